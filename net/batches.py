@@ -130,6 +130,7 @@ def remembered(about: str, sizes: Sequence[int], find: Callable[[], int], folder
     path = folder / f"size-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     with suppress(OSError, ValueError, TypeError, KeyError):
         known = json.loads(path.read_text())
+        # The name of the file has a part of the key's hash only.
         if known["key"] == key and known["size"] in sizes:
             return int(known["size"])
     found = find()
@@ -150,6 +151,7 @@ def machine() -> str:
 @cache
 def _processor() -> str:
     """The processor's model with its instructions and caches. A virtual machine may hide some of them."""
+    # Older versions of torch lack it.
     found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
     lines = [f"{name}={found[name]}" for name in sorted(found)]
     cpuinfo = Path("/proc/cpuinfo")
@@ -161,6 +163,7 @@ def _processor() -> str:
 
 def made_up_batch(game: Game, history: int, rows: int) -> Batch:
     """Positions that no game has, but about as full as real ones, for timing only. Always the same."""
+    # From the game's name, so that the same game is measured with the same positions.
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(game.name.encode()).digest()[:4]))
     shape = PlaneShape.of(game, history)
     bits = rng.random((rows, shape.bit_words, 64)) < 1 / _PROBE_FILL

@@ -59,11 +59,13 @@ def make_engine(
     """The engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU, there in the format
     `dtype` (None: the best of the device)."""
     if isinstance(network, SparseNetwork):
+        # Elsewhere the torch module computes, from features that are described on the CPU.
         if torch.device(device).type == "cpu":
             return SparseEngine(network, game, history, threads=threads)
         return SparseTorchEngine(network, device)
     if torch.device(device).type == "cpu":
         return CpuEngine(network, game, history, faster_dtype(), threads=threads)
+    # Batches have a few fixed sizes, so trying out algorithms pays once for each.
     torch.backends.cudnn.benchmark = True
     dtype = dtype or inference_dtype(torch.cuda.get_device_capability(device))
     forward = ModuleForward(network, game, history, device, dtype, chosen_kernels())

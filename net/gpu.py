@@ -2,11 +2,13 @@
 
 Its compute capability, such as (9, 0) for an H100, answers all of it. torch's own answers do not serve:
 `is_bf16_supported` is also true where bfloat16 is emulated, and slow. The decisions are pure functions, so
-that they are tested without a GPU; none was run on one yet.
+that they are tested without a GPU; none was run on one yet. `python -m net.gpu` lists the GPUs for
+processes that never import torch.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 
@@ -47,13 +49,16 @@ def has_code(capability: Capability, built_for: Sequence[str]) -> bool:
     the driver translates, on all later devices; that with a letter on its own device only."""
     for name in built_for:
         kind, _, number = name.partition("_")
+        # Such as sm_90a: code for this device alone, not for later ones.
         if number[-1:].isalpha():
             if number[:-1] == f"{capability[0]}{capability[1]}":
                 return True
             continue
         major, minor = int(number[:-1]), int(number[-1])
+        # PTX: the driver translates it for any later device.
         if kind == "compute" and (major, minor) <= capability:
             return True
+        # Machine code: the same major number, and a minor one that is not older.
         if kind == "sm" and major == capability[0] and minor <= capability[1]:
             return True
     return False
@@ -81,3 +86,9 @@ def chosen_kernels() -> str:
     if name not in KERNELS:
         raise ValueError(f"AZ_CUDA_KERNELS is one of {', '.join(KERNELS)}, not {name!r}")
     return name
+
+
+if __name__ == "__main__":
+    # The names of the GPUs that torch can use, as a JSON list.
+    there = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    print(json.dumps([torch.cuda.get_device_name(index) for index in there]))

@@ -132,6 +132,7 @@ class Inference:
             raise RuntimeError("collect all batches before loading other weights")
         folded = fold(network)
         same = self.meta is not None and self.meta.architecture.played == meta.architecture.played
+        # Only numbers change: kernels and graphs stay. A network that overflowed gets a new engine.
         if self._engine is not None and self._wide is None and same:
             self._engine.set_weights(folded)
             self._network, self.meta = folded, meta
@@ -215,6 +216,7 @@ class Inference:
             raise RuntimeError("no weights are loaded yet")
         if not self._free:
             raise RuntimeError(f"{self.in_flight} batches are in flight already: collect one first")
+        # Taken only once it has started: an engine that raises leaves the slot free.
         slot = self._free[-1]
         self._engine.start(batch, slot)
         self._free.pop()
@@ -226,6 +228,7 @@ class Inference:
         if self._engine is None or ticket.slot in self._free:
             raise RuntimeError("this batch is not in flight")
         answers = self._engine.finish(ticket.slot)
+        # Before the look at the numbers: the slot is free whatever they are.
         self._free.append(ticket.slot)
         if self._engine.may_overflow and not np.isfinite(answers[1]).all():
             # Only this batch again, at once; after the next load all batches use the wider format.

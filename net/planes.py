@@ -112,6 +112,7 @@ class PlaneShape:
 
     def scalar_values(self, packed_features: Words) -> npt.NDArray[np.float32]:
         """`float32[n, scalars]` of `packed_features [n, feature_words]`."""
+        # They come last, one in the lower half of each word.
         floats = packed_features[:, self.feature_words - self.scalar_planes :]
         if self.packed_scalars == 0:
             return floats.astype(np.uint32).view(np.float32)
@@ -125,6 +126,7 @@ class PlaneShape:
 def scalar_places(shape: PlaneShape) -> npt.NDArray[np.int64]:
     """[packed scalars, 4] the place of each: word of the features, lowest bit, mask of its width, divisor."""
     each, once = shape.scalars_per_position, shape.scalars_once
+    # In the order of the words: position after position, then what all share.
     blocks = [each] * shape.history + [once]
     begins = shape.end_of_codes + each.words * np.arange(shape.history + 1)
     return np.concatenate(
@@ -206,6 +208,7 @@ class Planes(nn.Module):
         if shape.packed_scalars:
             tables["scalars"] = scalar_places(shape).T.copy()
         for name, table in tables.items():
+            # Not persistent: they follow from the game, and weights files do not hold them.
             tensor = torch.from_numpy(table)
             self.register_buffer(name, tensor.to(dtype) if name == "codes" else tensor, persistent=False)
 
@@ -214,6 +217,7 @@ class Planes(nn.Module):
         shape, n = self._shape, packed_features.shape[0]
         octets = packed_features[:, : shape.bit_words].contiguous().view(torch.uint8)
         octets = octets.view(n, shape.bit_planes, shape.words_per_plane * WORD_BYTES)
+        # A board that is no multiple of 64 cells leaves the end of its last word empty.
         octets = octets[:, :, : (shape.cells + 7) // 8]
         planes = (octets.unsqueeze(-1) & self.bits).ne(0).flatten(2)[:, :, : shape.cells].to(self._dtype)
         if (coded := shape.coded_cells) is not None:

@@ -75,6 +75,7 @@ def features_of(game: Game, architecture: Sparse | None = None) -> SparseFeature
     """The sparse features of a game. Raises ValueError if it has none, or others than the `architecture`."""
     check_plays("sparse", game)
     assert game.sparse is not None
+    # The numbers of features are meaningless under another set.
     if architecture is not None and architecture.features not in ("", game.sparse.name):
         raise ValueError(
             f"these weights read the features {architecture.features}, and {game.name} now has "
@@ -182,6 +183,7 @@ class SparsePlayer:
         if meta.architecture.widths != self.widths:
             raise BadWeights(f"{path}: these weights are of {meta.architecture.name}, expected {self.widths}")
         self._vector, self.meta = vector, meta
+        # Older weights may be announced as new ones, after a gate or a backup.
         self.version = meta.version if version is None else version
         return meta
 

@@ -57,6 +57,7 @@ class TorchEngine:
     def start(self, batch: Batch, slot: int) -> None:
         host = self._slots[slot].host
         room = self.room(slot, batch.rows)
+        # The evaluator writes them there itself (`Inference.room_for`).
         if batch.features.ctypes.data != room.ctypes.data:
             room[:] = batch.features
         spread(batch.actions, batch.counts, NO_ACTION, host.legal.numpy())
@@ -115,6 +116,7 @@ class Slot:
                 # On this stream, where the graph will run, and with the buffers that it will use.
                 for _ in range(WARM_UP_RUNS):
                     self._compute(slice(bucket))
+                # The warm-up must be over before the capture begins.
                 torch.cuda.synchronize()
                 graph = torch.cuda.CUDAGraph()
                 # Graphs of one slot share a memory pool, because they never run at the same time.
@@ -157,6 +159,7 @@ class Buffers:
         def zeros(width: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros((rows, width), dtype=dtype, device=device, pin_memory=pinned)
 
+        # Half the bytes to upload, for every game but the largest.
         legal = zeros(max_legal, torch.int16 if actions <= 1 << 15 else torch.int32)
         legal.fill_(NO_ACTION)
         return Buffers(

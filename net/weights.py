@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import safetensors
 import safetensors.numpy
 
 from azselfplay.games.spec import Game
+from azselfplay.host.runs import write_atomically
 from net.architectures.registry import Architecture, architecture_from_json, name_of
 
 if TYPE_CHECKING:
@@ -65,29 +65,15 @@ def to_bytes(module: Network, meta: WeightsMeta) -> bytes:
     (length,) = struct.unpack_from("<Q", data)
     header = {"__metadata__": describe(meta)} | json.loads(data[8 : 8 + length])
     text = json.dumps(header, separators=(",", ":")).encode()
+    # The tensors begin at a multiple of 8, so that they can be read where they are.
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 
 def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
     """Write a weights file so that `path` holds all of it or its old content. Returns the sha256."""
-    target = Path(path)
     data = to_bytes(module, meta)
-    # In the same folder, so that the rename cannot cross file systems.
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-    folder = os.open(target.parent, os.O_RDONLY)  # so that the rename survives a power cut
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_atomically(Path(path), data)
     return hashlib.sha256(data).hexdigest()
 
 
@@ -188,6 +174,7 @@ def read_meta(data: bytes) -> WeightsMeta:
         ) from error
     try:
         game = found["game"]
+        # They are text in safetensors.
         history, step, version = (int(found[name]) for name in ("history", "step", "version"))
     except _MALFORMED as error:
         raise BadWeights(f"metadata missing or malformed ({error})") from error
@@ -216,6 +203,7 @@ def _header(data: bytes) -> dict[str, object]:
     if len(data) < 8:
         raise BadWeights(not_ours)
     (length,) = struct.unpack_from("<Q", data)
+    # A damaged length must not make us read a header of any size.
     if length > min(_HEADER_LIMIT, len(data) - 8):
         raise BadWeights(not_ours)
     try:
@@ -245,6 +233,7 @@ def check_tensors(
             raise BadWeights(f"{name} holds {tensor.dtype}, expected {dtype}")
         if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
             raise BadWeights(f"{name} holds numbers that are not finite (NaN or Inf)")
+        # Its root is taken: the answers would be NaN.
         if name.endswith("running_var") and (tensor < 0).any():
             raise BadWeights(f"{name} holds a negative variance")
 

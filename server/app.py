@@ -89,7 +89,8 @@ class App:
             )
             view = stack.enter_context(View(f"azserver {folder.name}, port {self._config.port}"))
             if self._on_terminal:
-                stack.enter_context(notes_to(view))
+                line = logs.CountingFormatter("%(asctime)s %(message)s", datefmt=logs.DATE_FORMAT)
+                stack.enter_context(view.notes(logging.INFO, line))
             if self._config.web:
                 require("web", "azserver --web")
             try:
@@ -158,16 +159,28 @@ class App:
                     await compile_rules(self._game, selection, network, front.figures.preparing, stop)
                 if gate is not None:
                     beside.append(group.create_task(gate.run()))
+                # Workers that came earlier would be sent away until an evaluator is up.
                 await _first_of(front.one_up, stop.finishing)
                 await _first_of(front.all_up, stop.finishing, seconds=ALL_UP_SECONDS)
-                self._add_workers(players, workers, folder, front.settings.bulk[-1])
+                for index in range(workers):
+                    worker = python_module(
+                        "client.worker",
+                        *("--role", "worker", "--index", str(index)),
+                        # The last endpoint is the Unix socket: no handshake with keys on this machine.
+                        *("--bulk", front.settings.bulk[-1], "--spool", str(folder.spool)),
+                        *("--log-format", self._config.log_format),
+                    )
+                    players.add(f"worker-{index}", worker)
                 await players.run(stop)
+                # Under azrun the trainer stops at the same time, and its last weights belong to the run.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._config.trainer_grace):
                         await front.trainer_left()
             except Stopped:
                 log.info("stopped while starting")
+            # The workers are gone by now; this is for clients and the trainer, which may come back.
             front.say_goodbye()
+            # Last, because the games of the workers needed them to the end.
             stop_evaluators.request()
             await asyncio.wait({evaluating, showing})
             for task in (serving, *beside):
@@ -178,8 +191,8 @@ class App:
         settings = GateSettings.of(self._config, self._self_play, device)
         command = gate_command(settings, front.store)
         gate = Gatekeeper(front.store, settings.share, command, front.pool.load, folder.logs / "gate.log")
-        front.bulk.weights.gate = gate
-        front.pool.newest = gate.best
+        # After a crash `current.json` may name the best before this one, which nobody had loaded yet.
+        front.bulk.weights.gate, front.pool.newest = gate, gate.best
         log.info("alphago_zero: weights %d play until newer ones win the gate", gate.best.version)
         return gate
 
@@ -220,12 +233,14 @@ class App:
 
     def _add_evaluators(self, children: Children, devices: list[str], workers: int, front: Front) -> None:
         on_cpu = devices.count("cpu")
+        # Evaluators on the CPU share the cores: more threads than cores would wait for each other.
         threads = self._config.cpu_threads or max(1, self._cores // max(1, on_cpu))
         for index, device in enumerate(devices):
             argv = python_module(
                 "server.evaluator",
                 *("--endpoint", front.settings.evaluators, "--index", str(index)),
                 *("--ring", str(front.settings.rings[index])),
+                # Rounded up: an evaluator sizes its batches by the workers that it may get.
                 *("--workers", str(-(-workers // len(devices))), "--games", str(self._config.games)),
                 *("--device", device, "--game", self._game.name),
                 *("--history", str(self._self_play.history)),
@@ -239,16 +254,6 @@ class App:
                 on_exit=partial(front.pool.process_ended, index),
             )
 
-    def _add_workers(self, children: Children, workers: int, folder: RunFolder, bulk: str) -> None:
-        for index in range(workers):
-            argv = python_module(
-                "client.worker",
-                *("--role", "worker", "--index", str(index)),
-                *("--bulk", bulk, "--spool", str(folder.spool)),
-                *("--log-format", self._config.log_format),
-            )
-            children.add(f"worker-{index}", argv)
-
     # ---- live view -------------------------------------------------------------------------
 
     async def _look(self, front: Front, evaluators: Children, view: View) -> None:
@@ -261,26 +266,8 @@ class App:
                 pid = pids.get(f"evaluator-{kill.index}")
                 if pid is not None:
                     log.warning("evaluator %d hangs (%s): restarting it", kill.index, kill.reason)
+                    # Not SIGTERM: a process that hangs does not handle it. `Children` starts it again.
                     os.kill(pid, signal.SIGKILL)
-
-
-class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like contextlib's)
-    """While entered, shows warnings and progress of this process above the live view."""
-
-    def __init__(self, view: View) -> None:
-        super().__init__(logging.INFO)
-        self._view = view
-        self.setFormatter(logs.CountingFormatter("%(asctime)s %(message)s", datefmt=logs.DATE_FORMAT))
-        self.addFilter(logs.RepeatFilter())
-
-    def __enter__(self) -> None:
-        logging.getLogger().addHandler(self)
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger().removeHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._view.note(self.format(record))
 
 
 async def _first_of(event: asyncio.Event, stop: asyncio.Event, seconds: float | None = None) -> None:

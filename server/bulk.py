@@ -127,6 +127,7 @@ class BulkService:
             if len(secret) < SECRET_BYTES or not is_same:
                 return _ANOTHER_TRAINER
         self.trainer = session
+        # Also for the same trainer: what was on its way when the connection was cut may be lost.
         self._carry_out(self.relay.trainer_joined())
         if present is not None and present.peer != session.peer:
             self.port.end(present, _ANOTHER_TRAINER)
@@ -159,11 +160,13 @@ class BulkService:
         instructions = self.relay.put(
             peer, session.role, message.uid, message.sha256, now, size, session.owner
         )
+        # A game that goes on to the trainer is work; one that is sent back or comes twice is charged.
         if not any(isinstance(one, Relay) for one in instructions):
             self.port.charge(peer)
         self._carry_out(instructions, frames[0])
 
     def _on_relay_ack(self, session: Session, message: RelayAck, _: list[memoryview]) -> None:
+        # A trainer that was replaced may still send: its answers are to games that were given up.
         answers = self.relay.trainer_acked(message.acks) if self._is_trainer(session) else []
         if not answers:
             self.port.charge(peer_of(session))
@@ -250,6 +253,7 @@ class WeightsIn:
         if reason:
             log.warning("weights refused: %s", reason)
             self.port.refuse(peer_of(session), Code.WEIGHTS_REFUSED, reason, info.version)
+        # Whatever became of earlier ones: a higher number is always worth a try.
         elif newest is None or info.version > newest.version:
             self._puller.wanted(info)
         else:
@@ -276,6 +280,7 @@ class WeightsIn:
         try:
             await asyncio.to_thread(self._store.put, info, data)
             reason = await self.pool.objection(info)
+        # The puller tries again later: the disk failed, and the weights may be good.
         except OSError:
             raise
         except Exception as error:
@@ -283,6 +288,7 @@ class WeightsIn:
             return FAULT
         if reason:
             self._figures.weights_refused += 1
+            # The file was stored before it could be checked.
             self._store.forget(info)
             return reason
         log.info("weights %d (step %d) are stored, %d bytes", info.version, info.step, info.size)

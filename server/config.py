@@ -111,6 +111,7 @@ class ServerConfig:
     def check(self) -> Self:
         """Return the same settings, with the host of `listen` and its port apart. Raises Fatal(CONFIG) naming
         the setting that is wrong."""
+        # Names first: what follows looks them up.
         for flag, check, value in (("--net", check_name, self.net), ("--game", parts_of, self.game)):
             try:
                 check(value)

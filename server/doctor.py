@@ -65,6 +65,8 @@ def main(argv: Sequence[str]) -> int:
 
 def examine(settings: DoctorConfig) -> list[Finding]:
     """Return all findings."""
+    from azselfplay.diagnostics.doctor.probe import Probing, probe
+
     folder = RunFolder(settings.runs, settings.run or f"{settings.game}-{settings.net}")
     cache = compiled_code_folder()
     machine = look_at(folder.path, cache)
@@ -74,20 +76,14 @@ def examine(settings: DoctorConfig) -> list[Finding]:
         replace(FILES, gpus=[int(word) for word in settings.gpus.split(",") if word.strip().isdecimal()]),
     )
     findings += run_findings(run)
-    seconds = 0.0 if machine.cache.error else settings.seconds
-    return findings + _port_findings(settings, run, folder.name, seconds)
-
-
-def _port_findings(settings: DoctorConfig, run: RunFacts, name: str, seconds: float) -> list[Finding]:
-    from azselfplay.diagnostics.doctor.probe import Probing, probe
-
     host = "127.0.0.1" if settings.listen in ANYWHERE else settings.listen
-    folder = keys_folder(settings.listen, settings.keys, insecure=settings.insecure)
-    keys = None if folder is None else server_keys(folder)
-    address = Address(host, settings.port, keys)
-    # A server that does not hold the run's lock is another one, whose players must not be disturbed.
-    facts = probe(address, Probing(seconds if run.locked else 0.0, name, settings.game))
-    return service_findings(facts) if run.locked else free_ports(facts, address)
+    keys = keys_folder(settings.listen, settings.keys, insecure=settings.insecure)
+    address = Address(host, settings.port, None if keys is None else server_keys(keys))
+    # A server that does not hold the run's lock is another one, whose players must not be disturbed. Where
+    # compiled code cannot be kept, nothing is measured.
+    seconds = settings.seconds if run.locked and not machine.cache.error else 0.0
+    facts = probe(address, Probing(seconds, folder.name, settings.game))
+    return findings + (service_findings(facts) if run.locked else free_ports(facts, address))
 
 
 def free_ports(facts: ServiceFacts, address: Address) -> list[Finding]:
@@ -133,11 +129,14 @@ def look_at_run(folder: RunFolder, game: str) -> RunFacts:
     """Gather the facts. `game`: the game that the settings name."""
     if not folder.path.is_dir() or not any(folder.path.iterdir()):
         return RunFacts(folder.path, game)
+    from azselfplay.store.reader import Range, StoreReader
+    from protocol.records import BadRecord
     from server.weights import WeightsStore
 
     about_error, there = "", ""
     try:
         there = str(folder.describe()["game"])
+        # Read for its error: a damaged identity would stop azserver.
         _ = folder.run_id
     except Fatal as error:
         about_error = str(error)
@@ -147,7 +146,18 @@ def look_at_run(folder: RunFolder, game: str) -> RunFacts:
             weights = info.version
     except Fatal as error:
         weights_error = str(error)
-    games_error, games, damaged = _games(folder.games)
+    games_error, games, damaged = "", None, 0
+    if folder.games.exists():
+        try:
+            with closing(StoreReader(folder.games)) as reader:
+                for stored in reader.rows(Range(newest=NEWEST)):
+                    try:
+                        stored.unpacked()
+                    except BadRecord:
+                        damaged += 1
+                games = reader.span()[1]
+        except Fatal as error:
+            games_error = str(error)
     return RunFacts(
         path=folder.path,
         wanted_game=game,
@@ -162,27 +172,6 @@ def look_at_run(folder: RunFolder, game: str) -> RunFacts:
         damaged=damaged,
         locked=is_locked(folder.path / "azserver.lock"),
     )
-
-
-def _games(path: Path) -> tuple[str, int | None, int]:
-    """Return what is wrong with the store, the number of the newest game, and how many of the newest are
-    damaged."""
-    from azselfplay.store.reader import Range, StoreReader
-    from protocol.records import BadRecord
-
-    if not path.exists():
-        return "", None, 0
-    try:
-        with closing(StoreReader(path)) as reader:
-            damaged = 0
-            for stored in reader.rows(Range(newest=NEWEST)):
-                try:
-                    stored.unpacked()
-                except BadRecord:
-                    damaged += 1
-            return "", reader.span()[1], damaged
-    except Fatal as error:
-        return str(error), None, 0
 
 
 def run_findings(facts: RunFacts) -> list[Finding]:
@@ -209,6 +198,7 @@ def _weights_finding(facts: RunFacts) -> Finding:
     if facts.weights is not None:
         kept = f"{facts.weights_files} file{'' if facts.weights_files == 1 else 's'} kept"
         return ok("weights files", f"version {facts.weights} is whole, {kept}")
+    # Games or files without `current.json`: something was lost, and azserver would not notice.
     if facts.weights_files or facts.games:
         return fault(
             "weights files",

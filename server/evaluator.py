@@ -54,10 +54,12 @@ class FrontControl:
             match message:
                 case LoadWeights():
                     return message
+                # The connection was cut and mended, and to the front it is a new one.
                 case Goodbye():
                     log.warning("the front does not know this connection: joining it again")
                     if self._ready is not None:
                         self._send(self._ready)
+                # It has done its work by arriving: the front is there.
                 case Pong():
                     pass
                 case _:

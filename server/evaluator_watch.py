@@ -117,6 +117,7 @@ class EvaluatorWatch:
         watched = self._watched.get(index)
         if watched is None or watched.phase is not Phase.LOADING:
             return []
+        # The PING may have been sent before LOAD_WEIGHTS arrived.
         if now - watched.since < self._times.ask_again:
             return []
         watched.since = now
@@ -125,6 +126,7 @@ class EvaluatorWatch:
     def tick(self, now: float) -> list[Instruction]:
         """Return the evaluators to kill. Call it about once a second."""
         last, self._last_tick = self._last_tick, now
+        # The front itself was held up: messages of that time lie unread, so nobody is to blame.
         if last is not None and now - last > self._times.held_up:
             for watched in self._watched.values():
                 watched.since += now - last
@@ -137,12 +139,9 @@ class EvaluatorWatch:
         return kills
 
     def _limit(self, phase: Phase) -> float:
-        match phase:
-            case Phase.STARTING:
-                return self._times.start
-            case Phase.LOADING:
-                return self._times.load
-        return self._times.silence
+        times = self._times
+        limits = {Phase.STARTING: times.start, Phase.LOADING: times.load, Phase.UP: times.silence}
+        return limits[phase]
 
     def silences(self, now: float) -> dict[int, Silence]:
         """Return the silence of every evaluator that is not starting, by index. An idle one sends a PING

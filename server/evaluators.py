@@ -168,6 +168,7 @@ class EvaluatorPool:
         self.watch.ended(index)
         self._forget(index)
         newest = self.newest
+        # Only newer weights can be refused; the current ones have played already.
         if not was_loading or code in NOT_THE_WEIGHTS or newest is None or newest == self._store.current:
             return
         self._ends_while_loading += 1
@@ -182,6 +183,7 @@ class EvaluatorPool:
         if device is not None:
             del self._indices[device.peer]
             self._figures.evaluator_restarts += 1
+            # What waited there is asked again, of another one.
             self._figures.waiting.pop(index, None)
 
     def index_of(self, peer: bytes) -> int | None:
@@ -197,12 +199,6 @@ class EvaluatorPool:
 
     def _on_frames(self, peer: bytes, frames: list[memoryview]) -> None:
         try:
-            self._read(peer, frames)
-        except Exception as error:
-            self._figures.faults.note("evaluators", error, self._clock())
-
-    def _read(self, peer: bytes, frames: list[memoryview]) -> None:
-        try:
             message = decode(frames[0])
             handler = self._handlers.get(type(message))
             if handler is None:
@@ -216,10 +212,13 @@ class EvaluatorPool:
         except BadMessage as error:
             self._figures.protocol_errors += 1
             log.warning("dropped a message of an evaluator: %s", error)
+        except Exception as error:
+            self._figures.faults.note("evaluators", error, self._clock())
 
     def _on_ready(self, peer: bytes, ready: EvaluatorReady, _: list[memoryview]) -> None:
         """Handle a new process, or one that has determined its sizes more exactly."""
         self._sizes[ready.index] = ready
+        # A process that is started again has another connection.
         present = self._devices.get(ready.index)
         if present is not None and present.peer == peer:
             present.ready = ready
@@ -228,6 +227,7 @@ class EvaluatorPool:
         self.watch.ready(ready.index, self._clock())
         device = self._devices[ready.index] = Device(peer, ready)
         self._indices[peer] = ready.index
+        # From now on the door keeps the connection: strangers are cut after a while.
         self.door.admit(peer)
         self._send_load(device)
 
@@ -262,10 +262,12 @@ class EvaluatorPool:
         if index is None:
             return
         newest = self.newest
+        # Newer weights may have come while it loaded these.
         more = newest is not None and loaded.sha256 != newest.sha256
         self.watch.loaded(index, self._clock(), more=more)
         device = self._devices[index]
         first, device.sha256 = not device.sha256, loaded.sha256
+        # The first evaluator that has them: from now on players are told of them.
         if newest is not None and newest.sha256 == loaded.sha256 and newest != self._store.current:
             self._events.taken(newest)
         if first:
@@ -294,6 +296,7 @@ class EvaluatorPool:
             return
         for device in self._devices.values():
             is_loading = self.watch.is_loading(device.ready.index)
+            # One that is loading the refused weights right now must go back as well.
             if current is not None and (device.sha256 != current.sha256 or is_loading):
                 self._send_load(device)
 
@@ -332,6 +335,7 @@ class NoEvaluators(EvaluatorPool):
                 log.error("weights %d are refused: %s", info.version, reason)
                 is_last = info == self._store.current
                 self._refuse(info, reason)
+                # There is nothing to go back to; the front ends with a message.
                 if is_last:
                     return
 

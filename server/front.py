@@ -121,17 +121,21 @@ class Front:
 
     def _open(self) -> None:
         settings = self.settings
+        # Tools such as `azplay status` may ask on either port.
         looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
         counting: Mapping[type[Message], Route] = (
             {Ping: Route(self._on_bulk_ping)} if settings.network_in_search else {}
         )
+        # Numbers of sessions must not be guessable.
         rng = random.SystemRandom()
         files = raise_file_limit(SPARE_DESCRIPTORS + 2 * LEAST_CONNECTIONS)
+        # The two ports divide what this user may open, so that neither can starve the other.
         share = (files - SPARE_DESCRIPTORS) // 2
         allowed = settings.allowed
         lock = None if allowed is None else DoorLock(allowed.pair, allowed.owner_of)
         limits = replace(settings.limits, connections=min(settings.limits.connections, share))
         of_leaves = message_limits(settings.game, settings.history)
+        # Connections without a session keep a part: whoever has a key can always show it.
         most = min(MAX_SESSIONS, limits.connections - limits.connections // STRANGERS_PART)
         self.leaf.port = Port(
             "leaves",
@@ -175,8 +179,9 @@ class Front:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.bulk.run())
                 group.create_task(self._tick())
-                group.create_task(self._raise_trouble())
                 group.create_task(self.pool.begin())
+                # Callbacks cannot raise what must end this process; they leave it here.
+                raise await self._trouble.get()
         finally:
             self.close()
 
@@ -265,6 +270,7 @@ class Front:
             return "no evaluator is up"
         silent = now - self.figures.progress_at
         waiting = sum(self.figures.rows_of_evaluators) + self.leaf.queue.rows
+        # Without waiting leaves, silence only means that nobody plays.
         if waiting and silent > NO_PROGRESS:
             return f"{waiting} leaves wait, and no evaluator has answered for {silent:.0f} s"
         return ""
@@ -334,6 +340,7 @@ class Front:
     async def trainer_left(self) -> None:
         """Wait until there is no trainer and the weights that it published last are in use."""
         while self.bulk.trainer is not None or self.pool.newest != self.store.current:
+            # Before the wait and after the test: nothing between them awaits, so no change is missed.
             self._trainer_or_weights.clear()
             await self._trainer_or_weights.wait()
 
@@ -351,6 +358,7 @@ class Front:
         if self.settings.network_in_search:  # then nothing else says so
             self.one_up.set()
             self.all_up.set()
+        # Before players are told: whoever asks for the new weights must find them.
         self.store.adopt(info)
         self.figures.weights_at = time.monotonic()
         log.info("weights %d (step %d) are in use", info.version, info.step)
@@ -365,6 +373,7 @@ class Front:
             self.bulk.weights.gate.refused(info)
         if info != self.store.current:
             self.store.forget(info)
+        # While another evaluator works with these weights, the refusal is that evaluator's own matter.
         elif not self.pool.working and self._trouble.empty():
             what = f"the run's current weights cannot be used: {reason}"
             to_do = (
@@ -377,6 +386,12 @@ class Front:
 
     async def _tick(self) -> None:
         give_back_at = 0.0
+
+        def refresh_keys(_now: float) -> None:
+            if self.settings.allowed is not None and self.settings.allowed.refresh():
+                self.leaf.port.revoke()
+                self.bulk.port.revoke()
+
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
@@ -385,23 +400,16 @@ class Front:
                 give_back()
             leaf, bulk = self.leaf, self.bulk
             for due in (
-                self._look_at_keys,
+                refresh_keys,
                 leaf.port.expire,
                 leaf.tick,
                 bulk.port.expire,
                 bulk.tick,
                 self.store.save,
             ):
+                # One that fails must not keep the others from their turn.
                 with self.figures.faults.survived("timers", now):
                     due(now)
-
-    def _look_at_keys(self, _now: float) -> None:
-        if self.settings.allowed is not None and self.settings.allowed.refresh():
-            self.leaf.port.revoke()
-            self.bulk.port.revoke()
-
-    async def _raise_trouble(self) -> None:
-        raise await self._trouble.get()
 
 
 _STOPPING = Goodbye(Code.STOPPING, "the server is stopping", retry_after=5.0)

@@ -164,6 +164,7 @@ class Gatekeeper:
         self._load = load
         self._log = LogFile(log_file)
         self._silence = silence
+        # A match is never stopped while it starts: cancelling the task is enough.
         self._never = asyncio.Event()
         self._jobs: asyncio.Queue[Play] = asyncio.Queue(maxsize=2)
 
@@ -208,9 +209,16 @@ class Gatekeeper:
         """Run one process from start to end. Returns why it broke off, or ''."""
         process = await start_patiently("gate", self._command(play), stop=self._never, stderr=PIPE)
         assert process is not None
+
+        async def keep_complaints() -> None:
+            # All along, because a full pipe would stop the gate in the middle of a game.
+            while words := await process.stderr.read(65_536):
+                self._log.write(words)
+
         async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
-            complaints = group.create_task(self._keep_complaints(process))
+            complaints = group.create_task(keep_complaints())
             reason = await self._listen(process)
+            # Also after a match that is decided early: the games still in progress change nothing.
             process.kill()
             await asyncio.wait({complaints}, timeout=1.0)
             complaints.cancel()
@@ -235,16 +243,18 @@ class Gatekeeper:
             return "it printed an endless line instead of a report"
         return f"{describe_exit(code)}, see {self._log.path}" if code else ""
 
-    async def _keep_complaints(self, process: ChildProcess) -> None:
-        # All along, because a full pipe would stop the gate in the middle of a game.
-        while words := await process.stderr.read(65_536):
-            self._log.write(words)
-
     def _follow(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
                 case Save(state):
-                    self._save(state)
+                    path = self._store.about.with_name(FILE)
+                    try:
+                        write_atomically(path, msgspec.json.encode(state))
+                    except OSError as error:  # until a restart, which would use the old state, all goes on
+                        log.error("gate: %s cannot be written (%s)", path, error.strerror)
+                    needed = (state.best, state.candidate, state.waiting)
+                    self._store.needed = frozenset(one.sha256 for one in needed if one is not None)
+                    self._store.tidy()
                 case Play():
                     self._jobs.put_nowait(instruction)
                 case Promote(info, report):
@@ -255,16 +265,6 @@ class Gatekeeper:
                 case Reject(info, report):
                     assert report is not None
                     log.info("gate: weights %d are not better, %s", info.version, _told(report))
-
-    def _save(self, state: GateState) -> None:
-        path = self._store.about.with_name(FILE)
-        try:
-            write_atomically(path, msgspec.json.encode(state))
-        except OSError as error:  # until a restart, which would use the old state, everything continues
-            log.error("gate: %s cannot be written (%s)", path, error.strerror)
-        needed = (state.best, state.candidate, state.waiting)
-        self._store.needed = frozenset(one.sha256 for one in needed if one is not None)
-        self._store.tidy()
 
 
 def _told(report: GateReport) -> str:
@@ -285,10 +285,12 @@ def read_state(store: WeightsStore) -> GateState | None:
     except (ValueError, OSError) as error:
         log.warning("%s cannot be read (%s): the gate begins anew with the current weights", path, error)
         return None
+    # A run restored from a backup has other weights than the state speaks of.
     if not belongs(state, current) or not store.has(state.best):
         log.warning("%s is about other weights: the gate begins anew with the current ones", path)
         return None
     there = {name: one for name in ("candidate", "waiting") if (one := getattr(state, name)) is not None}
+    # Without its file a candidate cannot play; the best goes on.
     gone = [name for name, one in there.items() if not store.has(one)]
     return msgspec.structs.replace(state, **dict.fromkeys(gone))
 
@@ -376,6 +378,7 @@ class Gate:
         """Handle new weights of the trainer that are stored."""
         state = self.state
         self._change(newest=info)
+        # A trainer that was restarted may publish the same weights again.
         known = (one.sha256 for one in (state.best, state.candidate, state.waiting) if one is not None)
         if info.sha256 in known:
             return [Save(self.state)]
@@ -413,6 +416,7 @@ class Gate:
 
     def refused(self, info: WeightsInfo, current: WeightsInfo) -> list[Instruction]:
         """Handle weights `info` that no evaluator accepts; `current` continues to play."""
+        # Taken back is only a best player that was promoted, and that no evaluator has loaded yet.
         if info != self.state.best or info == current:
             return []
         self._change(best=current, before=current.sha256)
@@ -435,6 +439,7 @@ class Gate:
 
     def _next(self, done: Instruction) -> list[Instruction]:
         self._change(candidate=self.state.waiting, waiting=None)
+        # Attempts count for each candidate.
         self._failed = 0
         return [Save(self.state), done, *self._play()]
 

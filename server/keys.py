@@ -22,13 +22,12 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from azselfplay.games.names import near_or_all
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import ANYWHERE, DEFAULT_PORT, LOOPBACK, Address
 from azselfplay.host.reading import open_regular, text_in, toml_in
-from azselfplay.host.runs import RunFolder
 from azselfplay.link.finding import RUNS, run_named, served_runs
 from azselfplay.link.keys import (
     ALLOWED_FILE,
@@ -46,9 +45,6 @@ from azselfplay.link.keys import (
 )
 from protocol.keys import KeyOwner, KeyPair, KeyRole, NotNow
 from server.config import ServerConfig
-
-if TYPE_CHECKING:
-    from azselfplay.store.reader import StoreReader
 
 log = logging.getLogger("azserver")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -180,6 +176,7 @@ def read_allowed(path: Path) -> Keys:
                 raise ValueError(
                     f"other users may change it (mode {stat.S_IMODE(mode):03o}): chmod 600 {path}"
                 )
+            # One more than allowed: this tells a file that is too long from one that just fits.
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise ValueError(f"it is longer than {MOST_BYTES} bytes")
@@ -211,6 +208,7 @@ def changed_allowed(path: Path) -> Iterator[Keys]:
         with contextlib.suppress(OSError):  # no such folder, which reading tells; a disk that knows no locks
             folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, folder)
+            # The folder and not the file, which is replaced as a whole.
             fcntl.flock(folder, fcntl.LOCK_EX)
         keys = read_allowed(path)
         yield keys
@@ -234,15 +232,28 @@ def main(argv: Sequence[str]) -> int:
     folder = options.keys or Path(os.environ.get("AZ_KEYS") or default_folder())
     match options.command:
         case "keygen":
-            _keygen(folder)
+            pair, file = new_pair(), folder / SERVER_FILE
+            write_pair(file, pair, "Key of an azserver. Keep it secret: whoever has it can pose as it.")
+            if not (folder / ALLOWED_FILE).exists():
+                write_allowed(folder / ALLOWED_FILE, {})
+            print(f"the key is in {file}")
+            print(f"allow the keys of others:  {server_command(folder, 'allow')} client NAME KEY")
+            key = shlex.quote(as_text(pair.public))
+            print(f"they dial with:  azclient --server HOST --server-key {key}")
         case "allow":
             _allow(folder, options.role, options.name, options.key)
         case "keys":
             print(f"server   {as_text(read_server_pair(folder).public)}  (--server-key)")
-            for name, (role, key) in read_allowed(folder / ALLOWED_FILE).items():
-                print(f"{role:8} {as_text(key)}  {name}")
+            for name, (role, known) in read_allowed(folder / ALLOWED_FILE).items():
+                print(f"{role:8} {as_text(known)}  {name}")
         case "revoke":
-            _revoke(folder, options.name)
+            name = options.name
+            with changed_allowed(folder / ALLOWED_FILE) as keys:
+                if name not in keys:
+                    hint = near_or_all(name, keys, "key") if keys else "no key is allowed"
+                    raise Fatal(f"there is no key of {name!r}: {hint}", Exit.CONFIG)
+                del keys[name]
+            print(f"{name} may not join any more; a running azserver ends its sessions within a second")
         case "quarantine" | "release":
             run = options.run, options.runs
             hold(options.name, folder / ALLOWED_FILE, *run, held=options.command == "quarantine")
@@ -279,18 +290,6 @@ def parser() -> argparse.ArgumentParser:
     return whole
 
 
-def _keygen(folder: Path) -> None:
-    pair = new_pair()
-    write_pair(
-        folder / SERVER_FILE, pair, "Key of an azserver. Keep it secret: whoever has it can pose as it."
-    )
-    if not (folder / ALLOWED_FILE).exists():
-        write_allowed(folder / ALLOWED_FILE, {})
-    print(f"the key is in {folder / SERVER_FILE}")
-    print(f"allow the keys of others:  {server_command(folder, 'allow')} client NAME KEY")
-    print(f"they dial with:  azclient --server HOST --server-key {shlex.quote(as_text(pair.public))}")
-
-
 def _allow(folder: Path, role: KeyRole, name: str, text: str) -> None:
     key = from_text(text, "KEY")
     if not NAME.fullmatch(name):
@@ -298,36 +297,24 @@ def _allow(folder: Path, role: KeyRole, name: str, text: str) -> None:
             f"{name!r} cannot be a name: use letters, digits and ._- , for example lab-3", Exit.CONFIG
         )
     with changed_allowed(folder / ALLOWED_FILE) as keys:
-        _check_new(folder, keys, name, (role, key))
+        # One key, one name: logs, figures and quarantines go by the name.
+        others = [other for other, (_, known) in keys.items() if known == key and other != name]
+        if others:
+            why = f"this key is there as {others[0]!r}, and a key has one name"
+            to_do = f"to rename it, {server_command(folder, 'revoke', others[0])} first"
+            raise Fatal(f"{why}; {to_do}", Exit.CONFIG)
+        if name in keys and keys[name] != (role, key):
+            revoke = server_command(folder, "revoke", name)
+            raise Fatal(
+                f"{name!r} is the name of another key ({keys[name][0]}): choose another name, or, if that "
+                f"key is not used any more, {revoke} first",
+                Exit.CONFIG,
+            )
+        if key == read_server_pair(folder).public:
+            text = "this is the server's own key: `azclient keygen` makes one for a client"
+            raise Fatal(text, Exit.CONFIG)
         keys[name] = role, key
     print(f"{name} may join as {role}")
-
-
-def _check_new(folder: Path, keys: Keys, name: str, entry: tuple[KeyRole, bytes]) -> None:
-    """Fatal(CONFIG) if this cannot be a further entry of the list, or the same again."""
-    key = entry[1]
-    others = [other for other, (_, known) in keys.items() if known == key and other != name]
-    if others:
-        why = f"this key is there as {others[0]!r}, and a key has one name"
-        raise Fatal(f"{why}; to rename it, {server_command(folder, 'revoke', others[0])} first", Exit.CONFIG)
-    if name in keys and keys[name] != entry:
-        revoke = server_command(folder, "revoke", name)
-        raise Fatal(
-            f"{name!r} is the name of another key ({keys[name][0]}): choose another name, or, if that key is "
-            f"not used any more, {revoke} first",
-            Exit.CONFIG,
-        )
-    if key == read_server_pair(folder).public:
-        raise Fatal("this is the server's own key: `azclient keygen` makes one for a client", Exit.CONFIG)
-
-
-def _revoke(folder: Path, name: str) -> None:
-    with changed_allowed(folder / ALLOWED_FILE) as keys:
-        if name not in keys:
-            hint = near_or_all(name, keys, "key") if keys else "no key is allowed"
-            raise Fatal(f"there is no key of {name!r}: {hint}", Exit.CONFIG)
-        del keys[name]
-    print(f"{name} may not join any more; a running azserver ends its sessions within a second")
 
 
 def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
@@ -336,7 +323,9 @@ def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
     allowed: the list of allowed keys, which must name the key if it has not played yet. run, runs: folder or
     name of the run, and the folder of all runs; "" for the one served here.
     """
-    from azselfplay.store.players import of_key, set_quarantine  # apsw, which other commands do without
+    # Here, because they need apsw, which the other commands do without.
+    from azselfplay.store.players import of_key, set_quarantine
+    from azselfplay.store.reader import StoreReader
 
     if run:
         folder = run_named(run, runs)
@@ -348,8 +337,16 @@ def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
             raise Fatal(f"{why}: name a run with --run", Exit.USAGE)
         folder = served[0]
     player = of_key(name)
-    with closing(_games(folder, player, held=held)) as games:
+    if not folder.games.is_file():
+        word = "quarantine" if held else "release"
+        raise Fatal(
+            f"{folder.path} has no games: the trainer keeps them elsewhere. On its machine: "
+            f"azplay players {folder.name} --{word} {player}",
+            Exit.BAD_DATA,
+        )
+    with closing(StoreReader(folder.games)) as games:
         count = len(games.games_of(player, games.span()[1]))
+        # A release needs no game: a name that was held by mistake can always be let go.
         known = count or not held or player in games.quarantined()
     if not known:
         # A quarantine of a name that no key has would have no effect, and nobody would notice.
@@ -360,16 +357,3 @@ def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
     changed = set_quarantine(folder.games, player, held=held)
     what = "in quarantine" if held else "released"
     print(f"{player}: {what}{'' if changed else ' already'}, {count} games so far in {folder.name}")
-
-
-def _games(folder: RunFolder, player: str, *, held: bool) -> StoreReader:
-    if folder.games.is_file():
-        from azselfplay.store.reader import StoreReader  # as in `hold`
-
-        return StoreReader(folder.games)
-    word = "quarantine" if held else "release"
-    raise Fatal(
-        f"{folder.path} has no games: the trainer keeps them elsewhere. On its machine: "
-        f"azplay players {folder.name} --{word} {player}",
-        Exit.BAD_DATA,
-    )

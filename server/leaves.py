@@ -138,6 +138,7 @@ class LeafService:
 
     def _on_evaluate(self, session: Session, message: Evaluate, frames: list[memoryview]) -> None:
         number, rows = session.number, message.rows
+        # A client that does not know such networks would wait for ever.
         if isinstance(self.pool, NoEvaluators):
             self.port.refuse(peer_of(session), Code.NO_EVALUATOR, NO_EVALUATOR, message.request)
             return
@@ -155,6 +156,7 @@ class LeafService:
             scalars=game.scalar_planes,
             mask_bytes=game.mask_bytes,
         )
+        # After the check of the frames: what is malformed must not hold credits.
         if not self.credits.take(number, rows):
             self._figures.over_credit += 1
             reason = (
@@ -174,14 +176,11 @@ class LeafService:
             return
         entry = _Request(number, message.request, rows)
         self._requests.setdefault(number, {})[message.request] = entry
-        for piece in _cut(entry, leaves, owner_of(session), self._slot_rows):
+        # Slots as large as the evaluators ask for; any of them may get a piece, so the smallest wish counts.
+        most = min((ring.wish.rows for ring in self.rings if ring.wish.rows), default=SLOT_ROWS)
+        for piece in _cut(entry, leaves, owner_of(session), most):
             self.queue.append(piece)
         self._fill()
-
-    @property
-    def _slot_rows(self) -> int:
-        """Return how many rows a slot should have, as the evaluators ask for."""
-        return min((ring.wish.rows for ring in self.rings if ring.wish.rows), default=SLOT_ROWS)
 
     # ---- Rings ------------------------------------------------------------------------------
 
@@ -191,6 +190,7 @@ class LeafService:
             ready = [ring for ring in self.rings if ring.room and ring.wish.games]
             if not ready:
                 break
+            # One at a time: after each, another evaluator may have least to do.
             (leaves,) = self.queue.take(1)
             min(ready, key=attrgetter("sent_rows")).send(leaves)
         for ring in self.rings:
@@ -198,6 +198,7 @@ class LeafService:
 
     def _on_lost(self, returned: list[Leaves]) -> None:
         """Queue again what an evaluator that ended had, for any of them."""
+        # Each goes to the front of the queue, so the last one first: the order stays.
         for leaves in reversed(returned):
             if not leaves.payload.of.is_dropped:
                 self.queue.append(leaves, first=True)
@@ -212,6 +213,7 @@ class LeafService:
             return
         for start, some in answered_runs(leaves, evaluations):
             self._answer(entry, first + start, some)
+        # An evaluator marks the rows that it gives up with a negative probability of winning.
         row = first + int((evaluations.wdl[:, 0] < 0).argmax())
         reason = f"row {row}: evaluators ended over it, or gave no probabilities, twice"
         self._forget(entry)
@@ -262,6 +264,7 @@ class LeafService:
         """Tell players of shares that have changed."""
         for number, share in self.shares.revise(self._needed_leaves, now):
             grant = Grant(share.credits, share.games)
+            # It reads nothing at the moment, and is told at the next revision.
             if not self.port.send(peer_of(self._sessions[number]), grant):
                 self.shares.untold(number)
 

@@ -46,6 +46,7 @@ def _main() -> int:
     from azselfplay.host import aio, logs
     from server.app import App
 
+    # To stderr; the run's folder, with its log file, comes later.
     logs.set_up("azserver", form=settings.log_format)
     app = App(settings)
     aio.run(app.run)

@@ -94,6 +94,7 @@ class Rate:
         if self._began is None:
             self._began = now
         if self._buckets and self._buckets[-1][0] == second:
+            # At most one entry a second, however many events there are.
             self._buckets[-1] = (second, self._buckets[-1][1] + count)
         else:
             self._buckets.append((second, count))
@@ -104,6 +105,7 @@ class Rate:
         if self._began is None:
             return 0.0
         self._forget(now)
+        # The seconds that the buckets cover: whole ones, and the part of the present one.
         span = min(now - self._began, self._seconds + now - int(now))
         return sum(count for _, count in self._buckets) / max(span, 1.0)
 
@@ -121,6 +123,7 @@ class RecentMean:
 
     def add(self, value: float) -> None:
         if len(self._values) == self._values.maxlen:
+            # The deque drops its oldest by itself.
             self._sum -= self._values[0]
         self._values.append(value)
         self._sum += value
@@ -157,6 +160,7 @@ class OwnEvaluations:
         seconds = now - last.at
         if seconds <= 0:
             return 0
+        # Never less than nothing, and no more than a machine can do: a player may claim anything.
         new = max(0, min(evaluations - last.evaluations, int(MOST_PER_SECOND * seconds)))
         self._told[session] = _Told(evaluations, now, new / seconds)
         return new
@@ -257,6 +261,7 @@ class Figures:
         self.evals += report.rows
         self.evals_of[index] += report.rows
         self.rate.add(report.rows, now)
+        # A report without work shows that the process is alive, not that it gets on.
         if report.batches or report.busy:
             self.progress_at = now
 

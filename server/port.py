@@ -24,7 +24,6 @@ from protocol.messages import (
     BadMessage,
     Bye,
     Goodbye,
-    Hello,
     Message,
     Ping,
     Pong,
@@ -87,6 +86,7 @@ class Port:
         self._name = name
         self.sessions = sessions
         self.door = door
+        # One count of faults for all parts of the server.
         door.faults = figures.faults
         self._routes = {_tag(kind): route for kind, route in routes.items()}
         self._figures = figures
@@ -113,6 +113,7 @@ class Port:
         """Charge `peer` for a message that brings no work, and for all its bytes if it is the one in hand: a
         peer that sends many of them is read more slowly."""
         size = self._unpaid if peer == self._in_hand else 0
+        # Paid once, however often the message in hand is charged.
         self._unpaid -= size
         self.door.charge(peer, size)
 
@@ -125,6 +126,7 @@ class Port:
         """Note an exception raised while handling `message`, and answer the message. Raises it again if it is
         a Fatal."""
         self._figures.faults.note(f"{self._name} port, {_tag(message)}", error, self._clock())
+        # What the peer knows its message by: leaves have a number, chunks an offset.
         number = getattr(message, "request", getattr(message, "offset", 0))
         self.refuse(peer, Code.INTERNAL, FAULT, number, retry_after=FAULT_RETRY)
 
@@ -146,19 +148,41 @@ class Port:
 
     def revoke(self) -> None:
         """Act on a change of the allowed keys: end the sessions whose key is no longer allowed."""
-        self.door.revoke(self._tell_revoked)
 
-    def _tell_revoked(self, peer: bytes) -> None:
-        if (session := self.sessions.get(peer)) is not None:
-            self.end(session, _REVOKED)
+        def tell(peer: bytes) -> None:
+            if (session := self.sessions.get(peer)) is not None:
+                self.end(session, _REVOKED)
+
+        self.door.revoke(tell)
 
     # ---- inside -----------------------------------------------------------------------------
 
     def _on_frames(self, peer: bytes, frames: list[memoryview]) -> None:
-        now = self._clock()
+        now, header = self._clock(), frames[0]
         self._in_hand, self._unpaid = peer, sum(map(len, frames))
         try:
-            self._read(peer, frames, now)
+            # Nothing is decoded before it is known that its sender may send it.
+            session = self.sessions.touch(peer, now)
+            # A peer without a session may send nothing but a HELLO.
+            longest = MAX_HELLO if session is None else MAX_HEADER
+            tag = tag_of(header) if len(header) <= longest else None
+            route = None if session is None or tag is None else self._routes.get(tag)
+            if session is not None and route is not None and route.is_work and session.role in route.roles:
+                self._handle(session, route, header, frames[1:])
+                return
+            if route is None or not route.is_work:
+                self.charge(peer)
+            if len(header) > longest:
+                reason = f"frame 0 has {len(header)} bytes, expected at most {longest}"
+                self._misfit(peer, session, reason, 0)
+            elif tag is None:
+                self._malformed(peer, "frame 0 is no MessagePack map with text keys")
+            elif tag == HELLO:
+                self._on_hello(peer, header, now)
+            elif session is None:
+                self.send(peer, hello_first())
+            else:
+                self._on_message(session, tag, header, frames[1:])
         except Exception as error:
             self._figures.faults.note(f"{self._name} port", error, now)
         finally:
@@ -168,30 +192,6 @@ class Port:
         """End the session of a connection that ended. Unfinished work is sent again on the next one."""
         if (session := self.sessions.leave(peer)) is not None:
             self._ended(session, why or "it hung up", "hung_up")
-
-    def _read(self, peer: bytes, frames: list[memoryview], now: float) -> None:
-        """Handle a message. Nothing is decoded before it is known that its sender may send it."""
-        header = frames[0]
-        session = self.sessions.touch(peer, now)
-        longest = MAX_HELLO if session is None else MAX_HEADER
-        tag = tag_of(header) if len(header) <= longest else None
-        route = None if session is None or tag is None else self._routes.get(tag)
-        if session is not None and route is not None and route.is_work and session.role in route.roles:
-            self._handle(session, route, header, frames[1:])
-            return
-        if route is None or not route.is_work:
-            self.charge(peer)
-        if len(header) > longest:
-            reason = f"frame 0 has {len(header)} bytes, expected at most {longest}"
-            self._misfit(peer, session, reason, 0)
-        elif tag is None:
-            self._malformed(peer, "frame 0 is no MessagePack map with text keys")
-        elif tag == HELLO:
-            self._on_hello(peer, header, now)
-        elif session is None:
-            self.send(peer, hello_first())
-        else:
-            self._on_message(session, tag, header, frames[1:])
 
     def _misfit(
         self,
@@ -213,7 +213,12 @@ class Port:
     ) -> None:
         peer = peer_of(session)
         if tag == _PING:
-            self._read_ping(session, header)
+            # It keeps the session alive whatever it says; only a port that counts evaluations reads it.
+            if (route := self._routes.get(_PING)) is not None:
+                try:
+                    route.handler(session, decode(header), [])
+                except BadMessage as error:
+                    self._malformed(peer, str(error))
             self.send(peer, Pong(self._version(), session.number))
         elif tag == _BYE:
             self.sessions.leave(peer)
@@ -222,18 +227,6 @@ class Port:
             self._misfit(peer, session, refusal[1], _request_in(header), refusal[0])
         else:
             self._handle(session, self._routes[tag], header, frames)
-
-    def _read_ping(self, session: Session, header: bytes | memoryview) -> None:
-        """A PING keeps the session alive whatever it says."""
-        route = self._routes.get(_PING)
-        if route is None:
-            return
-        try:
-            ping = decode(header)
-        except BadMessage as error:
-            self._malformed(peer_of(session), str(error))
-            return
-        route.handler(session, ping, [])
 
     def _objection(self, session: Session, tag: str) -> tuple[Code, str] | None:
         """Return why this session may not send messages of this type here; None if it may."""
@@ -273,7 +266,13 @@ class Port:
             self._refuse_hello(peer, hello_refusal(outline(header) or Outline(), str(error)))
             return
         known = self.sessions.get(peer)
-        answer = self._join(peer, hello, now)
+        answer: Welcome | Goodbye | None = role_refusal(self.door.owner(peer), hello.role)
+        if answer is None:
+            try:
+                answer = self.sessions.join(peer, hello, now, self._owner(peer))
+            except Exception as error:
+                self._figures.faults.note(f"{self._name} port, hello", error, now)
+                answer = Goodbye(Code.INTERNAL, FAULT, FAULT_RETRY)
         self.expire(now)
         if isinstance(answer, Goodbye):
             who = who_of(hello, self._owner(peer))
@@ -287,15 +286,6 @@ class Port:
         self.send(peer, answer)
         if known is None or known.number != answer.session:
             self._say.info(now, "%s has joined the %s port", who_of(hello, self._owner(peer)), self._name)
-
-    def _join(self, peer: bytes, hello: Hello, now: float) -> Welcome | Goodbye:
-        if refusal := role_refusal(self.door.owner(peer), hello.role):
-            return refusal
-        try:
-            return self.sessions.join(peer, hello, now, self._owner(peer))
-        except Exception as error:
-            self._figures.faults.note(f"{self._name} port, hello", error, now)
-            return Goodbye(Code.INTERNAL, FAULT, FAULT_RETRY)
 
     def _owner(self, peer: bytes) -> str:
         owner = self.door.owner(peer)
@@ -320,7 +310,9 @@ class Port:
         now = self._clock()
         self._figures.disconnects[end] += 1
         self._say.info(now, "%s has left the %s port%s", session.who, self._name, reason and f": {reason}")
+        # On the same connection a new session may have begun already.
         if self.sessions.get(session.peer) is None:
+            # The connection stays, as one without a session: it may say HELLO again.
             self.door.dismiss(peer_of(session))
         with self._figures.faults.survived(f"{self._name} port, end of a session", now):
             self._on_end(session)

@@ -11,7 +11,7 @@ import json
 import logging
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from azselfplay.games import Game
@@ -21,7 +21,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
 from azselfplay.host.hardware import NOT_FOUND, may_have_gpus
 from azselfplay.host.ports import check_base_port
-from azselfplay.host.processes import ChildProcess, describe_exit, python_module, start_patiently
+from azselfplay.host.processes import describe_exit, python_module, start_patiently
 from azselfplay.host.reading import read_text
 from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.link.finding import weights_named
@@ -33,7 +33,6 @@ from net.weights import sparse_name_in
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
 from server.config import ServerConfig
-from server.devices import choose_devices
 from server.metrics import Preparing
 from server.weights import WeightsStore
 
@@ -55,8 +54,14 @@ async def output_of(module: str, *arguments: str, stop: Stop) -> str:
     )
     if process is None:
         raise Stopped
+
+    async def talked() -> tuple[bytes, bytes, int]:
+        # Read to the end before the wait: a full pipe would stop the child.
+        output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+        return output, errors, await process.wait()
+
     async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
-        talk = group.create_task(_last_words(process))
+        talk = group.create_task(talked())
         stopped = group.create_task(stop.finishing.wait())
         await asyncio.wait({talk, stopped}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
@@ -67,28 +72,58 @@ async def output_of(module: str, *arguments: str, stop: Stop) -> str:
     output, errors, code = talk.result()
     if code:
         lines = (errors or output).decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        # An exit status of ours says what to do; a signal or a crash is a fault of ours.
         known = Exit(code) if code in set(Exit) else Exit.INTERNAL
         raise Fatal(f"python -m {module} failed ({describe_exit(code)}): {lines[-1]}", known)
     return output.decode(errors="replace")
 
 
-async def _last_words(process: ChildProcess) -> tuple[bytes, bytes, int]:
-    """Return its output, its errors and its exit code."""
-    output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
-    return output, errors, await process.wait()
-
-
 async def find_devices(gpus: str, stop: Stop) -> list[str]:
     """Return torch devices for `--gpus`. Raises Fatal(CONFIG) naming the available GPUs."""
+    # Without a GPU in question, no child is started: importing torch takes seconds.
     words = {word.strip() for word in gpus.split(",") if word.strip()}
     if words == {"cpu"} or not (words or may_have_gpus()):
         return choose_devices(gpus, ())
-    found = json.loads(await output_of("server.devices", stop=stop)) if may_have_gpus() else []
+    found = json.loads(await output_of("net.gpu", stop=stop)) if may_have_gpus() else []
+    # The user has not chosen the CPU, and may not want it.
     if not (words or found):
         log.warning("%s; evaluators run on the CPU (--gpus cpu: without this warning)", NOT_FOUND)
     devices = choose_devices(gpus, found)
     if not words and len(devices) < len(found):
         log.info("the last of %d GPUs is left to the trainer; --gpus names those of azserver", len(found))
+    return devices
+
+
+def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
+    """Return `--gpus` as torch devices: `0,cpu` -> ["cuda:0", "cpu"]. `found`: names of the available GPUs.
+    Empty: all GPUs but the last, which the trainer takes by default; if there is only one, that one.
+
+    Raises Fatal(CONFIG) for a GPU that does not exist, or a word that is neither a number nor `cpu`.
+    """
+    words = [word.strip() for word in gpus.split(",") if word.strip()]
+    if not words:
+        ours = len(found) - 1 if len(found) > 1 else len(found)
+        return [f"cuda:{index}" for index in range(ours)] or ["cpu"]
+    devices: list[str] = []
+    for word in words:
+        if word == "cpu":
+            devices.append(word)
+        elif not word.isdecimal():
+            raise Fatal(
+                f"--gpus takes GPU numbers and the word cpu, separated by commas, not {word!r}; "
+                "for example --gpus 0,1 or --gpus cpu",
+                Exit.CONFIG,
+            )
+        elif int(word) >= len(found):
+            names = ", ".join(f"{index} ({name})" for index, name in enumerate(found))
+            there_is = f"torch finds {names}" if found else "torch finds no GPU on this machine"
+            raise Fatal(f"GPU {word} does not exist: {there_is}; use one of them, or --gpus cpu", Exit.CONFIG)
+        else:
+            devices.append(f"cuda:{int(word)}")
+    # Several evaluators on the CPU divide its cores; two on one GPU would only divide its memory.
+    cuda = [device for device in devices if device != "cpu"]
+    if len(set(cuda)) < len(cuda):
+        raise Fatal(f"--gpus {gpus} names a GPU twice: give each once", Exit.CONFIG)
     return devices
 
 
@@ -133,6 +168,7 @@ async def first_weights(
             *("--seed", str(config.seed), "--out", str(file)),
             stop=stop,
         )
+        # Version 0: the weights that nobody has trained.
         return store.add(file.read_bytes(), 0, 0, config.net)
 
 
@@ -175,6 +211,7 @@ def opened_run(config: ServerConfig, history: int, *, listens: bool = True) -> I
         check_base_port(config.listen, config.port)  # otherwise a port in use would leave an empty run
     with folder.removed_if_refused():
         folder.create(config.game, history)
+        # Locked before anything is written: another azserver may work on this run.
         with folder.lock("azserver"):
             write_atomically(folder.config, to_toml(config).encode())
             yield folder

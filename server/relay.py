@@ -106,12 +106,15 @@ class GameRelay:
         if not self.trainer_present:
             return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER)]
         game = self._in_flight.get((peer, uid))
+        # The trainer goes by the uid: its answer to the first would be taken for one to the second.
         if game is not None and (game.sha256, game.size) != (sha256, size):
             return [_retry(peer, uid, _OTHER_BYTES, RETRY_BUSY)]
+        # The trainer has it, and its answer goes to this peer as well.
         if game is not None and now - game.since < RELAY_AGAIN:
             return []
         if game is None:
             held = self._held[peer]
+            # `held and`: one game always fits, however large.
             if held >= self._most or (held and self._bytes[peer] + size > MOST_BYTES):
                 reason = f"{Code.BUSY}: {held} games of this session are unanswered already"
                 return [_retry(peer, uid, reason, RETRY_BUSY)]
@@ -130,6 +133,7 @@ class GameRelay:
         """Handle a game that could not be sent to the trainer: it is gone, or its socket is full."""
         if not self._take_back(peer, uid):
             return []
+        # It was counted when it was handed over.
         self.relayed -= 1
         return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
 

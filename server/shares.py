@@ -74,6 +74,7 @@ class Shares:
         if session in self._told:
             return self._told[session]
         owner = session if owner is None else owner
+        # As if all of them played: who does not is found out by the revisions.
         owners = {*self._owner.values(), owner}
         mine = 1 + sum(other == owner for other in self._owner.values())
         games = self.games(needed, len(owners) * mine)
@@ -126,13 +127,16 @@ class Shares:
         news = []
         for session, told in self._told.items():
             limit = self.credits.limit(session)
+            # Never more games than leaves in flight: each game waits for one at least.
             own_games = min(games[session], limit, GROWTH * told.games)
+            # A cut is told at once, or the player would be refused for what it still believes it has.
             is_less = limit < told.credits
             if is_less or is_worth_telling(limit, told.credits) or is_worth_telling(own_games, told.games):
                 self._untold.add(session)
             if session in self._untold:
                 news.append((session, Share(limit, own_games)))
         self._told.update(news)
+        # The caller reports who could not be reached.
         self._untold.clear()
         return news
 

@@ -97,6 +97,7 @@ class WeightsStore:
             part.unlink()
         self.current = self.read()
         if self.current is not None:
+            # A crash may have come between `current.json` and the link.
             point_newest(self.path(self.current))
         return self.current
 
@@ -116,7 +117,14 @@ class WeightsStore:
             raise self._damaged(f"{self.about} cannot be read ({error})") from error
         if info.game != self._game:
             raise self._damaged(f"{self.about} is for the game {info.game}, this run plays {self._game}")
-        self._check_file(info)
+        path = self.path(info)
+        try:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").digest()
+        except OSError as error:
+            raise self._damaged(f"{path} cannot be read ({error.strerror})") from error
+        if digest != info.sha256:
+            raise self._damaged(f"{path} is damaged: its sha256 is {digest.hex()}")
         return info
 
     def put(self, info: WeightsInfo, data: bytes | bytearray) -> None:
@@ -147,6 +155,7 @@ class WeightsStore:
         if self._is_saved or self.current is None or now < self._save_at:
             return
         try:
+            # This first: it is what a restart goes by.
             write_atomically(self.about, msgspec.json.encode(self.current))
             point_newest(self.path(self.current))
         except OSError as error:
@@ -156,6 +165,7 @@ class WeightsStore:
             return
         self._is_saved = True
         reach("weights.adopted")
+        # Only now: until it is written, `current.json` names a file that must stay.
         self.tidy()
 
     def tidy(self) -> None:
@@ -192,16 +202,6 @@ class WeightsStore:
         except FileNotFoundError:
             return None
 
-    def _check_file(self, info: WeightsInfo) -> None:
-        path = self.path(info)
-        try:
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").digest()
-        except OSError as error:
-            raise self._damaged(f"{path} cannot be read ({error.strerror})") from error
-        if digest != info.sha256:
-            raise self._damaged(f"{path} is damaged: its sha256 is {digest.hex()}")
-
     def _damaged(self, what: str) -> Fatal:
         return Fatal(
             f"{what}; restore {self._folder} from a backup, or delete current.json in it to begin with an "
@@ -219,6 +219,7 @@ def surplus(times: Sequence[int], room: int) -> list[int]:
     left = list(range(len(times)))
     while len(left) > room:
         gaps = [times[left[i + 1]] - times[left[i - 1]] for i in range(1, len(left) - 1)]
+        # Never the first, and of equal gaps the oldest; without an inner one, the last goes.
         left.pop(1 + gaps.index(min(gaps)) if gaps and room else -1)
     return sorted(set(range(len(times))) - set(left))
 
@@ -271,7 +272,13 @@ class ChunkService:
             peer, place, message = taken
             size = 0
             try:
-                data = self._chunk(message.sha256, message.offset)
+                # Read once while many request it: a hash names the bytes uniquely.
+                place_in_file = message.sha256, message.offset
+                data = self._read.pop(place_in_file, None) or self._store.chunk(*place_in_file)
+                if data and not message.offset % CHUNK:  # other offsets are requested by one peer only
+                    self._read[place_in_file] = data
+                    if len(self._read) > CHUNKS_KEPT:
+                        self._read.popitem(last=False)
                 if data is None:
                     self.port.charge(peer)
                 self.port.send(peer, *answer(message, data))
@@ -279,17 +286,8 @@ class ChunkService:
             except Exception as error:  # no file descriptor left, or a disk that cannot be read
                 self.port.fault(peer, message, error)
             self._queue.sent(place, size, now)
+            # So that leaves that came meanwhile get their turn.
             await asyncio.sleep(0)
-
-    def _chunk(self, sha256: bytes, offset: int) -> bytes | None:
-        """Return what `WeightsStore.chunk` does, but read once while many request it: a hash names the bytes
-        uniquely."""
-        data = self._read.pop((sha256, offset), None) or self._store.chunk(sha256, offset)
-        if data and not offset % CHUNK:  # other offsets are requested by one peer only
-            self._read[sha256, offset] = data
-            if len(self._read) > CHUNKS_KEPT:
-                self._read.popitem(last=False)
-        return data
 
 
 @dataclass
@@ -340,6 +338,7 @@ class ChunkQueue:
         if self._to_all.wait(now):
             return None
         for place, at in self._places.items():
+            # A place that has had its bytes is passed over, and keeps its turn.
             peer = None if self._paces.wait(place, now) else self._next_at(at)
             if peer is None:
                 continue
@@ -352,6 +351,7 @@ class ChunkQueue:
 
     def sent(self, place: str, size: int, now: float) -> None:
         """Note that a chunk of `size` bytes was sent to `place`."""
+        # Also an answer without bytes cost a look at the disk.
         price = max(size, LEAST_PRICE)
         self._paces.take(place, now, price)
         self._to_all.take(now, price)

@@ -56,6 +56,7 @@ class Stop:
     def on_signal(self, number: int, now: float) -> None:
         """Handle a signal. `now` is in seconds, on any one clock."""
         name = signal.Signals(number).name
+        # One Ctrl-C may reach a process twice, by its group and by its supervisor.
         if self._signalled is not None and now - self._signalled < TOGETHER:
             return
         self._signalled = now
@@ -86,6 +87,7 @@ def run(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
 def raise_file_limit(least: int = LEAST_FILES) -> int:
     """Raise RLIMIT_NOFILE to this user's maximum. Returns it. Raises Fatal(CONFIG) if it is below `least`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Without a limit: more than any of our programs opens.
     files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
     if files < least:
         raise Fatal(

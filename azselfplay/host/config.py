@@ -57,6 +57,7 @@ def load(
     `--version` and `--print-config` print and exit with 0.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # Before all else: it must work with a wrong file or variable, too.
     if "--version" in arguments:
         print(f"{command} {version()}")
         raise SystemExit(Exit.OK)
@@ -142,9 +143,11 @@ def _from_environment(config_class: type, environment: Mapping[str, str], comman
     kinds = settings_in(config_class)
     known = {PREFIX + name.replace(".", "_").upper(): name for name in kinds}
     values: dict[str, Any] = {}
+    # Sorted, so that of several wrong variables the same one is named each time.
     for variable in sorted(filter(_is_setting, environment)):
         if variable in known:
             name, where = known[variable], f"environment variable {variable}"
+            # Variables are text, so a number in one is read from it.
             values[name] = _converted(environment[variable], kinds[name], where, strict=False)
         elif variable not in FOR_ALL_PROGRAMS:
             what = f"the environment variable {variable}"
@@ -200,25 +203,25 @@ def to_toml(config: Any, table: str = "") -> str:
     mapping = isinstance(config, Mapping)
     names = config if mapping else (field.name for field in dataclasses.fields(config))
     lines: list[str] = [f"\n[{table}]"] if table else []
+    # Tables come last: in TOML, what follows a table's head belongs to it.
     nested: list[str] = []
     for name in names:
         value = config[name] if mapping else getattr(config, name)
+        if value is None:
+            continue
         if isinstance(value, Mapping) or dataclasses.is_dataclass(value):
             nested.append(to_toml(value, f"{table}.{name}" if table else name))
-        elif value is not None:
-            lines.append(f"{name} = {_toml_value(value)}")
+        elif isinstance(value, bool):
+            lines.append(f"{name} = {'true' if value else 'false'}")
+        elif isinstance(value, int | float):
+            lines.append(f"{name} = {value!r}")
+        elif isinstance(value, str | Path):
+            # As in JSON, except for DEL, which TOML requires to be escaped.
+            text = json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+            lines.append(f"{name} = {text}")
+        else:
+            raise TypeError(f"{value!r} cannot be a setting")
     return "\n".join(lines) + "\n" + "".join(nested)
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if not isinstance(value, str | Path):
-        raise TypeError(f"{value!r} cannot be a setting")
-    # As in JSON, except for DEL, which TOML requires to be escaped.
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 # ---- Version -------------------------------------------------------------------------------------

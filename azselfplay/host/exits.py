@@ -182,6 +182,7 @@ def _command() -> str:
     package.module`."""
     called = sys.argv[0] if sys.argv and sys.argv[0] else "azselfplay"
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    # `python -m` puts the path of the module's file there.
     if spec is not None and called == spec.origin:
         module: str = spec.name
         return _COMMANDS.get(module, module.removesuffix(".__main__"))

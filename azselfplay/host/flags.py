@@ -65,6 +65,7 @@ def parse_flags(
     needed = {
         one.name: tyro.MISSING for one in fields if one.default is one.default_factory is dataclasses.MISSING
     }
+    # tyro shows these as defaults, and a flag replaces them.
     default = changed(config_class(**needed), values)
     refuse_bare_game(config_class, arguments, command)
     if not is_help:
@@ -89,6 +90,7 @@ def parse_flags(
 def field_docstrings(config_class: type) -> dict[str, str]:
     """Return the text below each field, from the class and its base classes, on one line."""
     found: dict[str, str] = {}
+    # Base classes first, so that a class may describe an inherited field anew.
     for one in reversed(config_class.__mro__):
         if not dataclasses.is_dataclass(one):
             continue
@@ -162,6 +164,7 @@ def _programs() -> dict[str, tuple[list[str], str]]:
 
 def refuse_foreign_flags(config_class: type, arguments: Sequence[str], command: str) -> None:
     """Exit with USAGE at the first flag that another program of a run has, and say how to give it."""
+    # Other commands share no run with these programs.
     if command not in COMMANDS:
         return
     known = list(settings_in(config_class))
@@ -187,7 +190,14 @@ def _way(name: str, value: str, known: Sequence[str], command: str) -> str:
         if owners := [program for program, (names, _) in programs.items() if wanted in names]:
             files = " or ".join(programs[one][1] for one in owners)
             text = value if wanted == name else "false"
-            return f"it is one of {' and '.join(owners)}: {_in_file(wanted, text, command, owners, files)}"
+            if not re.fullmatch(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?|true|false", text):
+                text = json.dumps(text) if text else "true"  # only a truth value needs no value
+            table, _, last = wanted.rpartition(".")
+            lines = "\n".join([*([f"  [{table}]"] if table else []), f"  {last} = {text}"])
+            to_do = f"give it to {' or '.join(owners)}, or to azrun with {files} FILE, a file of"
+            if command == "azrun":
+                to_do = f"give azrun {files} FILE, with a file of"
+            return f"it is one of {' and '.join(owners)}: {to_do}\n{lines}"
     # No setting of any program, but its group is one of another program: there it may be misspelt.
     group = f"{name.partition('.')[0]}."
     for program, (names, _) in programs.items():
@@ -203,16 +213,6 @@ def _positive(name: str) -> str:
     """The setting that a flag such as `--a.no-b` turns off."""
     group, dot, last = name.rpartition(".")
     return group + dot + last.removeprefix("no_")
-
-
-def _in_file(name: str, value: str, command: str, owners: Sequence[str], files: str) -> str:
-    table, _, last = name.rpartition(".")
-    is_plain = re.fullmatch(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?|true|false", value)
-    text = value if is_plain else json.dumps(value) if value else "true"  # only a truth value needs no value
-    lines = "\n".join([*([f"  [{table}]"] if table else []), f"  {last} = {text}"])
-    if command == "azrun":
-        return f"give azrun {files} FILE, with a file of\n{lines}"
-    return f"give it to {' or '.join(owners)}, or to azrun with {files} FILE, a file of\n{lines}"
 
 
 def refuse_bare_game(config_class: Any, arguments: Sequence[str], command: str) -> None:

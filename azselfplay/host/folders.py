@@ -59,6 +59,7 @@ def filled(folder: Path) -> Iterator[Path]:
             for path in left:
                 if path.name != OURS:
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            # Only now that everything else in it is ours.
             (partial / OURS).touch()
             sync_folder(partial)
             try:
@@ -175,6 +176,7 @@ def own_folder() -> Iterator[Path]:
     # Folders without a lock file, or of other users, are left alone.
     for path in root.glob(f"{PREFIX}*/{_LOCK}"):
         with contextlib.suppress(OSError):
+            # Others may have a folder of this name in /tmp.
             if path.parent.stat().st_uid != os.getuid():
                 continue
             with path.open("r+") as lock:
@@ -183,6 +185,7 @@ def own_folder() -> Iterator[Path]:
     new = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
     with _locked(new), (new / _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        # Under its name only once it is locked, or another start would take it for abandoned.
         folder = new.rename(root / (PREFIX + new.name.removeprefix(_NEW)))
         try:
             yield folder
@@ -220,6 +223,7 @@ def check_folders(own: Path, setting: str) -> None:
 
 
 def _check(folder: Path, what_to_do: str) -> None:
+    # It need not exist yet: then the nearest folder that does must be writable.
     there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return

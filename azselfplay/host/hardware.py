@@ -35,6 +35,7 @@ _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
     """Return whole processors, at least 1. `mount`: the control groups. `membership`: which of them are
     ours."""
+    # Rounded down: a thread more than the quota would stand still for part of the time.
     return max(1, int(min(len(os.sched_getaffinity(0)), cpu_quota(mount, membership))))
 
 
@@ -66,6 +67,7 @@ def _groups(mount: Path, membership: Path, controller: str) -> Iterator[Path]:
         controllers, _, path = rest.partition(":")
         if controller in controllers.split(","):
             parts = [part for part in path.split("/") if part not in ("", "..")]
+            # Each parent may have a quota of its own, and the smallest counts.
             for depth in range(1, len(parts) + 1):
                 yield mount.joinpath(*parts[:depth])
 
@@ -113,6 +115,7 @@ def seconds_of_trees(roots: Collection[int]) -> float:
 
 def _stat(pid: int) -> list[str]:
     """Return the fields of `stat` from the third (the state) on."""
+    # The second field is the name in brackets, which may hold spaces and brackets.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 

@@ -44,6 +44,7 @@ def set_up(name: str, file: Path | None = None, *, quiet: bool = False, form: Fo
         file.parent.mkdir(parents=True, exist_ok=True)
         handlers.append(LogFile(file))
     root = logging.getLogger()
+    # It may be called twice: first for stderr, and again once there is a run folder.
     for old in root.handlers[:]:
         root.removeHandler(old)
         old.close()
@@ -71,6 +72,7 @@ class Allowance:
         """Return None if this line must not be written, else the number of lines of its kind left out before
         it."""
         if not 0 <= now - self._begun.get(kind, float("-inf")) < self._window:  # a clock may be set back
+            # Texts that peers choose must not fill the memory; a few lines more are written for it.
             if len(self._begun) >= KINDS:
                 self._begun.clear()
                 self._written.clear()

@@ -274,6 +274,7 @@ class Monitor:
 
 def respond(head: bytes, answer: Callable[[str], Reply]) -> bytes:
     """Return all bytes of the response to a request, read up to its empty line. Pure if `answer` is."""
+    # Only the first line matters; headers are not read.
     words = head.split(b"\n", 1)[0].split()
     if len(words) != 3 or not words[2].startswith(b"HTTP/1.") or not words[1].isascii():
         return _written(_text(HTTPStatus.BAD_REQUEST, "this is no HTTP/1 request"))

@@ -81,6 +81,7 @@ def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
+                # Another process looks for a port at this moment.
                 base += 10
                 continue
             yield base
@@ -243,6 +244,7 @@ class Listener:
         for _ in range(ACCEPTS):
             try:
                 sock, address = listening.accept()
+            # Nobody waits any more, or who waited has hung up.
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 break
             except OSError as error:  # no file descriptor or memory for another connection
@@ -285,30 +287,26 @@ def listen(endpoints: Sequence[str]) -> list[socket.socket]:
     """Open one listening socket per endpoint, or none: Raises Fatal(TRY_AGAIN) if an endpoint is in use
     or its address is not there yet, Fatal(CONFIG) if it is unavailable for another reason."""
     opened: list[socket.socket] = []
-    try:
-        for endpoint in endpoints:
-            opened.append(_listen(endpoint))
-    except Fatal:
-        for sock in opened:
-            sock.close()
-        raise
+    for endpoint in endpoints:
+        local = endpoint.startswith("ipc://")
+        try:
+            if local:
+                opened.append(socket.socket(socket.AF_UNIX))
+                path = Path(endpoint.removeprefix("ipc://"))
+                if path.is_socket():
+                    path.unlink()  # left by an earlier process
+                opened[-1].bind(str(path))
+            else:
+                opened.append(_tcp(endpoint.removeprefix("tcp://")))
+            opened[-1].listen(BACKLOG)
+            opened[-1].setblocking(False)
+        except OSError as error:
+            for sock in opened:
+                sock.close()
+            number = error.errno or (errno.ENAMETOOLONG if local else 0)  # Python sets none for a long path
+            code = Exit.TRY_AGAIN if number in MAY_PASS else Exit.CONFIG
+            raise Fatal(bind_message(endpoint, number, error.strerror or str(error)), code) from error
     return opened
-
-
-def _listen(endpoint: str) -> socket.socket:
-    local = endpoint.startswith("ipc://")
-    sock: socket.socket | None = None
-    try:
-        sock = _local(endpoint.removeprefix("ipc://")) if local else _tcp(endpoint.removeprefix("tcp://"))
-        sock.listen(BACKLOG)
-    except OSError as error:
-        if sock is not None:
-            sock.close()
-        number = error.errno or (errno.ENAMETOOLONG if local else 0)  # Python sets none for a long path
-        code = Exit.TRY_AGAIN if number in MAY_PASS else Exit.CONFIG
-        raise Fatal(bind_message(endpoint, number, error.strerror or str(error)), code) from error
-    sock.setblocking(False)
-    return sock
 
 
 def bind_message(endpoint: str, number: int, text: str) -> str:
@@ -322,19 +320,6 @@ def bind_message(endpoint: str, number: int, text: str) -> str:
     if number in (errno.ENAMETOOLONG, errno.EINVAL) and endpoint.startswith("ipc:"):
         return f"{endpoint} is too long for a local socket: set TMPDIR to a shorter folder, such as /tmp"
     return f"cannot listen on {endpoint}: {text}; check --listen and --port"
-
-
-def _local(path: str) -> socket.socket:
-    """Listen on a socket file; one left by an earlier process is replaced."""
-    sock = socket.socket(socket.AF_UNIX)
-    try:
-        if Path(path).is_socket():
-            Path(path).unlink()
-        sock.bind(path)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
 
 
 def _tcp(address: str) -> socket.socket:

@@ -264,6 +264,7 @@ class Child:
         lines = [line for line in self._lines() if line]
         for index in reversed(range(len(lines))):
             told = lines[index].partition("error: ")[2]
+            # The line before names the exception, which says more than that it is a bug.
             if told and _BUG in told and index:
                 return f"{lines[index - 1]} ({_BUG})"
             if told:
@@ -349,6 +350,7 @@ class Children:
             code = await self._run_once(child, stop)
             if code is None:
                 return
+            # Before `on_exit`, which may ask for the stop itself.
             asked = stop.finishing.is_set()
             if child.on_exit is not None:
                 child.on_exit(code)
@@ -397,6 +399,7 @@ class Children:
         async def copy_output() -> None:
             while output := await process.stdout.read(65_536):
                 child.tail += output
+                # Only the end is kept, where an error stands.
                 del child.tail[:-TAIL]
                 child.sink(output)
 

@@ -83,6 +83,7 @@ def text_in(data: bytes, otherwise: str = "") -> str:
         if data.startswith(mark):
             raise ValueError(f"it is text in {name}; save it as UTF-8")
     try:
+        # Also without a byte order mark.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if otherwise:

@@ -141,6 +141,7 @@ class RunFolder:
 
         with_games: also remove `games.db`, which is this process's own and has no games yet.
         """
+        # The parent, too: with a misspelt --runs it would be left behind empty.
         new = [path for path in (self.path, self.path.parent) if not path.exists()]
         try:
             yield
@@ -367,6 +368,7 @@ def left_by(path: Path) -> Left | None:
         holder = read_bytes(path).decode(errors="replace")
     except OSError:
         return None
+    # A clean end empties the file.
     if not holder:
         return Left.ENDED
     return Left.KILLED if holder == here() else Left.ELSEWHERE

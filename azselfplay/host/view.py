@@ -162,6 +162,7 @@ class View:
         self._console = Console(file=stream or sys.stderr)
         self._said_at = float("-inf")
         self._live: Live | None = None
+        # In a file or on a dumb terminal, a table that is redrawn would be noise.
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             from rich.live import Live
 
@@ -214,21 +215,32 @@ class View:
         try:
             yield
         except OSError:
+            # First, so that what follows draws no more.
             live, self._live = self._live, None
             with contextlib.suppress(OSError):
                 if live is not None:
                     live.stop()  # gives sys.stderr back
 
-    def warnings(self) -> logging.Handler:
-        """Return a log handler that shows warnings above the table."""
-        return _NotesWarnings(self)
+    def notes(self, level: int = logging.WARNING, formatter: logging.Formatter | None = None) -> Notes:
+        """Return a log handler that shows events from `level` on above the table. It logs while entered."""
+        return Notes(self, level, formatter)
 
 
-class _NotesWarnings(logging.Handler):
-    def __init__(self, view: View) -> None:
-        super().__init__(logging.WARNING)
+class Notes(logging.Handler):
+    """Shows what this process logs above a view."""
+
+    def __init__(self, view: View, level: int, formatter: logging.Formatter | None) -> None:
+        super().__init__(level)
+        self.setFormatter(formatter)
         self.addFilter(RepeatFilter())
         self._view = view
 
+    def __enter__(self) -> None:
+        logging.getLogger().addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)
+
     def emit(self, record: logging.LogRecord) -> None:
-        self._view.note(record.getMessage())
+        # Without a format only the message: a traceback would push the table off the screen.
+        self._view.note(self.format(record) if self.formatter else record.getMessage())

@@ -320,7 +320,7 @@ def has_gpu(gpus: str) -> bool:
         return words != {"cpu"}
     if not may_have_gpus():
         return False
-    asked = subprocess.run(python_module("server.devices"), capture_output=True, check=False)
+    asked = subprocess.run(python_module("net.gpu"), capture_output=True, check=False)
     return asked.returncode == 0 and bool(json.loads(asked.stdout))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -109,11 +108,10 @@ class Launcher:
             contextlib.ExitStack() as stack,
         ):
             logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)
-            warnings = view.warnings()
+            warnings = view.notes()
             # At the end the server leaves as it should: then a lost connection is nothing to tell.
             warnings.addFilter(lambda record: not (self._is_ending and record.name == CONNECTION_LOG))
-            logging.getLogger().addHandler(warnings)
-            stack.callback(logging.getLogger().removeHandler, warnings)
+            stack.enter_context(warnings)
             parts = self._parts(view)
             told = beginning(self.settings, self.folder, self.port)
             for text in [*told, *warning(self.settings, self._compiling)]:

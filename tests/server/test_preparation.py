@@ -21,9 +21,9 @@ from net.architectures.registry import named
 from net.weights import WeightsMeta, describe
 from server.app import App
 from server.config import ServerConfig
-from server.devices import choose_devices
 from server.preparation import (
     Stopped,
+    choose_devices,
     first_weights,
     network_of_run,
     opened_run,
