@@ -107,6 +107,7 @@ def make_plan(
     rings = [] if is_remote else [str(sockets / f"ring-{index}") for index in range(len(devices))]
 
     def evaluator(index: int) -> list[str]:
+        # Evaluators on the CPU share its cores; one on a GPU has no use for threads of torch.
         threads = config.threads or max(1, cores // devices.count("cpu")) if devices[index] == "cpu" else 0
         return python_module(
             *("client.evaluator", *joining, "--ring", rings[index], "--index", str(index)),
@@ -114,6 +115,7 @@ def make_plan(
             *("--workers", str(-(-count // len(devices))), "--games", str(config.games)),
         )
 
+    # As many command lines as either way may need: whether the network is in the search is known later.
     numbered = [[*common, "--index", str(index), *figures, *numbers] for index in range(max(count, cores))]
     workers = [[*argv, *(("--rings", *rings) if rings else ())] for argv in numbered[:count]]
     evaluators = [evaluator(index) for index in range(len(rings))]
@@ -134,6 +136,7 @@ def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]
         return [setting]
     devices = [word.strip() for word in setting.split(",")]
     for device in devices:
+        # They stand for a whole list of devices.
         if device in ("auto", "remote"):
             raise Fatal(f"--device {setting}: {device} stands alone, without other devices", Exit.CONFIG)
         if not re.fullmatch(r"cpu|cuda:\d+", device):
@@ -151,8 +154,10 @@ def count_gpus(devices: Path = Path("/dev")) -> int:
     """Return how many NVIDIA GPUs this user's processes see, without loading any GPU library."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     found = sum(bool(re.fullmatch(r"nvidia\d+", path.name)) for path in devices.glob("nvidia*"))
+    # A container may name GPUs in the variable and have no device files.
     if visible is None or not found:
         return found
+    # -1 hides all GPUs, as an empty value does.
     return len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
 
 

@@ -55,6 +55,7 @@ class SpoolFacts:
 def main(argv: Sequence[str]) -> int:
     """Print the findings; the exit status is FOUND if there is a fault."""
     words = list(argv)
+    # `azclient doctor HOST`, as people write it.
     if words and not words[0].startswith("-"):
         words[:1] = ["--server", words[0]]
     settings = config.load(
@@ -79,6 +80,7 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     machine = look_at(spool, compiled_code_folder())
     numbers = [int(number) for number in re.findall(r"cuda:(\d+)", settings.device)]
     findings = machine_findings(machine, replace(NEEDS, gpus=numbers))
+    # Measuring compiles, and the code could not be kept.
     seconds = 0.0 if machine.cache.error else settings.seconds
     facts = probe(address, Probing(seconds, settings.run, settings.game))
     findings += service_findings(facts)
@@ -99,6 +101,7 @@ def spool_findings(facts: SpoolFacts, identity: str) -> list[Finding]:
     from client.spool import IDENTITY_DIGITS, MARK
 
     own = f"{MARK}{identity[:IDENTITY_DIGITS]}"
+    # Without an answer of the server nobody knows which run the games are for.
     others = {name: count for name, count in facts.games.items() if identity and not name.endswith(own)}
     waiting = sum(facts.games.values()) - sum(others.values())
     findings = [ok("spool", f"{waiting} games wait for the trainer in {facts.path}")]

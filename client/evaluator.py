@@ -51,6 +51,7 @@ class PulledWeights:
         )
         self._loading: concurrent.futures.Future[str] | None = None
         self._wake, self._woken = socket.socketpair()
+        # One byte wakes the evaluator out of its `select`, since the loops are in two threads.
         self._woken.setblocking(False)
 
     def load(self, path: Path, info: WeightsInfo) -> str:
@@ -136,6 +137,7 @@ class ClientEvaluator:
         options = self._options
         run = self._run = read_welcome(await self._first_welcome)
         game, history = run.game, run.settings.history
+        # In a thread, so that the session stays alive: importing torch takes seconds.
         opened = await asyncio.to_thread(open_device, options.device, game, history, options.threads)
         network, exceptions = opened
         control = PulledWeights()
@@ -143,22 +145,24 @@ class ClientEvaluator:
         evaluator = EvaluatorLoop(options.ring, network, game, history, control, exceptions, workers)
         folder = run_folder(options.spool, game.name, run.name, run.identity) / "weights"
         self._puller = WeightsPuller(in_cache(folder, control.load), self._bulk.send)
+        # The session began before there was a puller.
         if self._bulk.welcome is not None:
             self._puller.joined(self._bulk.welcome)
+        loop = asyncio.get_running_loop()
+
+        def evaluate() -> None:
+            try:
+                evaluator.run()
+            except BaseException as error:  # whatever ends it ends the process
+                loop.call_soon_threadsafe(self._fail, error)
+
         # A daemon: it blocks, and ends with the process. What it was computing is asked again.
-        arguments = evaluator, asyncio.get_running_loop()
-        threading.Thread(target=self._evaluate, args=arguments, daemon=True).start()
+        threading.Thread(target=evaluate, daemon=True).start()
         pulling = group.create_task(self._puller.run())
         try:
             await self._end
         finally:
             pulling.cancel()
-
-    def _evaluate(self, evaluator: EvaluatorLoop, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            evaluator.run()
-        except BaseException as error:  # whatever ends it ends the process
-            loop.call_soon_threadsafe(self._fail, error)
 
     def _fail(self, error: BaseException) -> None:
         if not self._end.done():

@@ -210,6 +210,7 @@ class RingNet(Source):
         if wish.games and wish.games != self._wanted:
             self._wanted = wish.games
             self._on_games(wish.games)
+            # Without a number of games the evaluator has no weights yet.
             self._joined.set()
 
 
@@ -240,6 +241,7 @@ class RingEvaluator:
         """Put waiting leaves into free slots."""
         ring = self.ring
         while ring.room and (rows := ring.wish.rows):
+            # First what another evaluator left undone: its searches have waited longest.
             if self._again:
                 ring.send(self._again.popleft())
             elif self._waiting:
@@ -260,6 +262,7 @@ class RingEvaluator:
             return
         text = f"{refused} leaves are refused: evaluators ended over them, or gave no probabilities, twice"
         self._repeated.warning("refused", text, asyncio.get_running_loop().time())
+        # A negative probability of a win marks a row that is never answered (`batching.ring.REFUSED`).
         fail(parts, np.flatnonzero(evaluations.wdl[:, 0] < 0).tolist(), LeafRefused(text))
         for first, some in answered_runs(leaves, evaluations):
             deliver(parts, batch.counts, first, some)

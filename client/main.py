@@ -80,6 +80,7 @@ def _main(argv: Sequence[str] | None) -> int:
     check_folders(spool, "--spool")
     logs.set_up("azclient", form=settings.log_format)
 
+    # Only evaluators of this machine need sockets, and a folder for them.
     is_remote = devices_for(settings.device, count_gpus(), has_torch=is_installed("torch")) == ["remote"]
 
     async def life(stop: aio.Stop) -> None:
@@ -101,6 +102,7 @@ class Supervisor:
         self._plan = plan
         self._stop = stop
         self._drain = drain
+        # Workers that drain must not be killed before their time is over.
         self._children = Children(grace=GRACE + drain)
         self._last_words = LastWords(to_stderr)
         self._in_search = False
@@ -110,7 +112,12 @@ class Supervisor:
 
     async def run(self, monitor: Monitor, spool: Path) -> None:
         """Run until a signal. Raises Fatal with the preparing child's message and exit status if it fails."""
-        monitor.watched = watched(self._figures, self._processes, spool)
+
+        def processes() -> tuple[int, int]:
+            names = [name for name in self._children.pids() if name.startswith(WORKER)]
+            return len(names), self._children.restarts()
+
+        monitor.watched = watched(self._figures, processes, spool)
         self._stop.waits_for = "the workers, which give up unfinished games"
         if self._drain:
             self._stop.waits_for = f"the workers, which finish their games, {self._drain:.0f} s at most"
@@ -136,6 +143,7 @@ class Supervisor:
         self._in_search = bool(figures.get(IN_SEARCH))
 
     def _on_prepared(self, code: int) -> None:
+        # Its end is part of the stop then, and says nothing.
         if self._stop.finishing.is_set():
             return
         if code != Exit.OK:
@@ -149,6 +157,7 @@ class Supervisor:
             argvs, evaluators, evaluator = plan.in_search, [], "the network in their own search"
         for index, argv in enumerate(evaluators):
             self._children.add(f"{EVALUATOR}{index}", argv)
+        # Known only now: a network in the search has other workers.
         self._figures.expected = len(argvs)
         workers = "1 worker" if len(argvs) == 1 else f"{len(argvs)} workers"
         log.info("starting %s, evaluated by %s", workers, evaluator)
@@ -162,11 +171,6 @@ class Supervisor:
 
     def _on_worker_end(self, index: int, _code: int) -> None:
         self._figures.ended(index)
-
-    def _processes(self) -> tuple[int, int]:
-        """Return how many workers run, and how many restarts there were."""
-        names = [name for name in self._children.pids() if name.startswith(WORKER)]
-        return len(names), self._children.restarts()
 
 
 def keygen(argv: Sequence[str]) -> int:

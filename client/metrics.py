@@ -64,6 +64,7 @@ class WorkersFigures:
     def ended(self, worker: int) -> None:
         """Note that the worker's process is gone."""
         if worker in self._said:
+            # What it had counted stays, or counters would go back.
             figures = {**self._said[worker][0], "joined": False, "in_progress": 0}
             self._said[worker] = figures, self._clock()
 
@@ -78,6 +79,7 @@ class WorkersFigures:
     def not_ready(self) -> str:
         """Return why no worker is playing; "" if one is."""
         now = self._clock()
+        # A worker that hangs has said long ago that it was joined.
         said = [(figures, now - at) for figures, at in self._said.values()]
         if any(figures.get("joined") and age <= SILENT for figures, age in said):
             return ""
@@ -116,6 +118,7 @@ class ByLine:
         *lines, self._rest = (self._rest + output).split(b"\n")
         for line in lines:
             self._on_line(line)
+        # A child may print without end and without a line break.
         if len(self._rest) > LONGEST:
             self._on_line(self._rest)
             self._rest = b""
@@ -135,6 +138,7 @@ class FigureLines(ByLine):
             return
         try:
             self._on_figures(dict(json.loads(line.removeprefix(FIGURES))))
+        # A line that only begins like one of ours belongs into the log.
         except (ValueError, TypeError):
             self._sink(line + b"\n")
 

@@ -112,10 +112,12 @@ class RemoteEvaluator:
         """Pass a (partial) answer to the searches that wait for it. Raises BadMessage and then changes
         nothing, so the rows are requested again."""
         first, end = message.first, message.first + message.rows
+        # None: answered before, or given up. An answer may come twice after a reconnection.
         asked = self._requests.payload(message.request)
         if asked is None or end > asked.batch.rows:
             return
         counts, total = asked.batch.counts, len(asked.batch.actions)
+        # Most answers are whole, and need no slices.
         if message.rows != len(counts):
             counts = counts[first:end]
             total = int(counts.sum(dtype=np.int64))
@@ -124,6 +126,7 @@ class RemoteEvaluator:
         if answered is None:
             return
         self.version = message.version
+        # The server answers in the order of the mask, and the search has its own order.
         if self._masks is not None:
             begin = int(asked.batch.counts[:first].sum(dtype=np.int64))
             priors = self._masks.as_listed(counts, asked.batch.actions[begin : begin + total], priors)
@@ -222,6 +225,7 @@ class RequestTable(Generic[T]):
     def room(self) -> int:
         """Return how many rows may still be opened: credits not used by requests in flight or waiting to be
         sent."""
+        # Those that wait to be sent (again) have the first claim on the credits.
         waiting = sum(self._requests[request].rows for request in self._to_send)
         return max(0, self.credits - self.in_flight - waiting)
 
@@ -241,6 +245,7 @@ class RequestTable(Generic[T]):
         taken = []
         while self._to_send and self.credits:
             entry = self._requests[self._to_send[0]]
+            # Not past it to a smaller one: the oldest search has waited longest.
             if self.in_flight and self.in_flight + entry.rows > self.credits:
                 break
             request = self._to_send.popleft()
@@ -287,6 +292,7 @@ class RequestTable(Generic[T]):
     def postpone(self, request: int, until: float) -> None:
         """Send the request again at `until`, because the server did not accept it now."""
         entry = self._requests.get(request)
+        # One that is not sent waits in the queue already.
         if entry is not None and entry.sent:
             entry.deadline = until
 

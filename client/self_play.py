@@ -132,26 +132,26 @@ class GamePool:
                 await self._room.wait()
                 if self._finishing.is_set():  # it was set while waiting
                     return
+                rng = self._player.rng(next(self._numbers))
                 try:
-                    await self._play_and_keep(next(self._numbers))
+                    self.in_progress += 1
+                    try:
+                        record = await play_game(
+                            self._searches, rng, player=self._player, resigning=self.resigning
+                        )
+                    finally:
+                        self.in_progress -= 1
+                    await self._keep(record)
+                    self.finished += 1
+                    self.plies += record.plies
                 except (LeafRefused, BadEvaluation, BadRecord) as fault:
                     self.given_up += 1
                     kind = type(fault).__name__
                     self._repeated.warning(kind, f"a game is given up ({kind}): {fault}", time.monotonic())
+                    # Otherwise hundreds of coroutines would ask a server that refuses them all at once.
                     await asyncio.sleep(PAUSE_AFTER_REFUSAL)
         finally:
             self._slots -= 1
-
-    async def _play_and_keep(self, number: int) -> None:
-        rng = self._player.rng(number)
-        self.in_progress += 1
-        try:
-            record = await play_game(self._searches, rng, player=self._player, resigning=self.resigning)
-        finally:
-            self.in_progress -= 1
-        await self._keep(record)
-        self.finished += 1
-        self.plies += record.plies
 
 
 async def play_game(
@@ -180,6 +180,7 @@ async def _play(
     began = time.monotonic()
     game, settings, rng = tree.game, tree.settings, tree.rng
     cheap = settings.playout_cap.cheap_probability
+    # From the numbers of this game alone, whatever was played in this slot before.
     tree.reset_randomness()
     text, is_sampled = start_of_game(game, settings, rng)
     start = game.notation.state_from_text(text)
@@ -201,6 +202,7 @@ async def _play(
         columns.add(action, result, pool.evaluator.version)
         gives_up = not columns.is_played_on and resigning.gives_up(result.value)
         if gives_up:
+            # Before the move: a side may move twice in a row, so the next state does not tell.
             columns.mover = int(game.rules.side_to_move(tree.state))
         tree.advance(action)
         reason = tree.end_reason()
@@ -245,7 +247,14 @@ def _record(
     visits = np.concatenate([result.visits for result in results])
     if visits.max(initial=0) > MOST_VISITS:
         raise BadRecord(f"a root action has {visits.max()} visits, a record holds {MOST_VISITS}")
-    played_on = PLAYED_ON if columns.is_played_on else 0
+    flags = [
+        (PLAYED_ON if columns.is_played_on else 0)
+        | (POLICY_TARGET if result.is_target else 0)
+        | (IMPROVED_POLICY if result.is_improved else 0)
+        | (PRUNED_TARGET if result.is_pruned else 0)
+        | (SEARCH_DIFFERS if result.stats is not None and result.stats.differs else 0)
+        for result in results
+    ]
     return GameRecord(
         uid=uid,
         game=tree.game.name,
@@ -256,8 +265,9 @@ def _record(
         visited=np.array([len(result.actions) for result in results], np.uint16),
         visit_actions=np.concatenate([result.actions for result in results]).astype(np.uint16),
         visits=visits.astype(np.uint16),
+        # Sums of float32 may end a rounding error beyond 1, which the trainer refuses.
         root_values=np.clip(values, -1.0, 1.0),
-        flags=np.array([_flags(result) | played_on for result in results], np.uint8),
+        flags=np.array(flags, np.uint8),
         versions=np.array(columns.versions, np.uint32),
         **search_columns(results),
         outcome=outcome,
@@ -266,15 +276,6 @@ def _record(
         source=player.name,
         seconds=seconds,
         run=player.run,
-    )
-
-
-def _flags(result: SearchResult) -> int:
-    return (
-        (POLICY_TARGET if result.is_target else 0)
-        | (IMPROVED_POLICY if result.is_improved else 0)
-        | (PRUNED_TARGET if result.is_pruned else 0)
-        | (SEARCH_DIFFERS if result.stats is not None and result.stats.differs else 0)
     )
 
 
@@ -356,9 +357,11 @@ def sampled(priors: npt.NDArray[np.float32], temperature: float, rng: np.random.
     likely."""
     weights = np.maximum(priors.astype(np.float64), 0.0)
     largest = weights.max()
+    # Divided first: small numbers to a high power would all become 0.
     weights = (weights / largest) ** (1.0 / temperature) if largest > 0 else np.ones(len(priors))
     cumulative = np.cumsum(weights)
     index = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+    # Rounding may place the number drawn at the very end of the sum.
     return min(int(index), len(weights) - 1)
 
 

@@ -111,6 +111,7 @@ class Spool:
             except OSError as error:
                 log.error("game %s cannot be read now, and is offered later: %s", path.stem, error)
                 reason = ""
+            # A damaged file would be refused again and again.
             if reason:
                 self._set_aside(path, reason)
                 continue
@@ -132,8 +133,10 @@ class Spool:
         for temporary, (uid, data) in zip(temporaries, records, strict=True):
             if not self._path(uid).exists():  # it may be there after a write that failed half-way
                 self._count(1, len(data))
+            # From here on the game exists.
             temporary.rename(self._path(uid))
             reach("spool.renamed")
+        # The names are in the folder, which has a sync of its own.
         sync_folder(self.folder)
         reach("spool.folder_synced")
 
@@ -174,6 +177,7 @@ class Spool:
         if not path.exists():
             return
         size, target = path.stat().st_size, self.folder / KEPT / path.name
+        # The note first: after a crash a game without one is only offered again.
         target.with_suffix(".reason").write_text(note(reason, terms))
         reach("spool.kept_noted")
         path.rename(target)
@@ -226,6 +230,7 @@ class Spool:
             record = from_bytes(path.read_bytes())
         except BadRecord as error:
             return str(error)
+        # The uid is how the trainer names the game in its answers.
         return "" if record.uid.hex() == path.stem else f"holds game {record.uid.hex()}"
 
     def _set_aside_counted(self, path: Path, reason: str) -> None:
@@ -245,6 +250,7 @@ class Spool:
         reach("spool.aside")
         self.rejected += 1
         kept = sorted(target.parent.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_ctime_ns)
+        # A client that is refused all the time must not fill the disk.
         for old in kept[:-MAX_REJECTED]:
             old.unlink()
             old.with_suffix(".reason").unlink(missing_ok=True)
@@ -325,6 +331,7 @@ def claim(folder: Path, index: int) -> SpoolFolder:
             fcntl.flock(gate, fcntl.LOCK_EX)
             path = folder / f"worker-{index}"
             lock = _try_lock(path)
+            # A worker that restarts may still be ending: the supervisor starts this one again.
             if lock is None:
                 raise Fatal(
                     f"the spool folder {path} is in use by another process; end that process, or give "

@@ -114,6 +114,7 @@ class Uploader:
     def heard(self, version: int) -> None:
         """Note the version of the server's current weights. A server whose run was restored from a backup may
         know those of kept games by now."""
+        # Only upwards: an announcement may come late.
         if version > self._terms.version:
             self._terms = replace(self._terms, version=version)
             self._look_at_kept = self._look_at_kept or self.spool.kept > 0
@@ -168,6 +169,7 @@ class Uploader:
                 if not write.done.done():  # its game may have been given up meanwhile
                     write.done.set_result(None)
         elif writes:
+            # In front, so that they are written in the order in which they were finished.
             self._writes = writes + self._writes
             self._write_at = now + WRITE_AGAIN
         if done.failed:
@@ -198,7 +200,20 @@ class Uploader:
         elif not may_start and self.room.is_set():
             self.room.clear()
             if not room:
-                self._say_full()
+                log.warning(
+                    "starting no new games: the spool is full, %d games (%.1f MB) wait in %s for the trainer",
+                    self.spool.games,
+                    self.spool.bytes / 1e6,
+                    self.spool.folder,
+                )
+                if self.spool.kept:
+                    log.warning(
+                        "%d more (%.1f MB) in %s were refused for their settings, weights or run: they are "
+                        "offered again when these fit; move that folder away if they never will",
+                        self.spool.kept,
+                        self.spool.kept_bytes / 1e6,
+                        self.spool.folder / KEPT,
+                    )
             elif not self._has_said_behind:
                 # Only once: with small games it would begin and end every second.
                 self._has_said_behind = True
@@ -210,22 +225,6 @@ class Uploader:
             self.quiet.set()
             if not self.spool.games:
                 self.empty.set()
-
-    def _say_full(self) -> None:
-        log.warning(
-            "starting no new games: the spool is full, %d games (%.1f MB) wait in %s for the trainer",
-            self.spool.games,
-            self.spool.bytes / 1e6,
-            self.spool.folder,
-        )
-        if self.spool.kept:
-            log.warning(
-                "%d more (%.1f MB) in %s were refused for their settings, weights or run: they are "
-                "offered again when these fit; move that folder away if they never will",
-                self.spool.kept,
-                self.spool.kept_bytes / 1e6,
-                self.spool.folder / KEPT,
-            )
 
     # ---- In the thread --------------------------------------------------------------------------
 
@@ -240,7 +239,19 @@ class Uploader:
             log.error("cannot write %d games (%s); trying again in %g s", len(writes), error, WRITE_AGAIN)
         for instruction in instructions:
             try:
-                self._carry_out_one(instruction, done)
+                match instruction:
+                    case Put(uid):
+                        game = self.spool.read(uid)
+                        if game is None:
+                            done.gone.append(uid)
+                        else:
+                            done.games.append(game)
+                    case Delete(uid):
+                        self.spool.delete(uid)
+                    case SetAside(uid, "rejected", reason) if code_of(reason) in CODES:
+                        self.spool.keep(uid, reason, self._terms)
+                    case SetAside(uid, status, reason):
+                        self.spool.set_aside(uid, f"{status}: {reason}")
             except OSError as error:
                 log.error("game %s stays in the spool: %s", instruction.uid.hex(), error)
                 # A game that cannot be read now is offered again after the usual timeout, as if its
@@ -250,21 +261,6 @@ class Uploader:
         if terms is not None:
             done.back = self.spool.take_back(terms)
         return done
-
-    def _carry_out_one(self, instruction: Instruction, done: _Done) -> None:
-        match instruction:
-            case Put(uid):
-                game = self.spool.read(uid)
-                if game is None:
-                    done.gone.append(uid)
-                else:
-                    done.games.append(game)
-            case Delete(uid):
-                self.spool.delete(uid)
-            case SetAside(uid, "rejected", reason) if code_of(reason) in CODES:
-                self.spool.keep(uid, reason, self._terms)
-            case SetAside(uid, status, reason):
-                self.spool.set_aside(uid, f"{status}: {reason}")
 
 
 @dataclass(frozen=True)
@@ -335,6 +331,7 @@ class Uploads:
         """
         self._joined = True
         self._has_trainer = trainer_present
+        # One game asks whether there is a trainer by now.
         self._room = self._window if trainer_present else 1
         self._paused_until = now
         self._take_back(list(self._deadlines))
@@ -356,11 +353,13 @@ class Uploads:
         `retry_after` has passed, this game goes behind the others, and then no more games are offered than
         the server still has from us.
         """
+        # An answer to a game that was offered twice, and answered before.
         if ack.uid not in self._deadlines and ack.uid not in self._waiting:
             return []
         if ack.status == "rejected" and ack.reason.startswith(Code.BAD_HASH):
             # Damaged on its way: what we sent had the hash. It is offered again after the usual timeout.
             return []
+        # The answer itself says whether there is one; WELCOME may be old.
         self._has_trainer = not ack.reason.startswith(Code.NO_TRAINER)
         if ack.status == "retry":
             if self._deadlines.pop(ack.uid, None) is not None:
@@ -370,6 +369,7 @@ class Uploads:
             self._paused_until = max(self._paused_until, now + pause)
             return []
         self._forget(ack.uid)
+        # Up one by one, as the server takes them: it may be full for others.
         self._room = min(self._window, self._room + 1)
         final: Instruction = (
             Delete(ack.uid)
@@ -388,6 +388,7 @@ class Uploads:
         if not self._joined:
             return None
         times = list(self._deadlines.values())[:1]
+        # The end of a pause matters only if a game could be offered then.
         if self._waiting and len(self._deadlines) < self._room:
             times.append(self._paused_until)
         return min(times, default=None)

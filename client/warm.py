@@ -73,6 +73,7 @@ def warm_with(game: Game, selection: str, network: str) -> float:
     took. Raises ValueError as `player_for` does, and for an unknown selection."""
     player = player_for(game, game.history, network)
     if player is not None:
+        # Any weights will do: code is compiled for types, not for numbers.
         player.load_zeros()
     return warm(game.name, selection, player)
 
@@ -85,6 +86,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("names", nargs="+", metavar="GAME")
     names: list[str] = parser.parse_args(argv).names
     for name in names:
+        # Padded, so that the parts that may be left out are "".
         game, selection, network, *more = [*name.split(":"), "", ""]
         try:
             if network:

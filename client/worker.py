@@ -178,9 +178,13 @@ class Worker:
 
     async def run(self) -> None:
         """Work until the first signal, or until a Fatal."""
+
+        async def watch_end() -> None:
+            raise await self._end
+
         try:
             async with asyncio.TaskGroup() as group:
-                for part in (self._bulk.run(), self._watch_end(), self._start(group)):
+                for part in (self._bulk.run(), watch_end(), self._start(group)):
                     self._tasks.append(group.create_task(part))
                 await self._stop.finishing.wait()
                 await self._wind_up()
@@ -212,6 +216,7 @@ class Worker:
                 print(figures_line({IN_SEARCH: bool(run.network)}), flush=True)
             self._stop.request()
             return
+        # Named after the run, so that games of one run are never sent to another.
         folder = run_folder(self._options.spool, run.game.name, run.name, run.identity)
         # Another worker may be starting, and then this waits.
         self._folder = await asyncio.to_thread(claim, folder, self._options.index)
@@ -220,8 +225,10 @@ class Worker:
         source = self._source = self._make_source(run, folder)
         for part in (uploader.run(), *source.parts()):
             self._tasks.append(group.create_task(part))
+        # The session began while there was nobody to tell.
         if self._bulk.welcome is not None:
             self._tell_joined(self._bulk.welcome)
+        # How many games to play is known only then.
         await source.ready()
         self._begin_games(group, source, uploader, welcome.games_in_flight)
 
@@ -242,6 +249,7 @@ class Worker:
         assert self._run is not None
         run, options = self._run, self._options
         player = Player(
+            # A seed of the run repeats its games; else no two starts play the same ones.
             seed=run.settings.seed or secrets.randbits(62),
             index=options.index,
             name=options.full_name,
@@ -276,6 +284,7 @@ class Worker:
     # ---- What arrives on the bulk port ----------------------------------------------------------
 
     def _on_joined(self, welcome: Welcome) -> None:
+        # The server counts from the beginning of a session.
         self._evaluated_before = self._evaluated
         if not self._first_welcome.done():
             self._first_welcome.set_result(welcome)
@@ -326,9 +335,6 @@ class Worker:
                 self._uploader.heard(message.version)
         if self._source is not None:
             self._source.on_message(message, frames)
-
-    async def _watch_end(self) -> None:
-        raise await self._end
 
     # ---- Going on and ending --------------------------------------------------------------------
 
