@@ -138,6 +138,7 @@ def save(
 
 def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
     """Return the newest intact checkpoint; damaged ones are skipped and logged."""
+    # Left by a trainer that was killed while it wrote.
     for partial in folder.glob("*.partial"):
         partial.unlink()
     for path in _states(folder):
@@ -147,6 +148,7 @@ def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
         except (Damaged, BadWeights) as error:
             log.warning("skipped the checkpoint %s: %s", path, error)
             continue
+        # Its state replaces what it was made with.
         rng = np.random.default_rng()
         rng.bit_generator.state = json.loads(state["rng"])
         return Checkpoint(_progress(state), network, state["trained"], state["optimizer"], rng)
@@ -180,6 +182,7 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     # Before torch reads it: damaged bytes do not reach its unpickler.
     if hashlib.sha256(data).digest() != content[-HASH_BYTES:]:
         raise Damaged("torn or changed (its hash differs)")
+    # Tensors and plain values only: a file cannot run code.
     state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     if hashlib.sha256(weights).hexdigest() != state["weights_sha256"]:
         raise Damaged("the weights beside it are not its own")
@@ -194,6 +197,7 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
     """Return a network from `--weights`, `--net` or the game's preset. Raises Fatal(BAD_DATA, CONFIG) if that
     fails."""
     heads = config.loss.head_weights.keys()
+    # For the weights that are drawn: of a new network, or of a head that is added.
     torch.manual_seed(config.seed)
     if config.weights not in ("", NEW):
         try:
@@ -221,6 +225,7 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
 def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsInfo | None) -> None:
     """Check that a run without a usable checkpoint may begin. Raises Fatal(BAD_DATA) if a new network would
     replace trained weights, unless the user insists. `played`: the server's weights."""
+    # An untrained network is replaced without harm; so is what the user named on purpose.
     if played is None or played.step == 0 or config.weights:
         return
     raise Fatal(

@@ -196,6 +196,7 @@ class GamesRate:
 
     def note(self, games: int, now: float) -> None:
         """There are `games` in all now. Time before the first of them does not count."""
+        # A trainer that waits for its first game has no rate yet.
         if games == self._seen[-1][1] and len(self._seen) == 1:
             self._seen[0] = (now, games)
         if now - self._seen[-1][0] >= RATE_APART:
@@ -230,6 +231,7 @@ class Curves:
         self._started = now if self._started is None else self._started
         # Close together at first, a minute apart in a long run, so that the files stay small.
         pause = min(LONGEST_POINT_SECONDS, max(POINT_SECONDS, (now - self._started) / 100))
+        # Curves are over the step: a second point at the same one would show nothing.
         if step == self._last_step or now - self._last < pause:
             return
         self._last_step, self._last = step, now

@@ -104,10 +104,12 @@ class Ingest:
         """
         known = self._in_flight.get(message.uid)
         if known is not None and known.sha256 == message.sha256:
+            # It was sent again, perhaps over another session: both senders get the answer.
             if message.peer not in known.peers:
                 known.peers.append(message.peer)
             return None
         if known is not None:
+            # Not a conflict yet: the other one may be refused.
             return self._not_now(message, Code.BUSY, "another game with this uid is being checked")
         if not has_room or len(self._in_flight) >= self._limit:
             return self._not_now(message, Code.TRAINER_BUSY, "more games than can be taken in at once")
@@ -204,6 +206,7 @@ class Intake:
                 rejects.append(Reject(job.uid, job.sha256, job.source, record.code, record.reason, job.data))
                 continue
             oldest, newest = int(record.versions.min()), int(record.versions.max())
+            # By the newest weights that have played, since published ones may wait at a gate.
             behind = self._store.totals.newest_version - newest
             records.append(record)
             entries.append(
@@ -241,6 +244,7 @@ class Intake:
 
     def _check(self, job: Job, newest_version: int) -> GameRecord | Rejection:
         try:
+            # First of all: damaged bytes say nothing about the game.
             if sha256(job.data) != job.sha256:
                 return Rejection(Code.BAD_HASH, "the bytes are not those its sha256 was made of")
             record = from_bytes(job.data)

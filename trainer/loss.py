@@ -201,6 +201,7 @@ HUBER_PLIES = 10.0
 def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor, count: int) -> Tensor:
     """Return the Huber loss of `outputs` (float[n], units of `PLIES`), summed over the samples that are not
     `capped` and divided by `count`."""
+    # The limit ended them, so nobody knows how many plies were left.
     counted = 1.0 - capped.float()
     wanted = plies_left.float() / PLIES
     each = functional.huber_loss(outputs.float(), wanted, reduction="none", delta=HUBER_PLIES / PLIES)

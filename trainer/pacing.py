@@ -53,8 +53,10 @@ class SampleBudget:
 
     def steps(self, window_positions: int) -> int:
         """Return how many steps may be made now, with this many positions in the window."""
+        # From an empty window nothing can be drawn, whatever the settings say.
         if window_positions < max(self.min_positions, 1):
             return 0
+        # Never below 0: a quarantine may take back what steps have used already.
         return max(int((self.allowed - self.samples) // self.batch), 0)
 
     def waiting_for(self, window_positions: int) -> str:
@@ -64,6 +66,7 @@ class SampleBudget:
         missing = max(self.min_positions, 1) - window_positions
         if missing > 0:
             return f"{missing:,} more positions before the first step"
+        # In positions, because these are what people see coming.
         missing = int((self.samples + self.batch - self.allowed) / self.samples_per_position) + 1
         return f"{max(missing, 1):,} more positions for the next step"
 

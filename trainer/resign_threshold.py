@@ -122,6 +122,7 @@ def trial_of(record: GameRecord, movers: Signs, thresholds: npt.NDArray[np.float
     The first side whose root value is at or below the threshold resigns with that move. The last move does
     not count, because it ends the game anyway.
     """
+    # Where there was no search the value is 0, which says nothing.
     searched = record.visited[:-1] > 0
     values = np.where(searched, record.root_values[:-1], math.inf)
     lowest = np.minimum.accumulate(values)

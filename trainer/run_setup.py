@@ -81,6 +81,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             raise Fatal(f"{error}; run the same version of server and trainer", Exit.PROTOCOL) from error
         history = settings.history or game.history
         _check_settings(config, game, settings)
+        # Before anything is written: a refused run leaves no folder behind.
         if not checkpoint.is_there(folder.checkpoints):
             check_begins_anew(config, folder, welcome.weights)
         folder.create(game.name, history, welcome.run_id)
@@ -89,12 +90,15 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         store = Store(folder.games, game.name)
         reader = StoreReader(folder.games)
         training = TrainingLoop(config, game, history, welcome.network, folder.checkpoints)
+        # There were checkpoints, and none of them could be used.
         if not training.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)
+        # The identity is the server's; the settings do not know it.
         expected = replace(Expected.of(settings, game), run=welcome.run_id)
         intake = Intake(game, expected, store, config.samples.stale_versions)
         log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
         started = time.perf_counter()
+        # A game of one move is enough to compile replay and sampler.
         record = one_ply(game, settings)
         intake.warm(record)
         training.warm(record)
@@ -109,6 +113,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             training.window.bytes_per_position,
         )
         resignation = resign_threshold(settings, game, reader, store.newest)
+        # A checkpoint older than what plays: somebody restored a backup, or lost the newest ones.
         played = welcome.weights.step if welcome.weights is not None else 0
         if played > training.step and training.has_checkpoint:
             log.warning(
@@ -127,6 +132,7 @@ def resign_threshold(
     on. `newest`: `seq` of the newest one."""
     threshold = ResignThreshold(settings.resignation.value, settings.resignation.mistakes, Movers(game))
     if threshold.is_on and settings.resignation.play_on > 0:
+        # As many games as should hold enough of those that were played on.
         count = min(MOST_READ, int(PLAYED_ON_GAMES / settings.resignation.play_on))
         first = max(1, newest - count + 1)
         left_out = reader.not_trained_on(first, newest, reader.quarantined())
@@ -140,6 +146,7 @@ def resign_threshold(
 def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:
     """Raise Fatal unless the longest possible game fits into the window."""
     longest = settings.max_plies or game.max_plies
+    # A game takes one entry for each action visited, and may have more of these than usual.
     needed = int(longest * max(1.0, game.max_legal / game.mean_legal)) + 1
     if config.window.positions < needed:
         raise Fatal(

@@ -92,6 +92,7 @@ class Sampler:
         from the `newest` positions in it; `surprise_share` of them by surprise (the window must store it).
 
         Up to `wins_share` of the samples are positions beside these games in which a move wins at once."""
+        # The window may be larger than what is drawn from (`window.growth`).
         first = window.first_position if newest is None else window.newest(newest)
         if wins_share:
             most = round(wins_share * count)
@@ -117,6 +118,7 @@ class Sampler:
         positions, without symmetries; none twice."""
         there = _targets_from(window, window.newest(limit))
         count = min(count, len(there))
+        # Evenly and not at random: the same positions as long as the window is the same.
         numbers = there[np.arange(count) * len(there) // max(count, 1)]
         return self.make(window, numbers, np.zeros(len(numbers), dtype=np.int64))
 

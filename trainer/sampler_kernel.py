@@ -184,8 +184,10 @@ def write_samples(
         symmetry = symmetries[row]
         write_features(scratch, maps, history, ply + 1, symmetry, samples.packed_features[row])
         outcome = signed(rings.game_outcome[slot])
+        # The outcome is the first player's, the target is of the side to move.
         value = outcome if side_to_move(positions[ply]) == 0 else -outcome
         samples.classes[row] = 1 - value  # +1, 0, -1: classes 0, 1, 2
+        # Plies of an opening were not searched, so they have no value.
         known = rings.visited[index] > 0
         samples.root_values[row] = rings.root_value[index] if known else np.float32(np.nan)
         samples.capped[row] = rings.game_capped[slot]
@@ -227,6 +229,7 @@ def write_wins(
     replies, share_of = scratch.replies, scratch.share_of
     row, at = 0, 0
     for drawn in range(len(draws.numbers)):
+        # More are drawn than are needed, because most have no win beside them.
         if row == len(samples.classes):
             break
         n = replay_game(rings, starts, draws.numbers[drawn], scratch.positions) + 1
@@ -243,6 +246,7 @@ def write_wins(
         # Every winning reply is as good as another.
         for i in range(wins):
             share_of[replies[1, i]] = np.float32(1) / np.float32(wins)
+        # All legal replies get an entry, those that do not win a share of 0.
         for i in range(answers):
             action = signed(replies[0, i])
             samples.rows[at + i] = row
@@ -304,6 +308,7 @@ def write_features(
 ) -> None:
     """Write the features of the last of the `n` positions in `scratch`, through a symmetry, to `features
     [feature_words]`."""
+    # The identity: most samples of chess, and nothing has to be moved.
     if symmetry == 0:
         encode(scratch.positions, n, history, features)
         return

@@ -98,6 +98,7 @@ class Service:
         self._work_came = asyncio.Event()
         self._joined: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         """The first WELCOME."""
+        # A thread each: games are committed and acknowledged while a step computes.
         self._intake_thread = ThreadPoolExecutor(1, "intake")
         self._training_thread = ThreadPoolExecutor(
             1, "training", initializer=prepare_thread, initargs=(cpu_threads(config),)
@@ -156,6 +157,7 @@ class Service:
             group.create_task(self._fill_and_train(run, stop)),
         ]
         reporting = group.create_task(self._report(run, watch, curves))
+        # The first turn needs no new game: the window is filled from the store.
         self._work_came.set()
         await stop.finishing.wait()
         self._stopping = True
@@ -163,6 +165,7 @@ class Service:
         self._games_came.set()
         self._work_came.set()
         await asyncio.wait(tasks)
+        # Before the checkpoint, which must know the newest version that was offered.
         await self._weights.publish_last(run)
         reporting.cancel()
         await self.in_training_thread(run.training.save)
@@ -208,21 +211,18 @@ class Service:
         if self._server_weights.on_message(message, frames):
             return
         if isinstance(message, RelayGame):
-            self._on_game(message, frames)
+            if len(frames) != 1:
+                self._on_unreadable(encode(message), f"a game of {len(frames)} frames, expected 1")
+                return
+            has_room = not self._stopping and len(self._fresh) < FRESH_LIMIT
+            found = self._ingest.on_game(message, bytes(frames[0]), has_room=has_room)
+            if isinstance(found, Job):
+                self._jobs.append(found)
+                self._games_came.set()
+            elif found is not None:
+                self._connection.send(found)
         elif not self._weights.on_message(message, time.monotonic()):
             log.debug("nothing to do with a %s", type(message).__name__)
-
-    def _on_game(self, message: RelayGame, frames: list[memoryview]) -> None:
-        if len(frames) != 1:
-            self._on_unreadable(encode(message), f"a game of {len(frames)} frames, expected 1")
-            return
-        has_room = not self._stopping and len(self._fresh) < FRESH_LIMIT
-        answer = self._ingest.on_game(message, bytes(frames[0]), has_room=has_room)
-        if isinstance(answer, Job):
-            self._jobs.append(answer)
-            self._games_came.set()
-        elif answer is not None:
-            self._connection.send(answer)
 
     def _on_unreadable(self, header: bytes | memoryview, reason: str) -> None:
         answer = self._ingest.on_unreadable(header, reason)
@@ -234,6 +234,7 @@ class Service:
 
     async def _take_games(self, run: Run, watch: Watch, stop: Stop) -> None:
         loop = asyncio.get_running_loop()
+        # To the last job: what was accepted before the stop is still stored and answered.
         while not stop.finishing.is_set() or self._jobs:
             await self._games_came.wait()
             self._games_came.clear()
@@ -247,6 +248,7 @@ class Service:
                 self._figures.commits.observe(time.monotonic() - begun)
                 played = list(zip(result.games, result.players, strict=True))
                 run.players.on_games(played)
+                # Their games are stored and acknowledged like all others, and teach nothing.
                 held = run.training.quarantine.players
                 trusted = [record for record, player in played if player not in held]
                 for record in trusted:
@@ -258,16 +260,19 @@ class Service:
                         text = f"refused a game, and kept it among the `rejects`: {done.reason}"
                         self._warn.warning(done.reason.partition(":")[0], text, time.monotonic())
                 resign_value = run.resignation.threshold if run.resignation.is_on else UNSET
+                # Only now: the commit has returned, so the games survive a power loss.
                 for message in self._ingest.on_done(result.done, resign_value):
                     if not self._connection.send(message):
                         text = "%d acknowledgements were lost; those games will be sent again"
                         log.warning(text, len(message.acks))
                     reach("trainer.acknowledged")
+                # Until then the window reads them from the store in their turn.
                 if self._is_filled:
                     self._fresh.extend(played)
                 if result.old:
                     text = f"{result.old} games are stored but not trained on: see --samples.stale-versions"
                     self._warn.warning("old games", text, time.monotonic())
+                # With a gate games rightly lag behind the newest weights, so that is no sign of trouble.
                 watch.on_games(trusted, 0 if self._gated else self._weights.server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
@@ -319,6 +324,7 @@ class Service:
             last_seq, positions = self._last_seq, run.store.totals.positions
             turn = await self.in_training_thread(run.training.turn, games, last_seq, positions, players)
             self._figures.on_turn(turn, run.training.budget.samples)
+            # More steps are allowed at once: nothing has to come before the next turn.
             if turn.more:
                 self._work_came.set()
             await self._weights.publish_if_due(run, turn)
@@ -328,6 +334,7 @@ class Service:
                 if await self.save(run):
                     saved_step = turn.step
                 else:
+                    # A disk that was full may have room soon.
                     pause = min(pause, SAVE_AGAIN)
                 save_at = now + pause
 

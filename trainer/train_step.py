@@ -171,6 +171,7 @@ class TrainStep:
         """
         counts = Counts.of(samples)
         while True:
+            # Also after a part that failed, which has left its gradient.
             self.optimizer.zero_grad(set_to_none=True)
             with contextlib.suppress(torch.OutOfMemoryError):
                 row = torch.zeros(4 + len(self._heads), device=self._device)
@@ -178,7 +179,24 @@ class TrainStep:
                     row += self._backward_of(samples.part(begin, begin + self._at_once), counts)
                 return row
             # Not in an `except`: its exception would keep the failed part's tensors alive.
-            self._halve(counts.samples)
+            before = min(self._at_once, counts.samples)
+            what = f"{self._device} is short of memory"
+            if before == 1:
+                raise Fatal(
+                    f"{what}: there is no room for a step with one position; end other programs on the "
+                    "device, or choose a smaller --net",
+                    Exit.TRY_AGAIN,
+                )
+            self._at_once = (before + 1) // 2
+            if self._device.type == "cuda":
+                torch.cuda.empty_cache()  # or pieces of other sizes would stay reserved
+            log.warning(
+                "%s: a step computes %d positions at once from now on (before: %d), with the same result but "
+                "for batch normalisation; end other programs on the device, or choose a smaller --net",
+                what,
+                self._at_once,
+                before,
+            )
 
     def _backward_of(self, part: Samples, counts: Counts) -> Tensor:
         # A function of its own, so that nothing of a part is left when the next one begins.
@@ -188,27 +206,6 @@ class TrainStep:
             total = total + self._head_weights[name] * loss
         total.backward()  # type: ignore[no-untyped-call]
         return found.as_row()
-
-    def _halve(self, samples: int) -> None:
-        """Compute half as many of the `samples` of a batch at once, from now on."""
-        before = min(self._at_once, samples)
-        what = f"{self._device} is short of memory"
-        if before == 1:
-            raise Fatal(
-                f"{what}: there is no room for a step with one position; end other programs on the device, "
-                "or choose a smaller --net",
-                Exit.TRY_AGAIN,
-            )
-        self._at_once = (before + 1) // 2
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()  # or pieces of other sizes would stay reserved
-        log.warning(
-            "%s: a step computes %d positions at once from now on (before: %d), with the same result but for "
-            "batch normalisation; end other programs on the device, or choose a smaller --net",
-            what,
-            self._at_once,
-            before,
-        )
 
     @property
     def playing(self) -> Network:
@@ -269,6 +266,7 @@ class TrainStep:
     ) -> Any:
         """Return the input of the network: planes, or the features of the positions and of their entries."""
         if isinstance(network, SparseNetwork):
+            # A sparse network wants the number of entries of each position.
             counts = np.bincount(rows, minlength=len(packed_features)).astype(np.uint16)
             found = network.inputs_of(packed_features, counts, actions.astype(np.uint16))
             return found.to(self._device)
@@ -291,6 +289,7 @@ class TrainStep:
         weights = 1.0 - (1.0 - self._loss.capped_value_weight) * capped
         if samples.policy_only is not None:
             policy_only = to_device(samples.policy_only)
+            # These positions are beside a game: its outcome and its length are not theirs.
             weights, capped = weights * (1 - policy_only), torch.maximum(capped, policy_only)
         outcome = outcome_targets(classes, plies_left, self._loss.win_discount)
         wdl = value_targets(outcome, to_device(samples.root_values), self._loss.value_q_share)
@@ -396,6 +395,7 @@ def learning_rate(settings: OptimizerSettings, step: int, minutes: float = 0.0) 
     if settings.kind == "alphazero":
         for first, factor in ALPHAZERO_DROPS:
             if step >= first:
+                # Also over the warm-up, which is long over at the first drop.
                 rate = settings.lr * factor
     return rate * cosine_share(settings, step, minutes)
 

@@ -115,6 +115,7 @@ class TrainingLoop:
             )
         check_heads(self._config, found.network)
         self.has_checkpoint = True
+        # The state of one kind means nothing to the other.
         same = progress.optimizer == self._optimizer.kind
         if not same:
             log.warning("the optimizer is now %s; it starts with a new state", self._optimizer.kind)
@@ -161,7 +162,9 @@ class TrainingLoop:
         True once all games up to `newest` are in.
         """
         if self._filled is None:
+            # A store that was restored from a backup may end before the checkpoint.
             self._last_seq = min(self._last_seq, newest)
+            # Games up to here are in the budget of the checkpoint, and only return to the window.
             self._known = self._last_seq
             # The oldest game that fits into the window now, or fitted at the checkpoint.
             ends = (newest, self._last_seq) if 0 < self._last_seq < newest else (newest,)
@@ -172,6 +175,7 @@ class TrainingLoop:
         old = reader.old_between(self._filled + 1, end)
         players = reader.players_between(self._filled + 1, end) if self.quarantine.players else {}
         for seq, record in reader.records(self._game, self._filled + 1, end):
+            # Stored, but played by weights too far behind to learn from.
             if seq in old:
                 continue
             try:
@@ -214,6 +218,7 @@ class TrainingLoop:
         """
         for record, player in zip(games, players or [""] * len(games), strict=True):
             self._add(record, player)
+        # Counted in all positions that ever came, not in those of the window.
         if self._growth is not None:
             self._newest = self._growth.positions(positions)
         self._last_seq = max(self._last_seq, last_seq)

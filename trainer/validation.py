@@ -90,6 +90,7 @@ class Probes(NamedTuple):
 
     @classmethod
     def of(cls, game: Game, history: int) -> Probes:
+        # A game without probes shows at least what it thinks of its start.
         positions = game.probes or (("start", ""),)
         packed_features = np.zeros((len(positions), game.feature_words(history)), np.uint64)
         for row, (_, text) in enumerate(positions):
@@ -142,6 +143,7 @@ class KnownPositions(NamedTuple):
 
         policy: [n, actions] logits.
         """
+        # The search would only ever look at legal actions.
         best = np.where(self.legal, policy, -np.inf).argmax(axis=1)
         wrong = ~self.keeps[np.arange(len(best)), best]
         groups = np.array(self.groups)

@@ -166,6 +166,7 @@ class Verifier:
         if min(record.max_plies, MAX_PLIES) >= len(self._line):
             plies = min(record.max_plies, MAX_PLIES) + 1
             self._line = np.zeros((plies, self._game.state_words), dtype=np.uint64)
+        # The replay continues from here.
         self._line[0] = start
         return None
 
@@ -175,11 +176,13 @@ class Verifier:
             return Rejection(Code.BAD_RECORD, "a game without a move")
         if plies > min(record.max_plies, MAX_PLIES):
             return Rejection(Code.TOO_LONG, f"{plies} plies, but games end after {record.max_plies}")
+        # The first is `actions`, whose length is the number of plies.
         for name in PER_PLY[1:]:
             if len(getattr(record, name)) != plies:
                 return Rejection(
                     Code.BAD_RECORD, f"{name} has {len(getattr(record, name))} entries for {plies} plies"
                 )
+        # In 64 bits: a sum of uint16 would wrap, and then fit a wrong column.
         total = int(record.visited.sum(dtype=np.int64))
         if {len(record.visit_actions), len(record.visits)} != {total}:
             return Rejection(
@@ -216,7 +219,17 @@ class Verifier:
         if fault == AFTER_END:
             says["found"] = self._game.reason_name(found)
         elif fault == VISIT_SUM:
-            says["wanted"] = _allowed_sum(record, ply, wanted)
+            # `wanted`: the largest sum, with the subtree kept.
+            flags, exact = record.flags[ply], record.simulations
+            if flags & IMPROVED_POLICY:
+                says["wanted"] = f"{SHARES} shares of an improved policy"
+            elif not flags & POLICY_TARGET:
+                says["wanted"] = f"at most {wanted}, this being no policy target"
+            elif flags & PRUNED_TARGET:
+                says["wanted"] = f"at most {wanted}, this being a pruned target"
+            else:
+                more = f", and at most {wanted} with the subtree kept" if wanted > exact else ""
+                says["wanted"] = f"{exact}{more}"
         code, text = FAULTS[fault]
         return Rejection(code, f"ply {ply}: {text.format(**says)}")
 
@@ -230,8 +243,18 @@ class Verifier:
         elif plies == record.max_plies:
             name, outcome = PLY_CAP, 0
         elif record.reason == RESIGNATION:
-            if (rejection := _bad_resignation(record, expected.resign_value)) is not None:
-                return rejection
+            ply, value, highest = plies - 1, float(record.root_values[-1]), expected.resign_value
+            if highest == 0:
+                return Rejection(Code.WRONG_SETTINGS, "it was resigned, but nobody resigns in this run")
+            if record.flags[ply] & PLAYED_ON:
+                text = f"ply {ply}: resigned, in a game that is marked as played on"
+                return Rejection(Code.WRONG_REASON, text)
+            if record.visited[ply] == 0 or value > highest:
+                return Rejection(
+                    Code.BAD_VALUES,
+                    f"ply {ply}: resigned at root value {value:.4g}; a search must give {highest:g} or less",
+                )
+            # A side resigns with its move, so the last mover has lost.
             name, outcome = RESIGNATION, outcome_for_first_player(-1, self._mover(plies - 1))
         else:
             return Rejection(Code.UNFINISHED, f"ply {plies}: the game is not over after its last move")
@@ -249,36 +272,6 @@ class Verifier:
     def _mover(self, ply: int) -> int:
         """Return the side to move after `ply` plies of the game replayed last; 0: the first player."""
         return int(self._game.rules.side_to_move(self._line[ply]))
-
-
-def _bad_resignation(record: GameRecord, highest: float) -> Rejection | None:
-    """Return what is wrong with a game resigned at its last move, apart from its outcome. `highest`:
-    `resign_value`."""
-    ply, value = record.plies - 1, float(record.root_values[-1])
-    if highest == 0:
-        return Rejection(Code.WRONG_SETTINGS, "it was resigned, but nobody resigns in this run")
-    if record.flags[ply] & PLAYED_ON:
-        return Rejection(Code.WRONG_REASON, f"ply {ply}: resigned, in a game that is marked as played on")
-    if record.visited[ply] == 0 or value > highest:
-        return Rejection(
-            Code.BAD_VALUES,
-            f"ply {ply}: resigned at root value {value:.4g}; a search must give {highest:g} or less",
-        )
-    return None
-
-
-def _allowed_sum(record: GameRecord, ply: int, most: int) -> str:
-    """Return which sums of visits were right at a ply. `most`: the sum with the subtree kept."""
-    flags = record.flags[ply]
-    if flags & IMPROVED_POLICY:
-        return f"{SHARES} shares of an improved policy"
-    if not flags & POLICY_TARGET:
-        return f"at most {most}, this being no policy target"
-    if flags & PRUNED_TARGET:
-        return f"at most {most}, this being a pruned target"
-    return f"{record.simulations}" + (
-        f", and at most {most} with the subtree kept" if most > record.simulations else ""
-    )
 
 
 class Played(NamedTuple):

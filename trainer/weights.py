@@ -125,12 +125,28 @@ class WeightsOut:
                 current, data = self._current, None
                 if current is not None and message.sha256 == current.info.sha256:
                     data = memoryview(current.data)[message.offset : message.offset + CHUNK]
+                    # The server is reading them, so it has heard the announcement.
                     self._announce_at = now + PATIENCE
                 self._connection.send(*answer(message, data))
             case WeightsInfo():
-                self._on_info(message, now)
+                # Weights that the server has: ours, or others that may have taken our number.
+                self.server_version = max(self.server_version, message.version)
+                ours = None if self._current is None else self._current.info
+                if ours is not None and message == ours:
+                    self._figures.weights_version = ours.version
+                    log.info("published weights version %d (step %d)", ours.version, ours.step)
+                    self._go_on(now)
+                elif ours is not None and message.version >= ours.version:
+                    log.info(
+                        "the server already has weights version %d: counting on from it", message.version
+                    )
+                    self._current = self._next = None
+                    self._renumber = True
+                    self._background.wake()
+                    self._moved.set()
             case Refused():
                 mine = None if self._current is None else self._current.info
+                # A refusal of earlier weights may arrive after newer ones were announced.
                 if mine is not None and message.request in (0, mine.version):
                     if message.retry_after > 0:
                         self._announce_at = now + message.retry_after
@@ -180,6 +196,7 @@ class WeightsOut:
             return
         version, step, data = await in_thread(training.publish, self.server_version)
         self._step, self._renumber = step, False
+        # Of the network that is published, so that the figures and the weights belong together.
         figures.held_out = await in_thread(training.held_out) or figures.held_out
         figures.probe_values = await in_thread(training.probe_values)
         figures.known_errors = await in_thread(training.known_errors)
@@ -198,23 +215,6 @@ class WeightsOut:
         if self._current is not None and self._connection.welcome is not None:
             self._connection.send(self._current.info)
             self._announce_at = now + PATIENCE
-
-    def _on_info(self, info: WeightsInfo, now: float) -> None:
-        """Handle weights that the server has: ours, or others that may have taken our number."""
-        self.server_version = max(self.server_version, info.version)
-        mine = None if self._current is None else self._current.info
-        if mine is None:
-            return
-        if info == mine:
-            self._figures.weights_version = mine.version
-            log.info("published weights version %d (step %d)", mine.version, mine.step)
-            self._go_on(now)
-        elif info.version >= mine.version:
-            log.info("the server already has weights version %d: counting on from it", info.version)
-            self._current = self._next = None
-            self._renumber = True
-            self._background.wake()
-            self._moved.set()
 
     def _go_on(self, now: float) -> None:
         """Go on from the current weights to those that wait, if any."""
@@ -264,6 +264,7 @@ class ServerWeights:
         whole: list[Path] = []
 
         def keep(path: Path, _: WeightsInfo) -> str:
+            # Nothing is loaded here: training begins with the file.
             whole.append(path)
             return ""
 

@@ -203,6 +203,7 @@ class Window:
         Raises ValueError when the game alone is larger than the window, and BadRecord for numbers that would
         lead the jitted sampler out of its arrays.
         """
+        # Again, although the store checked it: jitted code does not look where an action leads.
         check_bounds(record, self._game.actions, self._game.max_legal)
         plies, visits = record.plies, len(record.visits)
         if plies > self.capacity or visits > len(self.rings.visit_count):
@@ -216,7 +217,15 @@ class Window:
             or self._visits + visits > len(self.rings.visit_count)
             or self.games == len(self.rings.game_first)
         ):
-            self._drop_oldest()
+            # Counted out only: its entries stay in the rings until newer ones need their places.
+            oldest = self._oldest_game % len(self.rings.game_first)
+            self._starts.drop(int(self.rings.game_start[oldest]))
+            outcome, gone = int(self.rings.game_outcome[oldest]), int(self.rings.game_plies[oldest])
+            self._outcome_positions[outcome + 1] -= gone
+            # Its record is long gone, so its targets are counted in the ring.
+            numbers = self.rings.game_first[oldest] + np.arange(gone)
+            self._targets -= int(np.count_nonzero(self.is_target(numbers)))
+            self._oldest_game += 1
         rings, at, slot = self.rings, self._next_position, self._next_game % len(self.rings.game_first)
         _put(rings.action, at, record.actions)
         _put(rings.visited, at, record.visited)
@@ -241,17 +250,6 @@ class Window:
         self._next_position += plies
         self._next_visit += visits
         self.longest = max(self.longest, plies)
-
-    def _drop_oldest(self) -> None:
-        """Count the oldest game out. Its entries stay in the rings until newer ones need their places."""
-        slot = self._oldest_game % len(self.rings.game_first)
-        self._starts.drop(int(self.rings.game_start[slot]))
-        outcome, plies = int(self.rings.game_outcome[slot]), int(self.rings.game_plies[slot])
-        self._outcome_positions[outcome + 1] -= plies
-        # Its record is long gone, so its targets are counted in the ring.
-        numbers = self.rings.game_first[slot] + np.arange(plies)
-        self._targets -= int(np.count_nonzero(self.is_target(numbers)))
-        self._oldest_game += 1
 
 
 def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.generic]) -> None:
@@ -300,6 +298,7 @@ class StartTable:
             self._rows[text] = row
             self._texts[row] = text
             self.states[row] = state
+        # One for each game, so that a row stays as long as any of them.
         self._uses[row] += 1
         return row
 
@@ -307,6 +306,7 @@ class StartTable:
         """Note that a game that began there has left the window."""
         self._uses[row] -= 1
         if self._uses[row] == 0:
+            # Its state stays in the table until another start takes the row.
             del self._rows[self._texts[row]]
             self._free.append(row)
 
