@@ -66,6 +66,7 @@ class Credits:
             return self._accounts[session].limit
         if len(self._accounts) >= self.sessions:
             return 0
+        # The minimum is reserved for it, so it never takes from what is free.
         limit = self.minimum + max(0, min(wanted - self.minimum, self.free))
         self._accounts[session] = _Account(limit, limit)
         self.granted += limit
@@ -85,10 +86,12 @@ class Credits:
         for session, account in self._accounts.items():
             limit = max(wanted.get(session, account.limit), self.minimum)
             if account.ceiling > account.limit and now - account.lowered_at >= CHANGE_SECONDS:
+                # What is in flight was accepted, and stays until it is answered.
                 self._set_ceiling(account, max(account.limit, account.in_flight))
             if limit < account.limit:
                 account.limit, account.lowered_at = limit, now
             elif limit > account.limit:
+                # What a lowered grant still counts for is its own: it may have that back first.
                 room = account.ceiling + max(0, self.free)
                 account.limit = max(account.limit, min(limit, room))
                 self._set_ceiling(account, max(account.ceiling, account.limit))
@@ -115,6 +118,7 @@ class Credits:
         account = self._accounts.pop(session, None)
         if account is None:
             return 0
+        # What it counted for, which may be more than its limit.
         self.granted -= account.ceiling
         return account.in_flight
 

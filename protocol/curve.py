@@ -144,9 +144,25 @@ class CurveIncoming:
         for (content,) in self._outer.feed(data):
             flags, body = self._boxes.open(content)
             if flags & COMMAND:
-                self._on_command(bytes(body))
+                self._commands += 1
+                if self._commands > MAX_COMMANDS:
+                    raise Broken("a flood of commands")
+                # Two bytes of TTL, then a context that PONG returns; ZMTP gives it at most 16 bytes.
+                if body[: len(_PING)] == _PING:
+                    self._pongs.append(bytes(body[len(_PING) + 2 :][:16]))
                 continue
-            self._take(body)
+            limits = self._limits
+            if self._count >= limits.frames or self._size + len(body) > limits.message:
+                raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
+            self._size += len(body)
+            # Of a stranger's message only as much is kept as is needed to see that it is too long: a copy, or
+            # the whole frame would stay.
+            if not self.joined:
+                body = memoryview(bytes(body[: MAX_HELLO + 1]))
+            if self.joined or not self._count:
+                self._frames.append(body)
+                self._kept += len(body)
+            self._count += 1
             if not flags & MORE:
                 message, self._frames = self._frames, []
                 self._count = self._size = self._kept = 0
@@ -162,28 +178,6 @@ class CurveIncoming:
         content = self._boxes.seal(flags, body)
         return frame_header(len(content), more=False) + content
 
-    def _take(self, body: memoryview) -> None:
-        limits = self._limits
-        if self._count >= limits.frames or self._size + len(body) > limits.message:
-            raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
-        self._size += len(body)
-        # Of a stranger's message only as much is kept as is needed to see that it is too long: a copy, or the
-        # whole frame would stay.
-        if not self.joined:
-            body = memoryview(bytes(body[: MAX_HELLO + 1]))
-        if self.joined or not self._count:
-            self._frames.append(body)
-            self._kept += len(body)
-        self._count += 1
-
-    def _on_command(self, content: bytes) -> None:
-        self._commands += 1
-        if self._commands > MAX_COMMANDS:
-            raise Broken("a flood of commands")
-        # Two bytes of TTL, then a context that PONG returns; ZMTP gives it at most 16 bytes.
-        if content.startswith(_PING):
-            self._pongs.append(content[len(_PING) + 2 :][:16])
-
 
 class _Outer(Incoming):
     """Reads the greeting, the handshake, and the frames that carry boxes."""
@@ -192,6 +186,7 @@ class _Outer(Incoming):
 
     def __init__(self, limits: Limits, handshake: Handshake) -> None:
         size = limits.frame + BOX_OVERHEAD
+        # Each frame is a message to it: the frames of a message are counted inside the boxes.
         super().__init__(Limits(frame=size, message=size, frames=1))
         self._handshake = handshake
 
@@ -201,6 +196,7 @@ class _Outer(Incoming):
         return super()._wrong_mechanism(theirs)
 
     def _on_command(self, content: bytes) -> None:
+        # After the handshake everything travels in boxes; this one nobody has signed.
         if self.ready:
             raise Broken("a command outside of a box")
         self.replies.append(self._handshake.on_command(content))
@@ -274,10 +270,17 @@ class Handshake:
         client, secret = opened[:KEY_BYTES], opened[KEY_BYTES:]
         key = _shared(client, secret)
         plain = _opened(box, b"CurveZMQINITIATE" + nonce, key, "its INITIATE was changed on its way")
-        owner = self._check_vouch(plain, client, secret)
-        # Before the properties: the long-term key, the nonce of the vouch, the vouch.
+        # The long-term key, the nonce of the vouch, the vouch, the properties. The first must vouch to this
+        # server for the short-term key C' = `client`. Only who holds a key learns whether it is allowed.
+        long_term, tail, vouch = plain[:KEY_BYTES], plain[32:48], plain[48:128]
+        said = _opened(vouch, b"VOUCH---" + tail, _shared(long_term, secret), "nobody vouches for its key")
+        if said != client + self._server.public:
+            raise Broken("its key vouches for another connection")
+        owner = self._owner_of(long_term)
+        if owner is None:
+            raise Broken("its key is not allowed; `azserver allow` takes it", error(UNKNOWN_KEY))
         check_properties(plain[128:])
-        self.owner, self.key = owner, plain[:KEY_BYTES]
+        self.owner, self.key = owner, long_term
         self.boxes = Boxes(key, b"CurveZMQMESSAGES", b"CurveZMQMESSAGEC")
         # Nonces grow all along the connection, so the first MESSAGE must be above INITIATE.
         self.boxes.heard = int.from_bytes(nonce, "big")
@@ -285,18 +288,6 @@ class Handshake:
         first = struct.pack(">Q", 1)  # `Boxes` counts on from here
         ready = crypto_box_easy_afternm(READY_PROPERTIES, b"CurveZMQREADY---" + first, key)
         return command(b"READY", first + ready)
-
-    def _check_vouch(self, plain: bytes, client: bytes, secret: bytes) -> KeyOwner:
-        """Return the owner of the long-term key that vouches to this server for the short-term key C' =
-        `client`. Only who holds a key learns whether it is allowed."""
-        long_term, tail, vouch = plain[:32], plain[32:48], plain[48:128]
-        said = _opened(vouch, b"VOUCH---" + tail, _shared(long_term, secret), "nobody vouches for its key")
-        if said != client + self._server.public:
-            raise Broken("its key vouches for another connection")
-        owner = self._owner_of(long_term)
-        if owner is None:
-            raise Broken("its key is not allowed; `azserver allow` takes it", error(UNKNOWN_KEY))
-        return owner
 
 
 def error(reason: str) -> bytes:
@@ -356,14 +347,17 @@ class Boxes:
             raise Broken("a frame that is no MESSAGE of CURVE")
         nonce = bytes(content[len(MESSAGE) : len(MESSAGE) + SHORT_NONCE])
         number = int.from_bytes(nonce, "big")
+        # So a recorded box is useless, and none is taken out of order.
         if number <= self.heard:
             raise Broken("a MESSAGE that came before, or out of order")
         box = memoryview(content)[len(MESSAGE) + SHORT_NONCE :]
+        # Placed so that the body behind the byte of flags is aligned.
         room = np.empty(_ALIGNED - 1 + len(box) - MAC, np.uint8).data
         plain = ffi.from_buffer(room[_ALIGNED - 1 :])
         if lib.crypto_box_open_easy_afternm(
             plain, ffi.from_buffer(box), len(box), self._theirs + nonce, self._key
         ):
             raise Broken("a MESSAGE was changed on its way")
+        # Only of a box that could be opened: others may claim any number.
         self.heard = number
         return room[_ALIGNED - 1], room[_ALIGNED:].toreadonly()

@@ -1,4 +1,4 @@
-"""Raw array frames of EVALUATE, EVALUATED, BATCH and BATCH_DONE, checked before anyone computes with them.
+"""Raw array frames of EVALUATE and EVALUATED, checked before anyone computes with them.
 
 Every check is a length or one pass of NumPy. The arrays returned are views of the frames, except that a
 frame not aligned for its type is copied (ZeroMQ keeps tiny messages inline). Views of `bytes` are
@@ -34,7 +34,7 @@ negative, infinite or NaN, or has bits set in its upper half."""
 
 
 class LeafFrames(NamedTuple):
-    """Frames of EVALUATE and BATCH."""
+    """Frames of EVALUATE."""
 
     features: npt.NDArray[np.uint64]
     """[rows, words] packed positions."""
@@ -45,7 +45,7 @@ class LeafFrames(NamedTuple):
 
 
 class EvaluationFrames(NamedTuple):
-    """Frames of EVALUATED and BATCH_DONE."""
+    """Frames of EVALUATED."""
 
     priors: npt.NDArray[np.float16]
     """[sum of counts] probabilities, row after row."""
@@ -73,7 +73,14 @@ def check_leaves(
     _check_outline(rows, frames, ("features", "counts", "actions"))
     features = _view(frames[0], _U64, rows * feature_words, "features").reshape(rows, feature_words)
     if scalars and _largest(features[:, feature_words - scalars :], axis=None) > _SCALAR_LIMIT:
-        raise BadMessage(_wrong_scalar(features, feature_words - scalars))
+        first = feature_words - scalars
+        rows_found, columns = np.nonzero(features[:, first:] > _SCALAR_LIMIT)
+        row, word = int(rows_found[0]), first + int(columns[0])
+        bits = int(features[row, word])
+        value = np.uint32(bits & 0xFFFFFFFF).view(np.float32)
+        said = f"0x{bits:016x}" if bits >> 32 else f"{value} (0x{bits:08x})"
+        text = f"word {word} of its features is {said}, expected a float32 in [0, 1], 0 above it"
+        raise BadMessage(f"row {row}: {text}")
     counts = _view(frames[1], _U16, rows, "counts")
     listed = counts.tolist()  # cheaper than three NumPy calls for a hundred numbers
     least, most = min(listed), max(listed)
@@ -95,6 +102,7 @@ def _check_masks(
     """Return `frame` as uint8[rows, mask_bytes]. Raises BadMessage if a row's number of bits is not its entry
     in `counts` [rows]."""
     masks = _view(frame, _U8, len(counts) * mask_bytes, "actions").reshape(len(counts), mask_bytes)
+    # The last byte may have bits beyond the last action.
     if unused := 8 * mask_bytes - actions_limit:
         beyond = masks[:, -1] >> np.uint8(8 - unused)
         if beyond.any():
@@ -129,6 +137,7 @@ def read_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> Evaluat
     _check_outline(rows, frames, ("priors", "wdl"))
     priors = _view(frames[0], _F16, total, "priors")
     wdl = _view(frames[1], _F32, 3 * rows, "wdl").reshape(rows, 3)
+    # Every leaf has a legal action, so it has a prior.
     if total < rows:
         raise BadMessage(f"{rows} leaves cannot have {total} legal actions together")
     return EvaluationFrames(priors, wdl)
@@ -150,6 +159,7 @@ def wrong_rows(answers: EvaluationFrames, counts: npt.NDArray[np.uint16]) -> npt
     are_good = _are_probabilities(answers.wdl)
     if _are_priors(answers.priors) and are_good.all():
         return None
+    # `reduceat` needs where each row begins; every row has at least one prior.
     begins = np.cumsum(counts, dtype=np.int64) - counts
     largest = np.maximum.reduceat(answers.priors.view(np.uint16), begins)
     wrong: npt.NDArray[np.bool_] = (largest > _HALF_LIMIT) | ~are_good.all(axis=1)
@@ -164,16 +174,6 @@ def _are_probabilities(wdl: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     return (wdl >= 0) & (wdl <= PROBABILITY_LIMIT)
 
 
-def _wrong_scalar(features: npt.NDArray[np.uint64], first: int) -> str:
-    """Describe the first row whose words from `first` on are not float32 in [0, 1], and the word."""
-    rows, columns = np.nonzero(features[:, first:] > _SCALAR_LIMIT)
-    row, word = int(rows[0]), first + int(columns[0])
-    bits = int(features[row, word])
-    value = np.uint32(bits & 0xFFFFFFFF).view(np.float32)
-    said = f"0x{bits:016x}" if bits >> 32 else f"{value} (0x{bits:08x})"
-    return f"row {row}: word {word} of its features is {said}, expected a float32 in [0, 1], 0 above it"
-
-
 def _check_outline(rows: int, frames: Sequence[Buffer], names: tuple[str, ...]) -> None:
     if not 1 <= rows <= MAX_ROWS:
         raise BadMessage(f"{rows} rows, expected 1 to {MAX_ROWS}")
@@ -186,9 +186,11 @@ def _view(frame: Buffer, dtype: np.dtype[Any], length: int, name: str) -> npt.ND
     size = frame.nbytes if isinstance(frame, memoryview) else len(frame)
     if size != length * dtype.itemsize:
         raise BadMessage(f"frame {name} has {size} bytes, expected {length * dtype.itemsize}")
+    # `frombuffer` refuses an empty buffer.
     if length == 0:
         return np.empty(0, dtype)
     array = np.frombuffer(frame, dtype)
+    # Numbers that are not aligned are slower, and jitted code may refuse them.
     return array if array.flags.aligned else array.copy()
 
 

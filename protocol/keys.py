@@ -68,6 +68,7 @@ def role_refusal(owner: KeyOwner | None, role: str) -> Goodbye | None:
         f"the key of {owner.name!r} is a {owner.role}'s and may not join as {role}: on the server's machine, "
         f"`azserver allow {role} NAME KEY` takes another key for that"
     )
+    # No key gives this role: advice about keys would mislead.
     if role == "worker":
         reason = "only azserver's own processes join as worker; others join as client"
     return Goodbye(Code.ROLE_NOT_ALLOWED, reason)

@@ -82,6 +82,7 @@ def outline(header: bytes | memoryview) -> Outline | None:
 def hello_refusal(seen: Outline, error: str) -> Goodbye:
     """Return the final GOODBYE for a malformed HELLO: it checks the version, then the role, then gives
     `error`."""
+    # Only to choose the sentence: an unknown role counts as a client's.
     known = seen.role if seen.role in ROLES else "client"
     if seen.protocol is not None and (refusal := version_refusal(seen.protocol, known)) is not None:
         return refusal
@@ -92,6 +93,7 @@ def hello_refusal(seen: Outline, error: str) -> Goodbye:
 
 def _scalar(raw: msgspec.Raw, kind: type[_T]) -> _T | None:
     """Return one number or text; None for anything else, decided at its first byte."""
+    # Before it is decoded: an entry may be as long as the header.
     if len(bytes(raw)) > LONGEST_WORD:
         return None
     try:

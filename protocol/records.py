@@ -115,6 +115,7 @@ class GameRecord:
     def __post_init__(self) -> None:
         for name in UNKNOWN:
             if not len(getattr(self, name)):
+                # The dataclass is frozen.
                 object.__setattr__(self, name, np.full(self.plies, UNKNOWN[name], _COLUMNS[name]))
 
     @property
@@ -202,9 +203,14 @@ def to_bytes(record: GameRecord) -> bytes:
     made."""
     _check(record)
     fields: dict[str, Any] = {name: getattr(record, name) for name in _PLAIN}
-    fields |= {name: _column_bytes(record, name) for name in _COLUMNS}
+    for name, dtype in _COLUMNS.items():
+        column = np.asarray(getattr(record, name))
+        if column.dtype != dtype:
+            raise BadRecord(f"column {name} is {column.dtype}, expected {dtype}")
+        fields[name] = column.tobytes()
     try:
         data = _encoder.encode(_Wire(format=FORMAT, seconds=float(record.seconds), **fields))
+        # Limits of the wire (lengths, ranges) are checked by the decoder alone.
         _decoder.decode(data)
     except (msgspec.MsgspecError, TypeError, OverflowError) as error:
         raise BadRecord(str(error)) from error
@@ -224,11 +230,17 @@ def from_bytes(data: bytes | memoryview) -> GameRecord:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadRecord(_other_format(data) or str(error)) from error
     fields: dict[str, Any] = {name: getattr(wire, name) for name in _PLAIN}
-    fields |= {name: _column(name, getattr(wire, name)) for name in _COLUMNS}
+    for name, dtype in _COLUMNS.items():
+        size = len(getattr(wire, name))
+        if size % dtype.itemsize:
+            raise BadRecord(f"column {name} has {size} bytes, no multiple of {dtype.itemsize}")
+        fields[name] = np.frombuffer(getattr(wire, name), dtype)
+    # An empty column would be filled in, and be written as another record.
     if not all(len(fields[name]) for name in UNKNOWN):
         raise BadRecord("not in canonical form: an empty column")
     record = GameRecord(seconds=wire.seconds, **fields)
     _check(record)
+    # Two encodings of one game would have two hashes, and the store would call them a conflict.
     if _encoder.encode(wire) != data:
         raise BadRecord("not in canonical form")
     return record
@@ -271,21 +283,6 @@ def _check_size(data: bytes | memoryview) -> None:
         raise BadRecord(f"{len(data)} bytes, a record has at most {MAX_RECORD}", Code.TOO_LONG)
 
 
-def _column_bytes(record: GameRecord, name: str) -> bytes:
-    column = np.asarray(getattr(record, name))
-    if column.dtype != _COLUMNS[name]:
-        raise BadRecord(f"column {name} is {column.dtype}, expected {_COLUMNS[name]}")
-    return column.tobytes()
-
-
-def _column(name: str, data: bytes) -> npt.NDArray[Any]:
-    dtype = _COLUMNS[name]
-    if len(data) % dtype.itemsize:
-        raise BadRecord(f"column {name} has {len(data)} bytes, no multiple of {dtype.itemsize}")
-    column: npt.NDArray[Any] = np.frombuffer(data, dtype)
-    return column
-
-
 def _check(record: GameRecord) -> None:
     """Check what holds for a record of any game. Raises BadRecord."""
     plies = record.plies
@@ -297,9 +294,11 @@ def _check(record: GameRecord) -> None:
         raise BadRecord(f"{plies} plies, the cap is {record.max_plies}", Code.TOO_LONG)
     _check_lengths(record)
     flags = record.flags
+    # Bits that say what a target is; the others may go with any of them.
     kinds = flags & np.uint8(POLICY_TARGET | IMPROVED_POLICY | PRUNED_TARGET)
     if (flags & ~np.uint8(_FLAGS)).any() or not np.isin(kinds, _KINDS_OF_TARGET).all():
         raise BadRecord("an unknown flag is set")
+    # It says something about the game, not about a ply.
     played_on = flags & np.uint8(PLAYED_ON)
     if not (played_on == played_on[0]).all():
         raise BadRecord("the flag of a game that is played on is set at some plies and not at others")

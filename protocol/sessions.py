@@ -96,9 +96,27 @@ class ClientSession:
             return []
         self._heard_at = now
         if isinstance(message, Welcome):
-            return self._on_welcome(message, now)
+            again = self.state is ClientState.JOINED
+            if again and self.welcome is not None and self.welcome.session == message.session:
+                return []  # the answer to a HELLO that was sent twice
+            lost: list[Instruction] = [Lost("the server began another session")] if again else []
+            self.state, self.welcome = ClientState.JOINED, message
+            self._wait = HELLO_FIRST
+            self._ping_at = now + _heartbeat(message)
+            return [*lost, Joined(message)]
         if isinstance(message, Goodbye):
-            return self._on_goodbye(message, now)
+            if message.retry_after <= 0 and message.code not in REJOIN_CODES:
+                self.state, self.welcome = ClientState.REFUSED, None
+                return [Refused(message)]
+            was_joined = self.state is ClientState.JOINED
+            # While joining, a HELLO is already on its way: answering each GOODBYE that asks for one would
+            # flood the server.
+            instructions = self._lose(message.reason, now) if was_joined else []
+            if message.code not in REJOIN_CODES:
+                # Later than asked, each by another time: all clients of a full server are told the same.
+                jitter = self._rng.uniform(1.0, 1.5)
+                self._hello_at = now + max(HELLO_FIRST, message.retry_after * jitter)
+            return instructions
         known = 0 if self.welcome is None else self.welcome.session
         if isinstance(message, Pong) and known and message.session not in (0, known):
             return self._lose("the server has begun another session", now)
@@ -142,29 +160,6 @@ class ClientSession:
         """Use decorrelated jitter, so that clients that lost a server together do not all rejoin at once."""
         self._wait = min(HELLO_LONGEST, self._rng.uniform(HELLO_FIRST, max(HELLO_FIRST, 3 * self._wait)))
         self._hello_at = now + self._wait
-
-    def _on_welcome(self, welcome: Welcome, now: float) -> list[Instruction]:
-        again = self.state is ClientState.JOINED
-        if again and self.welcome is not None and self.welcome.session == welcome.session:
-            return []
-        instructions: list[Instruction] = [Lost("the server began another session")] if again else []
-        self.state, self.welcome = ClientState.JOINED, welcome
-        self._wait = HELLO_FIRST
-        self._ping_at = now + _heartbeat(welcome)
-        return [*instructions, Joined(welcome)]
-
-    def _on_goodbye(self, goodbye: Goodbye, now: float) -> list[Instruction]:
-        if goodbye.code in REJOIN_CODES:
-            # While joining, a HELLO is already on its way: answering each such GOODBYE would flood the
-            # server.
-            return self._lose(goodbye.reason, now) if self.state is ClientState.JOINED else []
-        if goodbye.retry_after > 0:
-            instructions = self._lose(goodbye.reason, now) if self.state is ClientState.JOINED else []
-            # Later than asked, each by another time: all clients of a full server are told the same.
-            self._hello_at = now + max(HELLO_FIRST, goodbye.retry_after * self._rng.uniform(1.0, 1.5))
-            return instructions
-        self.state, self.welcome = ClientState.REFUSED, None
-        return [Refused(goodbye)]
 
     def _lose(self, reason: str, now: float) -> list[Instruction]:
         self.state, self.welcome = ClientState.JOINING, None
@@ -242,17 +237,20 @@ class SessionTable:
         if refusal is not None:
             return refusal
         present = self._sessions.get(peer)
+        # Its WELCOME may have been lost.
         if present is not None and present.hello == hello:
             self.touch(peer, now)
             return self._welcome(present, now)
         if present is not None:
             present.ended = "it said hello anew"
             self._remove(present)
+            # Not told of here: the caller is in the middle of this HELLO.
             self._replaced.append(present)
         if len(self._sessions) >= self._limit and not self._has_made_room(owner):
             return Goodbye(Code.BUSY, f"the server has {self._limit} sessions, its limit", HELLO_LONGEST)
         number = self._rng.getrandbits(62)
         session = Session(number, peer, hello, joined_at=now, heard_at=now, owner=owner)
+        # Counted only once it is welcome: it may be refused for want of credits.
         answer = self._welcome(session, now)
         if isinstance(answer, Welcome):
             self._sessions[peer] = session

@@ -101,6 +101,7 @@ def converted(value: Any, kind: Any, *, strict: bool = True) -> Any:
         found = msgspec.convert(value, kind, strict=strict, dec_hook=lambda custom, given: custom(given))
     except msgspec.ValidationError as error:
         raise ValueError(f"must be {allowed(kind)}, not {value!r}") from error
+    # NaN passes any limit, and no setting means infinity.
     if isinstance(found, float) and not math.isfinite(found):
         raise ValueError(f"must be {allowed(kind)}, not {value!r}")
     return found
@@ -120,6 +121,7 @@ def changed(settings: T, changes: Mapping[str, Any]) -> T:
     parts: dict[str, Any] = {}
     for path, value in changes.items():
         name, _, rest = path.partition(".")
+        # Several changes may concern the same part.
         inner = parts.get(name, getattr(settings, name))
         parts[name] = changed(inner, {rest: value}) if rest else value
     return replace(settings, **parts)  # type: ignore[type-var]

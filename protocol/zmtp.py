@@ -162,6 +162,7 @@ class Incoming:
     def _whole_frame(self, data: bytes, at: int) -> int:
         """Take the frame of a message that begins at `at`, if it is complete. Returns where it ends, or 0."""
         flags, start = data[at], at + 2
+        # Nine bytes are the longest header: with fewer the slow way looks closer.
         if flags & COMMAND or len(data) - at < 9:
             return 0
         size = data[at + 1]
@@ -196,12 +197,14 @@ class Incoming:
         self._left = struct.unpack(">Q", header[1:])[0] if self._flags & LONG else header[1]
         self._length, self._filled = self._left, 0
         if self._flags & COMMAND:
+            # A command is one frame, and none that we know is long.
             if self._flags & MORE or self._left > MAX_COMMAND:
                 raise Broken(f"a command of {self._left} bytes")
             self._commands += 1
             if self._commands > MAX_COMMANDS:
                 raise Broken("a flood of commands")
             self._keep = self._left
+        # Whoever skips the handshake has shown neither socket type nor key.
         elif not self.ready:
             raise Broken("a message came before READY")
         else:
@@ -272,6 +275,7 @@ def check_properties(body: bytes) -> None:
         value = body[1 + len(name) :]
         if len(value) < 4 or len(value) < 4 + (size := struct.unpack(">I", value[:4])[0]):
             raise Broken("the properties of its READY cannot be read")
+        # ZMTP: the case of a property's name does not matter.
         found[name.lower()] = value[4 : 4 + size]
         body = value[4 + size :]
     kind = found.get(b"socket-type", b"")
@@ -284,5 +288,6 @@ def wire(frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
     parts: list[bytes | memoryview] = []
     for body in frames:
         parts += (frame_header(len(body), more=True), body)
+    # The last frame says that none follows.
     parts[-2] = frame_header(len(parts[-1]), more=False)
     return parts

@@ -204,6 +204,7 @@ class EvaluatorLoop:
 
     def step(self) -> None:
         """Take what has arrived, submit what the device has room for, then answer the oldest batch."""
+        # With work to do it only looks what has come, and does not wait for more.
         can_work = self._submitted or (self._has_weights and self._queue.rows)
         self._read(wait=not can_work)
         while self._has_weights and len(self._submitted) < self._network.in_flight:
@@ -228,6 +229,7 @@ class EvaluatorLoop:
         self._obey()
         seconds = 0.0
         if wait:
+            # Something is left to report: not longer than until that is due.
             seconds = REPORT_EVERY if self._counts.batches or self._counts.busy else HEARTBEAT
         ready = self._selector.select(seconds)
         now = self._clock()
@@ -236,6 +238,7 @@ class EvaluatorLoop:
                 case Ring() as ring:
                     for leaves in self.rings.read(ring, now):
                         self._put(leaves)
+                    # A producer that has just said HELLO does not know it yet.
                     ring.tell(self._wish)
                 case Rings() as rings:
                     rings.accept()
@@ -261,30 +264,28 @@ class EvaluatorLoop:
         self._queue.put(leaves)
 
     def _obey(self) -> None:
+        """Swap weights between two batches: batches already submitted are answered with the old ones."""
         while (weights := self._control.receive()) is not None:
-            self._load(weights)
-
-    def _load(self, weights: LoadWeights) -> None:
-        """Swap weights between two batches: batches already submitted are answered with the old weights."""
-        while self._submitted:
-            self._answer_oldest()
-        described, before = self._described(), self._network.max_rows
-        try:
-            self._network.load(weights.path, weights.sha256)
-        except self._exceptions.bad_weights as error:
-            log.warning("weights %d are refused: %s", weights.version, error)
-            self._control.refused(weights, str(error))
-            return
-        except OSError as error:  # the disk: the parent starts this process again
-            what = f"weights {weights.version} cannot be read at the moment: {error}"
-            raise Fatal(what, Exit.DISK) from error
-        self._version, self._has_weights = weights.version, True
-        if self._network.max_rows < before:
-            self._say_smaller(before)
-        elif self._described() != described:
-            self._control.ready(self._network)
-        self._control.loaded(weights)
-        self._tell()
+            while self._submitted:
+                self._answer_oldest()
+            described, before = self._described(), self._network.max_rows
+            try:
+                self._network.load(weights.path, weights.sha256)
+            except self._exceptions.bad_weights as error:
+                log.warning("weights %d are refused: %s", weights.version, error)
+                self._control.refused(weights, str(error))
+                continue
+            except OSError as error:  # the disk: the parent starts this process again
+                what = f"weights {weights.version} cannot be read at the moment: {error}"
+                raise Fatal(what, Exit.DISK) from error
+            self._version, self._has_weights = weights.version, True
+            # The first weights decide the sizes, and so may a device that has run short of memory.
+            if self._network.max_rows < before:
+                self._say_smaller(before)
+            elif self._described() != described:
+                self._control.ready(self._network)
+            self._control.loaded(weights)
+            self._tell()
 
     def _described(self) -> tuple[int, str]:
         return self._network.target_rows, self._network.device_name
@@ -296,7 +297,16 @@ class EvaluatorLoop:
         if not good:
             return
         now = self._clock()
-        leaves, positions = [slot for slot, _, _ in good], self._joined(good)
+        leaves = [slot for slot, _, _ in good]
+        features = self._network.room_for(sum(one.rows for one in leaves))
+        at = 0
+        for one in leaves:
+            features[at : at + one.rows] = one.slot.features[: one.rows]
+            at += one.rows
+        counts, legal_actions = good[0][1:]
+        if len(good) > 1:
+            counts, legal_actions = (np.concatenate([entry[kind] for entry in good]) for kind in (1, 2))
+        positions = features, counts, legal_actions
         for one in leaves:
             one.begin()
         rows = len(positions[1])
@@ -327,18 +337,6 @@ class EvaluatorLoop:
                 except BadRing as error:
                     self.rings.cut_off(one.ring, error)
         return [entry for entry in found if entry[0].ring.is_open]
-
-    def _joined(self, slots: list[_Checked]) -> Positions:
-        """Return the leaves of some slots as one batch, in order."""
-        features = self._network.room_for(sum(one.rows for one, _, _ in slots))
-        at = 0
-        for one, _, _ in slots:
-            features[at : at + one.rows] = one.slot.features[: one.rows]
-            at += one.rows
-        if len(slots) == 1:
-            return features, *slots[0][1:]
-        counts, actions = (np.concatenate([entry[kind] for entry in slots]) for kind in (1, 2))
-        return features, counts, actions
 
     def _actions(
         self, counts: npt.NDArray[np.uint16], raw: npt.NDArray[np.uint8], *, is_mask: bool
@@ -374,6 +372,7 @@ class EvaluatorLoop:
         again."""
         before = self._network.max_rows
         while True:
+            # This loses what is on the device, so all of it is computed again.
             self._network.halve()
             try:
                 answers = [self._network.run(*one.positions) for one in self._submitted]
@@ -400,6 +399,7 @@ class EvaluatorLoop:
     ) -> None:
         """Write the answers of a batch into its slots."""
         now = time.perf_counter()
+        # From the end of the batch before: two overlap, and their time must not count twice.
         self._counts.busy.append(now - max(done.began, self._last_done))
         self._last_done = now
         counts = done.positions[1]
@@ -413,30 +413,21 @@ class EvaluatorLoop:
         at = used = 0
         for one, actions in zip(done.leaves, done.actions, strict=True):
             end = at + one.rows
-            bad = None if wrong is None else wrong[at:end]
-            if bad is not None and bad.any():
-                self._answer_badly(one, bad, answers.priors[used : used + actions], wdl[at:end])
+            mine = answers.priors[used : used + actions], wdl[at:end]
+            if wrong is None or not wrong[at:end].any():
+                one.answer(*mine, self._version)
             else:
-                one.answer(answers.priors[used : used + actions], wdl[at:end], self._version)
+                # Some answers are no probabilities: tried again, and the next time these rows are refused.
+                one.try_again()
+                if one.wrong < MAX_WRONG:
+                    self._counts.redone_rows += one.rows
+                    self._queue.put(one)
+                else:
+                    text = "%d rows of %s are refused: their answers are no probabilities"
+                    log.warning(text, int(wrong[at:end].sum()), one.ring.name)
+                    self._counts.poisoned += 1
+                    one.answer(*mine, self._version, wrong[at:end])
             at, used = end, used + actions
-
-    def _answer_badly(
-        self,
-        leaves: Filled,
-        wrong: npt.NDArray[np.bool_],
-        priors: npt.NDArray[np.float16],
-        wdl: npt.NDArray[np.float32],
-    ) -> None:
-        """Try a slot again in which some answers are no probabilities; the next time, refuse these rows."""
-        leaves.try_again()
-        if leaves.wrong < MAX_WRONG:
-            self._counts.redone_rows += leaves.rows
-            self._queue.put(leaves)
-            return
-        rows = int(wrong.sum())
-        log.warning("%d rows of %s are refused: their answers are no probabilities", rows, leaves.ring.name)
-        self._counts.poisoned += 1
-        leaves.answer(priors, wdl, self._version, wrong)
 
     # ---- Figures and wishes -------------------------------------------------------------------
 
@@ -461,11 +452,14 @@ class EvaluatorLoop:
             return
         now = self._clock()
         self._seen = {owner: at for owner, at in self._seen.items() if now - at < RECENT}
+        # Workers that start are expected, although they have sent nothing so far.
         owners = max(1, self._workers.count, len(self._seen))
+        # A device that has run short of memory makes smaller batches than were measured.
         target = min(self._network.target_rows, self._network.max_rows)
         needed = (self._network.in_flight + 3) * target
         games = self._workers.games or games_each(needed, owners)
         rows = rows_a_slot(target, owners)
+        # Small changes are not worth the games that would begin or end with them.
         if is_worth_telling(games, self._wish.games) or is_worth_telling(rows, self._wish.rows):
             self._wish = Wish(games, rows)
         for ring in self.rings.rings:

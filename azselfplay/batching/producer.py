@@ -143,6 +143,7 @@ class RingClient:
 
     def _dial(self) -> None:
         self._timer = None
+        # Only then another one: its own workers fill its batches as it is.
         is_away_for_long = self._loop.time() - self._away_since >= AWAY
         for path in self._paths if is_away_for_long else self._paths[:1]:
             if (found := self._connect(path)) is not None:
@@ -176,6 +177,7 @@ class RingClient:
         finally:
             os.close(descriptor)
         self._socket = connection
+        # Counted down, so that `pop` takes the lowest: memory that is never touched costs nothing.
         self._free = list(range(self._layout.slots - 1, -1, -1))
         self._loop.add_reader(connection.fileno(), self._read)
         if not self._is_home:
@@ -188,6 +190,7 @@ class RingClient:
             self._timer = self._loop.call_later(AWAY, self._go_home)
             return
         log.info("%s is there again", self._paths[0].name)
+        # What our own evaluator gets again, the substitute need not answer.
         returned = self._hang_up()
         self._is_home = True
         self._adopt(found)
@@ -198,6 +201,7 @@ class RingClient:
         has ended it; the slots know."""
         assert self._memory is not None
         for index, leaves in self._sent.items():
+            # The evaluator has noted there what it began; our own numbers are older.
             header = self._memory.slots[index].header
             leaves.starts, leaves.wrong = header.starts, header.wrong
         returned = self._hang_up()
@@ -252,6 +256,7 @@ def answered_runs(leaves: Leaves, evaluations: Evaluations) -> Iterator[tuple[in
     """Yield the first row and the evaluations of each run of rows that were not refused."""
     ends = np.concatenate([[0], np.cumsum(leaves.frames[1], dtype=np.int64)])
     is_answered = evaluations.wdl[:, 0] >= 0
+    # Where answered rows begin and end, with a row that is not answered put at both ends.
     edges = np.flatnonzero(np.diff(np.concatenate([[False], is_answered, [False]])))
     for start, end in edges.reshape(-1, 2).tolist():
         priors = evaluations.priors[ends[start] : ends[end]]

@@ -73,6 +73,7 @@ class FairQueue(Generic[T]):
     def append(self, item: T, *, first: bool = False) -> None:
         """Add an item behind, or with `first` before, the others of its owner."""
         waiting = self._waiting.get(item.owner)
+        # An owner without items has no turn, and saves nothing for later.
         if waiting is None:
             waiting = self._waiting[item.owner] = _Waiting()
             self._turns.append(item.owner)
@@ -162,11 +163,13 @@ class LeafQueue(Generic[S]):
         """Return the slots to compute next, of `target_rows` at most unless the first is larger; none if the
         device should wait for more. `busy_rows`: rows that the device is computing."""
         if not busy_rows:
+            # Alone, so that its neighbours are not blamed if it ends this process.
             self._tries_suspect = bool(self._suspects)
             if self._suspects:
                 return [self._suspects.popleft()]
         if self._tries_suspect or self._suspects:
             return []
+        # Less than half of what is being computed: rows would be sent in ever smaller batches.
         if not self._queue.rows or self._queue.rows < min(busy_rows, target_rows) // 2:
             return []
         return self._queue.take(target_rows)

@@ -187,6 +187,7 @@ class RingMemory:
             raise _no_memory(layout, error) from error
         finally:
             os.close(descriptor)
+        # Views, not copies: what the other side writes is seen at once.
         self._head = np.frombuffer(self._memory, np.int64, HEAD_WORDS, 0)
         self.slots = [Slot(self._memory, layout, index) for index in range(layout.slots)]
 
@@ -205,6 +206,7 @@ def create(layout: Layout) -> tuple[RingMemory, int]:
     try:
         descriptor = os.memfd_create("azselfplay-ring", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(descriptor, layout.size)
+        # After its size is set, which the seals freeze.
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
         return RingMemory(os.dup(descriptor), layout), descriptor
     except OSError as error:
@@ -234,6 +236,7 @@ def attach(data: bytes, descriptors: Sequence[int], expected: Layout) -> tuple[R
             raise BadRing(f"a HELLO of {len(data)} bytes with {len(descriptors)} descriptors")
         magic, words, max_legal, mask_bytes, slots, rows, name = _HELLO.unpack(data)
         layout = Layout(words, max_legal, mask_bytes, slots)
+        # The size of a slot is part of the format: the two sides are of one version, or nothing fits.
         if magic != _MAGIC or rows != SLOT_ROWS:
             raise BadRing("a HELLO of another version of azselfplay")
         if not 1 <= slots <= MOST_SLOTS:
@@ -246,8 +249,10 @@ def attach(data: bytes, descriptors: Sequence[int], expected: Layout) -> tuple[R
             seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
         except OSError as error:
             raise BadRing("the memory is an ordinary file, which could shrink") from error
+        # Memory that shrinks under its reader ends the reader with SIGBUS.
         if size != layout.size or seals & _SEALS != _SEALS:
             raise BadRing(f"memory of {size} bytes with seals {seals}, expected {layout.size} and {_SEALS}")
+        # `RingMemory` closes this one itself.
         kept = descriptor
         return RingMemory(descriptor, layout), name.rstrip(b"\0").decode(errors="replace")
     finally:

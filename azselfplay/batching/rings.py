@@ -85,6 +85,7 @@ class Filled:
         slot.priors[: len(priors)] = priors
         slot.wdl[: self.rows] = wdl
         if refused is not None:
+            # After the copy, over what the network said of these rows.
             slot.wdl[: self.rows][refused] = REFUSED
         slot.end(self.wrong, version, 0 if refused is None else int(refused.sum()))
         self.ring.give_back(self.index)
@@ -131,8 +132,10 @@ class Ring:
     def _filled(self, index: int, layout: Layout, now: float) -> Filled:
         if index >= len(self.memory.slots):
             raise BadRing(f"slot {index} of {len(self.memory.slots)}")
+        # It would be computed, and returned, twice.
         if index in self._held:
             raise BadRing(f"slot {index}, which it has not got back yet")
+        # One copy, which is checked and used: the producer may write it again meanwhile.
         header = self.memory.slots[index].header
         most = layout.mask_bytes * header.rows if header.is_mask else 2 * layout.max_legal * header.rows
         if not 1 <= header.rows <= SLOT_ROWS or not 1 <= header.legal_bytes <= most:
@@ -149,6 +152,7 @@ class Ring:
 
     def give_back(self, index: int) -> None:
         """Return a slot to the producer with the next `flush`."""
+        # From here on it is the producer's again.
         self._held.discard(index)
         self._out.append(index)
 
@@ -204,6 +208,7 @@ class Rings:
                 connection, _ = self._listener.accept()
                 found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
                 _, user, _ = _CREDENTIALS.unpack(found)
+                # The folder is closed to others; this is for a folder that is not.
                 if user != os.getuid():
                     log.warning("user %d may not use this evaluator", user)
                     connection.close()
@@ -224,6 +229,7 @@ class Rings:
         except (BadRing, OSError) as error:
             self.cut_off(ring, error)
             return []
+        # The end of the connection: the process has ended, or has gone to another evaluator.
         if filled is None:
             self.close(ring)
             return []

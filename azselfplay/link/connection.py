@@ -191,6 +191,7 @@ class Connection:
                     self._is_connected = False
                     dial_again(self._socket, self.endpoint)
         finally:
+            # BYE goes out first; the socket is closed behind it.
             self._carry_out(self._session.leave())
             self._watch.close()
             self._channel.close(BYE_LINGER)
@@ -233,6 +234,7 @@ class Connection:
 
     def _on_frames(self, frames: list[memoryview]) -> None:
         self._has_ended = False
+        # Also a message that cannot be read shows that somebody is there.
         self._redial.heard()
         try:
             message = decode(frames[0])
@@ -251,6 +253,7 @@ class Connection:
                 log.info("%s does not accept this process yet: %s; asking again", self._name, message.reason)
                 self._next_notice = now + WAIT_NOTICE
             self._not_now, self._not_now_at = message.reason, now
+        # These two are about the session alone, and were handled above.
         if not isinstance(message, Welcome | Goodbye):
             self._on_message(message, frames[1:])
 
@@ -267,6 +270,7 @@ class Connection:
     def _on_ended(self) -> None:
         """Handle the end of the connection. The session may continue: a peer that has one says so on the next
         connection, and is told if it has ended."""
+        # A connection that never had a session has nothing to lose.
         if self.is_up:
             log.warning("the connection to %s has ended; dialling again", self._server)
         self._has_ended = True

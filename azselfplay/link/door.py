@@ -155,6 +155,7 @@ class Door:
         if wait > LONGEST_PAUSE:
             self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
         elif wait >= LEAST_PAUSE:
+            # Its next messages wait in the kernel, and the peer with them.
             connection.pause = wait
 
     def send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> bool:
@@ -177,6 +178,7 @@ class Door:
         if connection.unsent_size and connection.unsent_size + size > limit:
             return False
         try:
+            # What is queued goes first, or messages would overtake each other.
             taken = 0 if connection.unsent else connection.write(parts)
         except OSError as error:
             self._drop_soon(connection, error.strerror or str(error))
@@ -208,6 +210,7 @@ class Door:
         now, limits, lock = self._clock(), self._limits, None
         if address != LOCAL:
             lock = self._lock
+            # An address pays for its dials before a handshake costs us anything.
             if self._of_address[address] >= limits.connections_of_address or self._dials.wait(address, now):
                 sock.close()
                 self.cut += 1
@@ -288,6 +291,7 @@ class Door:
             self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         if connection.incoming.replies:
             self._send(connection, [connection.incoming.take_replies()])
+        # Most reads leave nothing, and need no accounting.
         if connection.is_held or connection.incoming.held or connection.unsent_size:
             self._account(connection, progress=handled > 0)
 
@@ -303,6 +307,7 @@ class Door:
         for peer in self._held.expire(now):
             self._cut_soon(peer, f"no progress for {self._limits.patience:.0f} s")
         for peer, since in list(self._strangers.items()):
+            # They are in order, the oldest first.
             if now - since < self._limits.stranger_patience:
                 break
             self._drop_soon(self._connections[peer], "")

@@ -137,6 +137,7 @@ class DoorConnection:
 
     def flush(self) -> int:
         """Send what is queued. Returns the bytes sent. Raises OSError."""
+        # At most so many buffers in one call: the kernel has a limit of its own.
         taken = left = self.write(list(itertools.islice(self.unsent, PARTS_AT_ONCE))) if self.unsent else 0
         self.unsent_size -= taken
         while left:
@@ -151,8 +152,10 @@ class DoorConnection:
 
         `ping_after`: seconds of silence until a PING. `patience`: seconds to wait for its answer.
         """
+        # ZMTP 3.0 knows no PING, so such a peer's silence says nothing.
         if not self.incoming.answers_pings or now - self.heard < ping_after:
             return Silence.SHORT
+        # It has said something since the last PING, so this silence is a new one.
         if self.pinged <= self.heard:
             self.pinged = now
             return Silence.PING
@@ -185,6 +188,7 @@ class Holdings:
         holding = self._by_peer.get(peer)
         if holding is None:
             holding = self._by_peer[peer] = _Holding(0, now)
+        # Who makes progress goes to the end of the line of those that may be cut.
         elif progress:
             holding.since = now
             self._by_peer.move_to_end(peer)

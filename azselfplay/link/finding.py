@@ -82,8 +82,10 @@ def one_network(first: str, weights: Path | None, runs: Path) -> Path | None:
 
 def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
     """Like `run_named`, but return None if there is no such run."""
+    # A folder first: a path is meant as it stands.
     for folder in (Path(text), runs / text):
         if str(text) and _is_run(folder):
+            # So that `.` or a link has a name, too.
             full = folder.resolve()
             return RunFolder(full.parent, full.name)
     return None
@@ -97,6 +99,7 @@ def served_runs(proc: Path = Path("/proc")) -> list[RunFolder]:
     folders = set()
     for link in proc.glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):  # another user's process, or closed meanwhile
+            # The lock is open for as long as that azserver runs.
             target = link.readlink()
             if target.name == SERVER_LOCK and _is_run(target.parent):
                 folders.add(target.parent)

@@ -66,6 +66,7 @@ def new_pair() -> KeyPair:
 
     while True:
         public, secret = (key.decode("ascii") for key in zmq.curve_keypair())
+        # A key that begins with a hyphen would be taken for a flag.
         if re.match("[A-Za-z0-9]", public):
             return KeyPair(from_text(public, "a new key"), from_text(secret, "a new key"))
 
@@ -115,9 +116,11 @@ def read_pair(path: Path, how_to_make: str, instead: str = "") -> KeyPair:
         raise Fatal(f"there is no key in {path}: {how_to_make} makes one{instead}", Exit.CONFIG) from None
     except (OSError, ValueError) as error:
         raise Fatal(f"the key in {path} cannot be read: {error}", Exit.CONFIG) from None
+    # Its group may read it and nothing more; others may do nothing.
     if mode & 0o027:
         raise Fatal(f"other users may read {path} (mode {mode:03o}): chmod 600 {path}", Exit.CONFIG)
     keys = [from_text(str(table.get(name, "")), f"`{name}` in {path}") for name in ("public", "secret")]
+    # A pair put together from two files would be refused without a reason that helps.
     if zmq.curve_public(as_text(keys[1]).encode()) != as_text(keys[0]).encode():
         raise Fatal(
             f"the two keys in {path} do not belong together: {how_to_make} makes new ones", Exit.CONFIG

@@ -42,6 +42,7 @@ class Pace:
     def take(self, now: float, tokens: float = 1.0) -> float:
         """Use `tokens` tokens now, whether they are available or not. Returns seconds until the debt is
         paid."""
+        # May go below 0: the debt is what the peer waits for.
         self._tokens = self._left(now) - tokens
         self._at = now
         return self.wait(now)
@@ -72,6 +73,7 @@ class Paces:
         """Like `Pace.take`."""
         if not place:
             return 0.0
+        # Made when first used: there are as many places as addresses that dial.
         pace = self._paces.get(place)
         if pace is None:
             pace = self._paces[place] = Pace(self._limits, now)

@@ -224,6 +224,7 @@ class Channel:
     def _drain(self) -> None:
         """Read until nothing is left or the budget is spent; then another drain is scheduled."""
         self._drain_comes = False
+        # If a message raises, more may wait.
         is_dry = False
         try:
             is_dry = self._read_messages()

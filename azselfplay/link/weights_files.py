@@ -56,6 +56,7 @@ def read_weights(path: Path) -> bytes:
     except OSError as error:
         code = Exit.DISK if error.errno in DISK_BROKEN else Exit.BAD_DATA
         raise Fatal(f"{path} cannot be used: it cannot be read: {error.strerror}", code) from error
+    # Through a link, such as `newest`, to the name that has the hash.
     named = _NAMED.fullmatch(path.resolve().stem)
     digits = hashlib.sha256(data).hexdigest()
     if named is None or digits.startswith(named[1]):

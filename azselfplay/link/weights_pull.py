@@ -155,6 +155,7 @@ class WeightsPull:
         a backup. They count, because it accepts no games of versions that it does not know.
         """
         if info is not None and info == self.in_use and not self._settling:
+            # What plays there is what we have: whatever was on its way is of no use.
             self._newest = self._pulling = info = None
         return self.wanted(info if info is None or self._is_usable(info) else None, now)
 
@@ -193,10 +194,17 @@ class WeightsPull:
             self._digested = end
         if self._asked or self._to_ask:
             return self._go_on(now)
-        if self._digest.digest() != info.sha256:
-            return self._damaged(info, now)
-        self._settling = True
-        return [Complete(info, self._data)]
+        if self._digest.digest() == info.sha256:
+            self._settling = True
+            return [Complete(info, self._data)]
+        self._damaged_now += 1
+        if self._damaged_now >= TRIES:
+            self._refused = (info.version, info.sha256)
+            self._done_with(info)
+            return [Damaged(info, TRIES, 0.0), *self._go_on(now)]
+        pause = PAUSE * 2 ** (self._damaged_now - 1)
+        self._pulling, self._paused_until = None, now + pause
+        return [Damaged(info, self._damaged_now, pause)]
 
     def chunk_postponed(self, offset: int, until: float) -> None:
         """Handle a server that has this chunk but does not send it now: request it again at `until`."""
@@ -235,6 +243,7 @@ class WeightsPull:
     def _go_on(self, now: float) -> list[Instruction]:
         if self._newest is None or self._settling or not self._joined or now < self._paused_until:
             return []
+        # Newer ones were announced: those on their way would only be replaced.
         if self._pulling is not self._newest:
             self._pulling = self._newest
             self._data = bytearray(self._newest.size)
@@ -248,16 +257,6 @@ class WeightsPull:
             asks.append(Ask(self._pulling.sha256, offset))
         return asks
 
-    def _damaged(self, info: WeightsInfo, now: float) -> list[Instruction]:
-        self._damaged_now += 1
-        if self._damaged_now >= TRIES:
-            self._refused = (info.version, info.sha256)
-            self._done_with(info)
-            return [Damaged(info, TRIES, 0.0), *self._go_on(now)]
-        pause = PAUSE * 2 ** (self._damaged_now - 1)
-        self._pulling, self._paused_until = None, now + pause
-        return [Damaged(info, self._damaged_now, pause)]
-
     def _ask_again(self, offsets: list[int]) -> None:
         for offset in offsets:
             del self._asked[offset]
@@ -268,6 +267,7 @@ class WeightsPull:
         self._settling = False
         self._pulling = None
         self._data = bytearray()
+        # Others may have been announced while these were tried.
         if self._newest is info:
             self._newest = None
 
@@ -402,25 +402,23 @@ class WeightsPuller:
             # Cleared before the look at the time: what happens from here on sets it again.
             self._wake.clear()
             self._carry_out(self._pull.tick(self._now()))
-            if self._complete is not None and self._now() >= self._settle_at:
-                await self._settle(self._complete)
-
-    async def _settle(self, complete: Complete) -> None:
-        """Use a complete download; later, if it cannot be written now."""
-        info = complete.info
-        try:
-            fault = await self._use(info, complete.data)
-        except OSError as error:
-            self._settle_at = self._now() + WRITE_AGAIN
-            text = f"weights version {info.version} cannot be written ({error}), trying again"
-            self._repeated.warning("write", text, self._now())
-            return
-        self._complete, self._settle_at = None, 0.0
-        self._on_end(info, fault)
-        if not fault:
-            self.ready.set()
-            self._decided.set()
-        self._carry_out(self._pull.settled(not fault, self._now()))
+            if self._complete is None or self._now() < self._settle_at:
+                continue
+            info = self._complete.info
+            try:
+                fault = await self._use(info, self._complete.data)
+            except OSError as error:
+                # A full disk: the bytes stay in memory, and are tried again.
+                self._settle_at = self._now() + WRITE_AGAIN
+                text = f"weights version {info.version} cannot be written ({error}), trying again"
+                self._repeated.warning("write", text, self._now())
+                continue
+            self._complete, self._settle_at = None, 0.0
+            self._on_end(info, fault)
+            if not fault:
+                self.ready.set()
+                self._decided.set()
+            self._carry_out(self._pull.settled(not fault, self._now()))
 
     def _obey(self, instructions: list[Instruction]) -> None:
         """Carry out the instructions of an outside event, and make `run` check the time again."""
@@ -429,26 +427,22 @@ class WeightsPuller:
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
-            if isinstance(instruction, Ask):
-                self._send(GetChunk(instruction.sha256, instruction.offset))
-            elif isinstance(instruction, Damaged):
-                self._tell_damaged(instruction)
-            else:
-                self._complete = instruction
-
-    def _tell_damaged(self, damaged: Damaged) -> None:
-        version = damaged.info.version
-        if damaged.pause:
-            log.warning(
-                "weights version %d came with another SHA-256 than announced (%d of %d tries); fetching them "
-                "again in %.0f s",
-                *(version, damaged.tries, TRIES, damaged.pause),
-            )
-            return
-        fault = f"they came {damaged.tries} times with another SHA-256 than announced{self._advice}"
-        self._damage = f"weights version {version} cannot be used: {fault}"
-        self._decided.set()
-        self._on_end(damaged.info, fault)
+            match instruction:
+                case Ask(sha256, offset):
+                    self._send(GetChunk(sha256, offset))
+                case Complete():
+                    self._complete = instruction
+                case Damaged(info, tries, 0.0):
+                    fault = f"they came {tries} times with another SHA-256 than announced{self._advice}"
+                    self._damage = f"weights version {info.version} cannot be used: {fault}"
+                    self._decided.set()
+                    self._on_end(info, fault)
+                case Damaged(info, tries, pause):
+                    log.warning(
+                        "weights version %d came with another SHA-256 than announced (%d of %d tries); "
+                        "fetching them again in %.0f s",
+                        *(info.version, tries, TRIES, pause),
+                    )
 
     @staticmethod
     def _now() -> float:

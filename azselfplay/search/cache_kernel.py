@@ -55,6 +55,7 @@ def find(entries: Any, written: int, room: int, pending: Any) -> int:
     bucket = int(pending.key_1 % np.uint64(len(entries)))
     for way in range(WAYS):
         entry = entries[bucket, way]
+        # The count as well: whoever reads takes as many priors as the position has actions.
         if entry.key_1 == pending.key_1 and entry.key_2 == pending.key_2 and entry.count == pending.count:
             return way if entry.place >= 0 and written - entry.place <= room else NOTHING
     return NOTHING
@@ -65,6 +66,7 @@ def keep(entries: Any, ring: Any, cache: Any, pending: Any, priors: Any, value: 
     """Store the evaluation of `pending` (PENDING), `priors [n]` and `value`, replacing the oldest entry of
     its bucket. `entries` ENTRY[buckets, WAYS], `ring` float32[room], `cache` CACHE[1]."""
     count, room = len(priors), len(ring)
+    # Two leaves in flight may be the same position: the first answer stays.
     if count > room or find(entries, cache[0].written, room, pending) != NOTHING:
         return
     bucket = int(pending.key_1 % np.uint64(len(entries)))
@@ -74,6 +76,7 @@ def keep(entries: Any, ring: Any, cache: Any, pending: Any, priors: Any, value: 
         if same:
             way = other
             break
+        # The oldest goes; an empty entry has place -1, which is older than all.
         if entries[bucket, other].place < entries[bucket, way].place:
             way = other
     begin = cache[0].written

@@ -164,6 +164,7 @@ class LocalEvaluator:
         running.add_done_callback(lambda done: self._answer(batch, parts, done))
 
     def _answer(self, batch: LeafBatch, parts: Sequence[Part], done: asyncio.Future[Evaluations]) -> None:
+        # The evaluator was closed meanwhile.
         if done.cancelled():
             return
         try:
@@ -176,6 +177,7 @@ class LocalEvaluator:
             self.rows += batch.rows
             self.batches += 1
             deliver(parts, batch.counts, 0, answers)
+        # Also after an error: other searches wait for the next batch.
         self._next_batch()
 
 
@@ -218,6 +220,7 @@ class UniformEvaluator:
             batch, parts = waiting.take(self._max_rows)
             priors = np.repeat((1.0 / batch.counts).astype(np.float32), batch.counts)
             wdl = np.zeros((batch.rows, 3), dtype=np.float32)
+            # A certain draw, whose value is 0.
             wdl[:, 1] = 1.0
             self.rows += batch.rows
             deliver(parts, batch.counts, 0, Evaluations(priors, wdl, 0))
@@ -298,6 +301,7 @@ def deliver(
         low, high = max(first, begin), min(end, begin + part.rows)
         if low < high:
             some = evaluations
+            # An answer that is one part as a whole, the usual case, needs no slices.
             if high - low < len(evaluations.wdl):
                 priors = int(counts[low:high].sum(dtype=np.int64))
                 wdl = evaluations.wdl[low - first : high - first]

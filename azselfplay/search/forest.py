@@ -84,8 +84,10 @@ class Forest:
             nodes = max(2, max_nodes)
         else:
             keeps = KEPT_TREES if settings.search.reuse_tree and self.selection.KEEPS_SUBTREE else 0
+            # The subtree that is kept, this search, its extension, the root, and one to spare.
             nodes = (keeps + 1) * settings.search.simulations + settings.moves.final_extra + 2
         spare = 1.0 if max_nodes else SPARE
+        # And room for the widest position at each leaf that may be expanded next.
         edges = nodes * int(game.mean_legal * spare) + leaves * game.max_legal
         self._cache = _cache(cache, game)
         self._symmetries = _symmetries(game, wanted=settings.search.evaluation_symmetry)
@@ -180,6 +182,7 @@ class Forest:
         """Empty the outbox. Returns the leaves, and the rows (ROW[n]) that will bring their answers."""
         out = self.outbox
         rows, actions, _ = out.used.tolist()
+        # Not the third: it counts over the whole life of the forest.
         out.used[:2] = 0
         batch = LeafBatch(out.features[:rows].copy(), out.counts[:rows].copy(), out.actions[:actions].copy())
         return batch, out.rows[:rows].copy()
@@ -196,6 +199,7 @@ class Forest:
 
     def _take_new_weights(self) -> None:
         """Evaluate with the network's newest weights from now on."""
+        # Compared as objects: other weights are another array (`OwnNetwork.weights`).
         if self._network is not None and self._network.weights is not self._weights:
             self._weights = self._network.weights
             self.arrays = self.arrays._replace(weights=self._weights)
@@ -308,6 +312,7 @@ def _cache(positions: int, game: Game) -> tuple[npt.NDArray[Any], ...]:
     """Return (entries, ring, cache) of ForestArrays."""
     entries = np.zeros((-(-positions // WAYS), WAYS), ENTRY)
     entries["place"] = -1
+    # The priors of one position must fit, however small the cache.
     room = max(int(positions * game.mean_legal), game.max_legal) if positions else 0
     return entries, np.zeros(room, PRIOR), np.zeros(1, CACHE)
 

@@ -118,6 +118,7 @@ class ParallelTree(SearchTree):
         win, below 0 a loss, 0 nothing."""
         if not allowed:
             return self.proof
+        # The proof of the root is about all moves, and these are some of them.
         proofs = np.array(self.edge_proofs(0))[np.isin(self.edges_of(0)["action"], allowed)]
         return int(proofs.max())
 
@@ -137,6 +138,7 @@ class ParallelTree(SearchTree):
                 f"an answer of {len(evaluations.wdl)} rows and {len(evaluations.priors)} priors, but "
                 f"{len(rows)} positions wait with {priors} legal actions in all"
             )
+        # Selecting follows in `gather`, once limits and stop were looked at.
         rows["what"] = SETTLE
         self.forest.step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
 
@@ -180,6 +182,7 @@ async def search_parallel(
         while not _is_over(tree, limits, interrupt):
             batch = tree.gather()
             if not batch.rows:
+                # A search may run for long on ends of games alone; stop and clock must still be heard.
                 await asyncio.sleep(0)
                 continue
             evaluations = await unless_over(evaluate(evaluator, batch), limits, interrupt)
@@ -189,6 +192,7 @@ async def search_parallel(
                 tree.give_up()
     finally:
         tree.give_up()
+        # The next search may consider all root actions.
         tree.unblock()
 
 
@@ -214,8 +218,10 @@ async def unless_over(
         while not answer.done() and not interrupt.stopped and loop.time() < limits.until:
             left = limits.until - loop.time()
             waits_for: set[asyncio.Future[Any]] = {answer, interrupt.waiter()}
+            # Without a limit the time is infinite, which asyncio does not take.
             timeout = left if left < 1e6 else None
             await asyncio.wait(waits_for, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        # An answer that is nearly there is worth a moment more.
         if grace:
             await asyncio.wait({answer}, timeout=grace)
         return answer.result() if answer.done() else None

@@ -63,6 +63,7 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
     result = _with_stats(result, known, tree.mean_and_max_depth())
     settings = tree.settings
+    # A cheap search saves time, and a move that is drawn needs no robust one.
     if is_cheap or settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
         return result
     return await _extended(result, tree, pool)

@@ -130,12 +130,14 @@ class SearchPool:
             elif became == MISFIT:
                 self._fail(slot, BadEvaluation("an answer has not one prior for each legal action"))
             elif became in (AGAIN, NO_ROW, GROW):
+                # It has not run yet, for want of space or of room in the outbox: in the next turn.
                 (self._roots if row["what"] == OPEN_ROOT else self._begun).append(slot)
                 self._schedule_turn()
             else:  # an answer that came twice, or after its search was given up
                 assert became == STALE
 
     def _fail(self, slot: int, error: Exception) -> None:
+        # Its other leaves are in flight: their answers must find nothing to change.
         self.forest.give_up(slot)
         future = self._waiting.pop(slot, None)
         if future is not None and not future.done():
@@ -153,12 +155,14 @@ class SearchPool:
             self.failed(rows, BadEvaluation(text))
             return
         self._step(rows, evaluations.priors, evaluations.wdl)
+        # An answer usually leads to the next leaves: they are sent at the end of this turn.
         if self.forest.outbox.used[0]:
             self._schedule_turn()
 
     def failed(self, rows: npt.NDArray[np.void], error: Exception) -> None:
         """Note that these `rows` (ROW[n]) will never be answered."""
         for row in rows:
+            # The slot may serve another search by now, with tickets of its own.
             if self.forest.arrays.pending[row["slot"], row["leaf"]]["ticket"] == row["ticket"]:
                 self._fail(int(row["slot"]), error)
 

@@ -131,6 +131,7 @@ def without_lost(visits: npt.NDArray[np.int32], proofs: npt.NDArray[np.int64]) -
 def candidates_of(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) -> Candidates:
     """Return the candidates among the root's `edges` (EDGE[n]) with `actions [k]` (ascending, visited): only
     actions in the policy target may be played."""
+    # The edges are in the order of the rules, which need not ascend.
     edges = np.sort(edges[np.isin(edges["action"], actions)], order="action")
     visits = edges["visits"].copy()
     return Candidates(actions, visits, edges["value_sum"] / visits.astype(np.float64))
@@ -165,6 +166,7 @@ def _sort_visited(
         if visits[i] <= 0:
             continue
         at = count
+        # Insertion sort: a few dozen entries, which the rules give nearly in order.
         while at > 0 and sorted_actions[at - 1] > actions[i]:
             sorted_actions[at], sorted_visits[at] = sorted_actions[at - 1], sorted_visits[at - 1]
             at -= 1

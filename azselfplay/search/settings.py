@@ -91,6 +91,7 @@ def check_combinations(settings: SelfPlaySettings) -> None:
         )
     if search.look_ahead and not search.solver:
         raise ValueError("self_play.search.look_ahead is set, but needs self_play.search.solver: set both")
+    # A constant that nothing reads would cost somebody a run.
     if search.exploration == "alphazero" and search.c_puct != SearchSettings.c_puct:
         raise ValueError(
             "self_play.search.c_puct is set, but exploration = alphazero does not use it: set c_init "
@@ -102,6 +103,7 @@ def check_combinations(settings: SelfPlaySettings) -> None:
             "self_play.start.share is set, but there are no start positions: name their file, or a "
             "self_play.start.generator"
         )
+    # `start.share` would not say which of the two it is a share of.
     if lines and start.generator:
         raise ValueError(
             "self_play.start.generator and start positions from a file are both set: choose one of them"
@@ -128,6 +130,7 @@ def _check_start(game: Game, start: str, name: str) -> None:
     except ValueError as error:
         raise ValueError(f"self_play.{name}: {error}") from error
     count = game.rules.legal_actions(positions, 1, np.zeros(game.max_legal, np.uint16))
+    # NO_ROOT: by the rules of the game, not by those of a search.
     reason = game.rules.end_reason(positions, 1, count, NO_ROOT)
     if reason:
         raise ValueError(f"self_play.{name}: the game is over there ({game.reason_name(reason)}): {start!r}")

@@ -134,7 +134,9 @@ def expand_backup_select(
             end = begin + rows[k].count
             value = float(wdl[k, 0] - wdl[k, 2])
             found = expand_backup(forest, tree, rows[k], priors[begin:end], value)
+            # Rows that bring no evaluation have no priors in the message.
             begin = end
+        # An engine settles all answers first, and then selects once (`leaf_parallel`).
         if found == DONE and what != SETTLE:
             found = select(forest, tree, slot, out)
         status[k] = found
@@ -146,6 +148,7 @@ def expand_backup_select(
 def open_root(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
     """Make the root a leaf. It must not be the end of the game."""
     positions, pending, history = tree.state[0].positions, forest.pending[slot, 0], forest.history[slot]
+    # Called again in the next turn, when the outbox has been emptied.
     if out.used[0] == len(out.counts):
         return NO_ROW
     pending.depth = 0
@@ -180,6 +183,7 @@ def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value
 def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
     """Simulate until this tree has as many waiting leaves as it may have in flight; see `search.layout`."""
     state, settings, history = tree.state[0], forest.settings[0], forest.history[slot]
+    # A small tree gets few leaves: each further one is chosen without what the others find.
     wanted = max(1, min(settings.most_leaves, state.root_visits // VISITS_A_LEAF))
     walks = 0
     while state.waiting < wanted and state.remaining > 0 and walks < MOST_WALKS:
@@ -199,6 +203,7 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
         if end == ENDED:
             continue
         if open_leaf(forest, tree, path, history, forest.actions[slot, leaf], pending) == LEAF:
+            # `descend` has left the positions of the path behind those of the game.
             encode(history, state.positions + depth, settings.history, forest.packed_features)
             send(forest, tree, slot, leaf, out)
     if state.waiting > 0:
@@ -215,6 +220,7 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
     (uint64[max_plies + 2, state_words]), from which the features of a leaf are made.
     """
     node, depth, positions, solves = 0, 0, tree.state[0].positions, tree.state[0].solves
+    # Once the root is won, only the winning move gets further visits.
     edge = winning_edge(tree) if solves and tree.nodes[0].proof > 0 else -1
     if edge < 0:
         edge = choose_root(tree)
@@ -264,6 +270,7 @@ def open_leaf(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions
     is_certain = newest == positions - 1
     tree.edges[path[depth - 1].edge].child = TERMINAL if is_certain else CUT - newest
     backup(tree, path, depth, value, pending.mover)
+    # A draw proves nothing about the moves beside it.
     if value != 0.0 and is_certain:
         prove(tree, path, depth)
     return ENDED
@@ -334,6 +341,7 @@ def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_act
     `state` (STATE), if symmetries are on."""
     drawn = 0
     if len(forest.symmetries) > 0:
+        # One more than there are symmetries: 0 is the position as it is.
         drawn = random_below(state, len(forest.symmetries) + 1)
     if drawn == 0:
         for i in range(len(forest.packed_features)):
@@ -397,6 +405,7 @@ def give_up(edges: Any, paths: Any, pending: Any, state: Any) -> None:
         if pending[leaf].ticket != 0:
             mark(edges, paths[leaf], pending[leaf].depth, -1)
             pending[leaf].ticket = 0
+            # The evaluation of the root is no simulation.
             if pending[leaf].depth > 0:
                 state[0].remaining += 1  # its simulation will be made again
     state[0].waiting = 0

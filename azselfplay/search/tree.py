@@ -124,12 +124,14 @@ class SearchTree:
     def reset(self, start: State) -> None:
         """Begin a game at `start`: uint64[state_words]."""
         state = self.state_of_search
+        # Answers that are still on their way are to another game.
         self.forest.give_up(self.slot)
         self.ply, state["positions"] = 0, 1
         state["nodes"] = state["edges"] = state["remaining"] = 0
         state["solves"] = self.settings.search.solver
         self._history[0] = start
         self.kept = 0
+        # A game may be over where it begins, if the start was given.
         count = self.game.rules.legal_actions(self._history, 1, self._root_actions)
         self._reason = int(self.game.rules.end_reason(self._history, 1, count, NO_ROOT))
 
@@ -190,6 +192,7 @@ class SearchTree:
             ):
                 state["nodes"] = state["edges"] = 0
             else:
+                # Without the visit that evaluated the position itself.
                 self.kept = visits - 1
         self._drops_subtree = False
 
@@ -270,6 +273,7 @@ class SearchTree:
         self._drops_subtree = False
         self.forest.selection.begin(self, is_cheap=is_cheap)
         self._depths[0] = self._deepest[0] = 0
+        # After `selection.begin`, which may drop a subtree.
         self._visits_before = int(self._visits[0])
 
     def extend(self, simulations: int) -> None:

@@ -50,6 +50,7 @@ def warm(game_name: str, root: str = "puct", network: OwnNetwork | None = None) 
 
     async def two_moves() -> None:
         pool = SearchPool(tree.forest, UniformEvaluator() if network is None else network)
+        # The second move finds a kept subtree, which has code of its own.
         for _ in range(2):
             result = await search(tree, pool)
             tree.advance(int(result.actions[0]))
@@ -105,6 +106,7 @@ class Compiled:
 
     @property
     def _note(self) -> Path:
+        # A game of another package has a key of its own; ours are in the folder's name.
         key = foreign_key_of(self.game.rules.end_reason) or "own"
         return self.cache / f"compiled-{self._what}.{key}.json"
 

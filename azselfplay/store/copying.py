@@ -172,11 +172,13 @@ class _Old:
             if not rows:
                 return None
             stored = Stored.of(rows[0])
+            # Only to see whether it is intact.
             stored.record(self._game)
             float(stored.received_at)
         except (apsw.Error, BadRecord, ValueError, TypeError):
             self.lost += 1
             return None
+        # A game whose player cannot be read is still a good game.
         named = self._query(_PLAYER, number, table="players")
         is_old = bool(self._query("SELECT 1 FROM old_games WHERE seq = ?", number, table="old_games"))
         return _Row(stored, readable(named[0][0]) if named else "", is_old)

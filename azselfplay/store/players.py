@@ -31,8 +31,6 @@ SCHEMA = (
 UNNAMED = "unnamed"
 KEYS = "keys/"
 """Prefix of players that are known by a key; all others begin with `workers/` or `clients/`."""
-WORKERS = "workers"
-"""The role of azserver's own workers."""
 NAME_CHARACTERS = 120
 BUSY_TIMEOUT_MS = 10_000
 
@@ -48,6 +46,7 @@ def player_of(role: str, source: str, key: str = "") -> str:
     """
     if key:
         return of_key(key)
+    # Without the worker's number: one player has many workers.
     name = source.rpartition("/")[0] or source or UNNAMED
     return on_one_line(f"{role}/{name}")[:NAME_CHARACTERS]
 
@@ -74,7 +73,9 @@ def set_quarantine(path: Path, player: str, *, held: bool) -> bool:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            # A quarantine must survive a power loss, as games do.
             connection.execute("PRAGMA synchronous=FULL")
+            # A store of an earlier version may lack the table.
             connection.execute(QUARANTINE)
             if held:
                 row = (player, time.time())

@@ -65,6 +65,7 @@ class StoreReader:
     def _execute(self, sql: str, arguments: Sequence[Any]) -> Any:
         """A cursor. A trainer may have begun or ended since the last query: then the file is opened again,
         and the old connection ends with its last cursor."""
+        # A connection to a store at rest does not see what a trainer writes.
         if (marks := at_rest(self.path)) != self._marks:
             self._marks = marks
             self._connection = connect(self.path, read_only=True)
@@ -126,6 +127,7 @@ class StoreReader:
             "ORDER BY seq DESC LIMIT ?"
         )
         while rows := self.query(sql, last, LONG_PAGE):
+            # For the page at once: a query for each game would take minutes.
             left_out = self.not_trained_on(rows[-1][0], last, without)
             for seq, uid, plies in rows:
                 total += plies if counts(uid) and seq not in left_out else 0
@@ -148,23 +150,19 @@ class StoreReader:
 
     def players_between(self, first: int, last: int) -> dict[int, str]:
         """Players of the games `first .. last`, by number; games without a known player are left out."""
-        sql = (
-            "SELECT seq, CAST(name AS BLOB) FROM played_by JOIN players USING (player) "
-            "WHERE seq BETWEEN ? AND ?"
-        )
-        return {int(seq): readable(name) for seq, name in self.query(sql, first, last)}
+        return self._players_where("seq BETWEEN ? AND ?", first, last)
 
     def players_of(self, numbers: Sequence[int]) -> dict[int, str]:
         """The same for the games `numbers`."""
         found: dict[int, str] = {}
         for begin in range(0, len(numbers), PAGE):
             page = numbers[begin : begin + PAGE]
-            sql = (
-                "SELECT seq, CAST(name AS BLOB) FROM played_by JOIN players USING (player) "
-                f"WHERE seq IN ({','.join('?' * len(page))})"
-            )
-            found |= {int(seq): readable(name) for seq, name in self.query(sql, *page)}
+            found |= self._players_where(f"seq IN ({','.join('?' * len(page))})", *page)
         return found
+
+    def _players_where(self, where: str, *bounds: int) -> dict[int, str]:
+        sql = f"SELECT seq, CAST(name AS BLOB) FROM played_by JOIN players USING (player) WHERE {where}"
+        return {int(seq): readable(name) for seq, name in self.query(sql, *bounds)}
 
     def games_of(self, player: str, last: int) -> list[int]:
         """Numbers of a player's games up to `last`, ascending."""
@@ -184,6 +182,7 @@ class StoreReader:
 
     def bounds(self, wanted: Range) -> tuple[int, int]:
         """Numbers of the first and the last game in `wanted`."""
+        # Games that come while the caller reads are left out, or it might never end.
         newest = self.span()[1]
         last = min(wanted.last or newest, newest)
         first = wanted.first

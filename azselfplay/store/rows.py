@@ -69,6 +69,7 @@ class Stored:
     @classmethod
     def of(cls, row: Sequence[Any]) -> Stored:
         """Make it from a row of COLUMNS, with or without DATA. Damaged numbers stay as they are."""
+        # The columns that the query casts to BLOB: uid, sha256, source, reason, data.
         blobs = {1, 2, 3, 6, 10}
         columns: list[Any] = [bytes(value or b"") if at in blobs else value for at, value in enumerate(row)]
         columns[3], columns[6] = readable(columns[3]), readable(columns[6])
@@ -102,6 +103,7 @@ class Stored:
         for name, noted, found in pairs:
             if noted != found:
                 raise BadRecord(f"{name} is {found!r} in the record, but {noted!r} in the table")
+        # The last check, and what jitted code relies on.
         check_bounds(record, game.actions, game.max_legal)
         return record
 
@@ -118,6 +120,7 @@ class Damaged:
         if stored.seq in self._known:
             return
         self.count += 1
+        # Beyond that some may be counted twice, which is better than memory without a bound.
         if len(self._known) < REMEMBERED:
             self._known.add(stored.seq)
         if self.count <= NAMED_IN_LOG:

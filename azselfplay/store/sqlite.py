@@ -157,11 +157,20 @@ def connect(path: Path, *, read_only: bool) -> Any:
     `at_rest` changes.
     """
     for file in (f"{path}{suffix}" for suffix in ("", "-wal", "-shm")):
+        # SQLite would wait for one for ever.
         if is_endless(file):
             raise Fatal(f"{file} is a pipe or a device, not a file of games: move it away", Exit.BAD_DATA)
     name, flags = str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     if read_only:
-        name, flags = _looking(path), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        name, marks = path.absolute().as_uri(), at_rest(path)
+        # An ordinary reader of a WAL database makes -wal and -shm files, or writes to them.
+        if marks is not None and marks[0] is not None and marks[1] is None:
+            name += "?immutable=1"
+        # Games in the log and no writer: it was killed. Where its -shm is gone, SQLite has to make one to
+        # find the games in the log.
+        elif marks is not None and marks[0] is not None and _beside(path, "-shm").exists():
+            name += "?readonly_shm=1"
     connection = apsw.Connection(name, flags=flags)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     return connection
@@ -174,22 +183,10 @@ def at_rest(path: Path) -> Marks | None:
     """None while a trainer works on the store. Otherwise what identifies the content of the file and of its
     write-ahead log, which is None if empty: inode, bytes, and time of the last change."""
     lock = path.with_name("trainer.lock")
+    # Where a lock of another machine cannot be seen, its trainer is taken to be at work.
     if is_locked(lock) or left_by(lock) is Left.ELSEWHERE or _beside(path, "-journal").exists():
         return None
     return _mark(path), _mark(_beside(path, "-wal"))
-
-
-def _looking(path: Path) -> str:
-    """The address under which a store is read. An ordinary reader of a WAL database makes -wal and -shm
-    files, or writes to them."""
-    address, marks = path.absolute().as_uri(), at_rest(path)
-    if marks is None or marks[0] is None:
-        return address
-    if marks[1] is None:
-        return f"{address}?immutable=1"
-    # Games in the log and no writer: it was killed. Where its -shm is gone, SQLite has to make one to find
-    # the games in the log.
-    return f"{address}?readonly_shm=1" if _beside(path, "-shm").exists() else address
 
 
 def _beside(path: Path, suffix: str) -> Path:

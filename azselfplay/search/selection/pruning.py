@@ -30,6 +30,7 @@ def pruned(
     `clean [n]`: priors before noise.
     """
     visits: npt.NDArray[np.int32] = edges["visits"].copy()
+    # First what was forced; then, of the rest, what only the noise wanted.
     if settings.noise.forced_playouts > 0:
         visits = without_forced(edges, settings)
     return without_noise(edges, visits, clean, settings) if settings.noise.prune_noise else visits
@@ -102,6 +103,7 @@ def _scores(
     """Return a function for PUCT of edge `i` of `edges` (EDGE[n]) under `priors [n]`, if it had `count`
     visits with the same mean."""
     total = int(edges["visits"].sum())
+    # Edges without visits have a sum of 0, and are never asked for.
     values = edges["value_sum"].astype(np.float64) / np.maximum(1, edges["visits"])
 
     def score(i: int, count: int) -> float:
