@@ -143,6 +143,7 @@ class ServersNet(Source):
 
     def _on_joined(self, welcome: Welcome) -> None:
         self.evaluator.joined(welcome)
+        # Its number may have changed while there was no session.
         self._want(welcome.games_in_flight)
         self._joined.set()
 
@@ -155,6 +156,7 @@ class ServersNet(Source):
         if isinstance(message, Evaluated):
             try:
                 self.evaluator.on_evaluated(message, frames)
+            # Dropped: the request stays unanswered, and is sent again.
             except BadMessage as error:
                 self._repeated.warning("answer", f"dropped an answer of the server: {error}", self._now())
         elif isinstance(message, Refused):
@@ -167,6 +169,7 @@ class ServersNet(Source):
 def own_first(rings: Sequence[Path], worker: int) -> list[Path]:
     """Return the evaluators' sockets in the order in which worker number `worker` prefers them: each begins
     with another, and goes on to the next where its own is away."""
+    # The workers of a machine are spread evenly over its evaluators.
     own = worker % len(rings)
     return [*rings[own:], *rings[:own]]
 
@@ -272,6 +275,7 @@ class RingEvaluator:
         self._flush()
 
     def _on_lost(self, returned: list[Leaves]) -> None:
+        # Another evaluator, or the same one again, gets them first.
         self._again.extend(returned)
         self._flush()
 
@@ -283,6 +287,7 @@ class NetInSearch(Source):
     description = "the network in its own search"
 
     def __init__(self, player: SparsePlayer, *, folder: Path, send: Callable[..., bool]) -> None:
+        # One object: nothing is ever submitted to it, since the forest evaluates by itself.
         self._player = self.evaluator = self.network = player
         self._puller = WeightsPuller(in_cache(folder, self._load), send)
 

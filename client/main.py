@@ -178,6 +178,7 @@ def keygen(argv: Sequence[str]) -> int:
     options = keygen_parser().parse_args(argv)
     role = "trainer" if options.trainer else "client"
     # The key is named after this machine; a trainer's differs from that of a client beside it.
+    # A host's name may have dots and more that a key's name must not have.
     host = re.sub("[^A-Za-z0-9]", "-", socket.gethostname().partition(".")[0]).strip("-")[:50] or "NAME"
     name = host if role == "client" else f"{host}-{role}"
     path: Path = options.key or default_folder() / f"{role}.key"

@@ -154,6 +154,7 @@ class LastWords(ByLine):
         self._sink = sink
 
     def _look_at(self, line: bytes) -> None:
+        # In JSON the line is an object around the message.
         _, mark, words = event_in(line.decode(errors="replace")).partition(self.MARK)
         if mark:
             self.error = words

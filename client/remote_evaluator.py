@@ -132,6 +132,7 @@ class RemoteEvaluator:
             priors = self._masks.as_listed(counts, asked.batch.actions[begin : begin + total], priors)
         deliver(asked.parts, asked.batch.counts, first, Evaluations(priors, wdl, message.version))
         self.leaves += len(answered[1])
+        # The answer has freed credits.
         if self._waiting or self._requests.unsent:
             self._flush()
 
@@ -170,19 +171,20 @@ class RemoteEvaluator:
 
     def _set_timer(self) -> None:
         """Set one timer to the earliest deadline. Answers do not move it; it checks again when it fires."""
+
+        def on_timer() -> None:
+            self._timer = None
+            late = self._requests.expire(self._loop.time())
+            if late:
+                log.info("%d requests were not answered and are sent again", late)
+            self._flush()
+
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         deadline = self._requests.next_deadline()
         if deadline is not None:
-            self._timer = self._loop.call_at(deadline, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        late = self._requests.expire(self._loop.time())
-        if late:
-            log.info("%d requests were not answered and are sent again", late)
-        self._flush()
+            self._timer = self._loop.call_at(deadline, on_timer)
 
 
 @dataclass(slots=True)
@@ -233,6 +235,7 @@ class RequestTable(Generic[T]):
         """Add a new request and return its id; `take` returns it for sending."""
         request = self._next
         self._next += 1
+        # A bit for each row, all of them set.
         self._requests[request] = _Request(payload, rows, (1 << rows) - 1, self._patience)
         self._to_send.append(request)
         return request

@@ -120,6 +120,7 @@ class GamePool:
         if self._finishing.is_set():
             return
         self._games = games
+        # In place: the caller has this list.
         self._tasks[:] = [task for task in self._tasks if not task.done()]
         while self._slots < games:
             self._slots += 1
@@ -290,6 +291,7 @@ class Start(NamedTuple):
 def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> Start:
     """Return `start.position`; in a `start.share` of games, one of `start.positions` or of what
     `start.generator` draws."""
+    # No number is drawn where it would decide nothing: settings that are off change no game.
     if settings.start.share == 0 or rng.random() >= settings.start.share:
         return Start(settings.start.position)
     names = generator_names(settings.start.generator)
@@ -346,6 +348,7 @@ class Opening:
         if tree.end_reason() is None:
             self.actions.append(action)
             return True
+        # A tree cannot take a move back: the opening is played again without it.
         tree.reset(self._start)
         for again in self.actions:
             tree.advance(again)

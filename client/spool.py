@@ -338,6 +338,7 @@ def claim(folder: Path, index: int) -> SpoolFolder:
                     "this one another folder with --spool",
                     Exit.TRY_AGAIN,
                 )
+            # One worker is enough for this, and there is always a first.
             if index == 0:
                 _take_over(folder, path)
                 name, _, identity = folder.name.partition(MARK)
@@ -366,6 +367,7 @@ def _try_lock(path: Path) -> IO[str] | None:
     path.mkdir(exist_ok=True)
     lock = (path / "owner.lock").open("w")
     try:
+        # Ends with its process, so a killed worker leaves no lock.
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()

@@ -214,6 +214,7 @@ class Worker:
         if self._options.warm_only:
             if self._options.figures:
                 print(figures_line({IN_SEARCH: bool(run.network)}), flush=True)
+            # Its work is done: the code is in the cache, where the workers find it.
             self._stop.request()
             return
         # Named after the run, so that games of one run are never sent to another.
@@ -222,7 +223,20 @@ class Worker:
         self._folder = await asyncio.to_thread(claim, folder, self._options.index)
         folder = self._folder.path
         uploader = self._uploader = Uploader(Spool(folder), self._bulk.send)
-        source = self._source = self._make_source(run, folder)
+        options, player = self._options, player_for(run.game, run.settings.history, run.network)
+        # azserver's own workers learn of the rings from their WELCOME.
+        told = (self._bulk.welcome or welcome).rings
+        source: Source
+        if player is not None:
+            source = NetInSearch(player, folder=folder / "weights", send=self._bulk.send)
+        elif rings := options.rings or tuple(Path(path) for path in told):
+            layout = Layout.of(run.game, run.settings.history, SLOTS)
+            source = RingNet(own_first(rings, options.index), layout, options.full_name, self._on_games)
+        else:
+            settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
+            server = options.leaves, self._hello, settings
+            source = ServersNet(self._context, *server, self._on_games, run.game.mask_bytes)
+        self._source = source
         for part in (uploader.run(), *source.parts()):
             self._tasks.append(group.create_task(part))
         # The session began while there was nobody to tell.
@@ -231,19 +245,6 @@ class Worker:
         # How many games to play is known only then.
         await source.ready()
         self._begin_games(group, source, uploader, welcome.games_in_flight)
-
-    def _make_source(self, run: Run, folder: Path) -> Source:
-        options = self._options
-        player = player_for(run.game, run.settings.history, run.network)
-        if player is not None:
-            return NetInSearch(player, folder=folder / "weights", send=self._bulk.send)
-        welcome = self._bulk.welcome or self._first_welcome.result()
-        if rings := options.rings or tuple(Path(path) for path in welcome.rings):
-            layout = Layout.of(run.game, run.settings.history, SLOTS)
-            return RingNet(own_first(rings, options.index), layout, options.full_name, self._on_games)
-        settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
-        server = options.leaves, self._hello, settings
-        return ServersNet(self._context, *server, self._on_games, run.game.mask_bytes)
 
     def _begin_games(self, group: asyncio.TaskGroup, source: Source, uploader: Uploader, wanted: int) -> None:
         assert self._run is not None
@@ -326,6 +327,7 @@ class Worker:
     def _on_message(self, message: Message, frames: list[memoryview]) -> None:
         if self._uploader is not None and isinstance(message, GameAck):
             self._uploader.acknowledged(message)
+            # The threshold travels with the acknowledgements, so that all players hear of it.
             if self._pool is not None and message.resign_value is not UNSET:
                 self._pool.resigning.heard(message.resign_value)
             return
@@ -393,6 +395,7 @@ class Worker:
         log.info(
             "%d games finished, %d unfinished games given up", self._pool.finished, self._pool.in_progress
         )
+        # Given up first: the wait below is for games that were sent already.
         for task in self._games:
             task.cancel()
         try:

@@ -107,6 +107,7 @@ class CurveIncoming:
         """Return whether the key the peer joined with is no longer allowed, or now has another owner or
         role."""
         try:
+            # Another role or name counts as revoked, too: the session was welcomed as the old one.
             return self.owner is not None and owner_of(self._handshake.key) != self.owner
         except NotNow:
             return False
@@ -248,6 +249,7 @@ class Handshake:
         if any(signature):
             raise Broken("its HELLO is signed wrongly")
         secret = self._random(KEY_BYTES)
+        # For this connection alone: it opens the cookie that comes back with INITIATE.
         self._cookie_key = self._random(KEY_BYTES)
         tail = self._random(LONG_NONCE)
         cookie = tail + crypto_secretbox_easy(client + secret, b"COOKIE--" + tail, self._cookie_key)
@@ -257,6 +259,7 @@ class Handshake:
         return command(b"WELCOME", tail + box)
 
     def _on_initiate(self, initiate: bytes) -> bytes:
+        # Everything but the properties has a fixed length.
         if len(initiate) < 9 + COOKIE_SIZE + SHORT_NONCE + MAC + KEY_BYTES + LONG_NONCE + VOUCH_SIZE:
             raise Broken("its INITIATE is too short")
         cookie, nonce, box = initiate[9:105], initiate[105:113], initiate[113:]

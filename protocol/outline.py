@@ -58,6 +58,7 @@ def tag_of(header: bytes | memoryview) -> str | None:
     try:
         return _tag_decoder.decode(header).type
     except (msgspec.MsgspecError, RecursionError, ValueError):
+        # The quick decoder wants a text there; this one takes anything.
         return None if (seen := outline(header)) is None else seen.type
 
 

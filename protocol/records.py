@@ -7,6 +7,7 @@ the wire a record is one MessagePack map whose columns are little-endian bytes.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -228,7 +229,11 @@ def from_bytes(data: bytes | memoryview) -> GameRecord:
     try:
         wire = _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise BadRecord(_other_format(data) or str(error)) from error
+        with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            if (found := _any_format.decode(data).format) != FORMAT:
+                text = f"a record of format {found}; this version reads format {FORMAT} only"
+                raise BadRecord(text) from error
+        raise BadRecord(str(error)) from error
     fields: dict[str, Any] = {name: getattr(wire, name) for name in _PLAIN}
     for name, dtype in _COLUMNS.items():
         size = len(getattr(wire, name))
@@ -244,15 +249,6 @@ def from_bytes(data: bytes | memoryview) -> GameRecord:
     if _encoder.encode(wire) != data:
         raise BadRecord("not in canonical form")
     return record
-
-
-def _other_format(data: bytes | memoryview) -> str:
-    """Say which format `data` has; "" if it is this one, or no record at all."""
-    try:
-        found = _any_format.decode(data).format
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return ""
-    return "" if found == FORMAT else f"a record of format {found}; this version reads format {FORMAT} only"
 
 
 def check_bounds(record: GameRecord, actions: int, max_legal: int) -> None:

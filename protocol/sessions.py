@@ -118,6 +118,7 @@ class ClientSession:
                 self._hello_at = now + max(HELLO_FIRST, message.retry_after * jitter)
             return instructions
         known = 0 if self.welcome is None else self.welcome.session
+        # 0: the server has named none.
         if isinstance(message, Pong) and known and message.session not in (0, known):
             return self._lose("the server has begun another session", now)
         return []
@@ -248,6 +249,7 @@ class SessionTable:
             self._replaced.append(present)
         if len(self._sessions) >= self._limit and not self._has_made_room(owner):
             return Goodbye(Code.BUSY, f"the server has {self._limit} sessions, its limit", HELLO_LONGEST)
+        # A number that nobody can guess, and that no earlier server gave.
         number = self._rng.getrandbits(62)
         session = Session(number, peer, hello, joined_at=now, heard_at=now, owner=owner)
         # Counted only once it is welcome: it may be refused for want of credits.

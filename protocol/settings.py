@@ -54,6 +54,7 @@ def settings_in(config_class: type) -> Mapping[str, Any]:
     hints = get_type_hints(config_class, include_extras=True)
     for one in fields(config_class):
         kind = hints[one.name]
+        # A group of settings, such as `search`.
         if is_dataclass(kind):
             inner = settings_in(cast(type, kind))
             found |= {f"{one.name}.{name}": of for name, of in inner.items()}
@@ -87,6 +88,7 @@ def _shown(limit: float) -> str:
 def bare(kind: Any) -> tuple[Any, Meta]:
     """Return a setting's type without None and annotations, and its limits."""
     if get_origin(kind) in (Union, types.UnionType):
+        # `X | None`: None only says that nothing was given.
         kind = next(one for one in get_args(kind) if one is not types.NoneType)
     if get_origin(kind) is not Annotated:
         return kind, Meta()

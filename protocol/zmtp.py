@@ -133,6 +133,7 @@ class Incoming:
 
         For a peer without a session a message is only its frame 0, cut off after `MAX_HELLO` + 1 bytes.
         """
+        # A header that came in two reads.
         if self._rest:
             data, self._rest = self._rest + data, b""
         view = memoryview(data)
@@ -208,6 +209,7 @@ class Incoming:
         elif not self.ready:
             raise Broken("a message came before READY")
         else:
+            # Before any of it is kept.
             self._check_frame(self._left)
             self._keep = self._left
             # Of a stranger only as much of the first frame is kept as shows that it is too long for a HELLO.

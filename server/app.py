@@ -68,6 +68,7 @@ class App:
             self._self_play = resolve(with_start_positions(config), self._game)
         except ValueError as error:
             raise Fatal(str(error), Exit.CONFIG) from error
+        # Before anything is made: without keys a server that others can reach does not start.
         self._allowed = open_allowed(config)
         self._cores = usable_cores()
         self._on_terminal = sys.stderr.isatty()
@@ -110,9 +111,28 @@ class App:
         else:
             devices = await find_devices(config.gpus, stop)
         workers = self._workers(devices)
+        tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(PORTS)]
+        settings = FrontSettings(
+            run=folder.name,
+            run_id=folder.run_id,
+            game=self._game,
+            history=self._self_play.history,
+            self_play=asdict(self._self_play),
+            leaves=(tcp[0],),
+            bulk=(tcp[1], f"ipc://{local / 'bulk'}"),
+            evaluators=f"ipc://{local / 'evaluators'}",
+            rings=tuple(local / f"ring-{index}" for index in range(len(devices))),
+            devices=len(devices),
+            local_workers=workers,
+            network=network,
+            network_in_search=is_sparse(network),
+            games_in_flight=config.games,
+            allowed=self._allowed,
+            quota=config.quota,
+        )
         # It listens at once. An error names the port that the user asked for, even if the next one is in use.
         with named_base_port(self._config.port):
-            front = Front(self._front_settings(folder, local, len(devices), workers, network), store)
+            front = Front(settings, store)
         self._monitor.watched = Watched(
             METRICS, front.metrics, lambda: front.not_ready(time.monotonic()), folder.path
         )
@@ -207,30 +227,6 @@ class App:
             return self._cores - self._cores // 4
         return workers_beside(devices, self._cores)
 
-    def _front_settings(
-        self, folder: RunFolder, local: Path, devices: int, workers: int, network: str
-    ) -> FrontSettings:
-        config = self._config
-        tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(PORTS)]
-        return FrontSettings(
-            run=folder.name,
-            run_id=folder.run_id,
-            game=self._game,
-            history=self._self_play.history,
-            self_play=asdict(self._self_play),
-            leaves=(tcp[0],),
-            bulk=(tcp[1], f"ipc://{local / 'bulk'}"),
-            evaluators=f"ipc://{local / 'evaluators'}",
-            rings=tuple(local / f"ring-{index}" for index in range(devices)),
-            devices=devices,
-            local_workers=workers,
-            network=network,
-            network_in_search=is_sparse(network),
-            games_in_flight=config.games,
-            allowed=self._allowed,
-            quota=config.quota,
-        )
-
     def _add_evaluators(self, children: Children, devices: list[str], workers: int, front: Front) -> None:
         on_cpu = devices.count("cpu")
         # Evaluators on the CPU share the cores: more threads than cores would wait for each other.
@@ -262,6 +258,7 @@ class App:
             await asyncio.sleep(LOOK_SECONDS)
             view.update(front.status(), time.monotonic())
             pids = evaluators.pids()
+            # The front decides, this process has the children.
             for kill in front.hanging_evaluators():
                 pid = pids.get(f"evaluator-{kill.index}")
                 if pid is not None:

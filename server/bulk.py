@@ -117,6 +117,7 @@ class BulkService:
         """Admit one trainer per server. Another trainer must wait until the first is gone. The first itself,
         recognised by its secret, may continue at once on a new connection."""
         present = self.trainer
+        # The same HELLO came twice.
         if present is not None and present.number == session.number:
             return None
         if present is not None and present.peer != session.peer:
@@ -257,6 +258,7 @@ class WeightsIn:
         elif newest is None or info.version > newest.version:
             self._puller.wanted(info)
         else:
+            # The same weights announced again are no reason for a warning.
             if info.sha256 != newest.sha256:
                 text = "weights refused: version %d is not newer than the server's, which is %d"
                 log.warning(text, info.version, newest.version)

@@ -185,36 +185,29 @@ def run_findings(facts: RunFacts) -> list[Finding]:
         found = f"{facts.path} is of {facts.game}, not {facts.wanted_game}"
         return [fault("run folder", found, f"give --game {facts.game}, or choose another --run")]
     works = ", an azserver works on it" if facts.locked else ""
-    return [
-        ok("run folder", f"{facts.path}, {facts.game}{works}"),
-        _weights_finding(facts),
-        _games_finding(facts),
-    ]
-
-
-def _weights_finding(facts: RunFacts) -> Finding:
     if facts.weights_error:
-        return fault("weights files", facts.weights_error, "restore weights/ from a backup")
-    if facts.weights is not None:
+        weights = fault("weights files", facts.weights_error, "restore weights/ from a backup")
+    elif facts.weights is not None:
         kept = f"{facts.weights_files} file{'' if facts.weights_files == 1 else 's'} kept"
-        return ok("weights files", f"version {facts.weights} is whole, {kept}")
+        weights = ok("weights files", f"version {facts.weights} is whole, {kept}")
     # Games or files without `current.json`: something was lost, and azserver would not notice.
-    if facts.weights_files or facts.games:
-        return fault(
+    elif facts.weights_files or facts.games:
+        weights = fault(
             "weights files",
             "weights/current.json is missing: azserver would begin with an untrained network again",
             "restore it from a backup, or give --weights FILE with the newest file in weights/",
         )
-    return ok("weights files", "none yet")
-
-
-def _games_finding(facts: RunFacts) -> Finding:
+    else:
+        weights = ok("weights files", "none yet")
     if facts.games_error:
         todo = "restore games.db from a backup, or move it away to begin without games"
-        return fault("games", facts.games_error, todo)
-    if facts.damaged:
+        games = fault("games", facts.games_error, todo)
+    elif facts.damaged:
         found = f"{facts.damaged} of the newest {NEWEST} games have changed since they were written"
-        return fault("games", found, "check the disk (smartctl, dmesg); azplay games RUN verify names them")
-    if facts.games is None:
-        return ok("games", "none here: the trainer keeps them in its own run folder")
-    return ok("games", f"{facts.games:,}, the newest of them whole")
+        todo = "check the disk (smartctl, dmesg); azplay games RUN verify names them"
+        games = fault("games", found, todo)
+    elif facts.games is None:
+        games = ok("games", "none here: the trainer keeps them in its own run folder")
+    else:
+        games = ok("games", f"{facts.games:,}, the newest of them whole")
+    return [ok("run folder", f"{facts.path}, {facts.game}{works}"), weights, games]

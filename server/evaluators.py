@@ -270,6 +270,7 @@ class EvaluatorPool:
         # The first evaluator that has them: from now on players are told of them.
         if newest is not None and newest.sha256 == loaded.sha256 and newest != self._store.current:
             self._events.taken(newest)
+        # Not each time it changes weights.
         if first:
             ready = device.ready
             log.info("evaluator %d is ready: %s, batches of %d", index, ready.device, ready.target_rows)

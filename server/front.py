@@ -241,6 +241,7 @@ class Front:
         evaluators = range(self.settings.devices)
         by_evaluator: Mapping[Any, int] = dict.fromkeys(evaluators, 0) | counted.evals_of
         if self.settings.network_in_search:
+            # No evaluator is started, and the metric keeps its meaning: leaves evaluated.
             by_evaluator = {"players": counted.evals}
         allowed = self.settings.allowed
         return {
@@ -280,6 +281,7 @@ class Front:
     def _welcome_to_leaves(self, session: Session, _now: float) -> Welcome | Goodbye:
         if refusal := self._not_now(session):
             return refusal
+        # A watcher asks for figures and needs no share.
         if session.role not in PLAYERS:
             return self._welcome(session)
         share = self.leaf.join(session)
@@ -328,6 +330,7 @@ class Front:
 
     def _on_bulk_session_ended(self, session: Session) -> None:
         self.bulk.session_ended(session)
+        # The next session counts from 0 again.
         self.figures.own.forget(session.number)
         self._trainer_or_weights.set()
 

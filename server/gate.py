@@ -382,6 +382,7 @@ class Gate:
         known = (one.sha256 for one in (state.best, state.candidate, state.waiting) if one is not None)
         if info.sha256 in known:
             return [Save(self.state)]
+        # Nothing plays, so this one need not wait.
         if state.candidate is None:
             self._change(candidate=info)
             return [Save(self.state), *self._play()]

@@ -138,6 +138,7 @@ class Allowed:
         except Fatal as error:
             if isinstance(error.__context__, OSError):
                 self._seen = ()  # the file may be as it was: read it again next time
+            # Once for each problem, although this is called every second.
             if str(error) != self._problem:
                 self._problem = str(error)
                 log.error("nobody new may join, and connected peers stay: %s", error)
@@ -330,6 +331,7 @@ def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
     if run:
         folder = run_named(run, runs)
     else:
+        # Without --run: the run that this user serves here, if there is only one.
         served = served_runs()
         if len(served) != 1:
             found = ", ".join(str(one.path) for one in served)

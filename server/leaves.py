@@ -217,6 +217,7 @@ class LeafService:
         row = first + int((evaluations.wdl[:, 0] < 0).argmax())
         reason = f"row {row}: evaluators ended over it, or gave no probabilities, twice"
         self._forget(entry)
+        # Its other pieces would only be refused as well.
         self.queue.drop(lambda other: other.payload.of is entry, [leaves.owner])
         self._refuse(entry.session, entry.number, entry.unanswered, Code.POISON, reason)
 
@@ -284,6 +285,7 @@ def owner_of(session: Session) -> int:
 def _cut(entry: _Request, leaves: LeafFrames, owner: int, most: int) -> Iterator[Leaves]:
     """Yield the request in pieces of at most `most` rows."""
     is_mask = leaves.actions.dtype == np.uint8
+    # Where the actions of each row end.
     ends = np.cumsum(leaves.counts, dtype=np.int64)
     rows = len(leaves.counts)
     for first in range(0, rows, most):

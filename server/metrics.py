@@ -29,6 +29,11 @@ MOST_PER_SECOND = 1e6
 """Most evaluations a second that are believed of one player; one core makes a tenth of them."""
 RECENT_BATCHES = 1000
 """Number of batches that `mean_batch` averages over."""
+COUNTED = (
+    *("protocol_errors", "over_credit", "undelivered", "evaluator_restarts", "batches"),
+    *("redone_rows", "wrong_rows", "poisoned", "bad_batches", "weights_refused"),
+)
+"""Counts that STATUS shows under their own names."""
 METRICS = (
     Metric("az_uptime_seconds", "uptime_s", "Seconds since this azserver began to serve."),
     # ---- leaves ----
@@ -244,6 +249,7 @@ class Figures:
 
     def reported(self, index: int, report: EvaluatorReport, now: float) -> None:
         """Count what an evaluator has done in about a second."""
+        # Not strict: the figures come from another process, and a damaged report must not end this one.
         for rows, waited in zip(report.batches, report.waited, strict=False):
             self.batch_sizes.observe(rows)
             self.queued.observe(waited)
@@ -283,16 +289,7 @@ class Figures:
             "mean_batch": round(self.batch_rows.mean, 1),
             "device_busy_s": round(self.device_busy, 2),
             "queue_wait_ms": round(1000 * self.wait.mean, 3),
-            "protocol_errors": self.protocol_errors,
-            "over_credit": self.over_credit,
-            "undelivered": self.undelivered,
-            "evaluator_restarts": self.evaluator_restarts,
-            "batches": self.batches,
-            "redone_rows": self.redone_rows,
-            "wrong_rows": self.wrong_rows,
-            "poisoned": self.poisoned,
-            "bad_batches": self.bad_batches,
-            "weights_refused": self.weights_refused,
+            **{name: getattr(self, name) for name in COUNTED},
             "faults": self.faults.count,
             "trainer": self.trainer,
             **self.preparing.as_dict(now),

@@ -135,6 +135,7 @@ def network_of_run(config: ServerConfig, store: WeightsStore) -> str:
     if current is not None:
         return current.architecture or config.net
     if config.weights is not None:
+        # Read without torch, so that the front stays small.
         found = sparse_name_in(read_weights(weights_named(config.weights, config.runs)))
         if is_sparse(config.net) and not found:
             raise Fatal(

@@ -155,6 +155,7 @@ class GameRelay:
     def trainer_left(self) -> list[Instruction]:
         """Handle the loss of the trainer: everything it had not acknowledged must be offered again."""
         self.trainer_present = False
+        # The next trainer knows nothing of them.
         waiting, self._in_flight = self._in_flight, {}
         self._held.clear()
         self._bytes.clear()

@@ -121,6 +121,7 @@ class Shares:
         # By owner, divided among the owner's players that are playing: more processes bring no more games.
         playing = Counter(self._owner[session] for session in self._told if not self._idle[session])
         of_owner = {owner: self.games(needed, players * count) for owner, count in playing.items()}
+        # For a player whose owner has nobody playing at the moment.
         alone = self.games(needed, players)
         games = {session: of_owner.get(self._owner[session], alone) for session in self._told}
         self.credits.revise(self._wanted(games), now)

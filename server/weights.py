@@ -183,6 +183,7 @@ class WeightsStore:
 
     def forget(self, info: WeightsInfo) -> None:
         """Remove a file that no evaluator accepts."""
+        # The same bytes may have come again under another version, and play.
         if self.current is None or self.current.sha256 != info.sha256:
             self.path(info).unlink(missing_ok=True)
 
@@ -259,6 +260,7 @@ class ChunkService:
     async def run(self) -> None:
         """Send at most one chunk per turn of the event loop, so that leaves never wait behind a crowd of
         downloads."""
+        # A peer that has read its last chunk may get the next one.
         self.port.door.on_drained = self._wake.set
         while True:
             now = self._clock()
@@ -358,6 +360,7 @@ class ChunkQueue:
 
     def wait(self, now: float) -> float | None:
         """Return seconds until `take` returns something; None: not before something is requested or read."""
+        # Only places with a peer that reads: the others wait for the peer, not for time.
         ready = (place for place, at in self._places.items() if self._next_at(at) is not None)
         first = min((self._paces.wait(place, now) for place in ready), default=None)
         return None if first is None else max(first, self._to_all.wait(now))

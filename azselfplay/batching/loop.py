@@ -214,7 +214,16 @@ class EvaluatorLoop:
             self._submit(leaves)
         if self._submitted:
             self._answer_oldest()
-        self._report()
+        # Once a second: what has happened, and what is wanted of the producers.
+        if (now := self._clock()) >= self._report_at:
+            self._report_at = now + REPORT_EVERY
+            self._tell()
+            counts, self._counts = self._counts, _Counts()
+            waiting = self._queue.rows + self._busy_rows
+            if counts.batches or counts.busy or counts.poisoned or waiting:
+                self._control.report(
+                    EvaluatorReport(**vars(counts), queue_rows=self._queue.rows, sent_rows=self._busy_rows)
+                )
         self.rings.flush()
 
     def _forget(self, ring: Ring) -> None:
@@ -430,20 +439,6 @@ class EvaluatorLoop:
             at, used = end, used + actions
 
     # ---- Figures and wishes -------------------------------------------------------------------
-
-    def _report(self) -> None:
-        """Once a second, report what has happened, and tell the producers what is wanted of them."""
-        now = self._clock()
-        if now < self._report_at:
-            return
-        self._report_at = now + REPORT_EVERY
-        self._tell()
-        counts, self._counts = self._counts, _Counts()
-        waiting = self._queue.rows + self._busy_rows
-        if counts.batches or counts.busy or counts.poisoned or waiting:
-            self._control.report(
-                EvaluatorReport(**vars(counts), queue_rows=self._queue.rows, sent_rows=self._busy_rows)
-            )
 
     def _tell(self) -> None:
         """Tell the producers how many games to play, and how many rows to put into a slot: together they fill

@@ -73,6 +73,7 @@ def filled(folder: Path) -> Iterator[Path]:
                 sync_folder(folder.parent)
                 (folder / OURS).unlink()
             except BaseException:
+                # All or nothing, also when somebody presses Ctrl-C.
                 shutil.rmtree(partial, ignore_errors=True)
                 raise
     except OSError as error:
@@ -110,6 +111,7 @@ def copy_file(source: Path, target: Path) -> str:
             digest.update(block)
             new.write(block)
         new.flush()
+        # Before the sync, so that it survives as well.
         os.utime(new.fileno(), ns=(about.st_atime_ns, about.st_mtime_ns))
         os.fsync(new.fileno())
     return digest.hexdigest()

@@ -119,6 +119,12 @@ class JsonFormatter(logging.Formatter):
         self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
+
+        def plain(value: object) -> object:
+            if isinstance(value, float) and not math.isfinite(value):
+                return str(value)  # JSON has neither NaN nor infinity
+            return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
         args = record.args.values() if isinstance(record.args, Mapping) else record.args or ()
         entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -127,19 +133,13 @@ class JsonFormatter(logging.Formatter):
             "event": record.getMessage(),
             "logger": record.name,
             "kind": str(record.msg),
-            "values": [_json_value(value) for value in args],
+            "values": [plain(value) for value in args],
         }
         if unsaid := getattr(record, "unsaid", 0):
             entry["left_out"] = unsaid
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry)
-
-
-def _json_value(value: object) -> object:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has neither NaN nor infinity
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def as_line(text: str, level: int = logging.INFO) -> str:
@@ -243,6 +243,7 @@ class LogFile(RotatingFileHandler):
             whole = f"\n{datetime.now():{DATE_FORMAT}} {text}\n".encode() + output
         try:
             size = self.path.stat().st_size if self.path.exists() else 0
+            # A first line is written however long it is.
             if size and size + len(whole) > self.maxBytes:
                 self.doRollover()  # by renaming, which needs no space on the disk
             append_whole(self.path, whole)

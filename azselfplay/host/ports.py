@@ -194,6 +194,7 @@ def network_of(address: str) -> str:
     and one that carries an IPv4 address those of the latter."""
     if ":" not in address:
         return address
+    # Without the zone, such as %eth0, which is no part of an address.
     number = ipaddress.IPv6Address(address.partition("%")[0])
     if number.ipv4_mapped is not None:
         return str(number.ipv4_mapped)
@@ -257,11 +258,12 @@ class Listener:
         if turned_away:  # connections in the backlog stay there
             assert self._loop is not None, "start comes first"
             self._loop.remove_reader(listening.fileno())
-            self._loop.call_later(ACCEPT_PAUSE, self._accept_again, listening)
 
-    def _accept_again(self, listening: socket.socket) -> None:
-        if self._loop is not None:  # it may have been closed meanwhile
-            self._loop.add_reader(listening.fileno(), self._accept, listening)
+            def accept_again() -> None:
+                if self._loop is not None:  # it may have been closed meanwhile
+                    self._loop.add_reader(listening.fileno(), self._accept, listening)
+
+            self._loop.call_later(ACCEPT_PAUSE, accept_again)
 
 
 def check_base_port(host: str, base: int) -> None:

@@ -75,8 +75,16 @@ class ChildProcess:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._transports: list[asyncio.ReadTransport] = []
+
+        def watch() -> None:
+            """Wait for its end, in a thread."""
+            with contextlib.suppress(ChildProcessError):  # `terminate` found that it has ended
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # not reaped: its number stays its own
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._on_end)
+
         if pidfd is None:
-            threading.Thread(target=self._watch, name=f"child {self.pid}", daemon=True).start()
+            threading.Thread(target=watch, name=f"child {self.pid}", daemon=True).start()
         else:
             self._loop.add_reader(pidfd, self._on_end)
 
@@ -108,6 +116,7 @@ class ChildProcess:
         """Send SIGKILL to it and to everything it started in its session."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
+                # The whole session, or what it has started would be nobody's.
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def aclose(self) -> None:
@@ -125,13 +134,6 @@ class ChildProcess:
             os.close(self._pidfd)
         self._ended.set_result(self._process.wait())
 
-    def _watch(self) -> None:
-        """Wait for its end in a thread."""
-        with contextlib.suppress(ChildProcessError):  # `terminate` found that it has ended
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # not reaped: its number stays its own
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._on_end)
-
 
 async def start(
     argv: Sequence[str], env: Mapping[str, str] | None = None, *, stderr: int = subprocess.STDOUT
@@ -147,9 +149,11 @@ async def start(
     process = subprocess.Popen(  # noqa: ASYNC220 (why it is not asyncio's: see the top)
         argv,
         env={**without_settings(os.environ), **(env or {})},
+        # It must not read what somebody types for its parent.
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=stderr,
+        # A session of its own: Ctrl-C in the terminal reaches the parent alone.
         start_new_session=True,
         preexec_fn=_ending_with_parent(),
     )
@@ -362,6 +366,7 @@ class Children:
                 else:
                     log.warning("%s has ended: %s", child.name, describe_exit(code))
                 return
+            # The same settings would end it in the same way.
             if code in NOT_RETRIED:
                 raise Fatal(f"{child.name}: {child.last_error()}", Exit(code))
             # One that ran for a while had another reason than the ends before it.
@@ -371,6 +376,7 @@ class Children:
             log.warning("%s ended (%s), starting it again in %.1f s", child.name, why, delay)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.finishing.wait(), delay)
+            # A child that cannot work must not be started all the time.
             delay = min(2 * delay, BACKOFF_LONGEST)
 
     async def _run_once(self, child: Child, stop: Stop) -> int | None:

@@ -115,13 +115,8 @@ def json_in(data: bytes) -> Any:
 
 def read_struct(path: Path | str, kind: type[T]) -> T:
     """Return the `msgspec.Struct` in a JSON file. Raises OSError and ValueError."""
-    return struct_in(read_bytes(path), kind)
-
-
-def struct_in(data: bytes, kind: type[T]) -> T:
-    """Return the `msgspec.Struct` in a JSON text. Raises ValueError."""
     try:
-        return msgspec.json.decode(text_in(data), type=kind)
+        return msgspec.json.decode(read_text(path), type=kind)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
 
@@ -132,21 +127,22 @@ def _parsed(parse: Callable[[str], Any], text: str) -> Any:
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     except ValueError as error:
+        # Python's own message names a function that nobody here has called.
         if "integer string conversion" in str(error):
             raise ValueError("a number in it has thousands of digits") from None
         raise
+
+    def values(one: Any) -> list[Any]:
+        if isinstance(one, str):
+            one.encode()  # half of a surrogate pair, which JSON can hold, could not be printed: a ValueError
+        return [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list) else []
+
     # Level by level, because a recursion could be as deep as the file.
     inside = [found]
     for _ in range(MOST_LEVELS + 1):
-        inside = [value for one in inside for value in _values(one)]
+        inside = [value for one in inside for value in values(one)]
         if any(isinstance(value, int) and abs(value) >> 64 for value in inside):
             raise ValueError("a number in it has more than 64 bits")
         if not inside:
             return found
     raise ValueError(_TOO_DEEP)
-
-
-def _values(one: Any) -> list[Any]:
-    if isinstance(one, str):
-        one.encode()  # half of a surrogate pair, which JSON can hold, could not be printed: a ValueError
-    return [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list) else []

@@ -31,6 +31,7 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
     sessions: Figures = figures.get("sessions") or {}
     outcomes: Figures = trainer.get("outcomes") or {}
     reasons: Figures = trainer.get("reasons") or {}
+    # The five most frequent ways in which games end; of equals by name, so that lines do not jump.
     common = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:5]
     ended = ", ".join(f"{name.replace('_', ' ')} {_count(number)}" for name, number in common)
     losses = [_number(trainer.get(key), 3) for key in ("policy_loss", "value_loss")]

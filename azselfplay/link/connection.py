@@ -212,10 +212,12 @@ class Connection:
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
+                # The session knows when to send one, and not what it tells.
                 case Send(Ping()):
                     self._send(Ping(self.evaluations()))
                 case Send(message):
                     sent = self._send(message)
+                    # The HELLO of a connection that is still being made goes out once it is there.
                     self._unsent_hello = message if isinstance(message, Hello) and not sent else None
                 case Joined(welcome):
                     log.info("joined %s: run %s, game %s", self._server, welcome.run, welcome.game)
@@ -299,6 +301,7 @@ class Connection:
             return
         alone = now - self._alone_since
         reason = self._waits_for(now)
+        # It is there, so host and port are right: only its own reason helps.
         if self._max_wait and alone >= self._max_wait and reason:
             text = f"{self._name} did not accept this process for {alone:.0f} s: {reason}"
             raise Fatal(text, Exit.UNREACHABLE)
@@ -404,6 +407,7 @@ class ConnectionWatch:
 def refusal(event: int, value: int, keys: DialKeys | None, role: str) -> str:
     """Explain an event of the monitor to a person, with what to do; "" if the server refused nothing."""
     if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH and keys is not None:
+        # The handshake ended before our own key was looked at.
         if value != UNKNOWN_KEY:
             return "--server-key is not the key of this server; it prints its own at its start"
         kind = "trainer" if role == "trainer" else "client"

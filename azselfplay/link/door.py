@@ -115,6 +115,7 @@ class Door:
     def dismiss(self, peer: bytes) -> None:
         """Note that the peer's session has ended."""
         if (connection := self._connections.get(peer)) is not None and not connection.broken:
+            # From now on only as much is kept as of any stranger.
             connection.incoming.joined = False
             self._add_stranger(peer)
 

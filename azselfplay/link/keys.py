@@ -90,6 +90,7 @@ def write_private(path: Path, text: str) -> None:
     part = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Left by a process of the same number that was killed.
         part.unlink(missing_ok=True)
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -154,6 +155,7 @@ def dial_keys(server_key: str, file: Path | None, role: str) -> DialKeys | None:
         return None
     make = "azclient keygen --trainer" if role == "trainer" else "azclient keygen"
     server, path = from_text(server_key, "--server-key"), file or default_folder() / f"{role}.key"
+    # Somebody may have made the key for another role.
     others = sorted(path.parent.glob("*.key")) if file is None and not path.exists() else []
     instead = "".join(f", and --key {other} uses that one" for other in others)
     return DialKeys(server, read_pair(path, f"`{make}`", instead))

@@ -206,6 +206,7 @@ class Channel:
             try:
                 self.socket.send(data, NOW_AND_MORE if index < last else NOW, copy=_is_copied(data))
             except zmq.ZMQError as error:
+                # A full queue, or a peer that is gone: the caller keeps the message.
                 if error.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
                     raise
                 sent = False
@@ -253,6 +254,7 @@ def receive(socket: Socket) -> list[memoryview] | None:
         return None
     frames = [frame.buffer]
     while frame.more:
+        # The frames of a message arrive together, so this does not wait.
         frame = socket.recv(NOW, copy=False)
         frames.append(frame.buffer)
     return frames

@@ -176,6 +176,7 @@ class WeightsPull:
         info = self._pulling
         if info is None or sha256 != info.sha256 or offset not in self._asked:
             return False
+        # The last chunk is shorter.
         return size == min(CHUNK, info.size - offset)
 
     def chunk(self, sha256: bytes, offset: int, data: bytes | memoryview, now: float) -> list[Instruction]:
@@ -213,6 +214,7 @@ class WeightsPull:
 
     def chunk_refused(self, now: float) -> None:
         """Handle a server that no longer has the file: start again with the newest, after a pause."""
+        # What is whole already does not need the server any more.
         if not self._settling:
             self._pulling = None
             self._paused_until = now + PAUSE
@@ -248,6 +250,7 @@ class WeightsPull:
             self._pulling = self._newest
             self._data = bytearray(self._newest.size)
             self._digest, self._digested = hashlib.sha256(), 0
+            # In order, because the hash is computed as they come.
             self._to_ask = deque(range(0, self._newest.size, CHUNK))
             self._asked = {}
         asks: list[Instruction] = []

@@ -43,28 +43,25 @@ def copy_games(source: Path, target: Path) -> None:
     """
     while True:
         marks = at_rest(source)
-        _copy(source, target)
+        with reading(source), contextlib.closing(connect(source, read_only=True)) as old:
+            try:
+                with contextlib.closing(apsw.Connection(str(target))) as new:
+                    with new.backup("main", old, "main") as backup:
+                        # All pages in one step: between two, a commit would begin the copy anew.
+                        backup.step(-1)
+                    # Otherwise opening the copy would write files beside it.
+                    new.execute("PRAGMA journal_mode=DELETE")
+            except OF_WRITING as error:
+                if getattr(error, "extendedresult", 0) in OF_READING:
+                    raise
+                free = ""
+                with contextlib.suppress(OSError):
+                    free = f"; {shutil.disk_usage(target.parent).free / 1e6:,.0f} MB are free there"
+                text = f"{target} cannot be written ({type(error).__name__}{free}): free space"
+                raise Fatal(f"{text}, or name another disk", Exit.DISK) from error
         if at_rest(source) == marks:
             return
         target.unlink()  # a trainer has begun meanwhile, for which a reader of a store at rest does not look
-
-
-def _copy(source: Path, target: Path) -> None:
-    with reading(source), contextlib.closing(connect(source, read_only=True)) as old:
-        try:
-            with contextlib.closing(apsw.Connection(str(target))) as new:
-                with new.backup("main", old, "main") as backup:
-                    backup.step(-1)
-                # Otherwise opening the copy would write files beside it.
-                new.execute("PRAGMA journal_mode=DELETE")
-        except OF_WRITING as error:
-            if getattr(error, "extendedresult", 0) in OF_READING:
-                raise
-            free = ""
-            with contextlib.suppress(OSError):
-                free = f"; {shutil.disk_usage(target.parent).free / 1e6:,.0f} MB are free there"
-            text = f"{target} cannot be written ({type(error).__name__}{free}): free space"
-            raise Fatal(f"{text}, or name another disk", Exit.DISK) from error
 
 
 def check_file(path: Path) -> None:
@@ -234,6 +231,7 @@ class _New:
             for one in quarantine:
                 self._connection.execute("INSERT INTO quarantine VALUES (?, ?)", one)
         self._connection.close()
+        # Whole, and under its name only now.
         self._path.rename(self._target)
         sync_folder(self._target.parent)
 

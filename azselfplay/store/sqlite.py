@@ -323,6 +323,7 @@ class Store:
         except NO_DAMAGE as error:
             self.trouble = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
             log.error("games are NOT being stored: %s; the games wait.", self.trouble)
+            # Nothing was stored, so nothing may be acknowledged.
             return [RETRY] * (len(entries) + len(rejects))
         except apsw.Error as error:
             raise damaged(self._path, error) from error
@@ -350,6 +351,7 @@ class Store:
             time.time(),
             self._compressor.compress(entry.data),
         )
+        # Nothing is inserted where the uid is there already.
         execute(_INSERT, row)
         if self._connection.changes():
             seq = self._connection.last_insert_rowid()
@@ -379,6 +381,7 @@ class Store:
                 reject.code,
                 reject.reason[:REJECT_TEXT],
                 time.time(),
+                # A client could fill the disk with games that are refused.
                 data if len(data) <= REJECT_BYTES else None,
             ),
         )
