@@ -51,6 +51,7 @@ class OptimizerSettings:
     def filled_in(self) -> OptimizerSettings:
         """Return the settings with missing values replaced by those of its `kind`."""
         is_set = {name: getattr(self, name) is not None for name in _OF_KIND[self.kind]}
+        # 0 is no possible value of these two, so it stands for "not given".
         is_set |= {"batch": self.batch > 0, "lr": self.lr > 0}
         return replace(self, **{name: one for name, one in _OF_KIND[self.kind].items() if not is_set[name]})
 
@@ -106,6 +107,7 @@ class LossSettings:
                 found[name] = converted(weight, Annotated[float, Meta(gt=0)], strict=False)
             except ValueError as error:
                 raise ValueError(f"the weight of {name} {error}, as in reply:0.15") from None
+        # In one order, so that the same settings make the same network.
         return {name: found[name] for name in TRAINING_HEADS if name in found}
 
 
@@ -210,10 +212,12 @@ class TrainerConfig:
     def check(self) -> TrainerConfig:
         """Return the same settings. Raises Fatal(CONFIG) naming settings that do not go together."""
         try:
+            # Empty means the server's, which is known only later.
             check_name(self.net or "tiny")
         except ValueError as error:
             raise Fatal(f"--net: {error}", Exit.CONFIG) from None
         try:
+            # Read for its error: it is a text with a form of its own.
             _ = self.loss.head_weights
         except ValueError as error:
             raise Fatal(f"--loss.heads: {error}", Exit.CONFIG) from None

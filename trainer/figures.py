@@ -266,6 +266,7 @@ class Curves:
             records.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
         values = [Summary.Value(tag=name, simple_value=number) for name, number in numbers.items()]
         records.write(Event(wall_time=now, step=step, summary=Summary(value=values)).SerializeToString())
+        # Whole or not at all: half a record would end the file for TensorBoard.
         append_whole(self._events, buffer.getvalue())
         self._has_events = True
 
@@ -289,6 +290,7 @@ def scalars(figures: Mapping[str, Any]) -> dict[str, float]:
     for name, value in figures.items():
         entries = value.items() if isinstance(value, Mapping) else [("", value)]
         for key, number in entries:
+            # Texts and lists are for people; a curve needs numbers.
             if isinstance(number, int | float):
                 flat[f"{name}/{key}" if key else f"trainer/{name}"] = float(number)
     return flat
@@ -360,6 +362,7 @@ def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Wat
 
     def told() -> Mapping[str, Any]:
         usual = figures.as_dict(run.store.totals, time.monotonic())
+        # An alert is its name and a sentence; the metric has a line for each name.
         names = [alert.partition(":")[0] for alert in figures.alerts]
         return {
             **usual,

@@ -121,6 +121,7 @@ def value_targets(outcome: Tensor, root_values: Tensor, share: float) -> Tensor:
     drawn = outcome[:, 1] * (1.0 - q.abs())
     decided = 1.0 - drawn
     search = torch.stack([(decided + q) / 2, drawn, (decided - q) / 2], dim=1)
+    # NaN must not reach the sum below, whatever the share is.
     search = torch.where(root_values.isnan()[:, None], outcome, search)
     return (1.0 - share) * outcome + share * search
 

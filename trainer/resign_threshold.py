@@ -84,6 +84,7 @@ class ResignThreshold:
 
     def on_game(self, record: GameRecord) -> float:
         """Handle a stored game, whether resigned, played on or neither. Returns the threshold from now on."""
+        # The flag is at all plies or at none.
         if self.is_on and record.flags[0] & PLAYED_ON:
             trial = trial_of(record, self._movers(record.start, record.actions), self._thresholds)
             self._all.add(trial)

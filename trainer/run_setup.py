@@ -86,6 +86,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             check_begins_anew(config, folder, welcome.weights)
         folder.create(game.name, history, welcome.run_id)
         lock = folder.lock("trainer")
+        # For people, and for tools that look at the run.
         write_atomically(folder.trainer_config, to_toml(config).encode())
         store = Store(folder.games, game.name)
         reader = StoreReader(folder.games)

@@ -72,6 +72,7 @@ class Sampler:
     def warm(self, record: GameRecord, *, with_wins: bool = False) -> None:
         """Compile now (some seconds the first time) rather than at the first step; `with_wins` also what
         `wins_share` needs."""
+        # As small as can be: only types matter to the compiler.
         window = Window(self._game, record.plies, len(record.visits) / record.plies)
         window.add(record)
         one = np.zeros(1, dtype=np.int64)
@@ -107,6 +108,7 @@ class Sampler:
             rest = self.sample(window, rng, count - len(wins.classes), newest, surprise_share)
             return joined(rest, wins)
         numbers = target_positions(window, rng, first, count)
+        # Those drawn uniformly choose the game, and the surprise a position of it.
         if surprise_share:
             chosen = rng.random(count) < surprise_share
             numbers[chosen] = by_surprise(window, first, numbers[chosen], rng.random(int(chosen.sum())))

@@ -114,6 +114,7 @@ class Service:
             async with asyncio.TaskGroup() as group:
                 connection = group.create_task(self._connection.run())
                 stopping = group.create_task(stop.finishing.wait())
+                # A server may be long in coming, and a stop must not wait for it.
                 either: list[asyncio.Future[Any]] = [self._joined, stopping]
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if not stop.finishing.is_set():
@@ -178,6 +179,7 @@ class Service:
             log.warning("the last figures could not be written to %s: %s", run.folder.figures, error.strerror)
         run.reader.close()
         run.store.close()
+        # Last: until here no other trainer may take the folder.
         run.lock.close()
         log.info("stopped at step %d with a checkpoint", run.training.step)
 
@@ -187,6 +189,7 @@ class Service:
         if not self._joined.done():
             self._joined.set_result(welcome)
         first = self._joined.result()
+        # Another run on the same port: its games must not enter this window.
         if (first.game, first.run, first.run_id) != (welcome.game, welcome.run, welcome.run_id):
             raise Fatal(
                 f"the server runs {welcome.run} ({welcome.game}, {welcome.run_id.hex()}) now, this trainer "
@@ -199,6 +202,7 @@ class Service:
                 "next one checks games by them",
                 Exit.TRY_AGAIN,
             )
+        # A restarted server may have another gate.
         self._gated = welcome.gated
         self._server_weights.joined(welcome)
         self._weights.joined(welcome, time.monotonic())

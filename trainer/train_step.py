@@ -319,6 +319,7 @@ class TrainStep:
 
     def weights(self, version: int) -> bytes:
         """Return the current weights as a file. Raises Fatal if they are not all finite."""
+        # A network that answers NaN would spoil every game from here on.
         tensors = self.playing.state_dict().values()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
             raise Fatal(
@@ -355,6 +356,7 @@ class Average:
     def __init__(self, network: Network, decay: float) -> None:
         self._decay = decay
         self.network = copy.deepcopy(network)
+        # It is never trained, only followed.
         self.network.requires_grad_(False).eval()
         self._pairs = list(
             zip(self.network.state_dict().values(), network.state_dict().values(), strict=True)
@@ -366,6 +368,7 @@ class Average:
         At first the average covers only a tenth of all steps, in order to forget the untrained network.
         """
         kept = min(self._decay, step / (10 + step))
+        # All at once: a call for each tensor would cost more than the sums.
         numbers = [(ours, theirs) for ours, theirs in self._pairs if ours.is_floating_point()]
         torch._foreach_lerp_([ours for ours, _ in numbers], [theirs for _, theirs in numbers], 1.0 - kept)
         # Counters, such as the batches that a BatchNorm has seen, have no mean.

@@ -124,6 +124,7 @@ class TrainingLoop:
         self.version, self._last_seq = progress.version, progress.last_seq
         self.budget.restore(progress.samples, progress.learned_from, progress.allowed)
         self.quarantine.restore(progress.quarantined)
+        # The clock of this process goes on; the minutes before it are the checkpoint's.
         self._time = TrainingTime(self._time.began, progress.minutes)
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
 
@@ -254,6 +255,7 @@ class TrainingLoop:
         """Add a game. It `counts` for the budget unless it only returns to the window after a restart. Raises
         ValueError if it does not fit."""
         is_held_out = self._held_out.takes(record)
+        # Counted apart, so that a release gives back exactly this.
         if player in self.quarantine.players:
             if counts and not is_held_out:
                 self.quarantine.add(player, record.targets)

@@ -76,6 +76,7 @@ class HeldOut:
 
 def correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float | None:
     """Return Pearson's r of `one [n]` and `other [n]`; None if one of them is constant."""
+    # Divided by these, a constant would give NaN.
     if one.std() < 1e-12 or other.std() < 1e-12:
         return None
     return float(np.corrcoef(one, other)[0, 1])
@@ -132,6 +133,7 @@ class KnownPositions(NamedTuple):
             played = GameHistory(game, row.start)
             for action in row.moves:
                 played.play(action)
+            # As many positions as the network reads.
             seen = played.states[-history:]
             game.rules.encode(seen, len(seen), history, packed_features[index])
             legal[index, played.legal_actions()] = True

@@ -128,8 +128,7 @@ class Verifier:
         # Cheap checks first, and each may rely on those before it: the replay indexes arrays by the columns.
         return (
             self._check_settings(record, expected)
-            or self._check_columns(record)
-            or self._check_numbers(record, newest_version)
+            or self._check_columns(record, newest_version)
             or self._check_replay(record, expected)
         )
 
@@ -170,7 +169,7 @@ class Verifier:
         self._line[0] = start
         return None
 
-    def _check_columns(self, record: GameRecord) -> Rejection | None:
+    def _check_columns(self, record: GameRecord, newest_version: int) -> Rejection | None:
         plies = record.plies
         if plies == 0:
             return Rejection(Code.BAD_RECORD, "a game without a move")
@@ -188,9 +187,6 @@ class Verifier:
             return Rejection(
                 Code.BAD_RECORD, "the length of visit_actions or visits is not the sum of visited"
             )
-        return None
-
-    def _check_numbers(self, record: GameRecord, newest_version: int) -> Rejection | None:
         # Written so that NaN counts as outside.
         outside = ~(np.abs(record.root_values) <= 1.0)
         if outside.any():

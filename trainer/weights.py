@@ -169,6 +169,7 @@ class WeightsOut:
         """Publish if it is due. To be called after each turn of training."""
         now, due = time.monotonic(), self._config.publishing
         steps, seconds = turn.step - self._step, now - self._at
+        # Without a step the weights are the same as before; only their number may be taken.
         if self._renumber or (steps > 0 and (steps >= due.steps or seconds >= due.seconds)):
             await self._publish(run)
             self._at = now
