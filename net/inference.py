@@ -115,9 +115,8 @@ class Inference:
     @property
     def device_name(self) -> str:
         """A description for people of what computes, and how."""
-        if self.is_cuda:
-            return f"{self.device} {torch.cuda.get_device_name(self.device)}{self._engine_name()}"
-        return f"cpu{self._engine_name()}"
+        name = f"{self.device} {torch.cuda.get_device_name(self.device)}" if self.is_cuda else "cpu"
+        return name if self._engine is None else f"{name}, {self._engine.name}"
 
     def load(self, path: Path | str, sha256: bytes | None = None) -> WeightsMeta:
         """Load the weights in a file, if it has this hash (see `net.weights.load`). Raises BadWeights when
@@ -253,6 +252,7 @@ class Inference:
         actions `counts [n]`, and `actions [sum(counts)]`."""
         if len(counts) <= self.max_rows:
             return self.collect(self.submit(features, counts, actions))
+        # Where the actions of each row begin.
         ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         parts = []
         for start in range(0, len(counts), self.max_rows):
@@ -267,9 +267,6 @@ class Inference:
             if engine is not None:
                 engine.close()
         self._engine = self._wide = None
-
-    def _engine_name(self) -> str:
-        return "" if self._engine is None else f", {self._engine.name}"
 
     def _prepare(self) -> None:
         """Create what is created on first use (kernels, graphs), and find the target."""

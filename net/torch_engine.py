@@ -105,6 +105,7 @@ class Slot:
     def start(self, bucket: int) -> None:
         """Run the first `bucket` rows of `host`; the answer is in `host` after `wait`."""
         if self._stream is None or self._done is None:
+            # One row at a time, so that no answer depends on the others.
             for row in range(bucket):
                 self._compute(slice(row, row + 1))
             return

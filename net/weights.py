@@ -155,6 +155,7 @@ def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, Weigh
         for name, tensor in module.state_dict().items()
     }
     check_tensors(tensors, expected)
+    # Memory only now, when every tensor has its shape and its numbers.
     module.to_empty(device="cpu").load_state_dict(
         {name: torch.from_numpy(tensor.copy()) for name, tensor in tensors.items()}
     )

@@ -86,6 +86,7 @@ class Forest:
             keeps = KEPT_TREES if settings.search.reuse_tree and self.selection.KEEPS_SUBTREE else 0
             # The subtree that is kept, this search, its extension, the root, and one to spare.
             nodes = (keeps + 1) * settings.search.simulations + settings.moves.final_extra + 2
+        # An engine's tree takes the memory that it was given, and no more.
         spare = 1.0 if max_nodes else SPARE
         # And room for the widest position at each leaf that may be expanded next.
         edges = nodes * int(game.mean_legal * spare) + leaves * game.max_legal
@@ -267,6 +268,7 @@ class Forest:
                 new.paths[slot, leaf, :depth] = old.paths[slot, leaf, :depth]
         self.arrays = new
         self.generation += 1
+        # Scratch of `advance`, which writes where each node of the kept subtree goes.
         self.new_index = np.zeros(nodes, np.int32)
         if slots > len(old.states):
             outbox = self._outbox(slots)

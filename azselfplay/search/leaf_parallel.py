@@ -176,10 +176,21 @@ async def search_parallel(
 
     Reacts to `interrupt` and to the clock at once: leaves still in flight are then given up.
     """
-    interrupt = interrupt or Interrupt()
+    interrupt, loop = interrupt or Interrupt(), asyncio.get_running_loop()
+
+    def is_over() -> bool:
+        return (
+            tree.remaining <= 0
+            or tree.is_full
+            or interrupt.stopped
+            or loop.time() >= limits.until
+            or (limits.stop_when_proven and tree.proof_of(limits.allowed) != 0)
+            or (limits.is_enough is not None and limits.is_enough())
+        )
+
     tree.start_search(limits.simulations, limits.allowed)
     try:
-        while not _is_over(tree, limits, interrupt):
+        while not is_over():
             batch = tree.gather()
             if not batch.rows:
                 # A search may run for long on ends of games alone; stop and clock must still be heard.
@@ -194,17 +205,6 @@ async def search_parallel(
         tree.give_up()
         # The next search may consider all root actions.
         tree.unblock()
-
-
-def _is_over(tree: ParallelTree, limits: Limits, interrupt: Interrupt) -> bool:
-    return (
-        tree.remaining <= 0
-        or tree.is_full
-        or interrupt.stopped
-        or asyncio.get_running_loop().time() >= limits.until
-        or (limits.stop_when_proven and tree.proof_of(limits.allowed) != 0)
-        or (limits.is_enough is not None and limits.is_enough())
-    )
 
 
 async def unless_over(

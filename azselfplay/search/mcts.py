@@ -66,7 +66,16 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     # A cheap search saves time, and a move that is drawn needs no robust one.
     if is_cheap or settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
         return result
-    return await _extended(result, tree, pool)
+    # Go on until there is a max-robust action, or `final_extra` simulations are used up. The policy target
+    # stays as `simulations` found it: only the candidates change.
+    left = settings.moves.final_extra
+    step = max(1, left // AGREEMENT_CHECKS)
+    while left > 0 and result.candidates is not None and not agrees(result.candidates):
+        tree.extend(min(step, left))
+        await pool.run(tree)
+        left -= step
+        result = replace(result, candidates=candidates_of(tree.edges_of(0), result.actions))
+    return result
 
 
 def _is_decided(tree: SearchTree) -> bool:
@@ -82,21 +91,6 @@ def _with_stats(result: SearchResult, view: NetView | None, depths: tuple[float,
     network's evaluation, so they are unknown."""
     if view is not None:
         result.stats = search_stats(view, result.actions, result.visits, depths)
-    return result
-
-
-async def _extended(result: SearchResult, tree: SearchTree, pool: SearchPool) -> SearchResult:
-    """Continue the search until there is a max-robust action, or `final_extra` simulations are used up.
-
-    The policy target stays as `simulations` found it: only the candidates change.
-    """
-    left = tree.settings.moves.final_extra
-    step = max(1, left // AGREEMENT_CHECKS)
-    while left > 0 and result.candidates is not None and not agrees(result.candidates):
-        tree.extend(min(step, left))
-        await pool.run(tree)
-        left -= step
-        result = replace(result, candidates=candidates_of(tree.edges_of(0), result.actions))
     return result
 
 

@@ -158,6 +158,7 @@ def _find(name: str) -> tuple[Entry, Mapping[str, str | None] | None]:
                     f"1 to {MOST_CHANNELS} channels"
                 )
             return entry, found.groupdict()
+    # With no lower bound of likeness, so that there always is one.
     near = difflib.get_close_matches(name, preset_names(), n=1, cutoff=0.0)
     forms = ", or ".join(entry.form for entry in ENTRIES)
     raise ValueError(
@@ -187,6 +188,7 @@ class Architecture:
     def __post_init__(self) -> None:
         for name, largest in self.largest.items():
             size = getattr(self, name)
+            # To Python True is an int, and a file may hold anything.
             if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
                 raise ValueError(f"architecture: {name} must be a whole number in 1..{largest}, not {size!r}")
         for one in dataclasses.fields(self):

@@ -54,6 +54,7 @@ class SqueezeExcitation(nn.Module):
         """Return `[n, channels, rows, cols]`, the shape of `x`."""
         hidden = torch.relu(self.squeeze(x.mean(dim=(2, 3))))
         scale, shift = self.excite(hidden)[:, :, None, None].chunk(2, dim=1)
+        # Starts as (almost) x / 2, because both outputs start near 0.
         out: Tensor = x * torch.sigmoid(scale) + shift
         return out
 
@@ -66,6 +67,7 @@ class ResidualBlock(nn.Module):
         channels = architecture.channels
         self.first = ConvNorm(channels, channels, 3)
         self.second = ConvNorm(channels, channels, 3)
+        # An untrained block passes its input through, so a deep tower begins like a shallow one.
         nn.init.zeros_(self.second.norm.weight)
         self.se: SqueezeExcitation | None = None
         if architecture.squeeze_excitation:
@@ -112,6 +114,7 @@ def of_sizes(found: Mapping[str, str | None]) -> Residual:
     """The architecture of a name such as `6x64se`; unspecified fields are as in the preset nearest in size
     (of those with `wdl`)."""
     blocks, channels = int(found["blocks"] or 0), int(found["channels"] or 0)
+    # About the number of weights, on a logarithmic scale.
     wanted = math.log(blocks * channels**2)
     nearest = min(
         (preset for preset in PRESETS.values() if preset.value_head == "wdl"),
