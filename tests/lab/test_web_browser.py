@@ -76,6 +76,33 @@ def test_a_game_is_played_to_its_end_by_clicking(page: sync_api.Page, site: str)
     assert page.locator(".spot").count() == 0
 
 
+def test_a_game_is_found_again_after_leaving_the_page_and_after_many_others(
+    page: sync_api.Page, site: str
+) -> None:
+    """The server has dropped it for others meanwhile: one page was left, the other stays open."""
+    stays = page.context.browser.new_page()
+    for one in (stays, page):
+        one.goto(site + "/run/a-run/play")
+        one.get_by_role("button", name="New game").click()
+        one.get_by_role("button", name="cell 5", exact=True).click()
+        sync_api.expect(one.locator(".played-moves li")).to_have_count(2)
+    moves = page.locator(".played-moves").inner_text()
+    page.goto(site + "/run/a-run")
+    for _ in range(9):
+        other = page.context.browser.new_page()
+        other.goto(site + "/run/a-run/play")
+        other.get_by_role("button", name="New game").click()
+        sync_api.expect(other.locator(".state")).to_have_text(MINE_OR_OVER)
+    stays.locator(".spot").first.click()
+    sync_api.expect(stays.locator(".played-moves li")).to_have_count(4)
+    page.goto(site + "/run/a-run/play")
+    sync_api.expect(page.locator(".played-moves")).to_have_text(moves.replace("\n", ""))
+    page.locator(".spot").first.click()
+    sync_api.expect(page.locator(".played-moves li")).to_have_count(4)
+    page.reload()
+    sync_api.expect(page.locator(".played-moves li")).to_have_count(4)
+
+
 def test_hints_and_moves_work_with_the_keyboard(page: sync_api.Page, site: str) -> None:
     page.goto(site + "/run/a-run/play")
     page.get_by_role("button", name="New game").press("Enter")

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient
 from web_runs import got, looked_at, ordered, run_with_games
 
 from azselfplay.games import get_game
+from azselfplay.lab.web.app import SITE
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
 
@@ -120,26 +121,36 @@ def test_weights_that_are_damaged_are_explained(tmp_path: Path) -> None:
     looked_at(tmp_path, look)
 
 
-def test_more_games_than_there_is_room_for_are_refused(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("azselfplay.lab.web.rooms.MOST_ROOMS", 1)
+def test_the_game_not_touched_for_longest_gives_way_and_is_opened_again_with_its_moves(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("azselfplay.lab.web.rooms.MOST_ROOMS", 2)
 
     async def look(client: Client) -> None:
-        game = await ordered(client, PLAY, {"simulations": 1})
-        assert "being played already" in (await ordered(client, PLAY, {}, 503))["error"]
-        await ordered(client, f"/api/play/{game['room']}/leave", {})
-        await ordered(client, PLAY, {"simulations": 1})
+        terms = {"simulations": 1, "side": 0}
+        first = await ordered(client, PLAY, terms)
+        second = await ordered(client, PLAY, terms)
+        first = await ordered(client, f"/api/play/{first['room']}/move", {"move": "5"})
+        await ordered(client, PLAY, terms)
+        await got(client, f"/api/play/{second['room']}", 410)
+        await ordered(client, PLAY, terms)
+        await got(client, f"/api/play/{first['room']}", 410)
+        again = await ordered(client, PLAY, {**terms, "moves": first["moves"]})
+        assert (again["moves"], again["board"], again["is_mine"]) == (["5"], first["board"], False)
+        wrong = await ordered(client, PLAY, {**terms, "moves": ["5", "5"]}, 400)
+        assert "cannot be opened again" in wrong["error"]
 
     looked_at(runs, look)
 
 
-def test_a_game_that_was_left_alone_gives_way(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_game_that_is_searching_gives_way(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("azselfplay.lab.web.rooms.MOST_ROOMS", 1)
-    monkeypatch.setattr("azselfplay.lab.web.rooms.IDLE", -1.0)
 
     async def look(client: Client) -> None:
-        game = await ordered(client, PLAY, {"simulations": 1})
+        room = (await ordered(client, PLAY, {"simulations": 1}))["room"]
+        async with client.app[SITE].rooms.find(room).lock:
+            assert "at this moment" in (await ordered(client, PLAY, {}, 503))["error"]
         await ordered(client, PLAY, {"simulations": 1})
-        await got(client, f"/api/play/{game['room']}", 410)
 
     looked_at(runs, look)
 

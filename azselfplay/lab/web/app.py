@@ -354,6 +354,8 @@ class Opening(Struct, forbid_unknown_fields=True):
     """Number of a stored game to continue; 0: a new game from the start."""
     ply: Annotated[int, Meta(ge=0, le=MOST)] = 0
     """Position in that game."""
+    moves: Annotated[tuple[Annotated[str, Meta(max_length=40)], ...], Meta(max_length=10_000)] = ()
+    """Moves of a game that is opened again."""
 
 
 class Order(Struct, forbid_unknown_fields=True):
@@ -381,11 +383,14 @@ async def open_room(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, wanted = site.run_of(request), await _body(request, Opening)
     file = await site.reading(lambda: find_weights(run, wanted.weights))
-    terms = Terms(wanted.side, wanted.simulations)
+    terms = Terms(wanted.side, wanted.simulations, played=wanted.moves)
     if wanted.game:
         way = await site.reading(lambda: site.shelf.moves_to(run, wanted.game, wanted.ply))
         terms = replace(terms, start=way.start, moves=way.moves, max_plies=way.max_plies)
-    room = await site.rooms.open(run, file, terms)
+    try:
+        room = await site.rooms.open(run, file, terms)
+    except ValueError as error:
+        raise Trouble(f"The game cannot be opened again: {error}", HTTPStatus.BAD_REQUEST) from error
     return as_json(room.view())
 
 

@@ -1,7 +1,8 @@
 """Games of a person against a network of a run, as many as there is memory for.
 
 A room is one game with the tree that searches it. Networks are loaded once, in a thread, however many games
-are played against them; a game that nobody has touched for ten minutes makes way for a new one.
+are played against them. Where there are too many games, the one that nobody has touched for longest makes
+way. Nothing is lost by that: its page keeps the moves, and opens it again with the next one.
 """
 
 from __future__ import annotations
@@ -32,9 +33,6 @@ HASH_MIB = 32
 
 LEAVES = 8
 """Positions evaluated together: few, because a person waits for one game with small searches."""
-
-IDLE = 600.0
-"""Seconds after which an unused game may be replaced by a new one."""
 
 MOST_SIMULATIONS = 20_000
 
@@ -78,17 +76,15 @@ class Rooms:
 
     async def open(self, run: RunFolder, weights: Path, terms: Terms) -> Room:
         """Open a new game. Loading the network takes seconds, compiling a game's kernels for the first time
-        up to a minute. Raises Trouble(503) if too many are open, Fatal if the weights cannot be used, and
-        ValueError if the moves of `terms` cannot be played."""
+        up to a minute. Raises Trouble(503) if as many search or are being opened at this moment as there is
+        room for, Fatal if the weights cannot be used, and ValueError if the moves of `terms` cannot be
+        played."""
         if len(self._rooms) + self._opening >= MOST_ROOMS:
-            # The game that nobody has touched for longest makes way, but none that is searching now.
             idle = [room for room in self._rooms.values() if not room.lock.locked()]
-            oldest = min(idle, key=lambda room: room.used_at, default=None)
-            now = asyncio.get_running_loop().time()
-            if oldest is None or now - oldest.used_at < IDLE:
-                text = f"{MOST_ROOMS} games are being played already. Try again in a few minutes."
+            if not idle:
+                text = f"The network is thinking about {MOST_ROOMS} games at this moment. Try again soon."
                 raise Trouble(text, HTTPStatus.SERVICE_UNAVAILABLE)
-            self.leave(oldest)
+            self.leave(min(idle, key=lambda room: room.used_at))
 
         def ready(net: LoadedNet) -> Thinker:
             thinker = Thinker(net, HASH_MIB, LEAVES, 0, search_for("", net.game, weights))
@@ -145,6 +141,8 @@ class Terms:
     """Start position in the game's notation; "" is the usual start."""
     moves: tuple[str, ...] = ()
     """Moves from there to the position in which the game begins."""
+    played: tuple[str, ...] = ()
+    """Moves of the game so far, if it is opened again."""
     max_plies: int = 0
     """Cap on the length of the game, plies; 0: the game's own."""
 
@@ -162,7 +160,7 @@ class Room:
         self.thinker = thinker
         self._game = thinker.game
         self._terms = terms
-        self._played = self._replayed(terms.moves)
+        self._played = self._replayed(terms.moves + terms.played)
         self._found: dict[str, Any] | None = None
         """The newest search result, for the position before the network's move or the present one."""
 

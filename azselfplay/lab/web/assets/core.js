@@ -21,7 +21,8 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** The JSON at `path`; with a `body` the request is a POST. Throws an Error with a message for people. */
+/** The JSON at `path`; with a `body` the request is a POST. Throws an Error with a message for people, and HTTP's
+ * status if there was an answer. */
 export async function ask(path, body) {
   const order = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   let answer;
@@ -31,7 +32,7 @@ export async function ask(path, body) {
     throw new Error("azplay web does not answer. Is it still running?");
   }
   const found = await answer.json();
-  if (!answer.ok) throw new Error(found.error);
+  if (!answer.ok) throw Object.assign(new Error(found.error), { status: answer.status });
   return found;
 }
 

@@ -1,4 +1,5 @@
-// A game of a person against a network of the run.
+// A game of a person against a network of the run. The browser keeps its moves: the server may give its place to
+// another game at any time, and whoever leaves the page finds it there again.
 
 import { api, ask, choice, complain, count, el, ending, fixed, main, pageOf, percent, signed, table, trying } from "./core.js";
 import { Board } from "./board.js";
@@ -20,9 +21,12 @@ const shows = el("input", { type: "checkbox", checked: true, onchange: () => dra
 const table_ = el("div", { class: "beside", hidden: true },
   el("div", {}, board.element),
   el("div", {}, status, wdl, el("div", { class: "fields" }, hint, back, el("label", { class: "check" }, shows, " Show what the network thinks")), lines, el("h2", {}, "Moves"), moves));
-const form = el("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); trying(start); } });
+const form = el("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); trying(() => start()); } });
 const wait = el("p", { role: "status", class: "note" });
+const GONE = 410;
+const kept = `play ${run}`;
 let game = null;
+let terms = null; // what the game was opened with
 let busy = false;
 
 function draw() {
@@ -73,7 +77,7 @@ async function order(what, thenReply = false, body = {}) {
   if (busy) return;
   busy = true;
   await trying(async () => {
-    game = await ask(`/api/play/${game.room}/${what}`, body);
+    await act(what, body);
     if (thenReply) await reply();
   });
   busy = false;
@@ -83,20 +87,45 @@ async function order(what, thenReply = false, body = {}) {
 async function reply() {
   if (game.over || game.is_mine) return;
   draw();
-  game = await ask(`/api/play/${game.room}/reply`, {});
+  await act("reply", {});
+}
+
+/** Carries out an order, in a game that is opened again if the server has closed it. */
+async function act(what, body) {
+  try {
+    game = await ask(`/api/play/${game.room}/${what}`, body);
+  } catch (error) {
+    if (error.status !== GONE) throw error;
+    await open({ ...terms, moves: game.moves.slice(game.first) });
+    game = await ask(`/api/play/${game.room}/${what}`, body);
+  }
+  keep();
+}
+
+async function open(wanted) {
+  game = await ask(api(run, "/play"), wanted);
+  terms = wanted;
+  keep();
+}
+
+function keep() {
+  localStorage.setItem(kept, JSON.stringify({ ...terms, moves: game.moves.slice(game.first) }));
 }
 
 const move = (text) => order("move", true, { move: text });
 
-async function start() {
+/** Begins a game, or goes on with the one that was `left` here. */
+async function start(left) {
   if (busy) return;
   busy = true;
-  const wanted = new FormData(form);
+  const chosen = new FormData(form);
+  const wanted = left ?? { weights: chosen.get("weights"), side: Number(chosen.get("side")), simulations: Number(chosen.get("simulations")), ...from };
   wait.textContent = "Loading the network. The first game of a kind takes up to a minute, while its rules are compiled.";
   try {
     if (game) await ask(`/api/play/${game.room}/leave`, {}).catch(() => null);
     game = null;
-    game = await ask(api(run, "/play"), { weights: wanted.get("weights"), side: Number(wanted.get("side")), simulations: Number(wanted.get("simulations")), ...from });
+    if (left) localStorage.removeItem(kept); // if it cannot be opened, the page works again when it is loaded
+    await open(wanted);
     table_.hidden = false;
     await reply();
   } finally {
@@ -135,5 +164,12 @@ await trying(async () => {
     main.append(el("p", {}, "You go on from ", el("a", { href: pageOf(run, `/games/${from.game}#${from.ply}`) }, `game ${from.game}, position ${from.ply}`), ". ", el("a", { href: pageOf(run, "/play") }, "Play from the start")));
   }
   main.append(form, wait, table_);
-  if (from.game) await startFromThere();
+  const left = JSON.parse(localStorage.getItem(kept) ?? "null");
+  const isSame = left !== null && (from.game ? left.game === from.game && left.ply === from.ply : left.moves.length > 0);
+  if (isSame) await start(left);
+  else if (from.game) await startFromThere();
+});
+// A game that nobody looks at needs no tree on the server.
+addEventListener("pagehide", () => {
+  if (game) fetch(`/api/play/${game.room}/leave`, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}", keepalive: true });
 });
