@@ -86,6 +86,7 @@ ADVICE: Mapping[str, Advice] = {
 
 def link_to(name: str) -> str:
     """A link to the explanation of the alert called `name`: the page and its heading."""
+    # As pages of Markdown name their headings.
     return f"{PAGE}#{name.replace(' ', '-')}"
 
 
@@ -93,5 +94,6 @@ def told(alert: str) -> str:
     """An alert as the trainer sends it (`NAME: what was seen`), with what to do next and where to read
     more."""
     name = alert.partition(":")[0]
+    # None for an alert of a newer trainer.
     advice = ADVICE.get(name)
     return alert if advice is None else f"{alert}. What to do: {advice.first}. More: {link_to(name)}"

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 SMALLEST_STRETCH = 30
 """Least number of games in a stretch; with fewer, chance alone may explain anything."""
 
+# One bad stretch may be chance, three in a row hardly are.
 IN_A_ROW = 3
 """Stretches that must all show a collapse, and training figures that must all show memorising."""
 
@@ -102,6 +103,7 @@ class Alert:
         return ADVICE[self.name].change
 
     def __post_init__(self) -> None:
+        # An alert without advice would leave a person alone with it.
         assert self.name in ADVICE, self.name
 
     @property
@@ -159,12 +161,14 @@ def alert(name: str) -> Callable[[Check], Check]:
 
 def find_alerts(signs: Signs) -> list[Alert]:
     """All alerts, the most serious first."""
+    # Untrained weights play at random: their games show every sign of a run that does not learn.
     judged = replace(signs, stretches=[one for one in signs.stretches if is_judged(one)])
     return [Alert(name, seen) for name, check in CHECKS.items() if (seen := check(judged))]
 
 
 def is_judged(stretch: Stretch) -> bool:
     """Whether alerts are looked for in it: it has enough games, most of them by trained weights."""
+    # Fewer games than this say little.
     return stretch.games >= SMALLEST_STRETCH and 2 * stretch.untrained < stretch.games
 
 
@@ -174,6 +178,7 @@ def draw_collapse(signs: Signs) -> str:
     collapsed = len(recent) == IN_A_ROW and all(stretch.draw_share > DRAWS for stretch in recent)
     if signs.game.few_positions or not collapsed:
         return ""
+    # Says whether it was ever better.
     least = min(stretch.draw_share for stretch in signs.stretches)
     draws = ", ".join(f"{stretch.draw_share:.0%}" for stretch in recent)
     return f"{draws} draws in the last {IN_A_ROW} stretches (least so far {least:.0%}; limit {DRAWS:.0%})"
@@ -192,6 +197,7 @@ def says_draw(signs: Signs) -> str:
 @alert("search without effect")
 def no_effect(signs: Signs) -> str:
     recent = signs.stretches[-IN_A_ROW:]
+    # Foreign clients may not say it.
     known = [kl for stretch in recent if (kl := stretch.roots.means()["kl"]) is not None]
     if signs.game.few_positions or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
         return ""
@@ -213,6 +219,7 @@ def repetitions(signs: Signs) -> str:
 
 @alert("short draws")
 def short_draws(signs: Signs) -> str:
+    # 0 where nobody knows it: then no game is shorter.
     limit = signs.game.played_out_plies
     newest = signs.stretches[-1] if signs.stretches else None
     if newest is None or newest.mean_plies >= limit or newest.draw_share <= DRAWS:
@@ -231,6 +238,7 @@ def capped(signs: Signs) -> str:
 @alert("values too sure")
 def saturated(signs: Signs) -> str:
     newest = signs.stretches[-1] if signs.stretches else None
+    # Sure values alone are no fault: a good network is sure of decided games.
     if newest is None or newest.saturated_share <= SATURATED_VALUES or newest.wrong_share <= WRONG_VALUES:
         return ""
     return (
@@ -251,8 +259,10 @@ def memorising(signs: Signs) -> str:
     lessons = list(signs.lessons)
     if signs.game.few_positions or len(lessons) < 2 * IN_A_ROW:
         return ""
+    # The newest against all before them.
     before, now = lessons[:-IN_A_ROW], lessons[-IN_A_ROW:]
     value_was = sum(lesson.value_loss for lesson in before) / len(before)
+    # The worst of them: all must have fallen.
     value_is = max(lesson.value_loss for lesson in now)
     was = [one.held_out_value_loss for one in before if one.held_out_value_loss is not None]
     is_now = [one.held_out_value_loss for one in now if one.held_out_value_loss is not None]
@@ -260,6 +270,7 @@ def memorising(signs: Signs) -> str:
     if value_is < VALUE_FELL * value_was:
         # What fell in training rose where nothing was trained on, or the policy has nothing left to learn.
         policy_gap = max(lesson.policy_loss - lesson.policy_entropy for lesson in now)
+        # Without games that are held out only the policy can show it.
         if min(len(was), len(is_now)) >= IN_A_ROW:
             mean, least = sum(was) / len(was), min(is_now)
             if least > HELD_OUT_ROSE * max(mean, *(lesson.value_loss for lesson in now)):
@@ -299,6 +310,7 @@ class Watch:
         """Count games that were just stored, while the server had weights `newest_version`."""
         for record in records:
             self._open.add(record, self._movers(record.start, record.actions))
+            # By the newest weights in the game: it was finished with them.
             self._lags.append(max(0, newest_version - int(record.versions.max())))
             if self._open.games == self._size:
                 self._stretches.append(self._open)
@@ -307,6 +319,7 @@ class Watch:
     def figures(self) -> dict[str, Any]:
         """Figures of the newest full stretch of games, or of the unfinished one before there is a full
         one."""
+        # A full one, because figures of few games jump.
         return (self._stretches[-1] if self._stretches else self._open).figures(self.lag)
 
     @property
@@ -330,6 +343,7 @@ class Watch:
         )
         found = {one.name: one for one in find_alerts(signs)}
         for name, one in found.items():
+            # Told once, not at each look.
             if name not in self._told:
                 log.warning("ALERT %s", one)
         for name in self._told.keys() - found.keys():

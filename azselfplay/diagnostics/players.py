@@ -75,7 +75,9 @@ class Sums:
         """Squared standard error of the mean."""
         if self.count < 2:
             return math.inf
+        # Rounding may leave a little less than nothing.
         spread = max(0.0, self.squares / self.count - self.mean**2)
+        # The unbiased variance over the number of games.
         return spread / (self.count - 1)
 
 
@@ -110,6 +112,7 @@ class PlayerBook:
     def on_games(self, played: Iterable[tuple[GameRecord, str]]) -> None:
         """Add games with their players, oldest first; all follow the rules."""
         for record, player in played:
+            # The first search after the opening: later ones all know the end.
             searched = np.flatnonzero(record.visited[self._opening :])
             error = math.nan
             if len(searched):
@@ -119,6 +122,7 @@ class PlayerBook:
             resigned = float(record.reason == RESIGNATION)
             self._count(Seen(player, float(record.plies), resigned, error), 1)
             if len(self._games) > self._newest:
+                # Sums are kept by adding and removing: to go over all games each time would be slow.
                 self._count(self._games.popleft(), -1)
 
     def _count(self, seen: Seen, sign: int) -> None:
@@ -129,6 +133,7 @@ class PlayerBook:
             counted.games += sign
             for name, value in zip(FIGURES, seen[1:], strict=True):
                 counted.sums[name].add(value, sign)
+        # Else the table of players would grow for ever.
         if not one.games:
             del self._players[seen.player]
 
@@ -146,6 +151,7 @@ class PlayerBook:
 
     def who_differs(self) -> dict[str, list[str]]:
         """By the names of FIGURES, the players whose games certainly differ, the most different first."""
+        # Of a few games any figure may be far off.
         enough = {player: one for player, one in self._players.items() if one.games >= LEAST_GAMES}
         differs: dict[str, list[str]] = {}
         for name in FIGURES:
@@ -170,6 +176,7 @@ def compare(name: str, mine: Sums, others: Sums) -> Compared:
     difference = mine.mean - others.mean
     error = math.sqrt(mine.variance_of_mean + others.variance_of_mean)
     z = difference / error if error else (math.copysign(math.inf, difference) if difference else 0.0)
+    # Ten plies are much in tic-tac-toe and little in Go.
     scale = others.mean if name == "lengths" else 1.0
     return Compared(mine.mean, others.mean, z, abs(z) >= SURE and abs(difference) >= MATTERS[name] * scale)
 

@@ -65,6 +65,7 @@ class RootSums:
         self.top_share += float(top_shares(record)[targets].sum())
         self.visited += int(record.visited[targets].sum(dtype=np.int64))
         kl = record.prior_kl[targets].astype(np.float64)
+        # NaN where a record does not say it.
         compared = ~np.isnan(kl)
         self.compared += int(compared.sum())
         self.kl += float(kl[compared].sum())
@@ -105,6 +106,7 @@ def top_shares(record: GameRecord) -> npt.NDArray[np.float64]:
     """[plies] share of the visits that the most visited move has; 0 without visits."""
     owner, shares = _shares(record)
     largest = np.zeros(record.plies)
+    # `at`, because many moves belong to one ply.
     np.maximum.at(largest, owner, shares)
     return largest
 
@@ -130,6 +132,7 @@ class Variety:
         """Count one more game."""
         self.lengths[record.plies] += 1
         for plies, seen in self._openings.items():
+            # Hashes, because a stretch of long games would hold megabytes of moves.
             seen.add(hash((record.start, record.actions[:plies].tobytes())))
 
     def percentile(self, percent: int) -> int:
@@ -171,15 +174,18 @@ class Stretch:
         self.plies += record.plies
         self.reasons[record.reason] += 1
         self.version = max(self.version, int(record.versions.max()))
+        # By its first ply: new weights may come in the middle of a game.
         self.untrained += int(record.versions[0]) == 0
         self.roots.add(record)
         self.variety.add(record)
+        # Plies without a search have no value.
         searched = record.visited[: max(0, record.plies - END_PLIES)] > 0
         values = record.root_values[: len(searched)]
         sure = np.flatnonzero(searched & (np.abs(values) > SATURATED))
         self.values += int(np.count_nonzero(searched))
         self.saturated += len(sure)
         if len(sure):
+            # For the first player, like the outcome.
             said = np.sign(values[sure]) * movers[sure]
             self.saturated_wrong += int(np.count_nonzero(said != record.outcome))
 
@@ -209,6 +215,7 @@ class Stretch:
 
         lag: how many weights versions the newest games are behind.
         """
+        # Without games a share would be 0, which says something else than None.
         known, variety = self.games > 0, self.variety
         lengths = {f"p{percent}": variety.percentile(percent) if known else None for percent in PERCENTILES}
         openings = {f"ply_{plies}": rounded(variety.unique(plies)) if known else None for plies in OPENINGS}
@@ -226,6 +233,7 @@ class Stretch:
 
 def percentile_of(lengths: Counter[int], percent: int) -> int:
     """The shortest length that at least `percent` % of the games do not exceed; 0 without games."""
+    # In hundredths of a game: whole numbers round nothing.
     left = percent * lengths.total()
     for plies, games in sorted(lengths.items()):
         left -= 100 * games

@@ -27,14 +27,18 @@ def get_game(name: str) -> Game:
         if base not in GAME_MODULES:
             return load_plugin(base)
         module = importlib.import_module(GAME_MODULES[base])
+        # Only games with variants have `game_of_options`, and `parts_of` finds options for no others.
         game: Game = module.game_of_options(options) if options else module.GAME
+        # One game, one name: `go_19x19` would otherwise be a second one for `go`, and its runs would not fit.
         if options and game.name != name:
             raise ValueError(f"the game {name!r} is called {game.name!r}")
         return game
+    # A number of many digits in a name overflows.
     except (ValueError, OverflowError) as error:
         raise UnknownGame(str(error)) from error
 
 
+# The type is there for annotations of other packages, and is imported only when asked for.
 def __getattr__(name: str) -> Any:
     if name == "Game":
         return importlib.import_module("azselfplay.games.spec").Game

@@ -19,58 +19,36 @@ from numba.np.arrayobj import make_array, populate_array
 
 from azselfplay.games.jit import kernel
 
+# Named, because a plain 0 or 1 is an int64, which turns the other operand into a float.
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
 
 
-@intrinsic
-def count_trailing_zeros(_typingctx: Any, bits: Any) -> Any:
-    """Index of the lowest set bit; `bits` must not be 0."""
+def _of_a_word(emit: Any) -> Any:
+    """A function from uint64 to uint64 that is one instruction, which `emit(builder, word)` writes."""
 
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+    @intrinsic
+    def instruction(_typingctx: Any, bits: Any) -> Any:
+        def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return emit(builder, args[0])
 
-    return types.uint64(types.uint64), codegen
+        return types.uint64(types.uint64), codegen
 
-
-@intrinsic
-def count_leading_zeros(_typingctx: Any, bits: Any) -> Any:
-    """63 minus the index of the highest set bit; `bits` must not be 0."""
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.uint64(types.uint64), codegen
+    return instruction
 
 
-@intrinsic
-def count_ones(_typingctx: Any, bits: Any) -> Any:
-    """Number of set bits."""
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return types.uint64(types.uint64), codegen
-
-
-@intrinsic
-def reverse_bytes(_typingctx: Any, bits: Any) -> Any:
-    """The bytes in the opposite order: an 8x8 board turned upside down (cell ^ 56)."""
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.bswap(args[0])
-
-    return types.uint64(types.uint64), codegen
-
-
-@intrinsic
-def reverse_bits(_typingctx: Any, bits: Any) -> Any:
-    """The 64 bits in the opposite order: bit i becomes bit 63 - i."""
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.bitreverse(args[0])
-
-    return types.uint64(types.uint64), codegen
+# Zero is undefined for them: otherwise some processors need a second instruction.
+_UNDEFINED = ir.Constant(ir.IntType(1), 1)
+count_trailing_zeros = _of_a_word(lambda builder, bits: builder.cttz(bits, _UNDEFINED))
+"""Index of the lowest set bit; `bits` must not be 0."""
+count_leading_zeros = _of_a_word(lambda builder, bits: builder.ctlz(bits, _UNDEFINED))
+"""63 minus the index of the highest set bit; `bits` must not be 0."""
+count_ones = _of_a_word(lambda builder, bits: builder.ctpop(bits))
+"""Number of set bits."""
+reverse_bytes = _of_a_word(lambda builder, bits: builder.bswap(bits))
+"""The bytes in the opposite order: an 8x8 board turned upside down (cell ^ 56)."""
+reverse_bits = _of_a_word(lambda builder, bits: builder.bitreverse(bits))
+"""The 64 bits in the opposite order: bit i becomes bit 63 - i."""
 
 
 @intrinsic
@@ -114,11 +92,13 @@ def _on_the_stack(element: Any, plain: Any, item_bytes: int) -> Any:
 
     @intrinsic(prefer_literal=True)
     def scratch(_typingctx: Any, count: Any) -> Any:
+        # The size of a stack array must be known when it is compiled.
         if not isinstance(count, types.IntegerLiteral):
             return None
         length = count.literal_value
 
         def codegen(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+            # At the function's entry: inside a loop the stack would grow with each turn.
             memory = cgutils.alloca_once(builder, ir.ArrayType(plain, length))
             array = make_array(kind)(context, builder)
             stride = context.get_constant(types.intp, item_bytes)
@@ -128,6 +108,7 @@ def _on_the_stack(element: Any, plain: Any, item_bytes: int) -> Any:
                 shape=[context.get_constant(types.intp, length)],
                 strides=[stride],
                 itemsize=stride,
+                # No owner to count references for: the memory goes with the function.
                 meminfo=None,
             )
             return array._getvalue()

@@ -24,6 +24,8 @@ def walk(size: int, square: int, step: Step, most: int) -> list[int]:
     (line, place), met = divmod(square, size), []
     for _ in range(most):
         line, place = line + step[0], place + step[1]
+        # In lines and places, not in squares: otherwise a step over the edge would come back on the other
+        # side.
         if not (0 <= line < size and 0 <= place < size):
             break
         met.append(size * line + place)
@@ -75,6 +77,7 @@ def ranks_from_text(
     numbers = "123456789"[:size]
     for name, rank in zip(names, ranks, strict=True):
         row: list[Piece] = []
+        # A plus belongs to the letter after it: promoted pieces of shogi.
         for piece in re.findall(r"\+?.", rank):
             if piece in numbers:
                 row += [empty] * int(piece)
@@ -90,12 +93,14 @@ def ranks_from_text(
 
 def ranks_to_text(ranks: Iterable[Sequence[str]]) -> str:
     """The inverse: ranks from the top, "" for an empty square."""
+    # Ones first, so that a run of them becomes its length in one substitution.
     rows = ("".join(piece or "1" for piece in rank) for rank in ranks)
     return "/".join(re.sub("1+", lambda run: str(len(run[0])), row) for row in rows)
 
 
 def number_from_text(text: str, what: str, most: int) -> int:
     """A field of a position. Raises ValueError if it is not a number from 0 to `most`."""
+    # `isdigit` alone takes digits of other scripts, and `int` a text of any length.
     if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) > most:
         raise ValueError(f"the {what} is a number from 0 to {most}, not {text!r}")
     return int(text)

@@ -25,6 +25,7 @@ class GameHistory:
         self.start = start
         self.max_plies = max_plies or game.max_plies
         self.actions: list[int] = []
+        # Most games are longer than a few plies and shorter than this; `_append` makes room for others.
         self._states = np.zeros((64, game.state_words), np.uint64)
         self._states[0] = game.notation.state_from_text(start)
         self._legal = np.zeros(game.max_legal, np.uint16)
@@ -53,6 +54,7 @@ class GameHistory:
     def legal_actions(self) -> npt.NDArray[np.uint16]:
         """[n] in the order of the rules."""
         count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)
+        # A copy, because the next call writes over it.
         return self._legal[:count].copy()
 
     def play(self, action: int) -> None:
@@ -82,6 +84,7 @@ class GameHistory:
         notation = self.game.notation
         return [
             notation.action_to_text(state, action)
+            # There is one position more than there are moves, and room for others behind it.
             for state, action in zip(self._states, self.actions, strict=False)
         ]
 
@@ -90,6 +93,7 @@ class GameHistory:
         index = self._end_index()
         if index:
             return self.game.reason_name(index)
+        # After the rules: a game that they end on its last ply has their result.
         return PLY_CAP if self.ply >= self.max_plies else None
 
     def outcome(self) -> int:
@@ -146,6 +150,7 @@ def legal_action(
     if action in legal and to_text(action) == text:
         return action
     moves = sorted(map(to_text, legal))
+    # Moves of the same piece, or onto the same column, are what was probably meant.
     near = [move for move in moves if move[:2] == text[:2]] or moves
     listed = ", ".join(near[:12]) or "none: the game is over"
     raise ValueError(f"{text!r} is not a legal move ({said()}); legal: {listed}")

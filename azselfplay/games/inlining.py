@@ -31,6 +31,7 @@ class _Code(JITCodeLibrary):  # type: ignore[misc]
         pass
 
     def _finalize_final_module(self) -> None:
+        # What is left of Numba's own method: no optimisation, no machine code.
         self._finalize_dynamic_globals()
         self._finalized = True
 

@@ -37,6 +37,7 @@ import numpy as np
 PACKAGES = ("azselfplay", "net", "protocol", "trainer", "bench")
 """All packages with jitted functions, and those whose constants they use."""
 
+# By the text, because importing all modules to look at their functions would take seconds.
 _COMPILED = re.compile(r"^@(jit|kernel)\b|\bjit\(|\(CPUDispatcher\)", re.MULTILINE)
 """Modules with compiled code, and `games.inlining`, which says how it is compiled."""
 _IMPORT = re.compile(r"^(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))", re.MULTILINE)
@@ -58,6 +59,7 @@ def source_key(root: Path) -> str:
     checked = bool(numba.config.BOUNDSCHECK)
     digest = hashlib.sha256(f"{numba.__version__} {checked=}".encode())
     for name, text in sources(root).items():
+        # With the length, so that no two sets of files give the same bytes.
         digest.update(f"{name} {len(text)} {text}".encode())
     return digest.hexdigest()[:16]
 
@@ -72,10 +74,12 @@ def _prepare_cache() -> Path:
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # Used now: the oldest caches are removed.
         os.utime(folder)
     except OSError as error:
         text = f"{error.strerror} (AZ_JIT_CACHE names the folder of compiled code)"
         raise OSError(error.errno, text, str(folder)) from error
+    # After the folder is marked as used, so that it is not the one removed.
     remove_old_caches(folder.parent)
     numba.config.CACHE_DIR = str(folder)
     return folder
@@ -101,6 +105,7 @@ def sources(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
             parts = path.relative_to(root).with_suffix("").parts
             texts[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
     found: dict[str, str] = {}
+    # From there along the imports: a constant of another module is compiled into the code.
     todo = [name for name, text in texts.items() if _COMPILED.search(text)]
     while todo:
         name = todo.pop()
@@ -122,6 +127,7 @@ def foreign_key(module: str, file: str) -> str:
     if module.partition(".")[0] in PACKAGES or not file:
         return ""
     path = Path(file)
+    # Up to the folder of the outermost package.
     levels = module.count(".") + (path.stem == "__init__")
     files = sorted(path.parents[levels - 1].rglob("*.py")) if levels else [path]
     digest = hashlib.sha256()
@@ -149,6 +155,7 @@ INLINES = (0, 61) <= numba.version_info.short <= (0, 68)
 
 def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
     """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
+    # numpy's division by zero gives inf instead of a branch to an exception.
     chosen: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
     # Numba reads the folder when the function is created.
     numba.config.CACHE_DIR = str(CACHE / foreign_key_of(function))
@@ -175,6 +182,7 @@ def direct(function: CompiledFunction) -> CompiledFunction:
     def call(*arguments: Any) -> Any:
         nonlocal entry
         if entry is None:
+            # Compiled or read from disk at the first call, when the types are known.
             entry = function.compile(tuple(map(numba.typeof, arguments)))  # type: ignore[attr-defined]
         return entry(*arguments)
 
@@ -269,13 +277,17 @@ class _Binder:
 
     def bound(self, function: Any) -> CompiledFunction:
         """The kernel `function`, compiled; the same object for the same bindings."""
+        # Only these are part of its name, so that kernels that reach no rules are shared by all games.
         stubs = [stub for stub in self._instead if stub in self._reached(function, set())]
         reals = [self._instead[stub] for stub in stubs]
+        # Names and values, because objects differ from process to process and the cache does not.
         said = [_said(pair) for pair in reals]
+        # The functions themselves too: two games typed into a notebook may share a name.
         key = (function, self._allocates, *said, *(real for _, real in reals if callable(real)))
         if key not in _compiled:
             sets = dict.fromkeys(self._set_of[stub] for stub in stubs)
             tag = "_".join([*sets, f"{zlib.crc32(repr(said).encode()):x}"])
+            # A copy: the module's own names must stay unbound for the next game.
             namespace = dict(function.__globals__)
             copy = types.FunctionType(function.__code__, namespace, function.__name__)
             copy.__qualname__ = f"{function.__name__}__{tag}"

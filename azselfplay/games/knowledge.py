@@ -233,6 +233,7 @@ class Solution:
     def known(self, positions: Positions) -> Known | None:
         """The truth about the newest of `positions` [n, state_words], the history of a game that
         continues."""
+        # Only superko makes the past matter.
         return self.probe(positions[-1]) if self.probe_with_past is None else self.probe_with_past(positions)
 
 
@@ -342,6 +343,7 @@ def knowledge_of(game: Game) -> Knowledge:
     if not game.knowledge:
         return Knowledge()
     known: Knowledge | Callable[[Game], Knowledge] = importlib.import_module(game.knowledge).KNOWLEDGE
+    # A game with variants has a function instead.
     if isinstance(known, Knowledge):
         return known
     if game.name not in _of_variants:

@@ -68,8 +68,10 @@ def listed() -> str:
 def parts_of(name: str) -> tuple[str, tuple[str, ...]]:
     """Split a name into the game's own and its options. Raises ValueError (UnknownGame) naming the nearest
     valid one."""
+    # Whole names first: the name of another package's game may contain underscores too.
     if name in GAME_MODULES or name in entry_points_by_name():
         return name, ()
+    # No name of a game with variants begins another's.
     bases = [base for base in OPTIONS if name.startswith(f"{base}_")]
     if not bases:
         meant = near(name, [*GAME_MODULES, *plugin_names()])
@@ -86,6 +88,7 @@ def parts_of(name: str) -> tuple[str, tuple[str, ...]]:
                 f"known games: {listed()}"
             )
         places += matching
+    # One spelling for each game: its name is in weights, runs and records.
     if places != sorted(set(places)):
         raise ValueError(f"unknown game {name!r}: give each option once, in the order {', '.join(known)}")
     return bases[0], tuple(options)
@@ -136,6 +139,7 @@ def entry_points_by_name() -> Mapping[str, tuple[EntryPoint, ...]]:
 
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=GROUP):
+        # A package that is on the path twice is found twice.
         if re.fullmatch(NAME, point.name) and point not in found.get(point.name, ()):
             found[point.name] = (*found.get(point.name, ()), point)
     return found
@@ -155,6 +159,7 @@ def load_plugin(name: str) -> Game:
     unusable = f"the game {name!r} of the package {_package(first)} cannot be used"
     try:
         game = first.load()
+    # Whatever a package does when it is imported, the other games stay usable.
     except Exception as error:
         text = f"{unusable}: importing {first.module}: {type(error).__name__}: {error}"
         raise UnknownGame(text) from error

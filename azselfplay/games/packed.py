@@ -36,6 +36,7 @@ def move_features(
     bit_words = history * len(planes) * words_a_plane
     a_word = 64 // max(code_bits, 1)
     code_words = (len(cells) + a_word - 1) // a_word if code_bits > 0 else 0
+    # What follows are scalars, which no symmetry changes: those are copied.
     end_of_codes = bit_words + history * code_words
     for word in range(len(moved)):
         moved[word] = ZERO if word < end_of_codes else packed_features[word]
@@ -91,6 +92,7 @@ class LegalMasks:
     ) -> npt.NDArray[np.float16]:
         """float16[sum of counts] `priors [sum of counts]` for masks, reordered to lists with `counts [rows]`
         actions each, `actions [sum of counts]`."""
+        # As uint16 for the kernel: only places change, and Numba has no float16 on a CPU.
         found = np.empty(len(priors), np.float16)
         reorder(counts, actions, priors.view(np.uint16), self._ranks, found.view(np.uint16))
         return found
@@ -140,6 +142,7 @@ def is_ascending(actions: U16) -> bool:
     """Whether `actions [legal]` are ascending, as most games list them unless a symmetry is applied."""
     steps_back = 0
     for k in range(len(actions) - 1):
+        # Counted without a branch: the usual list is ascending to its end anyway.
         steps_back += actions[k] > actions[k + 1]
     return steps_back == 0
 

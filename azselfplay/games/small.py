@@ -59,8 +59,10 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
     then 1 if that is the first player, else 0 (AlphaGo Zero's colour plane). packed_features: [2 * history +
     1]."""
     for back in range(history):
+        # Positions before the start are empty boards.
         own, other = ZERO, ZERO
         if back < n:
+            # Sides alternate, so the own stones of the side to move now are every other time the other word.
             turned = back & 1
             own, other = positions[n - 1 - back, turned], positions[n - 1 - back, 1 - turned]
         packed_features[2 * back] = own
@@ -97,6 +99,7 @@ def cells_in_line(rows: Sequence[str], length: int) -> set[tuple[int, int]]:
         for col, seen in enumerate(row):
             for step_down, step_right in DIRECTIONS:
                 line = [(down + n * step_down, col + n * step_right) for n in range(length)]
+                # The last cell decides: all steps go down or to the side, so the others lie between.
                 is_inside = line[-1][0] < len(rows) and 0 <= line[-1][1] < len(row)
                 if seen != EMPTY and is_inside and all(rows[y][x] == seen for y, x in line):
                     found.update(line)
@@ -118,6 +121,7 @@ def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], 
         if strange := set(row) - {FIRST, SECOND, EMPTY}:
             letters = f"'{FIRST}{SECOND}{EMPTY}'"
             raise ValueError(f"row {number} from the top: {min(strange)!r} is none of {letters}")
+    # Text is written from the top, cells are numbered from the bottom.
     cells = "".join(reversed(lines))
     first, second = (
         sum(1 << cell for cell, seen in enumerate(cells) if seen == letter) for letter in (FIRST, SECOND)
@@ -128,6 +132,7 @@ def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], 
             f"{first.bit_count()} {FIRST} and {second.bit_count()} {SECOND}: {FIRST} begins, "
             f"so there must be as many {FIRST} as {SECOND} or one more"
         )
+    # As many stones on both sides: the first player is to move.
     own, other = (first, second) if surplus == 0 else (second, first)
     if has_line(own):
         mover = FIRST if surplus == 0 else SECOND
@@ -138,6 +143,7 @@ def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], 
 def action_from_number(rules: Rules, state: State, text: str, noun: str, max_legal: int) -> int:
     """The legal action written as a number from 1. Raises ValueError listing the legal ones."""
     actions = legal_list(rules.legal_actions, max_legal, state)
+    # The rules list moves also where a line has ended the game.
     if rules.end_reason(state.reshape(1, -1), 1, len(actions), NO_ROOT):
         raise ValueError("the game is over")
     legal = {str(action + 1): action for action in actions}
@@ -230,6 +236,7 @@ def evaluate(state: State) -> int:
     for i in range(len(WINDOWS)):
         own, other = count_ones(state[0] & WINDOWS[i]), count_ones(state[1] & WINDOWS[i])
         if other == ZERO:
+            # A window with stones of both sides can never be filled by one.
             total += WEIGHTS[own]
         if own == ZERO:
             total -= WEIGHTS[other]
@@ -239,4 +246,5 @@ def evaluate(state: State) -> int:
 def window_heuristic(game: Game, length: int) -> Heuristic:
     """The heuristic for a game that a line of `length` stones wins."""
     windows = windows_of(game.rows, game.cols, length)
+    # Compiled for each game, because its windows are a constant of the code.
     return Heuristic(evaluate=bind([sys.modules[__name__]], {game.name: [(WINDOWS, windows)]}).evaluate)

@@ -195,11 +195,13 @@ class CodedCells:
     planes_of: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
+        # Code 0 fills positions before the start, which must be empty.
         if not 1 <= self.bits <= 8 or not 2 <= len(self.planes_of) <= 1 << self.bits or self.planes_of[0]:
             raise ValueError(
                 f"{len(self.planes_of)} codes of {self.bits} bits: a code has 1 to 8 bits, there are at "
                 "least two, and the first sets no plane"
             )
+        # Such a plane would be an input that is always 0.
         if sorted(set().union(*self.planes_of)) != list(range(self.planes)):
             raise ValueError("a plane of the coded cells is set by no code")
 
@@ -220,6 +222,7 @@ class CodedCells:
     def lists(self) -> npt.NDArray[np.int16]:
         """[2 ** bits, most planes of a code] the planes of each code, then -1; unused codes set nothing, so
         that any received value can be looked up."""
+        # For all values that the bits can have: they may come from another machine.
         found = np.full((1 << self.bits, max(map(len, self.planes_of))), -1, np.int16)
         for code, planes in enumerate(self.planes_of):
             found[code, : len(planes)] = planes
@@ -270,6 +273,7 @@ class PackedScalars:
         found = np.zeros((self.planes, 4), np.int64)
         word = used = 0
         for row, (bits, divisor) in zip(found, self.fields, strict=True):
+            # No field is split, so that one shift and one mask read it.
             if used + bits > 64:
                 word, used = word + 1, 0
             row[:] = word, used, (1 << bits) - 1, divisor
@@ -397,6 +401,7 @@ class Game:
     def plane_map(self, symmetry: Symmetry, history: int) -> npt.NDArray[np.int64]:
         """[bit_planes] where `symmetry` takes each bit plane of the features with `history` positions."""
         planes = np.arange(self.planes_per_position) if symmetry.planes is None else symmetry.planes
+        # The same map for each position of the history.
         newest_first = self.planes_per_position * np.arange(history)
         moved: npt.NDArray[np.int64] = (newest_first[:, None] + planes).ravel()
         return moved
@@ -446,6 +451,7 @@ def actions_like_cells(
 ) -> npt.NDArray[np.int64]:
     """[actions] of a `Symmetry` that moves the actions of each policy plane like cells (`cells` [rows *
     cols]), and leaves the extra actions unchanged."""
+    # `action = plane * cells + cell`, as in `Game.policy_planes`.
     planes = np.arange(policy_planes)[:, None] * len(cells) + cells
     extra = policy_planes * len(cells) + np.arange(extra_actions)
     return np.concatenate([planes.ravel(), extra])

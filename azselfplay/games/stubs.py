@@ -94,12 +94,14 @@ def wins_at_once(history: Any, positions: int, action: int, legal: Any) -> bool:
     plays it. `history` uint64[> positions, state_words]: its next row is scratch, and `legal`
     uint16[max_legal] too."""
     play(history[positions - 1], action, history[positions])
+    # Quick, and nearly always the answer: most moves do not win.
     if not maybe_won(history, positions + 1):
         return False
     count = legal_actions(history, positions + 1, legal)
     reason = end_reason(history, positions + 1, count, NO_ROOT)
     if reason == 0:
         return False
+    # End values are for the side to move there, which in some games is the one that has just moved.
     same = side_to_move(history[positions]) == side_to_move(history[positions - 1])
     return bool(END_VALUES[reason] == (1 if same else -1))
 
@@ -135,6 +137,7 @@ def write_movers(positions: Positions, actions: npt.NDArray[np.uint16], signs: S
     uint16[plies]. signs: int8[plies].
     """
     for ply in range(len(actions)):
+        # Two rows are enough: of the past only the position before is needed.
         here = ply & 1
         signs[ply] = 1 if side_to_move(positions[here]) == 0 else -1
         play(positions[here], signed(actions[ply]), positions[1 - here])
@@ -157,8 +160,10 @@ class Movers:
         """
         if start not in self._starts:
             if len(self._starts) >= KNOWN_STARTS:
+                # All at once: nearly all games begin at the same few positions, and those are back soon.
                 self._starts.clear()
             self._starts[start] = self._game.notation.state_from_text(start)
+        # Copied, because the kernel writes over it.
         self._line[0] = self._starts[start]
         signs = np.zeros(len(actions), np.int8)
         self._write(self._line, actions, signs)
@@ -182,12 +187,13 @@ def count_leaves(
     left[0] = legal_actions(positions, 1, actions[0])
     if ends and end_reason(positions, 1, left[0], NO_ROOT) != 0:
         return 0
-    if depth == 1:
+    if depth == 1:  # the loop would look one level below the array
         return left[0]
     while level >= 0:
         if left[level] == 0:
             level -= 1
             continue
+        # From the last to the first: what is left is their number.
         left[level] -= 1
         play(positions[level], actions[level, left[level]], positions[level + 1])
         count = legal_actions(positions, level + 2, actions[level + 1])

@@ -78,9 +78,28 @@ class Needs:
 
 def look_at(folder: Path, cache: Path) -> Machine:
     """Gather the facts. Writes a file to each folder, and removes it."""
-    gpus, gpu_error = _gpus()
+    # Asked of their driver: no library is loaded for it.
+    gpus: list[Gpu] = []
+    gpu_error = ""
+    # nvidia0, nvidia1, ...: nvidiactl and its like can be there without a GPU.
+    expected = any(path.name[6:].isdigit() for path in Path("/dev").glob("nvidia*"))
+    if (program := shutil.which(SMI)) is None:
+        gpu_error = f"there is no {SMI}" if expected else ""
+    else:
+        query = [program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+        try:
+            said = subprocess.run(query, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            gpu_error = f"{SMI}: {error}"
+        else:
+            rows = [[word.strip() for word in line.split(",")] for line in said.stdout.splitlines()]
+            gpus = [Gpu(*row[:3]) for row in rows if len(row) >= 3 and not said.returncode]
+            if said.returncode and expected:
+                gpu_error = f"{SMI}: {(said.stdout + said.stderr).strip()[:200]}"
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # More than any part can use.
     files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
+    # Only Linux says it there.
     memory = None
     with contextlib.suppress(OSError, StopIteration, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -91,6 +110,7 @@ def look_at(folder: Path, cache: Path) -> Machine:
 
 def probe_folder(path: Path) -> Folder:
     """Test whether files can be written to it, or whether it can be created."""
+    # A folder that does not exist yet will be made on the disk of the nearest one that does.
     there = next((one for one in (path, *path.parents) if one.exists()), Path("/"))
     try:
         free = shutil.disk_usage(there).free
@@ -102,28 +122,11 @@ def probe_folder(path: Path) -> Folder:
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(bytes(PROBE_BYTES))
             file.flush()
+            # Some file systems find out only now that there is no room.
             os.fsync(file.fileno())
     except OSError as error:
         return Folder(path, free, error.strerror or str(error))
     return Folder(path, free)
-
-
-def _gpus(devices: Path = Path("/dev")) -> tuple[list[Gpu], str]:
-    """GPUs as named by their driver; no library is loaded for it."""
-    # nvidia0, nvidia1, ...: nvidiactl and its like can be there without a GPU.
-    expected = any(path.name[6:].isdigit() for path in devices.glob("nvidia*"))
-    program = shutil.which(SMI)
-    if program is None:
-        return [], f"there is no {SMI}" if expected else ""
-    query = [program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-    try:
-        said = subprocess.run(query, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return [], f"{SMI}: {error}"
-    if said.returncode:
-        return [], f"{SMI}: {(said.stdout + said.stderr).strip()[:200]}" if expected else ""
-    rows = [[word.strip() for word in line.split(",")] for line in said.stdout.splitlines()]
-    return [Gpu(*row[:3]) for row in rows if len(row) >= 3], ""
 
 
 # ---- what the facts mean ----------------------------------------------------------------------
@@ -162,6 +165,7 @@ def machine_findings(machine: Machine, needs: Needs) -> list[Finding]:
 
     there = "; ".join(f"{gpu.name} ({gpu.memory}, driver {gpu.driver})" for gpu in machine.gpus)
     gpus = ok("GPUs", there or "none")
+    # They are numbered from 0.
     missing = ", ".join(str(number) for number in needs.gpus if number >= len(machine.gpus))
     if machine.gpu_error:
         gpus = fault("GPUs", machine.gpu_error, "install the driver that fits the kernel, then restart")

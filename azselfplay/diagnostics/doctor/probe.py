@@ -74,6 +74,7 @@ class _Peer:
         self._socket: Socket = dealer(context, endpoint, limit=limit, keys=keys)
 
     def send(self, message: Message, *frames: Frame, seconds: float = ANSWER_SECONDS) -> bool:
+        # A full queue means that nobody reads, and sending would wait for ever.
         if not self._socket.poll(int(1000 * seconds), zmq.POLLOUT):
             return False
         self._socket.send_multipart([encode(message), *map(plain, frames)])
@@ -84,6 +85,7 @@ class _Peer:
         while (left := until - time.monotonic()) > 0 and self._socket.poll(int(1000 * left)):
             try:
                 message = decode(self._socket.recv_multipart()[0])
+            # Of another version, perhaps: HELLO's answer says so.
             except BadMessage:
                 continue
             if isinstance(message, kinds):
@@ -123,12 +125,14 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
         ports, status, ahead = [], None, None
         for offset, (name, _) in enumerate(PORTS):
             place = f"{address.host}:{address.port + offset}"
+            # By a plain connection first: ZeroMQ would try again in silence.
             if unreachable := _unreachable(address.host, address.port + offset):
                 ports.append(PortFacts(name, place, unreachable))
                 continue
             with _peer(context, address, name) as peer:
                 answer = peer.hello("watcher")
                 ports.append(PortFacts(name, place, answer=answer))
+                # One status is enough.
                 if not isinstance(answer, Welcome) or status is not None:
                     continue
                 asked = time.time()
@@ -148,6 +152,7 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
             facts = replace(facts, throughput=_throughput(context, address, welcome, probing.seconds))
         return facts
     finally:
+        # Milliseconds, so that a doctor ends also where nobody reads its last words.
         context.destroy(200)
 
 
@@ -174,9 +179,33 @@ def _throughput(context: Context, address: Address, watched: Welcome, seconds: f
             reason = welcome.reason if welcome else "the server did not answer"
             only_watches = welcome is not None and welcome.code == Code.ROLE_NOT_ALLOWED
             return Throughput(why_not=reason, only_watches=only_watches)
+        # No more than the server lets us have in flight.
         rows = max(1, min(ROWS, welcome.credits))
         frames = empty_leaves(watched.game, int(watched.self_play.get("history") or 0), rows)
-        return _measure(peer, frames, rows, max(1, welcome.credits // rows), seconds)
+        in_flight = max(1, welcome.credits // rows)  # requests that may be unanswered
+        began = last = time.monotonic()
+        answered, first, waiting, number = 0, 0.0, dict[int, int](), 0
+        while True:
+            while time.monotonic() < began + seconds and len(waiting) < in_flight:
+                number += 1
+                waiting[number] = rows
+                if not peer.send(Evaluate(number, rows), *frames):
+                    return Throughput(why_not="the server does not read what is sent")
+            answer: Message | None = None
+            if waiting:
+                answer = peer.receive(Evaluated, Refused, Goodbye, until=began + seconds + ANSWER_SECONDS)
+            if isinstance(answer, Refused | Goodbye):
+                return Throughput(why_not=answer.reason)
+            if not isinstance(answer, Evaluated):  # all are answered, or the server has gone silent
+                took = max(last - began, 1e-3) if answered else seconds + ANSWER_SECONDS
+                return Throughput(answered, took, first)
+            last = time.monotonic()
+            first = first or last - began
+            answered += answer.rows
+            # A request may be answered in parts.
+            waiting[answer.request] = waiting.get(answer.request, 0) - answer.rows
+            if waiting[answer.request] <= 0:
+                del waiting[answer.request]
 
 
 def empty_leaves(name: str, history: int, rows: int) -> tuple[Frame, Frame, Frame]:
@@ -190,32 +219,3 @@ def empty_leaves(name: str, history: int, rows: int) -> tuple[Frame, Frame, Fram
     masks = np.zeros((rows, game.mask_bytes), np.uint8)
     masks[:, 0] = 1
     return features, counts, masks
-
-
-def _measure(peer: _Peer, frames: tuple[Frame, ...], rows: int, in_flight: int, seconds: float) -> Throughput:
-    """`in_flight`: number of requests of `rows` leaves each that may be unanswered."""
-    began = last = time.monotonic()
-    answered, first, waiting, number = 0, 0.0, dict[int, int](), 0
-    while True:
-        while time.monotonic() < began + seconds and len(waiting) < in_flight:
-            number += 1
-            waiting[number] = rows
-            if not peer.send(Evaluate(number, rows), *frames):
-                return Throughput(why_not="the server does not read what is sent")
-        answer = (
-            peer.receive(Evaluated, Refused, Goodbye, until=began + seconds + ANSWER_SECONDS)
-            if waiting
-            else None
-        )
-        if isinstance(answer, Refused | Goodbye):
-            return Throughput(why_not=answer.reason)
-        if not isinstance(answer, Evaluated):
-            return Throughput(
-                answered, max(last - began, 1e-3) if answered else seconds + ANSWER_SECONDS, first
-            )
-        last = time.monotonic()
-        first = first or last - began
-        answered += answer.rows
-        waiting[answer.request] = waiting.get(answer.request, 0) - answer.rows
-        if waiting[answer.request] <= 0:
-            del waiting[answer.request]

@@ -160,8 +160,17 @@ class ServiceFacts:
 
 def service_findings(facts: ServiceFacts) -> list[Finding]:
     """All findings about reaching a server and its answers."""
-    findings = _ports(facts.ports)
+    first, *others = facts.ports
+    wrong = not isinstance(first.answer, Welcome)
+    if wrong and all((one.unreachable, one.answer) == (first.unreachable, first.answer) for one in others):
+        # A problem that all ports share is reported once.
+        names = " and ".join(port.name for port in facts.ports)
+        address = " and ".join([first.address, *(one.address.rpartition(":")[2] for one in others)])
+        findings = [_port(replace(first, address=address), f"{names} port{'s' if others else ''}")]
+    else:
+        findings = [_port(port, f"{port.name} port") for port in facts.ports]
     welcome = facts.welcome
+    # Nothing else is known of a server that has not let us in.
     if welcome is None:
         return findings
     ours, theirs = facts.software, welcome.software
@@ -228,18 +237,8 @@ def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
     return findings
 
 
-def _ports(ports: Sequence[PortFacts]) -> list[Finding]:
-    """One finding for each port; a problem that all share is reported once."""
-    first, *others = ports
-    wrong = not isinstance(first.answer, Welcome)
-    if wrong and all((one.unreachable, one.answer) == (first.unreachable, first.answer) for one in others):
-        names = " and ".join(port.name for port in ports)
-        address = " and ".join([first.address, *(one.address.rpartition(":")[2] for one in others)])
-        return [_port(replace(first, address=address), f"{names} port{'s' if others else ''}")]
-    return [_port(port, f"{port.name} port") for port in ports]
-
-
 def _port(port: PortFacts, check: str) -> Finding:
+    # The same for all ports, and no port's fault.
     if port.unreachable.startswith(UNKNOWN_NAME):
         todo = "check the name of the machine that azserver runs on, or give its address"
         return fault("address", port.unreachable, todo)
@@ -262,6 +261,7 @@ def _port(port: PortFacts, check: str) -> Finding:
         if goodbye.code in WRONG_PROTOCOL:
             todo = "install the same version on both sides"
             return fault(check, f"{port.address}: {goodbye.reason}", todo)
+        # It will let others in later: not a fault of this machine.
         if goodbye.retry_after:
             found = f"{port.address}: azserver takes nobody in now: {goodbye.reason}"
             return warning(check, found, "wait: it will take peers in later")
@@ -274,6 +274,7 @@ def is_starting(figures: Mapping[str, Any]) -> bool:
     """Whether azserver has no evaluator only because it was just started."""
     if figures.get("network_in_search"):
         return False
+    # A server that does not say how long it runs is taken for an old one.
     return not figures.get("evaluators") and figures.get("uptime_s", math.inf) < STARTING_SECONDS
 
 

@@ -15,6 +15,7 @@ from collections import Counter
 
 import numpy as np
 
+from azselfplay.games.boards import ranks_to_text
 from azselfplay.games.chess.board import ACTIONS, PLANES, STATE_WORDS, side_to_move, start
 from azselfplay.games.chess.encoding import (
     PLANES_PER_POSITION,
@@ -61,14 +62,25 @@ def sides_of(name: str) -> tuple[str, str]:
 def draw(name: str, rng: np.random.Generator, tries: int = MOST_TRIES) -> str:
     """A random position with the material `name`, as FEN. ValueError if there is none."""
     first, second = sides_of(name)
+    # Either colour: a network should not learn that the stronger side is always White.
     white, black = (first, second) if rng.random() < 0.5 else (second, first)
     men = white + black.lower()
     side = "wb"[int(rng.integers(2))]
     fault = "no legal position was found"
     for _ in range(tries):
         try:
-            state = state_from_fen(_placed(men, side, rng))
+            squares = [""] * 64
+            # Pawns first: they have fewer squares, as none stands on the first and last ranks.
+            for man in sorted(men, key=lambda man: man.upper() != "P"):
+                low, high = (8, 56) if man.upper() == "P" else (0, 64)
+                free = [square for square in range(low, high) if not squares[square]]
+                if not free:
+                    raise ValueError("there are more pawns than squares")
+                squares[free[int(rng.integers(len(free)))]] = man
+            board = ranks_to_text(squares[8 * rank : 8 * rank + 8] for rank in range(7, -1, -1))
+            state = state_from_fen(f"{board} {side} - - 0 1")
         except ValueError as error:
+            # The last one is told if nothing is found: for an impossible name all of them say the same.
             fault = str(error)
             continue
         over = end_reason(state.reshape(1, -1), 1, len(legal_list(state)), NO_ROOT)
@@ -85,24 +97,12 @@ def matches(name: str, text: str) -> bool:
     except ValueError:
         return False
     fields = text.split(" ")
+    # `draw` writes its positions in this one way.
     if state_to_fen(state) != text or fields[2:] != ["-", "-", "0", "1"] or in_check(state):
         return False
     colours = [Counter(x.upper() for x in fields[0] if case(x)) for case in (str.isupper, str.islower)]
     wanted = [Counter(side) for side in sides_of(name)]
     return colours in (wanted, wanted[::-1])
-
-
-def _placed(men: str, side: str, rng: np.random.Generator) -> str:
-    """FEN with `men` on random squares, and no pawns on the first and last ranks."""
-    squares = [""] * 64
-    for man in sorted(men, key=lambda man: man.upper() != "P"):
-        low, high = (8, 56) if man.upper() == "P" else (0, 64)
-        free = [square for square in range(low, high) if not squares[square]]
-        if not free:
-            raise ValueError("there are more pawns than squares")
-        squares[free[int(rng.integers(len(free)))]] = man
-    ranks = ("".join(man or "1" for man in squares[8 * rank : 8 * rank + 8]) for rank in range(7, -1, -1))
-    return f"{'/'.join(ranks)} {side} - - 0 1"
 
 
 def check(name: str) -> None:

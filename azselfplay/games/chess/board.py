@@ -191,6 +191,7 @@ def all_attacks(
 
     `diagonal` are their bishops and queens, `straight` their rooks and queens, `king` a one-bit board.
     """
+    # The king counts too: the other one may not step beside it.
     attacked = pawn_attacks_down(pawns) | KING_ATTACKS[count_trailing_zeros(king)]
     return attacked | piece_attacks(knights, diagonal, straight, occupied)
 
@@ -224,6 +225,7 @@ def attackers_of(
 ) -> np.uint64:
     """The opponent's men, except the king, that attack `square` (their pawns move towards rank 1)."""
     return (
+        # A pawn that moves down attacks the square from where one that moves up would be attacked.
         (pawn_attacks_up(ONE << square) & pawns)
         | (KNIGHT_ATTACKS[square] & knights)
         | (bishop_attacks(square, occupied) & diagonal)
@@ -253,6 +255,7 @@ def en_passant_captors(
     legal = ZERO
     while near:
         captor = near & (ZERO - near)  # the lowest bit: x & -x, in two's complement
+        # The board after the capture, on which the king must not be attacked.
         after = occupied ^ captor ^ taken ^ target
         if not attackers_of(king_square, pawns & ~taken, knights, diagonal, straight, after):
             legal |= captor

@@ -76,6 +76,7 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
         if position < 0:
             packed_features[at : at + PLANES_PER_POSITION] = ZERO
         else:
+            # All positions are turned for the side that is to move now, as in AlphaZero.
             own = turned(positions[position, np.uint64(6) + side], side)
             other = turned(positions[position, np.uint64(7) - side], side)
             for piece in range(6):
@@ -83,6 +84,7 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
                 packed_features[at + piece] = board & own
                 packed_features[at + 6 + piece] = board & other
             earlier = earlier_occurrences(positions, position + 1, 2)
+            # A whole plane, so that a convolution sees it from every square.
             packed_features[at + 12] = EVERYWHERE if earlier >= 1 else ZERO
             packed_features[at + 13] = EVERYWHERE if earlier >= 2 else ZERO
         at += PLANES_PER_POSITION
@@ -145,6 +147,7 @@ def describe(
     found = 0
     for kind in range(12):
         men = packed_features[kind]
+        # What attacks own men defends the other's.
         hit, held = (attacked, defended) if kind < 6 else (defended, attacked)
         while men and found < SQUARES:  # the features may come from another machine, and be any bits
             at = count_trailing_zeros(men)
@@ -170,6 +173,7 @@ def describe(
         target = (origin + PLANE_SHIFT[action >> _SIX]) & _SQUARE
         piece = min(signed(man_on[signed(origin)]), _KING)  # always an own man, if the action is legal
         captured = signed(man_on[signed(target)]) - 6
+        # An empty square, or in features of another machine an own man.
         if captured < 0 or captured > 5:
             captured = 6
         checks = ZERO

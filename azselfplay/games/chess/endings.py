@@ -123,7 +123,9 @@ def make(name: str) -> Ending:
     men = len(name) - 2
     white, black = (np.zeros(64 ** (2 + men), np.uint8) for _ in range(2))
     if name == "KPK":
+        # What the pawn becomes.
         queen, rook = ending("KQK").black, ending("KRK").black
+        # A promotion may lead to any of their distances, also after a turn that found nothing.
         most = max(int(table[table < UNKNOWN].max()) for table in (queen, rook))
         solve_pawn(queen, rook, most, white, black)
     else:
@@ -176,6 +178,7 @@ def state_at(name: str, index: int, *, strong_to_move: bool, strong_is_black: bo
         state[piece] |= bit
         state[side] |= bit
     black_to_move = strong_to_move == strong_is_black
+    # Bit 0 the side to move, and one half-move played if that is Black.
     state[FLAGS] = np.uint64(int(black_to_move) * (1 + (1 << 32)))
     return state
 
@@ -224,6 +227,7 @@ def _begin(index: np.uint64, kinds: npt.NDArray[np.int64], white: Table, black: 
     wk, bk = index & _LAST, (index >> _SIX) & _LAST
     king, men = ONE << wk, _men(index, count)
     occupied = king | men
+    # No two men on one square.
     alone = np.int64(count_ones(occupied)) == count + 1 and not occupied & (ONE << bk)
     if not alone or KING_ATTACKS[wk] & (ONE << bk):
         white[index] = black[index] = ILLEGAL
@@ -251,6 +255,7 @@ def _before_white(index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, wh
     for man in range(-1, len(kinds)):
         shift = ZERO if man < 0 else _TWELVE + _SIX * np.uint64(man)
         square = (index >> shift) & _LAST
+        # -1 is the king.
         origins = KING_ATTACKS[square] if man < 0 else _attacks(kinds[man], square, occupied)
         origins &= ~occupied
         while origins:
@@ -293,6 +298,7 @@ def solve_pieces(kinds: npt.NDArray[np.int64], white: Table, black: Table, ways:
     while found:
         found = 0
         for index in range(len(black)):
+            # Only positions of the last round can have new predecessors.
             if black[index] == plies:
                 found += _before_white(np.uint64(index), kinds, plies + 1, white)
         for index in range(len(white)):
@@ -348,6 +354,7 @@ def _white_reaches(index: np.uint64, plies: int, black: Table, queen: Table, roo
         if black[_moved(index, ZERO, count_trailing_zeros(steps))] == plies:
             return True
         steps &= steps - ONE
+    # A blocked pawn makes no step, also not two.
     if occupied & (ONE << (pawn + _EIGHT)):
         return False
     ahead = _moved(index, _TWELVE, pawn + _EIGHT)

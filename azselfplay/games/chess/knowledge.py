@@ -165,6 +165,7 @@ def _is_pawn_capture_or_promotion(state: State, origin: np.uint64, target: np.ui
     if not (state[0] >> origin) & ONE:
         return False
     rank = target & _LAST_RANK
+    # A pawn that changes its file captures, also where the square is empty.
     return rank in (ZERO, _LAST_RANK) or ((origin ^ target) & _FILE) != ZERO
 
 
@@ -184,6 +185,7 @@ def order_score(state: State, action: int) -> int:
     origin, target, plane = _squares(state, action)
     score = 0
     if ((state[6] | state[7]) >> target) & ONE:
+        # The victim's value counts first; the taker's number only decides between equal victims.
         score = 10 * PIECE_VALUES[_piece_on(state, target)] - _piece_on(state, origin) + 10
     elif plane < _QUEEN_LIKE and _is_pawn_capture_or_promotion(state, origin, target):
         score = 500
@@ -214,6 +216,7 @@ def probe(state: State) -> Known | None:
         return None
     after = {action: _after(state, action) for action in GAME.legal_list(state)}
     keeps = frozenset(action for action, one in after.items() if one.value == here.value)
+    # The winner wants the mate soon, the loser late.
     hurry = min if here.value > 0 else max
     plies = hurry(after[action].plies for action in keeps) if here.value else 0
     best = frozenset(action for action in keeps if here.value == 0 or after[action].plies == plies)
@@ -282,6 +285,7 @@ def _ending_rows(
     tables = endings.ending(name)
     table = tables.white if strong_wins else tables.black
     while len(found) < count:
+        # Uniform over the table: drawn by hand, some positions would be more likely than others.
         index = int(rng.integers(len(table)))
         entry = table[index]
         if not (entry < endings.UNKNOWN if strong_wins else entry == endings.DRAWN):
@@ -290,6 +294,7 @@ def _ending_rows(
         state = endings.state_at(name, index, strong_to_move=strong_wins, strong_is_black=black)
         row = row_of(group, state)
         if row is not None:
+            # The same position may be drawn twice.
             found.setdefault(row.start, row)
     return list(found.values())
 
@@ -372,11 +377,7 @@ QUEEN_UP = (
 
 KNOWLEDGE = Knowledge(
     heuristic=Heuristic(
-        evaluate=evaluate,
-        material=material,
-        order_score=order_score,
-        is_noisy=is_noisy,
-        sees_reply=False,
+        evaluate=evaluate, material=material, order_score=order_score, is_noisy=is_noisy, sees_reply=False
     ),
     anchors={
         "random": 0,

@@ -90,6 +90,7 @@ def state_from_fen(text: str) -> State:
         count = Counter(letter.upper() for letter in letters if letter and of_colour(letter))
         if count["K"] != 1:
             raise ValueError(f"{name} has {count['K']} kings instead of 1")
+        # Each piece beyond the usual number was a pawn once.
         extra = sum(max(0, count[piece] - usual) for piece, usual in _USUAL_COUNT.items() if piece != "P")
         if count["P"] + extra > 8:
             raise ValueError(
@@ -116,9 +117,11 @@ def state_from_fen(text: str) -> State:
     white, black = (int(state[KINGS] & state[colour]).bit_length() - 1 for colour in (WHITE, BLACK))
     if int(KING_ATTACKS[white]) >> black & 1:
         raise ValueError(f"the kings stand side by side on {SQUARES[white]} and {SQUARES[black]}")
+    # Set for a moment, so that `in_check` asks about the king of the side that has just moved.
     state[FLAGS] = 1 - side
     if in_check(state):
         raise ValueError(f"{COLOURS[side]} is to move but {COLOURS[1 - side]}'s king is in check")
+    # Dropped unless a legal move takes there, so that equal positions have equal flags.
     en_passant = 0 if file is None else int(en_passant_field(state, np.uint64(side), np.uint64(file)))
     plies = 2 * max(0, move - 1) + side
     flags = side | rights << 1 | en_passant << int(EN_PASSANT_SHIFT)
@@ -196,6 +199,7 @@ def action_to_uci(state: State, action: int) -> str:
     promotion = ""
     if plane >= UNDERPROMOTION_PLANE:
         promotion = _UNDERPROMOTION_LETTERS[(plane - UNDERPROMOTION_PLANE) // 3]
+    # A promotion to a queen has no plane of its own.
     elif target // 8 in (0, 7) and int(state[0]) >> origin & 1:
         promotion = "q"
     return SQUARES[origin] + SQUARES[target] + promotion
@@ -299,6 +303,7 @@ def read_pgn(text: str) -> Iterator[ReadGame]:
             self.game.errors.append(error)  # without a line in the log
 
     file = io.StringIO(text)
+    # Variations are skipped while reading: a commented game may have thousands of them.
     while (found := chess.pgn.read_game(file, Visitor=MainLine)) is not None:
         variant = found.headers.get("Variant", chess.Board.aliases[0])
         if variant.lower() not in map(str.lower, chess.Board.aliases):
@@ -312,14 +317,13 @@ def read_pgn(text: str) -> Iterator[ReadGame]:
         yield ReadGame(start, moves)
 
 
-def _clicked(state: State, action: int) -> tuple[str, ...]:
-    """The square that the piece leaves, and the one that it goes to."""
-    move = action_to_uci(state, action)
-    return move[:2], move[2:4]
-
-
 _SIZE = 8 * SQUARE + 2 * MARGIN
 _RANKS = [SQUARES[8 * rank : 8 * rank + 8] for rank in reversed(range(8))]
 CLICKS = Clicks(
-    _SIZE, _SIZE, grid(_RANKS, MARGIN, MARGIN, SQUARE), _clicked, svg_turned=partial(svg, turned=True)
+    _SIZE,
+    _SIZE,
+    grid(_RANKS, MARGIN, MARGIN, SQUARE),
+    # The square that the piece leaves, and the one that it goes to.
+    lambda state, action: ((move := action_to_uci(state, action))[:2], move[2:4]),
+    svg_turned=partial(svg, turned=True),
 )

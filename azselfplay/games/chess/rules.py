@@ -239,6 +239,7 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
         danger = all_attacks(foe_pawns, foe_knights, foe_diagonal, foe_straight, kings & foe, occupied ^ king)
         count = _write_targets(square, steps & ~danger, actions, count)
         rights = (flags >> (ONE + side + side)) & np.uint64(3)
+        # Castling out of check is forbidden, and through it by `danger`.
         if rights and not checkers:
             count = _write_castling(square, rights, occupied, danger, actions, count)
     # In check, all others may only take the checker or step between it and the king.
@@ -329,6 +330,7 @@ def _finish_pawn_move(
         child[0] ^= reached
         child[promoted] |= reached
     elif origin ^ target == np.uint64(16):  # ranks 2 and 4, or 7 and 5, differ in this bit alone
+        # Only pawns beside the target can take en passant.
         near = ((reached & NOT_A_FILE) >> ONE) | ((reached & NOT_H_FILE) << ONE)
         if near & child[0] & child[foe]:  # rare: only then is it checked whether they may capture
             return en_passant_field(child, side ^ ONE, target & np.uint64(7))

@@ -24,6 +24,7 @@ ROWS, COLS = 6, 7
 CELLS = ROWS * COLS
 
 FOUR_MADE, BOARD_FULL = 1, 2
+# For the side to move, which is the other one: it has lost.
 END_REASONS = (EndReason("ongoing", 0), EndReason("four", -1), EndReason("board_full", 0))
 
 _COLUMN = np.uint64(sum(1 << (COLS * row) for row in range(ROWS)))
@@ -53,7 +54,9 @@ def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16])
 @jit
 def play(parent: State, action: int, child: State) -> None:
     col = np.uint64(action)
+    # Stones have no gaps below them, so their number is the row of the next one.
     height = count_ones((parent[0] | parent[1]) & (_COLUMN << col))
+    # The side to move comes first, so the words change places.
     child[0] = parent[1]
     child[1] = parent[0] | (ONE << (height * _UP + col))
     child[2] = parent[2] + ONE
@@ -70,6 +73,7 @@ def _starts_of_four(stones: int, step: int) -> int:
 def has_four(stones: int) -> bool:
     """Whether there are four in a row; `stones` is a uint64."""
     found = _starts_of_four(stones, _UP)
+    # Lines to the right must begin in the four left columns, else they would wrap to the next row.
     found |= (_starts_of_four(stones, _SIDEWAYS) | _starts_of_four(stones, _UP_RIGHT)) & _FROM_LEFT
     found |= _starts_of_four(stones, _UP_LEFT) & _FROM_RIGHT
     return found != ZERO
@@ -88,6 +92,7 @@ RULES = Rules(small.start, small.side_to_move, legal_actions, play, end_reason, 
 def _state_from_text(text: str) -> State:
     state = small.stones_from_text(text, ROWS, COLS, lambda stones: bool(has_four(np.uint64(stones))))
     taken = int(state[0]) | int(state[1])
+    # Cells that are empty under a stone.
     floating = (taken >> COLS) & ~taken
     if floating:
         row, col = divmod((floating & -floating).bit_length() - 1, COLS)
@@ -203,6 +208,7 @@ def _tactic(own: np.uint64, other: np.uint64, wins: np.uint64, losses: np.uint64
     found = (1 if wins & stone else 0) + (2 if losses & stone else 0)
     found += (4 if wins & above else 0) + (8 if losses & above else 0)
     made = _completing(own | stone, occupied)
+    # A cell is playable if the one below it is taken, or if it is at the bottom.
     reached = made & ((occupied << _UP) | _BOTTOM)
     spoilt = _completing(other | stone, occupied) & ~losses
     found = found * 3 + _at_most_two(made & ~wins)
@@ -214,6 +220,7 @@ def describe(
     packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
 ) -> int:
     """Write the active features of a position and the rows of its legal actions (`games.spec`)."""
+    # Features may come from another machine: no bit beyond the board, no cell with two stones.
     own = packed_features[0] & _BOARD
     other = packed_features[1] & _BOARD & ~own
     began = 1 if packed_features[2 * history] != ZERO else 0
@@ -222,6 +229,8 @@ def describe(
     for direction in range(4):
         step = STEPS[direction]
         others = _touched(other, step)
+        # Lines with stones of exactly one side: those of both can never be filled, and empty ones say
+        # nothing.
         left = (_touched(own, step) ^ others) & STARTS[direction]
         while left:
             start = count_trailing_zeros(left)
@@ -232,6 +241,7 @@ def describe(
             found += 1
 
     wins, losses = _completing(own, occupied), _completing(other, occupied)
+    # Computed once for each column, and used by the column's feature and by its action.
     halves = scratch_int32(HALVES)
     for col in range(COLS):
         column = _COLUMN << np.uint64(col)
@@ -244,6 +254,7 @@ def describe(
     for i in range(count):
         col = signed(actions[i])
         height = count_ones(occupied & (_COLUMN << np.uint64(col)))
+        # Within the board also for a full column, which only features of another machine could ask about.
         stone = (ONE << (height * _UP + np.uint64(col))) & _BOARD
         rows[3 * i] = halves[2 * col]
         rows[3 * i + 1] = FIRST_OTHER + halves[2 * col + 1]

@@ -82,11 +82,13 @@ def generate(
 
     `apart_from`: rows whose positions, and their mirror images, are excluded.
     """
+    # Where every column keeps the result a network cannot err: at most half are of that kind.
     drawn: Drawn[Labelled] = Drawn(PHASES, per_phase, per_phase // 2)
     seen = {key_of(states_of(row.moves)[-1]) for row in apart_from}
     solver, rng = Solver(GENERATOR_BITS), np.random.default_rng([seed, 4])
     while not drawn.is_full:
         # one game, to its end, as its columns
+        # Each side of its own strength, so that won, drawn and lost positions all occur.
         kinds = rng.choice(KINDS, 2)
         state, moves = np.zeros(GAME.state_words, np.uint64), ""
         while GAME.end_value(state) is None:
@@ -94,12 +96,14 @@ def generate(
             action = int(rng.choice(_candidates(solver, state, kind)))
             state, moves = GAME.after(state, action), moves + str(action + 1)
         for phase, (fewest, most) in PHASES.items():
+            # Before the game's last move: in the final position nothing is to be played.
             plies = range(fewest, min(most, len(moves) - 1) + 1)
             if not drawn.has_room(phase) or not plies:
                 continue
             beginning = moves[: int(rng.choice(plies))]
             state = states_of(beginning)[-1]
             key = key_of(state)
+            # With one legal column there is nothing to choose.
             if key in seen or len(GAME.legal_list(state)) < 2:
                 continue
             seen.add(key)
@@ -143,6 +147,7 @@ def key_of(state: State) -> tuple[int, int]:
     stones = (int(state[0]), int(state[1]))
     cells = GAME.symmetries[0].cells
     mirrored = [sum(1 << int(cells[cell]) for cell in range(CELLS) if word >> cell & 1) for word in stones]
+    # The smaller of the two, whichever of them was asked about.
     return min(stones, (mirrored[0], mirrored[1]))
 
 
@@ -151,8 +156,10 @@ def _candidates(solver: Solver, state: State, kind: str) -> list[int]:
     legal = GAME.legal_list(state)
     if kind == "random":
         return legal
+    # Earlier positions take the solver seconds.
     if kind == "perfect" and int(state[2]) >= PERFECT_FROM:
         return list(solver.verdict(state).keeps)
+    # Two plies see an own win, and the other's that must be stopped.
     depth, values = 2 if kind == "tactical" else DEPTH, {}
     for action in legal:
         child = GAME.after(state, action)
@@ -261,6 +268,7 @@ def checks(file: Path | None, say: Say) -> Iterator[Check]:
             say(f"{phase}: {len(of_phase)} positions, {shape}")
         late, agree = [row for row in rows if len(row.moves) >= 14], 0  # earlier ones take long to solve
         for row in late:
+            # Another way through the solver to the same truth.
             mirrored = "".join(str(8 - int(column)) for column in row.moves)
             found = _solver().verdict(states_of(mirrored)[-1])
             agree += found.value == row.value and {7 - column for column in found.keeps} == {*row.keeps}

@@ -47,6 +47,7 @@ class Solver:
 
     def __init__(self, table_bits: int = TABLE_BITS) -> None:
         self._table = np.zeros(1 << table_bits, np.uint64)
+        # A row for each number of stones: a position's successors have one more, so they never share one.
         self._scratch = np.zeros((CELLS, 2, COLS), np.uint64)
         self._nodes = np.zeros(1, np.int64)
 
@@ -71,11 +72,13 @@ class Solver:
         if score == 0:
             return CELLS - stones
         winner_is_first = (stones % 2 == 0) == (score > 0)
+        # The first player's stones are the odd ones, so its last comes a ply earlier.
         return (CELLS + 1 if winner_is_first else CELLS + 2) - 2 * abs(score) - stones
 
     def verdict(self, state: State) -> Verdict:
         """The result and the columns that keep it."""
         legal, value = tuple(GAME.legal_list(state)), self.value(state)
+        # A lost position cannot get worse: every column keeps the result.
         if value < 0:
             return Verdict(value, legal, legal)
         keeps = []
@@ -84,6 +87,7 @@ class Solver:
             ended = GAME.end_value(child)
             if ended is None:
                 own, mask = board_of(child)
+                # Only whether the result is kept, which is quicker than the score.
                 found = is_at_most(own, mask, -value, self._table, self._scratch, self._nodes)
             else:
                 found = -ended >= value
@@ -131,6 +135,7 @@ _CODE = np.uint64(0xFF)
 def winning_cells(stones: np.uint64, mask: np.uint64) -> np.uint64:
     """Empty cells, reachable now or later, that would make four of `stones`."""
     two, three = ONE + ONE, ONE + ONE + ONE
+    # Upwards: three in a column with the free cell above; a column is 7 bits, so nothing wraps.
     found = (stones << ONE) & (stones << two) & (stones << three)
     for step in _STEPS:
         after = (stones << step) & (stones << (step + step))
@@ -218,6 +223,7 @@ def negamax(
     # The place of a position in a table with a power of two entries, by Fibonacci hashing (Knuth).
     slot = key * _HASH >> np.uint64(20) & np.uint64(len(table) - 1)
     entry = table[slot]
+    # The key stands whole in the entry, so no other position can be taken for this one.
     if entry >> _EIGHT == key:
         bound: Any = np.int64(entry & _CODE)
         if bound > _SCORES:  # a lower bound
@@ -227,6 +233,7 @@ def negamax(
         if alpha >= beta:
             return alpha if bound > _SCORES else beta
     moves, marks = scratch[stones, 0], scratch[stones, 1]
+    # The best first: a good bound cuts off most of the rest.
     for at in range(_order(own, mask, cells, moves, marks)):
         score = -negamax(own ^ mask, mask | moves[at], -beta, -alpha, table, scratch, nodes)
         if score >= beta:
@@ -257,6 +264,7 @@ def solve(
     at_least, at_most = max(low, -((CELLS - stones) // 2)), min(high, (CELLS - 1 - stones) // 2)
     while at_least < at_most:
         middle = (at_least + at_most) // 2
+        # Towards the ends: near 0 a null window is slow, and most positions are decided.
         if middle <= 0:
             middle = min(middle, -(-at_least // 2))
         score = negamax(own, mask, middle, middle + 1, table, scratch, nodes)
@@ -269,12 +277,7 @@ def solve(
 
 @jit
 def is_at_most(
-    own: np.uint64,
-    mask: np.uint64,
-    bound: int,
-    table: Words,
-    scratch: Words,
-    nodes: npt.NDArray[np.int64],
+    own: np.uint64, mask: np.uint64, bound: int, table: Words, scratch: Words, nodes: npt.NDArray[np.int64]
 ) -> bool:
     """Whether the score of a game that continues is `bound` or less."""
     stones: Any = np.int64(count_ones(mask))
@@ -293,10 +296,12 @@ def look_ahead(own: np.uint64, mask: np.uint64, depth: int) -> int:
         return 0
     best = -1
     while cells and best < 1:
+        # The lowest bit: x & -x, in two's complement.
         cell = cells & (ZERO - cells)
         cells ^= cell
         taken = mask | cell
         value = 0
+        # A full board is a draw.
         if playable_cells(taken):
             value = -look_ahead(own ^ mask, taken, depth - 1)
         best = max(best, value)

@@ -48,7 +48,9 @@ def game_of_size(rows: int, cols: int) -> Game:
         policy_planes=None,
         state_words=board.edge_words + 2 * board.box_words + 1,
         max_legal=board.edges,
+        # Each move takes one edge away, so half of them are left on average.
         mean_legal=(board.edges + 1) / 2,
+        # About 10 over the usual number of moves, as AlphaZero chose it for its games.
         dirichlet_alpha=10 / ((board.edges + 1) / 2),
         max_plies=board.edges,
         planes_per_position=PLANES_PER_POSITION,

@@ -19,14 +19,7 @@ import numpy.typing as npt
 from azselfplay.games.bits import has
 from azselfplay.games.dots_and_boxes import NAME, notation, rules
 from azselfplay.games.dots_and_boxes.notation import Text
-from azselfplay.games.dots_and_boxes.rules import (
-    BOX_EDGES,
-    EDGE_BOXES,
-    NO_BOX,
-    Board,
-    owned,
-    side_to_move,
-)
+from azselfplay.games.dots_and_boxes.rules import BOX_EDGES, EDGE_BOXES, NO_BOX, Board, owned, side_to_move
 from azselfplay.games.jit import bind, jit, kernel
 from azselfplay.games.knowledge import Check, Drawn, Heuristic, Knowledge, Known, Row, Say, Solution
 from azselfplay.games.spec import Game, State
@@ -60,11 +53,13 @@ def fill(masks: npt.NDArray[np.int64], table: Table) -> None:
     edges = len(masks)
     table[len(table) - 1] = 0
     for drawn in range(len(table) - 2, -1, -1):
+        # Below any value: int8 holds the gains.
         best = -128
         for edge in range(edges):
             if not drawn >> edge & 1:
                 after = drawn | 1 << edge
                 closed = closed_by(after, masks[edge])
+                # Who closes a box moves again, so the value is still its own.
                 value = closed + table[after] if closed else -table[after]
                 best = max(best, value)
         table[drawn] = best
@@ -157,6 +152,7 @@ def evaluate(state: State) -> int:
 def order_score(state: State, action: int) -> int:
     """Ordering score: edges that close a box first, those that give one away last."""
     sides = most_sides(state, action)
+    # The third side of a box lets the other close it.
     return 2 if sides == 3 else (0 if sides == 2 else 1)
 
 
@@ -197,6 +193,7 @@ class Truth:
     def probe(self, state: State) -> Known:
         """What is known about any position, whoever owns the boxes."""
         drawn, first, second, mover = self.text.parts(state)
+        # The table knows only what is still to be gained; the result is that and what is owned.
         lead = (first.bit_count() - second.bit_count()) * (1 if mover == 0 else -1)
         results = {
             edge: (lead + gain > 0) - (lead + gain < 0)
@@ -211,31 +208,29 @@ class Truth:
         """Positions of games in which half of all moves are random, equally many of each group; no position
         twice, and at most half of a group are positions in which every move keeps the result. A small board
         has fewer."""
+        # The number of edges is part of the seed: boards of different sizes are drawn independently.
         wanted, rng = min(limit or PER_GROUP, PER_GROUP), np.random.default_rng([seed, self.board.edges])
         drawn: Drawn[Row] = Drawn(GROUPS, wanted, most_quiet=-(-wanted // 2))
         seen, in_vain = set(apart_from), 0
         while in_vain < IN_VAIN * wanted and not drawn.is_full:
             in_vain += 1
-            for row, state in self._game(rng):
+            state, moves, found = self.text.state_from(""), list[int](), []
+            while len(moves) < self.board.edges:
+                known = self.probe(state)
+                found.append((known.row(moves=moves), state))
+                free = [edge for edge in range(self.board.edges) if edge not in moves]
+                chosen = free if rng.random() < RANDOM_SHARE else sorted(known.keeps)
+                moves.append(int(rng.choice(chosen)))
+                state = self.game.after(state, moves[-1])
+            # One position of each game, from anywhere in it.
+            rng.shuffle(found)
+            for row, state in found:
                 if drawn.has_room(row.group, matters=row.matters) and state.tobytes() not in seen:
                     seen.add(state.tobytes())
                     drawn.take(row.group, row, matters=row.matters)
                     in_vain = 0
                     break
         return drawn.rows
-
-    def _game(self, rng: np.random.Generator) -> list[tuple[Row, State]]:
-        """The positions of one game, in any order."""
-        state, moves, found = self.text.state_from(""), list[int](), []
-        while len(moves) < self.board.edges:
-            known = self.probe(state)
-            found.append((known.row(moves=moves), state))
-            free = [edge for edge in range(self.board.edges) if edge not in moves]
-            chosen = free if rng.random() < RANDOM_SHARE else sorted(known.keeps)
-            moves.append(int(rng.choice(chosen)))
-            state = self.game.after(state, moves[-1])
-        rng.shuffle(found)
-        return found
 
     def final_rows(self) -> list[Row]:
         """Positions other than those that `rows` returns for SEED."""

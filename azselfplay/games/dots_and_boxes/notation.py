@@ -53,6 +53,7 @@ class Text:
     def _rows(self) -> list[list[Point]]:
         """The points that are written, row by row from the top."""
         height, width = 2 * self.board.rows, 2 * self.board.cols
+        # Without the dots, which are the same in every position.
         return [[(y, x) for x in range(width + 1) if y % 2 or x % 2] for y in range(height, -1, -1)]
 
     def text_of(self, state: State) -> str:
@@ -70,6 +71,7 @@ class Text:
                 f"{text!r} is not a position of {self.board.rows} x {self.board.cols} boxes: write its rows "
                 f"from the top and who moves, as in {self.text_of(self.state_from(''))!r}"
             )
+        # The lengths were compared above, so each letter has its point.
         seen = dict(zip(itertools.chain(*points), itertools.chain(*rows), strict=True))
         edges = self._bits(seen, self.board.edge_at, "1", "01")
         boxes = [self._bits(seen, self.board.box_at, one, FIRST + SECOND + NOBODY) for one in (FIRST, SECOND)]
@@ -98,6 +100,7 @@ class Text:
     def edge_name(self, edge: int) -> str:
         """The name of an edge, the same in any position."""
         y, x = self.board.edge_points[edge]
+        # An odd column is a horizontal edge, between the dots left and right of it.
         ends = ((y, x - 1), (y, x + 1)) if x % 2 else ((y - 1, x), (y + 1, x))
         return "".join(f"{LETTERS[column // 2]}{row // 2 + 1}" for row, column in ends)
 
@@ -157,6 +160,7 @@ def clicks(text: Text) -> Clicks:
     board, spots = text.board, []
     for edge, (y, x) in enumerate(board.edge_points):
         (middle_x, middle_y), lies = _place(board, y, x), x % 2 == 1
+        # Shorter than the edge, so that areas around one dot do not overlap.
         wide, high = (STEP - REACH, REACH) if lies else (REACH, STEP - REACH)
         spots.append(Spot(_name(text, edge), middle_x - wide / 2, middle_y - high / 2, wide, high))
     return Clicks(*_size(board), tuple(spots), lambda _state, action: (_name(text, action),))
@@ -179,6 +183,7 @@ def svg(text: Text, state: State, move: str) -> bytes:
     for (y, x), box in board.box_at.items():
         for player, owned in enumerate((first, second)):
             if owned >> box & 1:
+                # The corner above and left of the box.
                 left, top = at(y + SIDES[2][0], x + SIDES[3][1])
                 place = f'x="{left}" y="{top}" width="{STEP}" height="{STEP}"'
                 parts.append(f'<rect {place} fill="{COLOURS[player]}"/>')

@@ -125,6 +125,7 @@ class Board:
             # What becomes of boxes, edges, and planes: those of the boxes' sides, then own boxes and the
             # other's.
             middle, sides = turn((1, 1)), [turn((1 + dy, 1 + dx)) for dy, dx in SIDES]
+            # Where the sides of box (1, 1) go, those of all boxes go.
             planes = [SIDES.index((y - middle[0], x - middle[1])) for y, x in sides]
             cells = np.array([self.box_at[turn(point)] for point in self.box_points])
             actions = np.array([self.edge_at[turn(point)] for point in self.edge_points])
@@ -212,6 +213,7 @@ def play(parent: State, action: int, child: State) -> None:
         if box >= 0 and is_closed(child, box):
             put(child, EDGE_WORDS + side * BOX_WORDS, box)
             closed = True
+    # Who closes a box moves again.
     if not closed:
         child[EDGE_WORDS + 2 * BOX_WORDS] = np.uint64(1 - side)
 
@@ -225,6 +227,7 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
     state = positions[n - 1]
     side = side_to_move(state)
     own, other = owned(state, side), owned(state, 1 - side)
+    # Half of the boxes is not enough: the other side may still get the other half.
     if legal_count > 0 and 2 * max(own, other) <= len(BOX_EDGES):
         return ONGOING
     if own == other:
@@ -253,6 +256,7 @@ def encode(positions: Positions, n: int, history: int, packed_features: Words) -
     lead = owned(positions[n - 1], side) - owned(positions[n - 1], 1 - side)
     last = PLANES_PER_POSITION * BOX_WORDS * history
     packed_features[last] = float_as_word(np.float32(1 - side))
+    # From 0 to 1, because a scalar plane has no negative numbers.
     packed_features[last + 1] = float_as_word(np.float32(lead + boxes) / np.float32(2 * boxes))
 
 
@@ -315,6 +319,7 @@ def find_chains(sides: Numbers, lengths: Numbers) -> int:
         if lengths[first] == 0 and in_chain(sides, first):
             members[0], found, seen = first, 1, 0
             lengths[first] = 1
+            # Breadth first: the list of members is the queue.
             while seen < found:
                 box = signed(members[seen])
                 seen += 1
@@ -325,6 +330,7 @@ def find_chains(sides: Numbers, lengths: Numbers) -> int:
                         members[found] = near
                         found += 1
             for i in range(found):
+                # Only now is the length known; until here a 1 has marked the members.
                 lengths[members[i]] = found
             long += 1 if found >= LONG else 0
     return long
@@ -339,6 +345,7 @@ def tactic(sides: Numbers, lengths: Numbers, edge: int) -> int:
             drawn = NUMBER_OF_SIDES[sides[box]]
             closes += 1 if drawn == 3 else 0
             gives += 1 if drawn == 2 else 0
+            # The longer of the two beside the edge is what is given away.
             longest = max(longest, min(signed(lengths[box]), LONGEST))
     return (closes * 3 + gives) * (LONGEST + 1) + longest
 

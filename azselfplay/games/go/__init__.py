@@ -44,6 +44,7 @@ def game_of(rules: GoRules) -> Game:
     actions = board.points + 1
 
     def score(state: State) -> float:
+        # The kernel counts in halves of a point, because a komi may have one.
         return int(kernels.lead(state)) / 2
 
     return Game(
@@ -57,6 +58,7 @@ def game_of(rules: GoRules) -> Game:
         state_words=board.state_words,
         max_legal=actions,
         mean_legal=MEAN_LEGAL_SHARE * actions,
+        # Smaller boards have fewer moves, among which the same noise must be spread.
         dirichlet_alpha=ALPHA * ALPHA_ACTIONS / actions,
         max_plies=rules.last_ply,
         planes_per_position=PLANES_PER_POSITION,

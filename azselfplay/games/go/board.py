@@ -28,16 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.bits import (
-    ONE,
-    ZERO,
-    clear,
-    count_ones,
-    count_trailing_zeros,
-    has,
-    put,
-    scratch_words,
-)
+from azselfplay.games.bits import ONE, ZERO, clear, count_ones, count_trailing_zeros, has, put, scratch_words
 from azselfplay.games.boards import words_of
 from azselfplay.games.jit import Unbound, kernel, signed
 from azselfplay.games.spec import State
@@ -45,6 +36,7 @@ from azselfplay.games.stubs import Words
 
 POINT_BITS = 9
 """The lowest bits of a stone's key are its point; 361 points fit."""
+# Fixed: a position has the same key in every process.
 KEY_SEED = 20171218
 
 
@@ -77,6 +69,7 @@ class Board:
     @cached_property
     def near_word(self) -> npt.NDArray[np.int64]:
         """[points] the first of the two words that hold each point's neighbours."""
+        # At most 38 bits lie between the lowest and the highest neighbour, so two words hold all.
         return np.array([min(self._beside(point)) // 64 for point in range(self.points)])
 
     @cached_property
@@ -93,6 +86,7 @@ class Board:
         """[2, points] the key of a stone of each side on each point (Zobrist, 1970): a position's key is the
         exclusive or of its stones' keys. The lowest POINT_BITS bits of a key are the point."""
         drawn = np.random.default_rng(KEY_SEED).integers(2**64, size=(2, self.points), dtype=np.uint64)
+        # A stone's key then names its point (`games.go.rules.strike_repeated`).
         low = np.uint64((1 << POINT_BITS) - 1)
         return (drawn & ~low) | np.arange(self.points, dtype=np.uint64)
 
@@ -138,6 +132,7 @@ def find_empty(state: State, empty: Words) -> None:
     """Write the empty points into `empty` [WORDS + 1]."""
     for word in range(WORDS):
         empty[word] = BOARD[word] & ~(state[word] | state[WORDS + word])
+    # Read as the second word of points near the end.
     empty[WORDS] = ZERO
 
 
@@ -197,6 +192,7 @@ def list_if_dead(state: State, side: int, empty: Words, point: int, scratch: Wor
 
     A chain with a liberty is safe, which is remembered: later walks end at its stones.
     """
+    # Listed already, or known to have a liberty.
     if has(scratch, 0, point) or has(scratch, SPAN, point):
         return count
     end, at, stones = append(scratch, count, point), count, side * WORDS
@@ -237,6 +233,7 @@ def is_suicide(state: State, side: int, empty: Words, point: int, scratch: Words
     word = NEAR_WORD[point]
     alive = ZERO
     for half in range(2):
+        # A chain that is not listed as dead has a liberty, and shares it with the new stone.
         own = state[side * WORDS + word + half] & ~scratch[word + half]
         alive |= NEAR[point, half] & (own | empty[word + half])
     return alive == ZERO
@@ -266,6 +263,7 @@ def list_reached(state: State, side: int, scratch: Words) -> None:
     list_nothing(scratch)
     count, at = 0, 0
     for word in range(WORDS):
+        # All stones at once are the beginning of one walk over the board.
         count = append_bits(scratch, count, word, state[side * WORDS + word])
     while at < count:
         here = listed(scratch, at)
@@ -273,6 +271,7 @@ def list_reached(state: State, side: int, scratch: Words) -> None:
         word = NEAR_WORD[here]
         count = append_bits(scratch, count, word, NEAR[here, 0] & empty[word] & ~scratch[word])
         high = NEAR[here, 1] & empty[word + 1]
+        # Seldom: most points have all their neighbours in one word.
         if high != ZERO:
             count = append_bits(scratch, count, word + 1, high & ~scratch[word + 1])
 
@@ -299,4 +298,5 @@ def find_owners(state: State, owners: npt.NDArray[np.int8]) -> None:
     list_reached(state, 1, second)
     for point in range(POINTS):
         is_first, is_second = has(first, 0, point), has(second, 0, point)
+        # Reached by both or by none (an empty board).
         owners[point] = NOBODY if is_first == is_second else 0 if is_first else 1

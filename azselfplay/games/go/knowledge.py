@@ -61,6 +61,7 @@ def near_lead(state: State) -> int:
     for word in range(WORDS):
         first[word], second[word] = state[word], state[WORDS + word]
     grows = True
+    # Both sides in each round, so that a point between them goes to whoever is nearer.
     while grows:
         grows = False
         for word in range(WORDS):
@@ -100,6 +101,7 @@ def captured_by(state: State, action: int) -> int:
     scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
     list_nothing(scratch)
     find_empty(state, empty)
+    # The stone itself takes a liberty away.
     clear(empty, 0, signed(action))
     return list_dead_beside(state, 1 - side_to_move(state), empty, signed(action), scratch)
 
@@ -151,11 +153,13 @@ class Truth:
         if results is None:
             return None
         state = positions[-1]
+        # Results are for the first player.
         sign = 1 - 2 * int(self.text.kernels.side_to_move(state))
         value = max(sign * result for result in results.values())
         keeps = frozenset(action for action, result in results.items() if sign * result == value)
         stones = sum(int(word).bit_count() for word in state[: 2 * self.text.board.words])
         points = self.text.board.points
+        # Two comparisons, each of which counts one group further.
         group = GROUPS[(2 * stones >= points) + (4 * stones >= 3 * points)]
         return Known(group, value, keeps, len(results))
 
@@ -200,7 +204,9 @@ def solution_of(rules: GoRules, text: Text) -> Solution | None:
         rows=truth.rows,
         checks=truth.checks,
         groups=GROUPS,
+        # On 2 x 2 every search ends, so nothing is left to alpha-beta.
         depth=DEPTH if rules.size > SMALLEST else 0,
+        # 2 x 2 has too few positions for a second set.
         final_rows=truth.final_rows if rules.size > SMALLEST else None,
     )
 

@@ -21,6 +21,7 @@ from azselfplay.games.spec import Notation, State
 # ---- Vertices ------------------------------------------------------------------------------------
 
 
+# Without I, which looks like J: as in GTP.
 COLUMNS = "ABCDEFGHJKLMNOPQRST"
 PASS = "pass"
 
@@ -38,6 +39,7 @@ def action_of(size: int, text: str) -> int:
     word = text.strip()
     if word.lower() == PASS:
         return size * size
+    # An empty text is found in any, so it becomes a letter that is none.
     col, number = COLUMNS[:size].find(word[:1].upper() or "?"), word[1:]
     if col < 0 or not (number.isascii() and number.isdecimal()) or not 1 <= int(number[:4]) <= size:
         raise ValueError(
@@ -113,6 +115,7 @@ class Text:
         no liberty."""
         board = self.board
         stones = [[point for point, seen in enumerate(letters) if seen == stone] for stone in STONES]
+        # Where stones once were superko has to look, so the text keeps that too.
         used = [point for point, seen in enumerate(letters) if seen != EMPTY]
         key = np.bitwise_xor.reduce([board.keys[side, p] for side in (0, 1) for p in stones[side]] or [0])
         words = [*map(board.words_of, (*stones, used)), [key, mover + 2 * passed]]
@@ -122,6 +125,7 @@ class Text:
         for side, points in enumerate(stones):
             for point in points:
                 scratch = np.zeros(board.room, np.uint64)
+                # No game can show a chain without a liberty: it would have been taken off.
                 if self.kernels.list_if_dead(state, side, empty, point, scratch, 0):
                     where = f"the {STONES[side]} at {vertex_of(board.size, point)}"
                     raise ValueError(f"{where} has no liberty: it would be off the board")
@@ -138,6 +142,7 @@ class Text:
         count = self.kernels.legal_actions(state.reshape(1, -1), 1, legal)
         if action not in legal[:count]:
             words = self.board.words
+            # The kernels only say that it is not legal; a person wants to know why.
             taken = (bits_of(state[:words]) | bits_of(state[words : 2 * words])) >> action & 1
             why = "a stone is there" if taken else "that is suicide"
             raise ValueError(f"{text.strip()} cannot be played here: {why}")

@@ -88,6 +88,7 @@ class GoRules:
                 f"there is no Go board of {self.size} x {self.size}: sizes go from {SMALLEST} to {LARGEST}; "
                 f"the nearest is {NAME}_{near}x{near}"
             )
+        # `not <=`, so that a komi that is no number is refused too.
         if not abs(self.komi) <= MOST_KOMI or 2 * self.komi != int(2 * self.komi):
             raise ValueError(
                 f"a komi of {self.komi} points is impossible: it must be a multiple of 0.5, from "
@@ -102,6 +103,7 @@ class GoRules:
         usual, size = GoRules(), f"{self.size}x{self.size}"
         parts = [
             size if size != USUAL_SIZE[NAME] else "",
+            # `+ 0` makes a zero of a negative one.
             f"komi{self.komi + 0:g}" if self.komi != usual.komi else "",
             self.superko if self.superko != usual.superko else "",
             "nosuicide" if not self.suicide else "",
@@ -176,6 +178,7 @@ def play(parent: State, action: int, child: State) -> None:
     for word in range(STATE_WORDS):
         child[word] = parent[word]
     side, point = side_to_move(parent), signed(action)
+    # Passes begin at zero again; a pass adds to them below.
     child[3 * WORDS + 1] = np.uint64(1 - side)
     if point == POINTS:
         child[3 * WORDS + 1] += np.uint64(2 * min(2, passes(parent) + 1))
@@ -183,6 +186,7 @@ def play(parent: State, action: int, child: State) -> None:
     scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
     list_nothing(scratch)
     put(child, side * WORDS, point)
+    # Remembered although the stone may go again: superko has to look here from now on.
     put(child, 2 * WORDS, point)
     child[3 * WORDS] ^= KEYS[side, point]
     find_empty(child, empty)
@@ -281,6 +285,7 @@ def beside(bits: Words, word: int) -> Any:
     row = np.uint64(BOARD_SIZE)
     up = (here << row) | (before >> (np.uint64(64) - row))
     down = (here >> row) | (after << (np.uint64(64) - row))
+    # The masks keep a step over the edge from reaching the next row.
     right = ((here << ONE) | (before >> np.uint64(63))) & MASKS[0, word]
     left = ((here >> ONE) | (after << np.uint64(63))) & MASKS[1, word]
     return up | down | right | left
@@ -300,6 +305,7 @@ def makes(parent: State, point: int, old: State) -> bool:
 @kernel
 def is_forbidden(positions: Positions, n: int, at: int, point: int) -> bool:
     """Whether superko forbids the move on `point` because of `positions[at]`, whose key it makes."""
+    # After the move it is the other's turn: an old position with the same side to move is another situation.
     if SITUATIONAL and side_to_move(positions[at]) == side_to_move(positions[n - 1]):
         return False
     return makes(positions[n - 1], point, positions[at])
@@ -325,6 +331,7 @@ def judge(state: State, empty: Words, point: int, scratch: Words) -> tuple[int, 
     # A single stone that dies leaves the board as it was: under positional superko that is a repetition.
     if SUICIDE == 0 or (count == 0 and SITUATIONAL == 0):
         return ILLEGAL, key
+    # The stone comes and goes, so only its dead chain changes the key.
     return TAKES, state[3 * WORDS] ^ key_of_dead
 
 
@@ -373,6 +380,7 @@ def find_legal(positions: Positions, n: int, legal: Words) -> None:
             others &= others - ONE
             clear(empty, 0, point)
             known, key = judge(state, empty, point, scratch)
+            # As it was, for the next point.
             put(empty, 0, point)
             if known != ILLEGAL:
                 put(legal, 0, point)
@@ -382,6 +390,7 @@ def find_legal(positions: Positions, n: int, legal: Words) -> None:
             elif known == TAKES:
                 takes[count], takes[POINTS + count] = key, np.uint64(point)
                 count += 1
+    # Most positions need no look at the history.
     if any_adds or count > 0:
         strike_repeated(positions, n, legal, adds, takes, count)
 
@@ -398,6 +407,7 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
             actions[count] = 64 * word + signed(count_trailing_zeros(bits))
             count += 1
             bits &= bits - ONE
+    # Always legal.
     actions[count] = POINTS
     return count + 1
 

@@ -125,6 +125,7 @@ def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
                 f"HA says {handicap} handicap stones, and the file places none; write them as AB"
             )
         stones = {point: 0 for _, point in placed if point is not None}
+    # Some programs leave HA out: several black stones and no white ones are a handicap too.
     has_handicap = handicap >= LEAST_HANDICAP or (len(stones) >= LEAST_HANDICAP and 1 not in stones.values())
     rules = _rules(nodes, replace(usual or GoRules(), size=size), has_handicap=has_handicap)
     start, mover = _start(nodes, rules, stones, moves[0][0] if moves else None)
@@ -146,20 +147,37 @@ def read_game(size: int, text: str) -> ReadGame:
 
 
 def _tree_of(data: bytes) -> sgf.Sgf_game:
-    """The file's first game. Raises ValueError if there is none, or it is no Go on a board that we have."""
+    """The file's first game. Raises ValueError if there is none, or it is no Go on a board that we have.
+
+    The text is in the encoding that CA names if it is a known one, else UTF-8, else Latin-1. A wrong byte
+    becomes a replacement character: names and comments shall not block the moves.
+    """
     try:
-        coarse = sgf_grammar.parse_sgf_game(_decoded(data).encode())
+        tokens, _ = sgf_grammar.tokenise(data)
+        # CA is a property of the root, which ends where the next node or variation begins.
+        ends = (at for at, (kind, token) in enumerate(tokens) if kind == "D" and at > 1)
+        top = tokens[: next(ends, None)]
+        given = [value for (kind, name), (_, value) in pairwise(top) if (kind, name) == ("I", b"CA")]
+        named = _letters(given[0].decode("ascii", "replace")).removeprefix("x") if given else ""
+        codec = CHARSETS.get(named)
+        try:
+            text = data.decode(codec, "replace") if codec else data.decode("utf_8")
+        except UnicodeDecodeError:
+            text = data.decode("latin_1")
+        coarse = sgf_grammar.parse_sgf_game(text.encode())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"this is no SGF of Go that can be read: {error or type(error).__name__}") from error
     root = coarse.sequence[0]
     game, size = (root.get(name, [b""])[0].decode().strip() for name in ("GM", "SZ"))
     if game not in ("", "1"):
         raise ValueError(f"GM[{game[:LONGEST]}] is not Go, which is GM[1]")
+    # `19:19` is SGF's way to write columns and rows.
     sizes = [word.strip() for word in (size or "19").split(":")]
     if len(sizes) > 2 or not all(re.fullmatch(r"[0-9]{1,3}", word) for word in sizes):
         raise ValueError(f"SZ[{size[:LONGEST]}] is not the size of a board: write SZ[19]")
     if int(sizes[0]) != int(sizes[-1]):
         raise ValueError(f"SZ[{size}] is not square, and Go is played on square boards only")
+    # Written anew as one number; GoRules refuses sizes that we do not play.
     root["SZ"] = [str(GoRules(int(sizes[0])).size).encode()]
     return sgf.Sgf_game.from_coarse_game_tree(coarse, override_encoding="UTF-8")
 
@@ -184,24 +202,6 @@ CHARSETS = {
     if codec in CODECS
 }
 """Codecs by the letters of all their names."""
-
-
-def _decoded(data: bytes) -> str:
-    """The text of a file, in the encoding that CA names if it is a known one, else UTF-8, else Latin-1.
-
-    A wrong byte becomes a replacement character: names and comments shall not block the moves.
-    """
-    tokens, _ = sgf_grammar.tokenise(data)
-    ends = (at for at, (kind, token) in enumerate(tokens) if kind == "D" and at > 1)
-    root = tokens[: next(ends, None)]
-    given = [value for (kind, name), (_, value) in pairwise(root) if (kind, name) == ("I", b"CA")]
-    codec = CHARSETS.get(_letters(given[0].decode("ascii", "replace")).removeprefix("x")) if given else None
-    if codec:
-        return data.decode(codec, "replace")
-    try:
-        return data.decode("utf_8")
-    except UnicodeDecodeError:
-        return data.decode("latin_1")
 
 
 def _text(nodes: Sequence[sgf.Node], name: str) -> str:
@@ -239,6 +239,7 @@ def _stones(nodes: Sequence[sgf.Node], size: int) -> dict[tuple[int, int], int]:
         ]
         if given[0] & given[1]:
             raise ValueError("a point is set up with stones of both sides")
+        # Later nodes may set up more, or take stones away (AE).
         stones.update((point, side) for side, points in enumerate(given[:2]) for point in points)
         for point in given[2]:
             stones.pop(point, None)
@@ -262,6 +263,7 @@ def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> 
         return rules
     name = _letters(text).removesuffix("rules").removesuffix("rule")
     what = f"the file is of a game by RU[{text[:LONGEST]}]"
+    # `whb0`: no bonus for handicap stones, which is what we play.
     if katago := KATAGO.fullmatch(name.removesuffix("whb0")):
         return replace(rules, superko=cast(Superko, katago[1]), suicide=katago[2] == "1")
     found = RULES.get(name)
@@ -311,6 +313,7 @@ def _start(
         if player.lower() not in sides:
             raise ValueError(f"PL[{player[:LONGEST]}] is not a side: write PL[B] or PL[W]")
         mover = sides[player.lower()]
+    # The usual start has an empty text.
     if not stones and mover == 0:
         return "", 0
     text, letters = Text(Board(rules.size), kernels_of(rules)), ["."] * rules.size**2
@@ -329,7 +332,9 @@ def write(game: SgfGame) -> bytes:
     start = text.state_from(game.start)
     tree = sgf.Sgf_game(size=size)
     root = tree.get_root()
+    # `+ 0` makes a zero of a negative one.
     komi = rules.komi + 0
+    # With its dot where a reader could take the number for one without (`WITHOUT_DOT`).
     root.set_raw("KM", (f"{komi:.1f}" if abs(komi) in WITHOUT_DOT else f"{komi:g}").encode())
     # A name that programs know, else the rules one by one, as KataGo writes them.
     named = f"ko{rules.superko.upper()}scoreAREAtaxNONEsui0"
@@ -376,11 +381,14 @@ def sgf_writer(rules: GoRules) -> PgnWriter:
             for number, one in enumerate(moves)
         }
         if ending:
+            # The last move may have a comment of its own.
             comments[len(moves)] = "\n".join(filter(None, [comments.get(len(moves), ""), ending]))
+        # In PGN the first player is called White; in Go that is Black.
         names = {"PB": "White", "PW": "Black", "EV": "Event", "PC": "Site", "DT": "Date"}
         root = {name: tags[tag] for name, tag in names.items() if tags.get(tag, "").strip("?.")}
         game = SgfGame(rules, start, actions, root, comments, others)
         reasons = (tags.get("Termination", ""), ending.partition(":")[0])
+        # The rules give no score then, whatever is on the board.
         is_resigned = RESIGNATION in reasons
         score = None if is_resigned else game.game_history().score()
         if score is not None:  # the rules ended the game

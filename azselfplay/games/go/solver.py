@@ -107,6 +107,7 @@ class Table:
     def _questions(self) -> list[Question]:
         """The questions that decide the result: whether the first player gets more than the komi, and, if the
         komi can be equalled, whether it gets that much."""
+        # With half a point both are the same number: there are no draws.
         leads = sorted({math.floor(self.rules.komi) + 1, math.ceil(self.rules.komi)})
         return [Question(self.graph(lead)) for lead in leads]
 
@@ -140,6 +141,7 @@ class Table:
     def value(self) -> int:
         """The first player's lead after best play from the empty board. Raises ValueError if that takes too
         long."""
+        # From the highest: the first one that can be reached is the answer.
         for lead in range(self.board.points, -self.board.points, -1):
             answer = Question(self.graph(lead)).answer([0])
             if answer == 0:
@@ -154,7 +156,19 @@ class Question:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.first, self.second = (_forced(graph, side) for side in (0, 1))
+        boards, situations = len(graph.leads), len(graph.leads) * (1 + graph.situational)
+        both = []
+        for side in (0, 1):
+            plies, moves = np.zeros(4 * boards, np.int16), np.zeros(4 * boards, np.int8)
+            force(graph, side, plies, moves)
+            # Soonest first, so that what follows a node comes before it; 0 is a node that is not forced.
+            order = np.argsort(plies, kind="stable")[np.count_nonzero(plies == 0) :]
+            rows = np.zeros(4 * boards, np.int32)
+            rows[order] = np.arange(len(order))
+            forced = Forced(plies, moves, rows, np.zeros((len(order), -(-situations // 64)), np.uint64))
+            collect(graph, side, forced, order)
+            both.append(forced)
+        self.first, self.second = both
 
     def answer(self, nodes: Sequence[int]) -> int:
         """+1 (yes), -1 (no) or 0 (the search does not end) at the last of `nodes`, which are those of the
@@ -175,31 +189,20 @@ class Question:
         return found
 
     def _path(self, nodes: Sequence[int]) -> npt.NDArray[np.int64]:
+        # Room for the search, which writes its own line behind the game's.
         path = np.zeros(len(nodes) + DEEPEST + 1, np.int64)
         path[: len(nodes)] = [situation_of(self.graph, node // 4, node // 2 % 2) for node in nodes]
         return path
 
     def _search(self, node: int, path: npt.NDArray[np.int64], n: int) -> int:
+        # Shallow first: most positions are decided within few plies.
         for depth in range(0, DEEPEST + 1, STEP):
             left = np.array([MOST_NODES])
             answer = int(search(self.graph, self.first, self.second, node, depth, path, n, left))
+            # A deeper search would only run out of nodes again.
             if answer != 0 or left[0] < 0:
                 return answer
         return 0
-
-
-def _forced(graph: Graph, side: int) -> Forced:
-    """What `side` can force."""
-    boards, situations = len(graph.leads), len(graph.leads) * (1 + graph.situational)
-    plies, moves = np.zeros(4 * boards, np.int16), np.zeros(4 * boards, np.int8)
-    force(graph, side, plies, moves)
-    # Soonest first, so that what follows a node comes before it; 0 is a node that is not forced.
-    order = np.argsort(plies, kind="stable")[np.count_nonzero(plies == 0) :]
-    rows = np.zeros(4 * boards, np.int32)
-    rows[order] = np.arange(len(order))
-    forced = Forced(plies, moves, rows, np.zeros((len(order), -(-situations // 64)), np.uint64))
-    collect(graph, side, forced, order)
-    return forced
 
 
 @jit
@@ -224,6 +227,7 @@ def is_sure(plies: Any, node: int, turn: int) -> bool:
 def forcing_move(graph: Graph, winner: int, plies: Any, node: int, turn: int) -> int:
     """A move of `winner` to a sure node, or -1."""
     board, passes, points = node // 4, node % 2, graph.after.shape[2]
+    # A second pass ends the game.
     if passes == 1 and is_won(graph, board, winner):
         return points
     if passes == 0 and is_sure(plies, (board * 2 + 1 - winner) * 2 + 1, turn):
@@ -301,6 +305,7 @@ def collect(graph: Graph, winner: int, forced: Forced, order: Any) -> None:
                 if side == winner:
                     made = situation_of(graph, board_after, 1 - side)
                     forced.makes[forced.rows[node], made >> 6] |= ONE << np.uint64(made & 63)
+        # Superko would forbid one of these moves: nothing is forced.
         if makes(forced, node, situation_of(graph, board, side)):
             forced.plies[node] = 0
 

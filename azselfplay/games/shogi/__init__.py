@@ -55,9 +55,7 @@ GAME = Game(
 )
 
 WITH_DECLARATION = replace(
-    GAME,
-    name="shogi_declaration",
-    rules=replace(GAME.rules, end_reason=end_reason_with_declaration),
+    GAME, name="shogi_declaration", rules=replace(GAME.rules, end_reason=end_reason_with_declaration)
 )
 """The same with the 27-point rule: a side declares that it has won as soon as it may."""
 

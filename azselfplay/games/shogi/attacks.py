@@ -165,12 +165,14 @@ def bishop_attacks(square: np.uint64, occupied: Board) -> Board:
 @jit
 def _lances_from(square: np.uint64, way: np.uint64) -> Board:
     """The squares from which a lance that moves `way` attacks `square` on an empty board."""
+    # From above if it moves down.
     return ray(square, 0 if way == DOWN else 4)
 
 
 @jit
 def attackers_of(square: np.uint64, men: Men, occupied: Board, way: np.uint64) -> Board:
     """Those of `men`, except the king, that attack `square`; they move `way`."""
+    # Seen from the square, a piece attacks along the steps of one that moves the other way.
     at = square + (ZERO if way == DOWN else _DOWNWARDS)
     straight, diagonal = rook_attacks(square, occupied), bishop_attacks(square, occupied)
     found = union(overlap(straight, men.straight), overlap(diagonal, men.diagonal))
@@ -190,6 +192,7 @@ def pinned(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.ui
     # one.
     near = overlap(own, union(bishop_attacks(square, occupied), rook_attacks(square, occupied)))
     beyond = without(occupied, near)
+    # A lance attacks only ahead, so one behind the king pins nothing.
     lances = overlap(foes.lances, _lances_from(square, way))
     pinners = overlap(rook_attacks(square, beyond), union(foes.straight, lances))
     pinners = union(pinners, overlap(bishop_attacks(square, beyond), foes.diagonal))
@@ -263,5 +266,6 @@ ACTION_OF = actions_by_squares(9, PLANE_STEPS)
 def squares_of(action: int, side: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
     """(from, to, plane) of an action of `side`; squares as Black sees them, and the same two for a drop."""
     plane, seen = np.uint64(action) // np.uint64(SQUARES), np.uint64(action) % np.uint64(SQUARES)
+    # Signed: most shifts of forward moves are negative.
     target = np.uint64(np.int64(seen) + PLANE_SHIFT[plane])
     return turned_square(seen, side), turned_square(target, side), plane

@@ -235,6 +235,7 @@ def occupied_of(kinds: Kinds) -> Board:
 def sides_seen(state: State, occupied: Board, side: np.uint64) -> tuple[Board, Board]:
     """The squares of `side` and those of the other, as `side` sees them."""
     white = _seen(state, 4, side)
+    # Only White's squares are stored: what is occupied besides is Black's.
     black = without(occupied, white)
     return (white, black) if side else (black, white)
 
@@ -252,11 +253,13 @@ def _sorted(
         lance & plain,
         knight & plain,
         silver & plain,
+        # Promoted small pieces move as a gold does.
         (gold & plain) | ((pawn | lance | knight | silver) & better),
         bishop & who,
         rook & who,
         bishop & better,
         rook & better,
+        # A king is a promoted nothing: code 8.
         ~(low | mid | high) & better,
     )
 
@@ -310,6 +313,7 @@ def _start() -> npt.NDArray[np.uint64]:
     for file, piece in enumerate(behind):
         for rank, code in ((8, piece), (6, PAWN), (2, PAWN + WHITES), (0, piece + WHITES)):
             codes[9 * file + rank] = code
+    # On 2h and 8h, and for White across from them.
     codes[9 * 1 + 7], codes[9 * 7 + 7] = ROOK, BISHOP
     codes[9 * 7 + 1], codes[9 * 1 + 1] = ROOK + WHITES, BISHOP + WHITES
     state = np.zeros(STATE_WORDS, dtype=np.uint64)

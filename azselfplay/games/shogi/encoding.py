@@ -163,6 +163,7 @@ def _times_before(positions: Positions, n: int, history: int) -> np.uint64:
     found = ZERO
     for parity in range(2):
         newest = n - 1 - parity
+        # Nothing recurs in fewer than four plies.
         if newest < 4:
             continue
         second, third, fourth = max(newest - 2, 0), max(newest - 4, 0), max(newest - 6, 0)
@@ -188,10 +189,12 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
     side, times = rest & ONE, ZERO
     for back in range(history):
         if back % 8 == 0:
+            # Eight counts fit into a word.
             times = _times_before(positions, n - back, min(history - back, 8))
         at, first = n - 1 - back, back * CODE_WORDS
         words = packed_features[first : first + CODE_WORDS]
         if at < 0:
+            # Positions before the start are empty.
             words[:] = ZERO
             packed_features[history * CODE_WORDS + back] = ZERO
             continue
@@ -239,6 +242,7 @@ def possible_actions() -> list[int]:
             action = int(ACTION_OF[origin * SQUARES + to])
             if action % SQUARES != origin or origin == to or PLANE_SHIFT[action // SQUARES] != to - origin:
                 continue  # no piece goes there
+            # A knight on the last two ranks could never move again: it must promote.
             if to not in jumps or to % RANKS >= 2:
                 found.append(action)
             if to % RANKS < 3 or (origin % RANKS < 3 and to not in jumps):
@@ -355,9 +359,11 @@ def _mark_checks(king: int, occupied: Board, marks: Numbers) -> None:
 @jit
 def _mark_attacks(board: Numbers, men: Numbers, count: int, marks: Numbers) -> None:
     """Write the marks of all squares to `marks` [81]; `men` [count]: the squares with pieces."""
+    # Sliders wait for the second round, when all occupied squares are known.
     sliders, sets = scratch_int32(SQUARES), scratch_words(4)
     low = high = ZERO
     sets[:] = ZERO
+    # Without a king, in features of another machine, the corner stands for it.
     king = found = 0
     for i in range(count):
         square = signed(men[i])
@@ -390,6 +396,7 @@ def _mark_attacks(board: Numbers, men: Numbers, count: int, marks: Numbers) -> N
 def _write_hand(hand: np.uint64, first: int, active: Numbers, found: int) -> int:
     """Append the features of a hand, which begin at `first`; returns their new number."""
     for kind in range(PAWN, ROOK + 1):
+        # The bits could hold more, and may come from another machine.
         pieces = min(signed(in_hand(hand, kind)), MOST_IN_HAND[kind])
         if pieces > 0:
             active[found] = first + HAND_FIRST[kind] + pieces - 1
@@ -402,6 +409,7 @@ def _write_rows(board: Numbers, marks: Numbers, actions: Actions, count: int, ro
     for i in range(count):
         action = signed(actions[i])
         plane, origin = action // SQUARES, action % SQUARES
+        # On the board also for an action that is not legal, which another machine may send.
         target = min(max(origin + PLANE_SHIFT[plane], 0), SQUARES - 1)
         there = signed(marks[target])
         if plane >= DROP_PLANE:

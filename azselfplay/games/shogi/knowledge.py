@@ -14,7 +14,7 @@ import numpy as np
 from azselfplay.games.bits import ONE, ZERO, count_ones
 from azselfplay.games.jit import jit
 from azselfplay.games.knowledge import Heuristic, Knowledge, Matches, WrittenMove
-from azselfplay.games.shogi import notation
+from azselfplay.games.shogi import GAME, notation
 from azselfplay.games.shogi.attacks import DROP_PLANE, PROMOTION_PLANE, squares_of
 from azselfplay.games.shogi.board import (
     BISHOP,
@@ -48,7 +48,7 @@ from azselfplay.games.shogi.notation import (
     hand_counts,
     state_from_sfen,
 )
-from azselfplay.games.shogi.rules import END_REASONS, MATE, play
+from azselfplay.games.shogi.rules import END_REASONS, MATE
 from azselfplay.games.spec import State
 
 # ---- Openings ------------------------------------------------------------------------------------
@@ -129,6 +129,7 @@ def order_score(state: State, action: int) -> int:
         return 0
     victim, taker = code_at(state, target) & _PLAIN, code_at(state, origin) & _PLAIN
     if victim:
+        # The victim's value counts first; the taker's only decides between equal victims.
         return 10 * BY_CODE[victim] + 10 - BY_CODE[taker] // 100
     return _PROMOTION_SCORE if plane >= _PROMOTION_PLANE else 0
 
@@ -154,12 +155,21 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     moves = up_to_resignation(tags, state, moves)
     lines = ["V2.2", f"N+{tags.get('White', '')}", f"N-{tags.get('Black', '')}"]
     lines += [f"${name.upper()}:{tags[name]}" for name in ("Event", "Site") if name in tags]
-    lines += _csa_position(state)
+    # The start position: the board rank by rank, the hands, and the side to move.
+    pieces = [f"{'-' if code >= WHITES else '+'}{PIECE_NAMES[code % WHITES]}" for code in codes_of(state)]
+    squares = [piece if len(piece) > 1 else " * " for piece in pieces]
+    lines += [f"P{rank + 1}{''.join(squares[rank::9][::-1])}" for rank in range(9)]
+    for side, sign in enumerate("+-"):
+        held = "".join(f"00{PIECE_NAMES[kind]}" * count for kind, count in hand_counts(state, side).items())
+        lines += [f"P{sign}{held}"] if held else []
+    lines.append("-" if state[REST] & ONE else "+")
     for one in moves:
         action, before = action_from_usi(state, one.move), state
-        state = _after(before, action)
+        state = GAME.after(before, action)
         origin, target, plane = squares_of(action, before[REST] & ONE)
+        # In CSA a drop comes from square 00.
         left = "00" if plane >= DROP_PLANE else _numbers(origin)
+        # After the move: CSA names the piece that it has become.
         piece = PIECE_NAMES[int(code_at(state, target)) % WHITES]
         lines.append(f"{'-' if before[REST] & ONE else '+'}{left}{_numbers(target)}{piece}")
         lines += comments("'", remarks(one))
@@ -174,17 +184,6 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     }
     end = next((ends[reason] for reason in reasons(tags, ending) if reason in ends), "%CHUDAN")
     return "\n".join([*lines, end, *comments("'", ending)])
-
-
-def _csa_position(state: State) -> list[str]:
-    """The board rank by rank, the hands, and the side to move."""
-    pieces = [f"{'-' if code >= WHITES else '+'}{PIECE_NAMES[code % WHITES]}" for code in codes_of(state)]
-    squares = [piece if len(piece) > 1 else " * " for piece in pieces]
-    lines = [f"P{rank + 1}{''.join(squares[rank::9][::-1])}" for rank in range(9)]
-    for side, sign in enumerate("+-"):
-        held = "".join(f"00{PIECE_NAMES[kind]}" * count for kind, count in hand_counts(state, side).items())
-        lines += [f"P{sign}{held}"] if held else []
-    return [*lines, "-" if state[REST] & ONE else "+"]
 
 
 # ---- KIF files -----------------------------------------------------------------------------------
@@ -223,6 +222,7 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     lines = ["#KIF version=2.0 encoding=UTF-8"]
     lines += [f"開始日時：{tags['Date'].replace('.', '/')}"] if "Date" in tags else []
     lines += [f"棋戦：{tags['Event']}"] if "Event" in tags else []
+    # The usual start has a name (an even game); others are drawn.
     lines += _kif_position(state) if start else ["手合割：平手"]
     lines += [f"先手：{tags.get('White', '')}", f"後手：{tags.get('Black', '')}"]
     lines.append("手数----指手---------消費時間--")
@@ -239,21 +239,16 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
             promotes = "成" if plane >= PROMOTION_PLANE else ""
             line += f"{KIF_PIECES[int(code_at(state, origin)) % WHITES]}{promotes}({_numbers(origin)})"
         lines += [f"{number:4} {line}", *comments("*", remarks(one))]
-        state, last = _after(state, action), int(target)
-    end = _kif_end(state, len(moves), reasons(tags, ending))
-    return "\n".join([*lines, *end, *comments("*", ending)])
-
-
-def _kif_end(state: State, plies: int, given: Sequence[str]) -> list[str]:
-    """How the game ended in `state`: as a move, and as a sentence; `given`: `reasons`."""
-    if "repetition" in given:
-        return [f"{plies + 1:4} 千日手", f"まで{plies}手で千日手"]
+        state, last = GAME.after(state, action), int(target)
+    # How the game ended: as a move, and as a sentence.
+    given = reasons(tags, ending)
     found = next((KIF_ENDS[reason] for reason in given if reason in KIF_ENDS), None)
-    if found is None:
-        return [f"{plies + 1:4} {BROKEN_OFF}", f"まで{plies}手で{BROKEN_OFF}"]
-    word, said, is_mover = found
-    winner = KIF_SIDES[side_to_move(state) ^ (not is_mover)]
-    return [f"{plies + 1:4} {word}", f"まで{plies}手で{winner}{said}"]
+    word = sentence = "千日手" if "repetition" in given else BROKEN_OFF
+    if found is not None and "repetition" not in given:
+        word, said, is_mover = found
+        sentence = f"{KIF_SIDES[side_to_move(state) ^ (not is_mover)]}{said}"
+    end = [f"{len(moves) + 1:4} {word}", f"まで{len(moves)}手で{sentence}"]
+    return "\n".join([*lines, *end, *comments("*", ending)])
 
 
 def _kif_position(state: State) -> list[str]:
@@ -297,14 +292,9 @@ def up_to_resignation(
     """The moves up to a resignation. In self-play a side resigns together with its move, which game files
     cannot express, so that move is left out."""
     winner = {"1-0": 0, "0-1": 1}.get(tags.get("Result", ""))
+    # The winner is to move only after the loser's last move.
     is_after_it = winner is not None and winner == side_to_move(start) ^ (len(moves) & 1)
     return moves[:-1] if tags.get("Termination") == "resignation" and is_after_it else moves
-
-
-def _after(state: State, action: int) -> State:
-    child = np.zeros_like(state)
-    play(state, action, child)
-    return child
 
 
 def _numbers(square: int) -> str:
@@ -317,11 +307,7 @@ def _numbers(square: int) -> str:
 
 KNOWLEDGE = Knowledge(
     heuristic=Heuristic(
-        evaluate=material,
-        material=material,
-        order_score=order_score,
-        is_noisy=is_noisy,
-        sees_reply=False,
+        evaluate=material, material=material, order_score=order_score, is_noisy=is_noisy, sees_reply=False
     ),
     book=BOOK,
     svg=notation.svg,

@@ -18,14 +18,7 @@ import numpy as np
 
 from azselfplay.games import spec
 from azselfplay.games.bits import ONE
-from azselfplay.games.boards import (
-    lines,
-    number_from_text,
-    picture,
-    ranks_from_text,
-    ranks_to_text,
-    text_at,
-)
+from azselfplay.games.boards import lines, number_from_text, picture, ranks_from_text, ranks_to_text, text_at
 from azselfplay.games.game_history import legal_action
 from azselfplay.games.knowledge import Clicks, Spot, grid
 from azselfplay.games.shogi.attacks import (
@@ -103,7 +96,18 @@ def unchecked_state(text: str) -> State:
         raise ValueError(f"the side to move is 'b' or 'w', not {fields[1]!r}")
     move = number_from_text(fields[3], "move number of an SFEN", MAX_MOVE) if len(fields) > 3 else 1
     plies = max(1, move) - 1
-    state[REST] = "bw".index(fields[1]) | _parse_hands(fields[2]) << 1 | plies << int(PLIES_SHIFT)
+    held, hands, seen = fields[2], 0, set[str]()
+    if held != "-" and not re.fullmatch(r"((?:[2-9]|1[0-8])?[RBGSNLPrbgsnlp])+", held):
+        raise ValueError(
+            f"the hands are '-' or pieces with their number before them, as in RB2g3p, not {held!r}"
+        )
+    for number, letter in re.findall(r"(\d*)([^\d-])", held):
+        kind, count = _CODE_OF[letter.upper()], int(number or 1)
+        if letter in seen or count > IN_ALL[kind]:
+            raise ValueError(f"the hands {held!r} have {letter!r} twice, or more than {IN_ALL[kind]} of it")
+        seen.add(letter)
+        hands |= count << int(HAND_SHIFT[kind]) + letter.islower() * int(HAND_BITS)
+    state[REST] = "bw".index(fields[1]) | hands << 1 | plies << int(PLIES_SHIFT)
     return state
 
 
@@ -115,6 +119,7 @@ def check_position(state: State) -> None:
         if kings != 1:
             raise ValueError(f"{name} has {kings} kings instead of 1")
     in_hands = Counter(hand_counts(state, 0)) + Counter(hand_counts(state, 1))
+    # A promoted piece still is one of its kind.
     counts = Counter(code % PROMOTED for code in codes) + in_hands
     for kind, most in IN_ALL.items():
         if counts[kind] > most:
@@ -129,10 +134,12 @@ def check_position(state: State) -> None:
                 raise ValueError(f"{name} has two unpromoted pawns on file {file + 1}")
     # Kings that touch, and a side to move that could take the other's king.
     black, white = codes.index(KING), codes.index(KING + WHITES)
+    # 63 squares are in the first word.
     around = int(AROUND[black, 0]) | int(AROUND[black, 1]) << 63
     if around >> white & 1:
         raise ValueError(f"the kings stand side by side on {SQUARE_NAMES[black]} and {SQUARE_NAMES[white]}")
     other = state.copy()
+    # The other side to move: is its king in check now?
     other[REST] ^= np.uint64(1)
     if in_check(other):
         side = int(state[REST]) & 1
@@ -163,24 +170,6 @@ def hand_counts(state: State, side: int) -> dict[int, int]:
     """Pieces of each kind in a hand, including zeros."""
     hand = np.uint64(int(state[REST]) >> 1 + side * int(HAND_BITS))
     return {kind: int(in_hand(hand, kind)) for kind in IN_ALL}
-
-
-def _parse_hands(text: str) -> int:
-    """The bits of both hands."""
-    if text == "-":
-        return 0
-    if not re.fullmatch(r"((?:[2-9]|1[0-8])?[RBGSNLPrbgsnlp])+", text):
-        raise ValueError(
-            f"the hands are '-' or pieces with their number before them, as in RB2g3p, not {text!r}"
-        )
-    bits, seen = 0, set()
-    for number, letter in re.findall(r"(\d*)(\D)", text):
-        kind, count = _CODE_OF[letter.upper()], int(number or 1)
-        if letter in seen or count > IN_ALL[kind]:
-            raise ValueError(f"the hands {text!r} have {letter!r} twice, or more than {IN_ALL[kind]} of it")
-        seen.add(letter)
-        bits |= count << int(HAND_SHIFT[kind]) + letter.islower() * int(HAND_BITS)
-    return bits
 
 
 # ---- Moves ---------------------------------------------------------------------------------------
@@ -281,6 +270,7 @@ def svg(state: State, move: str) -> bytes:
     for at, (file, rank) in enumerate(zip("987654321", "abcdefghi", strict=True)):
         parts.append(text_at(MARGIN + STEP * (at + 0.5), TOP - 4, file, 11, LINE))
         parts.append(text_at(WIDTH - MARGIN / 2, TOP + STEP * (at + 0.6), rank, 11, LINE))
+    # Spots run along the ranks, squares down the files.
     by_name = dict(zip(SQUARE_NAMES, codes_of(state), strict=True))
     for spot in SQUARE_SPOTS:
         code = int(by_name[spot.name])

@@ -138,6 +138,7 @@ def _write(
     """Append the moves of a piece that may promote; on the squares `stays` it may also remain unpromoted."""
     targets = _bounded(square, attacked, bounds)
     count = _write_steps(square, overlap(targets, stays), ZERO, actions, count)
+    # A piece may promote where it enters the zone, moves in it, or leaves it.
     if not contains(ZONE, square):
         targets = overlap(targets, ZONE)
     return _write_steps(square, targets, _PROMOTION, actions, count)
@@ -226,6 +227,7 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     if some(checkers):
         if some(without_lowest(checkers)):  # two at once: only the king can move
             return int(count)
+        # For a knight's check there is nothing between: then it is the checker alone.
         goals = line_to(king, lowest(checkers))
     bounds = Bounds(king, pinned(king, own, foes, occupied, DOWN), occupied, without(goals, own))
     count = _pawn_moves(men.pawns, bounds, actions, count)
@@ -457,8 +459,10 @@ def _repetition(positions: Positions, n: int, root: int) -> int:
         if root == NO_ROOT or newest < root:
             return 0
         first = newest
+    # The side to move was in check at its turns; the other one at the plies between.
     suffered = _always_in_check(positions, last, first)
     given = _always_in_check(positions, last - 1, first)
+    # Both or neither.
     if given == suffered:
         return REPETITION
     return PERPETUAL_CHECK_GIVEN if given else PERPETUAL_CHECK_SUFFERED
@@ -497,6 +501,7 @@ def can_declare(state: State) -> bool:
     kinds = kinds_seen(state, side)
     own, _ = sides_seen(state, occupied_of(kinds), side)
     inside = men_of(kinds, overlap(own, ZONE))
+    # Without the king.
     pieces = _squares_in(overlap(own, ZONE)) - 1
     if not some(inside.king) or pieces < DECLARATION_PIECES or in_check(state):
         return False

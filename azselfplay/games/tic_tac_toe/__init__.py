@@ -115,6 +115,7 @@ def _tactic(own: np.uint64, other: np.uint64, stone: np.uint64) -> int:
             mine, his = count_ones(own & line), count_ones(other & line)
             if mine == _TWO:
                 wins = 1
+            # Only where it does not win itself: the game is over then.
             elif his == _TWO:
                 stops = 1
             elif mine == ONE and his == ZERO:
@@ -127,6 +128,7 @@ def describe(
     packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
 ) -> int:
     """Write the active features of a position and the rows of its legal actions (`games.spec`)."""
+    # Features may come from another machine: no bit beyond the board, no cell with two stones.
     own = packed_features[0] & _BOARD
     other = packed_features[1] & _BOARD & ~own
     found = 0

@@ -54,6 +54,7 @@ def solve() -> dict[Key, Solved]:
     def add(state: State, moves: tuple[int, ...]) -> int:
         """Add a position with all that follow it. Returns its value."""
         key = key_of(state)
+        # Many orders of moves lead to the same position.
         if key in tree:
             return tree[key].value
         ended = GAME.end_value(state)
@@ -61,6 +62,7 @@ def solve() -> dict[Key, Solved]:
             tree[key] = Solved(ended, moves, {}, ())
             return ended
         after = {action: GAME.after(state, action) for action in GAME.legal_list(state)}
+        # Sides alternate, so the other side's value is the negative.
         values = {action: -add(child, (*moves, action)) for action, child in after.items()}
         best = max(values.values())
         children = {action: key_of(child) for action, child in after.items()}
@@ -136,6 +138,7 @@ def rows(_seed: int, _limit: int) -> list[Row]:
 
 def checks(_file: Path | None, _say: Say) -> Iterator[Check]:
     tree = solve()
+    # Numbers that are published for the game.
     yield Check("tic-tac-toe: positions", len(tree), 5478)
     yield Check("tic-tac-toe: value of the empty board", tree[0, 0].value, 0)
     yield Check("tic-tac-toe: positions that go on", sum(not one.is_over for one in tree.values()), 4520)
