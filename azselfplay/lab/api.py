@@ -132,6 +132,7 @@ class Run:
         self._net = net
         self._settings = search
         self._analyst = Analyst.of(net.game, net.evaluator, net.history, search)
+        # As many as keep the device's batches full; more would only take memory for their trees.
         self._room = asyncio.Semaphore(positions_in_flight(0, net.target_rows))
 
     def __enter__(self) -> Self:
@@ -155,6 +156,7 @@ class Run:
         `text` is a position (FEN, SFEN, or as docs/games.md says), moves from the start separated by spaces,
         or a game of Go as SGF. Raises Error naming what cannot be read, or the move that is not legal."""
         try:
+            # An SGF begins with a bracket, which no position and no move of our games does.
             read_sgf = knowledge_of(self._rules).read_sgf
             if read_sgf is not None and text.lstrip().startswith("("):
                 recorded = read_sgf(text)
@@ -167,6 +169,7 @@ class Run:
                     return self._after("", (*text.split(), *moves))
                 except ValueError as no_moves:
                     why = f"not as a position ({no_position}) and not as moves from the start ({no_moves})"
+                    # Nobody knows which of the two was meant, so both reasons are given.
                     raise Error(f"{text!r} cannot be read, {why}") from no_moves
             return self._after(start, tuple(moves))
         except ValueError as error:
@@ -218,6 +221,7 @@ class Run:
         async def answer(position: Position) -> Answer:
             if position.run.game != self.game:
                 raise Error(f"a position of {position.run.game}, and {self.name} plays {self.game}")
+            # Thousands of positions may be asked for at once: only so many have a tree at a time.
             async with self._room:
                 found = await self._analyst.analyse(position._history, simulations)
             if "finished" in found:
@@ -227,9 +231,6 @@ class Run:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(answer(position)) for position in positions]
         return [task.result() for task in tasks]
-
-    def _player(self, simulations: int) -> Player:
-        return NetPlayer(self.name, self._net, simulations, search=self._settings)
 
 
 class Position:
@@ -350,17 +351,20 @@ async def _play(
     runs = [player for player in (first, second) if isinstance(player, Run)]
     if not runs and not game:
         raise Error('no run says which game is played: give the game too, such as game="chess"')
+    # Where no network plays, an untrained one stands for the game: positions belong to a run.
     home = runs[0] if runs else load(game)
     if others := [run.game for run in runs if run.game != home.game]:
         raise Error(f"one network plays {home.game}, the other {others[0]}")
     if game and game != home.game:
         raise Error(f"{home.name} plays {home.game}, not {game}")
+    # Filled one by one, so that `close` ends those that were begun when a later one fails.
     players: list[Player] = []
     try:
         for one in (first, second):
-            players.append(
-                one._player(simulations) if isinstance(one, Run) else make_player(one, home._rules)
-            )
+            if isinstance(one, Run):
+                players.append(NetPlayer(one.name, one._net, simulations, search=one._settings))
+            else:
+                players.append(make_player(one, home._rules))
             await players[-1].prepare()
         played = await play_one(home._rules, (players[0], players[1]), Opening("start", start), seed)
         if played.failed:
@@ -385,6 +389,7 @@ def train(
     with _our_errors():
         if not minutes > 0:
             raise Error(f"minutes is {minutes}, but must be more than 0")
+        # Only to learn the name that azrun will give the run.
         asked = RunConfig(game=game, minutes=minutes, run=run, runs=Path(runs))
         name = run_name(basis_of(asked).settings)
     command = [sys.executable, "-m", "azselfplay.lab.azrun", "--game", game, "--minutes", f"{minutes:g}"]
@@ -402,12 +407,15 @@ def train(
             try:
                 for line in process.stderr:
                     lines.append(line.strip())
+                    # azrun's own progress line begins with the run's name, which the bar has already.
                     shown = f"{name}: {lines[-1].rpartition(f'{name}, ')[2][:80]}"
                     progress.update(bar, completed=time.monotonic() - began, description=shown)
                 break
             except KeyboardInterrupt:
+                # Then its last lines are read: azrun stores games and weights before it ends.
                 process.send_signal(signal.SIGINT)
     if process.wait() != Exit.OK:
+        # The newest line about an error, else the last line of all.
         said = [line for line in lines if "error" in line.lower()] or [*lines] or ["no reason was given"]
         raise Error(f"azrun ended with exit status {process.returncode}: {said[-1]}")
     return load(Path(runs) / name)
@@ -419,6 +427,7 @@ def train(
 @cache
 def _background() -> asyncio.AbstractEventLoop:
     """Return the loop of the background thread, which ends with the program."""
+    # A loop of its own: a notebook's is running already, and cannot wait for us.
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="azselfplay", daemon=True).start()
     return loop
@@ -431,6 +440,7 @@ def _wait(work: Coroutine[Any, Any, T]) -> T:
         try:
             return done.result()
         except BaseException:
+            # Also for Ctrl-C: the search would go on in the background.
             done.cancel()
             raise
 
@@ -455,6 +465,7 @@ class _our_errors:  # noqa: N801 (used as a context manager, like contextlib's)
         if isinstance(error, Error):
             raise error
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS["train"]:
+            # Playing with torch networks needs packages that the plain installation leaves out.
             raise Error(how_to_install("this network", [error.name], "train")) from error
         if isinstance(error, Fatal | BadEvaluation | ValueError | RuntimeError):
             raise Error(str(error)) from error

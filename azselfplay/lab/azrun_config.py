@@ -120,6 +120,8 @@ def for_one_process(settings: RunConfig) -> RunConfig:
     if there are settings of such."""
     for name in ("gpus", "web", "port", "workers", "client_workers", "client_device", "client_config"):
         value = getattr(settings, name)
+        # Only what was asked for: defaults are those of the dataclass, and `--gpus cpu` is what happens
+        # anyway.
         if value != getattr(RunConfig, name) and (name, value) != ("gpus", "cpu"):
             raise Fatal(
                 f"--{name.replace('_', '-')} has no meaning with --repeatable, which is one process on the "
@@ -147,6 +149,7 @@ def check(settings: RunConfig) -> None:
             "choose another --run name",
             Exit.BAD_DATA,
         )
+    # Locks are only looked at here: the programs take them.
     for program in ("azserver", "trainer"):
         if is_locked(folder.lock_of(program)):
             raise Fatal(
@@ -207,6 +210,7 @@ def basis_of(settings: RunConfig) -> Basis:
     named = _named(settings)
     if settings.run and _exists(settings):
         return _of_run(settings)
+    # Errors in the file are for azserver to report (`check_parts`), so it is read leniently here.
     server = shown_settings(settings.server_config) if settings.server_config else {}
     recipe = named
     asked = flattened(server)
@@ -215,6 +219,7 @@ def basis_of(settings: RunConfig) -> Basis:
         found = recipes.default_for(settings.game, has_gpu=has_gpu(settings.gpus))
         recipe = recipes.load(found) if found else None
     net = settings.net or str(server.get("net", "")) or (recipe.net if recipe else NET)
+    # A run of a named recipe is named for it, so that `--recipe NAME` alone goes on with it.
     settings = replace(settings, net=net, run=settings.run or (named.name if named else ""))
     if _exists(settings):
         return _of_run(settings)
@@ -225,6 +230,7 @@ def basis_of(settings: RunConfig) -> Basis:
     # A repeatable run does not go by the clock.
     of_trainer = _falling(of_trainer, 0.0 if settings.repeatable else settings.minutes)
     of_file = shown_settings(settings.trainer_config) if settings.trainer_config else {}
+    # The file's steps would be refused beside the recipe's minutes.
     if flattened(of_file).get("optimizer.cosine_steps"):
         of_trainer = _falling(of_trainer, 0.0)
     return Basis(settings, of_server, of_trainer, recipe.name)
@@ -277,6 +283,7 @@ def _of_run(settings: RunConfig) -> Basis:
     folder = RunFolder(settings.runs, run_name(settings))
     server = _stored(folder.config, ServerConfig, KEPT | {"net"})
     trainer = _stored(folder.trainer_config, TrainerConfig, KEPT_BY_TRAINER)
+    # azrun's own default, where the run's folder does not say.
     server = {"self_play.search.simulations": SIMULATIONS, **server}
     server["self_play.history"] = folder.describe()["history"]
     # The network that it plays with, if there is one and it has a name today.
@@ -289,6 +296,7 @@ def _of_run(settings: RunConfig) -> Basis:
     # Its games may wait in the spool of a client.
     is_alone = folder.config.exists() and not (folder.spool / "client").exists()
     settings = replace(settings, client_workers=_client_workers(settings, is_alone=is_alone))
+    # The rate was to fall over `before` minutes: its end moves back by those of this start.
     if before := trainer.get("optimizer.cosine_minutes"):
         by_clock = settings.minutes and not settings.repeatable
         trainer["optimizer.cosine_minutes"] = before + settings.minutes if by_clock else 0.0
@@ -315,11 +323,13 @@ def _stored(path: Path, kind: type, kept: Set[str]) -> dict[str, Any]:
 @cache
 def has_gpu(gpus: str) -> bool:
     """Whether a GPU evaluates: one that `--gpus` names, or any of this machine."""
+    # What is named needs no look at the machine.
     words = {word.strip() for word in gpus.split(",") if word.strip()}
     if words:
         return words != {"cpu"}
     if not may_have_gpus():
         return False
+    # In a process of its own: torch takes seconds to import, and azrun does not need it.
     asked = subprocess.run(python_module("net.gpu"), capture_output=True, check=False)
     return asked.returncode == 0 and bool(json.loads(asked.stdout))
 
@@ -351,6 +361,7 @@ def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> 
             *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
             *(word for flag, value in given.items() if value is not None for word in (flag, str(value))),
             *("--port", str(port), "--run", run, "--runs", runs),
+            # The server waits that long for the trainer's last weights at the end.
             *("--trainer-grace", str(TRAINER_GRACE), "--web", str(settings.web)),
         ),
         "trainer": python_module(
@@ -363,6 +374,7 @@ def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> 
         commands["client"] = python_module(
             "client.main",
             *_config_flags(settings.client_config),
+            # No limit to waiting: azrun ends the client itself.
             *("--server", address, "--device", settings.client_device, "--max-wait", "0"),
             *("--workers", str(settings.client_workers), "--games", str(settings.games or 0)),
             *("--spool", str(RunFolder(settings.runs, run).spool / "client")),

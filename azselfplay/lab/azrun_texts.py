@@ -8,6 +8,7 @@ one of a part counts until the part has gone on without another.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -49,6 +50,7 @@ to three times as long as expected."""
 FRESH = 120.0
 """Seconds for which an error counts as not mended. A part that fails again and again does so more often."""
 
+# The date and an E, as in the format of text logs.
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d E \S+  (.*)")
 """A line of the log about an error (`host.logs.FORMAT`)."""
 
@@ -59,6 +61,7 @@ Figures = Mapping[str, Any]
 def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
     """What is started, where to look, and what happens next. `folder` need not exist yet."""
     exists = folder.about.exists()
+    # `web` needs packages that may be missing; `report` always works.
     look = next(name for name, _ in SHOWN if name in ("web", "report") and _is_usable(name))
     comes = "Next: games begin again, and training goes on from step {:,}."
     if not (step := folder.read_figures().get("step") or 0):
@@ -138,11 +141,13 @@ class Milestones:
         has_trainer, waits_for = bool(sessions.get("trainer")), trainer.get("waiting_for")
         if has_trainer and not self._has_trainer:
             new.append(f"the trainer is there{f', and waits for {waits_for}' if waits_for else ''}")
+        # A trainer that was never there is not gone.
         elif self._has_trainer and not has_trainer:
             new.append("the trainer is gone; finished games wait on disk until it is back")
         self._has_trainer = has_trainer
 
         version, before = figures.get("weights_version"), self._version
+        # Only the first figures can tell whether the run is an old one.
         if before is None:
             self._goes_on = bool(version)
         if games and not self._games:
@@ -192,12 +197,21 @@ class Troubles:
 
     def said(self, part: str, output: bytes, now: float, step: int) -> list[str]:
         """Read what a part prints. Returns the errors in it that are not those of before."""
+        # The last piece waits for its newline; its length is bounded, whatever a part prints.
         *lines, self._parts[part] = (self._parts.get(part, b"") + output)[-65_536:].split(b"\n")
         new = []
         for line in lines:
-            text = _logged_error(line.decode(errors="replace").strip())
+            # Errors are logged as text or as JSON, as the part was told (`host.logs`).
+            words, text = line.decode(errors="replace").strip(), ""
+            if words.startswith("{"):
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    found = json.loads(words)
+                    text = str(found["event"]) if found["level"] == "error" else ""
+            elif match := _LOGGED.match(words):
+                text = match[1]
             if not text:
                 continue
+            # A part that tries again every second says the same each time.
             if part not in self._last or self._last[part].text != text:
                 new.append(f"{part}: {text}")
             self._last[part] = Trouble(text, now, step)
@@ -205,9 +219,11 @@ class Troubles:
 
     def ended(self, part: str, code: int, why: str, now: float, step: int, *, asked: bool = False) -> None:
         """Note how a process of a part ended. `why`: its last line about an error, or ""."""
+        # SIGTERM is how a part is asked to end.
         if asked and code in (Exit.OK, -signal.SIGTERM):
             return
         more = f": {why}" if why else ""
+        # Nobody else kills without a word: the kernel does when memory is full.
         if not why and code == -signal.SIGKILL and not asked:
             more = ": the machine may lack memory (`dmesg` says so)"
         self._last[part] = Trouble(f"{describe_exit(code)}{more}", now, step, code, asked)
@@ -219,10 +235,13 @@ class Troubles:
     def of_training(self, now: float, step: int, begun: int) -> tuple[str, Exit] | None:
         """Why training failed, and the exit status for it; None if it did not. `begun` and `step`: the steps
         at the begin and at the end."""
+        # The most telling first: without a trainer nothing is learned, whatever else failed.
         for part in ("trainer", "server", "client"):
             one = self._last.get(part)
             if one is None or now - one.at >= FRESH:
                 continue
+            # A trainer that made steps after its error has mended it; others are to blame only for a run that
+            # made none.
             if one.at_end or step <= (one.step if part == "trainer" else begun):
                 code = next((known for known in Exit if known and known == one.code), Exit.FOUND)
                 return f"{part}: {one.text}", code
@@ -243,6 +262,7 @@ def ending(
     if games:
         newest = f" The newest weights are version {version:,}." if version else ""
         done = f"Ended. {games:,} games and {step:,} training steps are stored.{newest}"
+    # They are no loss, but a person who counts games would miss them.
     if waiting := sum(1 for _ in folder.spool.rglob(f"*{SUFFIX}")):
         done += f" Finished games that wait on disk until the run goes on: {waiting:,}."
     lines = [done]
@@ -260,8 +280,20 @@ def ending(
     elif step:
         rows.append((_again(), "continue it"))
     else:  # nobody plays against an untrained network
-        seconds = float(figures.get("preparing_s") or 0.0)
-        lines.append(_too_short(settings, seconds, is_compiling=bool(figures.get("preparing"))))
+        seconds, spent = float(figures.get("preparing_s") or 0.0), ""
+        if figures.get("preparing"):
+            spent = (
+                f": it ended while the search was being compiled, after {seconds:.0f} s. The parts that were "
+                "ready are kept, and the next start compiles the others"
+            )
+        elif seconds:
+            spent = (
+                f": getting the search ready took {seconds:.0f} s of it. The next start loads what was "
+                "compiled"
+            )
+        time = _minutes(settings) if settings.minutes else "this time"
+        more = " Give it more --minutes." if settings.minutes else ""
+        lines.append(f"The network is untrained: {time} was too short for training to begin{spent}.{more}")
         rows = [(_again(settings, seconds), "continue it")]
     width = max(len(command) for command, _ in rows)
     return [
@@ -273,22 +305,6 @@ def ending(
 
 def _minutes(settings: RunConfig) -> str:
     return f"{settings.minutes:g} minute{'' if settings.minutes == 1 else 's'}"
-
-
-def _too_short(settings: RunConfig, seconds: float, *, is_compiling: bool) -> str:
-    """Why nothing has been learned yet. `seconds` went into compiling, which `is_compiling` still."""
-    spent = ""
-    if is_compiling:
-        spent = (
-            f": it ended while the search was being compiled, after {seconds:.0f} s. The parts that were "
-            "ready are kept, and the next start compiles the others"
-        )
-    elif seconds:
-        spent = (
-            f": getting the search ready took {seconds:.0f} s of it. The next start loads what was compiled"
-        )
-    time, more = (_minutes(settings), " Give it more --minutes.") if settings.minutes else ("this time", "")
-    return f"The network is untrained: {time} was too short for training to begin{spent}.{more}"
 
 
 def _is_usable(command: str) -> bool:
@@ -303,6 +319,7 @@ def azplay(*, elsewhere: bool = False) -> str:
 
 
 def _command(name: str, *, elsewhere: bool = False) -> str:
+    # Without an activated environment the shell does not find our commands, but they lie beside azrun.
     beside = Path(sys.argv[0]).parent / name
     is_found = shutil.which(name, path=os.defpath if elsewhere else None)
     if is_found or not os.access(beside, os.X_OK):
@@ -323,6 +340,7 @@ def _again(settings: RunConfig | None = None, seconds: float = 0.0) -> str:
         flag = "--minutes"
         words = [
             word
+            # Without the old `--minutes N`, in either spelling.
             for before, word in itertools.pairwise(["", *words])
             if flag not in (before, word) and not word.startswith(f"{flag}=")
         ]
@@ -333,15 +351,3 @@ def _again(settings: RunConfig | None = None, seconds: float = 0.0) -> str:
 def longer(minutes: float, seconds: float) -> int:
     """Suggested minutes for a run that was given `minutes`, of which `seconds` go into compiling."""
     return int(2 * minutes + 2 * seconds / 60) + 1
-
-
-def _logged_error(line: str) -> str:
-    """The text of a line of the log about an error, in either format; "" for other lines."""
-    if line.startswith("{"):
-        try:
-            found = json.loads(line)
-            return str(found["event"]) if found["level"] == "error" else ""
-        except (ValueError, KeyError, TypeError):
-            return ""
-    match = _LOGGED.match(line)
-    return match[1] if match else ""

@@ -118,6 +118,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_about(backup: Path) -> About:
     """Read the description. Raises Fatal(BAD_DATA) if `backup` is not a complete backup that this version can
     read."""
+    # Its files may all be right, but some may be missing.
     if is_unfinished(backup):
         raise Fatal(
             f"{backup} is an incomplete backup, which was interrupted or is still being made: use another",
@@ -125,6 +126,7 @@ def read_about(backup: Path) -> About:
         )
     try:
         about = read_struct(backup / FILE, About)
+    # The usual mistake, and worth a better sentence than the system's.
     except (FileNotFoundError, NotADirectoryError) as error:
         why = f"it has no {FILE}" if backup.is_dir() else "there is no such folder"
         text = f"{backup} is not a backup of a run: {why}; name a folder that `azplay backup` has made"
@@ -133,6 +135,7 @@ def read_about(backup: Path) -> About:
         raise Fatal(f"{backup / FILE} cannot be read: {error.strerror}", Exit.BAD_DATA) from error
     except ValueError as error:
         raise Fatal(f"{backup} is not a backup of a run ({FILE}: {error})", Exit.BAD_DATA) from error
+    # It becomes bytes and part of a folder's name: nothing else may stand there.
     if not re.fullmatch("(?:[0-9a-f]{32})?", about.run_id):
         raise Fatal(
             f"{backup / FILE} is damaged: {about.run_id[:50]!r} is not the identity of a run", Exit.BAD_DATA
@@ -156,6 +159,7 @@ def make_backup(run: RunFolder, target: Path, say: Callable[[str], None]) -> Abo
     """
     about = run.describe()
     with filled(target) as folder:
+        # In this order: see the module's docstring.
         copy = _Copy(run, folder)
         copy.settings()
         waiting = copy.spools()
@@ -164,10 +168,12 @@ def make_backup(run: RunFolder, target: Path, say: Callable[[str], None]) -> Abo
         games = copy.games()
         weights = copy.weights()
         copy.curves()
+        # After all parts, which are of this moment or a little older.
         made = datetime.now(UTC).isoformat(timespec="seconds")
         identity = run.run_id.hex()
         described = About(FORMAT, version(), made, run.name, identity, about["game"], games, step, weights)
         copy.sums[FILE] = write_file(folder / FILE, msgspec.json.format(msgspec.json.encode(described)))
+        # Last: it has the hash of every other file.
         write_sums(folder, copy.sums)
     return described
 
@@ -194,8 +200,7 @@ class _Copy:
     def settings(self) -> None:
         """Copy run.json and the settings. Each is replaced as a whole, and never refers to another part."""
         for path in (self._run.about, self._run.config, self._run.trainer_config):
-            if path.exists():
-                self._take(path)
+            self._take(path)
 
     def spools(self) -> int:
         """Copy games that wait on this machine, and those kept or set aside with the reason. Returns their
@@ -203,24 +208,34 @@ class _Copy:
         copied: set[str] = set()
         for _ in range(SPOOL_PASSES):
             for path in sorted(self._run.spool.rglob("*.game")):
+                # In a later pass only those are copied that were moved during the earlier ones.
                 if path.stem in copied or not self._take(path):
                     continue
                 copied.add(path.stem)
-                reason = path.with_suffix(".reason")
-                if reason.exists():
-                    self._take(reason)
+                self._take(path.with_suffix(".reason"))  # only games that were set aside have one
         return len(copied)
 
     def checkpoints(self) -> int | None:
         """Copy all complete checkpoints. Returns the step of the newest, None without any."""
+        # A server whose trainer is elsewhere has none, and needs no torch to find that out.
         if not any(self._run.checkpoints.glob("step-*.state")):
             return None
+        from trainer.checkpoint import Damaged, check  # imports torch, which only a trainer's machine has
+
         for _ in range(ATTEMPTS):
-            steps = [
-                step
-                for path in sorted(self._run.checkpoints.glob("step-*.state"), reverse=True)
-                if (step := self._checkpoint(path)) is not None
-            ]
+            steps = []
+            for state in sorted(self._run.checkpoints.glob("step-*.state"), reverse=True):
+                pair = (state, state.with_suffix(".safetensors"))
+                if all(self._take(path) for path in pair):
+                    with contextlib.suppress(Damaged):
+                        steps.append(check(self._folder / state.relative_to(self._run.path)).step)
+                        continue
+                # The two are gone, or do not belong together: the trainer writes a checkpoint of the same
+                # step again when it ends. Neither stays in the copy.
+                for path in pair:
+                    relative = str(path.relative_to(self._run.path))
+                    self.sums.pop(relative, None)
+                    (self._folder / relative).unlink(missing_ok=True)
             if steps:
                 return max(steps)
         raise Fatal(
@@ -229,27 +244,12 @@ class _Copy:
             Exit.BAD_DATA,
         )
 
-    def _checkpoint(self, state: Path) -> int | None:
-        """Copy a checkpoint and return its step. Returns None, and copies nothing, if its two files are gone
-        or do not belong together: the trainer writes a checkpoint of the same step again when it ends."""
-        from trainer.checkpoint import Damaged, check  # imports torch, which only a trainer's machine has
-
-        pair = (state, state.with_suffix(".safetensors"))
-        if all(self._take(path) for path in pair):
-            with contextlib.suppress(Damaged):
-                return check(self._folder / state.relative_to(self._run.path)).step
-        for path in pair:
-            # Remove the copy of a file of the run.
-            relative = str(path.relative_to(self._run.path))
-            self.sums.pop(relative, None)
-            (self._folder / relative).unlink(missing_ok=True)
-        return None
-
     def games(self) -> int | None:
         """Copy the store as of one moment. Returns its number of games."""
         if not self._run.games.exists():
             return None
         target = self._folder / self._run.games.name
+        # SQLite copies a moment of the database, also while the trainer writes.
         copy_games(self._run.games, target)
         with contextlib.closing(StoreReader(target)) as reader:
             ((count,),) = reader.query("SELECT count(*) FROM games")
@@ -260,12 +260,14 @@ class _Copy:
         """Copy the networks. Returns the version of the one that plays, None where there are none."""
         named = [self._run.weights / name for name in ("current.json", "gate.json")]
         for _ in range(ATTEMPTS):
+            # See point 4 of the module's docstring.
             before = [_content(path) for path in named]
             if before[0] is None:
                 return None
             for path in (*named, *sorted(self._run.weights.glob(f"*{SUFFIX}"))):
                 if str(path.relative_to(self._run.path)) not in self.sums or path in named:
                     self._take(path)
+            # A new version came meanwhile, and the file of the old one may be gone.
             if before != [_content(path) for path in named]:
                 continue
             # The file that the copied current.json names must have been copied too, and be intact.
@@ -286,6 +288,7 @@ class _Copy:
                 self._take(path)
         lines = _content(self._run.path / _CURVES)
         if lines:
+            # The trainer may be in the middle of a line.
             whole = lines[: lines.rfind(b"\n") + 1]
             self.sums[_CURVES] = write_file(self._folder / _CURVES, whole)
 
@@ -310,6 +313,7 @@ def restore(
     same identity is in the same folder; then nothing is left behind.
     """
     about = read_about(backup)
+    # Also a link that leads nowhere: to write through it would surprise.
     if run.path.exists() or run.path.is_symlink():
         aside = run.path.with_name(f"{run.path.name}-old")
         raise Fatal(
@@ -336,6 +340,7 @@ def restore(
     with filled(run.path) as folder:
         for name, digest in sums.items():
             target = _target(about, run, identity, name)
+            # What is not restored is checked all the same: a damaged backup should be known.
             found = copy_file(backup / name, folder / target) if target else hash_file(backup / name)
             if found != digest:
                 raise Fatal(
@@ -368,6 +373,7 @@ def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str 
     if identity == "new":
         return None
     run_id = bytes.fromhex(about.run_id)
+    # A client names a spool for the run's name and identity.
     old, new = (run_folder(Path(), about.game, name, run_id).name for name in (about.run, run.name))
     return "/".join(new if part == old else part for part in parts)
 
@@ -382,11 +388,13 @@ def _verify(path: Path, about: About, say: Callable[[str], None]) -> None:
             fault = fault_of(game, stored)
             if fault is not None:
                 bad += 1
+                # Millions of bad games would flood the terminal.
                 if bad <= NAMED:
                     say(f"game {stored.seq}: {fault}")
             if checked % PROGRESS_EVERY == 0:
                 say(f"{checked} games checked, {bad} bad")
     say(f"{checked} games checked, {bad} bad")
+    # Hashes only show that the file is the one that was copied, not that nothing is missing.
     if checked != about.games:
         raise Fatal(f"{path.name} has {checked} games, {FILE} says {about.games}", Exit.BAD_DATA)
     if bad:

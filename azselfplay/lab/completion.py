@@ -23,6 +23,7 @@ EXAMPLES = (
     "source <(azplay completion bash)                  (in this shell only)",
     "source <(azplay completion zsh)                   (in ~/.zshrc, after compinit)",
 )
+# Flags that every command has besides its settings.
 EVERYWHERE = ("--help", "--version", "--config", "--print-config")
 PROGRAMS = ("azrun", "azserver", "azclient")
 
@@ -64,17 +65,14 @@ class CompletionConfig:
 
 def script(shell: str) -> str:
     """The completion script for bash or zsh."""
-    cases = "\n".join(
-        f'        "{command}") flags="{" ".join(_flags(module, name))}" ;;'
-        for command, (module, name) in SETTINGS.items()
-    )
-    text = BASH.format(commands=" ".join(COMMANDS), cases=cases, programs=" ".join(PROGRAMS))
+    cases = []
+    for command, (module, name) in SETTINGS.items():
+        settings = settings_of(getattr(importlib.import_module(module), name))
+        flags = " ".join([*EVERYWHERE, *(one.name for one in settings if not one.positional)])
+        cases.append(f'        "{command}") flags="{flags}" ;;')
+    text = BASH.format(commands=" ".join(COMMANDS), cases="\n".join(cases), programs=" ".join(PROGRAMS))
+    # zsh runs completions written for bash, once it is told to.
     return text if shell == "bash" else f"autoload -U +X bashcompinit && bashcompinit\n{text}"
-
-
-def _flags(module: str, name: str) -> list[str]:
-    settings = settings_of(getattr(importlib.import_module(module), name))
-    return [*EVERYWHERE, *(one.name for one in settings if not one.positional)]
 
 
 def main() -> int:

@@ -74,12 +74,14 @@ A command takes its settings from four places; the last one that names a setting
 that names the nearest one. A name without dashes in the tables is an argument: write its value alone.
 """
 
+# tyro's own mark, which is in no public name.
 IS_POSITIONAL = get_args(Positional[int])[1]
 
 
 def main() -> None:
     """Write the pages that have changed."""
     for path, text in generated_pages(DOCS).items():
+        # Untouched files keep their time, and git has nothing to say.
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             print(f"{path} has changed: commit it")
@@ -110,10 +112,27 @@ def settings_page() -> str:
         note, base = "", next((one for one in config_class.__mro__[1:] if one in shown), None)
         if base is not None:
             note = f"All settings of [{shown[base]}](#{shown[base]}), and:\n\n"
+            # What a page said once it need not say again.
             known = {one.path for one in settings_of(base)}
             found = [one for one in found if one.path not in known]
         shown[config_class] = command
-        parts.append(f"## {command}\n\n{note}{_table(found)}")
+        parts.append(f"## {command}\n\n{note}")
+        # One table for the settings without a group, then one for each group.
+        groups: dict[str, list[Setting]] = {}
+        for one in found:
+            groups.setdefault(one.path.rpartition(".")[0], []).append(one)
+        lines: list[str] = []
+        # "" first: settings without a group.
+        for group in sorted(groups, key=bool):
+            if group:
+                lines += [f"### {'--' + group.replace('_', '-')}.*", ""]
+            lines += ["| setting | type | default | meaning |", "|---|---|---|---|"]
+            for one in groups[group]:
+                # A bar would end the cell, `<` begin a tag, and stars would set words in italics.
+                meaning = one.meaning.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+                lines.append(f"| `{one.name}` | {one.kind} | {one.default} | {meaning} |")
+            lines.append("")
+        parts[-1] += "\n".join(lines)
     return "\n".join(parts)
 
 
@@ -141,53 +160,26 @@ def settings_of(config_class: type, path: str = "", base: Any = None) -> Iterato
     for field in dataclasses.fields(config_class):
         kind = hints[field.name]
         name = f"{path}.{field.name}" if path else field.name
-        default = _default(field) if base is None else getattr(base, field.name)
+        default: Any = field.default
+        if base is not None:
+            default = getattr(base, field.name)
+        elif field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
         if dataclasses.is_dataclass(kind):
             yield from settings_of(kind, name, default)  # type: ignore[arg-type]
-        else:
-            positional = IS_POSITIONAL in get_args(kind)
-            yield Setting(name, _kind(kind), _shown(default), texts.get(field.name, ""), positional)
-
-
-def _table(settings: list[Setting]) -> str:
-    """One table for the settings without a group, then one for each group."""
-    groups: dict[str, list[Setting]] = {}
-    for one in settings:
-        groups.setdefault(one.path.rpartition(".")[0], []).append(one)
-    lines: list[str] = []
-    for group in sorted(groups, key=bool):
-        if group:
-            lines += [f"### {'--' + group.replace('_', '-')}.*", ""]
-        lines += ["| setting | type | default | meaning |", "|---|---|---|---|"]
-        for one in groups[group]:
-            # A bar would end the cell, `<` begin a tag, and stars would set words in italics.
-            meaning = one.meaning.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-            lines.append(f"| `{one.name}` | {one.kind} | {one.default} | {meaning} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _default(field: Any) -> Any:
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
-
-
-def _shown(default: Any) -> str:
-    if default is dataclasses.MISSING:
-        return "required"
-    if default is None or default == "":
-        return "none"
-    if isinstance(default, bool):
-        return "`true`" if default else "`false`"
-    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
-
-
-def _kind(kind: Any) -> str:
-    plain, _ = bare(kind)
-    if get_origin(plain) is Literal:
-        return ", ".join(f"`{choice}`" for choice in get_args(plain))
-    return allowed(kind).removeprefix("a ")
+            continue
+        plain, _ = bare(kind)
+        what = allowed(kind).removeprefix("a ")
+        if get_origin(plain) is Literal:
+            what = ", ".join(f"`{choice}`" for choice in get_args(plain))
+        shown = f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+        if default is dataclasses.MISSING:
+            shown = "required"
+        elif default is None or default == "":
+            shown = "none"
+        elif isinstance(default, bool):
+            shown = "`true`" if default else "`false`"
+        yield Setting(name, what, shown, texts.get(field.name, ""), IS_POSITIONAL in get_args(kind))
 
 
 if __name__ == "__main__":

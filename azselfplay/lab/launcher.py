@@ -58,6 +58,7 @@ class Part:
     async def run(self, begin: asyncio.Event) -> None:
         """Wait for `begin`, then keep the process running until `end`."""
         try:
+            # A client that never began must still end.
             await _first_of(begin, self.stop.finishing)
             await self.children.run(self.stop)
         finally:
@@ -96,6 +97,7 @@ class Launcher:
         self._no_workers = asyncio.Event()
         self._is_ending = False
         self._troubles = Troubles()
+        # From the folder: a run that goes on has steps already.
         self._begun = self._step()
 
     async def main(self, stop: Stop) -> None:
@@ -117,6 +119,7 @@ class Launcher:
             for text in [*told, *warning(self.settings, self._compiling)]:
                 view.note(text)
             async with asyncio.TaskGroup() as group:
+                # Set at once: only the client waits for something.
                 now = asyncio.Event()
                 now.set()
                 for part in parts:
@@ -135,6 +138,7 @@ class Launcher:
                     "(some seconds; Ctrl-C ends it at once)"
                 )
                 await self._end(parts, watcher)
+            # Over those of the last look, which came while the parts were leaving.
             self.figures |= at_end
 
     def summary(self) -> dict[str, Any]:
@@ -164,6 +168,7 @@ class Launcher:
         """End the players first, so that their games reach the store. Then the server begins to stop, which
         ends its workers; then the trainer, whose last weights the server still accepts
         (`--trainer-grace`)."""
+        # As `make_commands` orders them.
         server, trainer, *clients = parts
         for client in clients:
             await client.end()
@@ -215,12 +220,15 @@ class Launcher:
         self.folder.logs.mkdir(parents=True, exist_ok=True)
 
         def said(name: str, log_file: LogFile, output: bytes) -> None:
+            # All of it, also what is not shown.
             log_file.write(output)
             for text in self._troubles.said(name, output, time.monotonic(), self._step()):
                 view.note(f"{datetime.now():%H:%M:%S} {text}")
 
         def ended(part: Part, code: int) -> None:
             asked, why = part.stop.finishing.is_set(), part.children.told_error(part.name)
+            # Of the others nothing matters once they were asked to end: only the trainer writes last weights
+            # then.
             if not asked or part.name == "trainer":
                 self._troubles.ended(part.name, code, why, time.monotonic(), self._step(), asked=asked)
 

@@ -25,7 +25,6 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -64,6 +63,7 @@ log = logging.getLogger("repeatable")
 def uid_of(seed: int, games: int, number: int) -> bytes:
     """Return 16 bytes: 8 from the seed and the games of a round, then the number of the game."""
     name = f"azselfplay repeatable {seed} {games}"
+    # From settings alone, so that a store can be checked against them.
     return hashlib.sha256(name.encode()).digest()[:8] + number.to_bytes(8, "big")
 
 
@@ -91,6 +91,7 @@ class InTurns:
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
         self._asked.put(batch, reply)
+        # Not at once: other games of this turn of the loop may still add their leaves to the batch.
         if not self._comes:
             self._comes = True
             asyncio.get_running_loop().call_soon(self._answer)
@@ -118,6 +119,7 @@ class RepeatableRun:
         self.game: Game = get_game(server.game)
         self.settings = resolve(with_start_positions(server), self.game)
         self.games = games
+        # Not by the machine: the size of a batch changes bits.
         self._at_a_time = min(games, server.games or GAMES_AT_A_TIME)
         prepare_thread(trainer.cpu_threads or usable_cores())
         weights = trainer.weights
@@ -152,6 +154,7 @@ class RepeatableRun:
                 "before, or choose another --run",
                 Exit.CONFIG,
             )
+        # Games after the checkpoint are trained on again (`play_and_train`).
         self.training.fill(self._run.reader, self.training.last_seq)
         self.weights = self._publish()
         """The newest ones: those of the next round."""
@@ -183,8 +186,17 @@ class RepeatableRun:
         first, end = number * self.games + 1, (number + 1) * self.games
         began = time.monotonic()
         if self._run.store.newest < end:
-            self._commit(await self._play(number))
+            jobs = []
+            for record in await self._play(number):
+                data = to_bytes(record)
+                jobs.append(Job(record.uid, sha256(data), "workers", data))
+            # All or none: a round that is killed before this leaves no game behind.
+            for one in self._run.intake.process(jobs, number).done:
+                if one.status != STORED:
+                    code = Exit.DISK if one.status == RETRY else Exit.INTERNAL
+                    raise Fatal(f"a game of round {number} cannot be stored: {one.reason}", code)
         reader = self._run.reader
+        # Read back also when they were just played: a run that goes on reads the same bytes.
         records = [record for _, record in reader.records(self.game, first, end)]
         if len(records) < self.games:
             raise Fatal(
@@ -205,51 +217,10 @@ class RepeatableRun:
             "" if turn.figures is None else f" (policy loss {turn.figures.policy_loss:.4f})",
         )
 
-    def _commit(self, records: list[GameRecord]) -> None:
-        """Check and store a round's games, all or none. Raises Fatal."""
-        jobs = []
-        for record in records:
-            data = to_bytes(record)
-            jobs.append(Job(record.uid, sha256(data), "workers", data))
-        for one in self._run.intake.process(jobs, self.round).done:
-            if one.status != STORED:
-                code = Exit.DISK if one.status == RETRY else Exit.INTERNAL
-                raise Fatal(f"a game of round {self.round} cannot be stored: {one.reason}", code)
-
     # ---- A round of games ------------------------------------------------------------------------
 
     async def _play(self, number: int) -> list[GameRecord]:
         """Return the games of a round in the order of their numbers."""
-        searches = self._searches()
-        resigning = Resigning(self.settings)
-        if self.settings.resignation.mistakes:
-            newest = number * self.games
-            safe = resign_threshold(self.settings, self.game, self._run.reader, newest)
-            resigning.heard(safe.threshold)
-        numbers = iter(range(number * self.games, (number + 1) * self.games))
-        played: dict[int, GameRecord] = {}
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._at_a_time):
-                group.create_task(self._play_on(searches, resigning, numbers, played))
-        return [played[one] for one in sorted(played)]
-
-    async def _play_on(
-        self,
-        searches: SearchPool,
-        resigning: Resigning,
-        numbers: Iterator[int],
-        played: dict[int, GameRecord],
-    ) -> None:
-        player = Player(self.settings.seed)
-        for number in numbers:
-            uid = uid_of(player.seed, self.games, number)
-            record = await play_game(
-                searches, player.rng(number), player=player, uid=uid, resigning=resigning
-            )
-            played[number] = replace(record, seconds=0.0)
-
-    def _searches(self) -> SearchPool:
-        """Return a new forest that is evaluated with the newest weights."""
         evaluator: Evaluator
         version, path = self.weights.version, self._weights.path(self.weights)
         if self._sparse is not None:
@@ -259,8 +230,30 @@ class RepeatableRun:
             assert self._inference is not None
             self._inference.load(path)
             evaluator = InTurns(self._inference, version)
+        # A new one each round: a subtree kept from the last would not be there after a kill.
         forest = Forest(self.game, self.settings, self._at_a_time, network=self._sparse)
-        return SearchPool(forest, evaluator)
+        searches = SearchPool(forest, evaluator)
+        resigning = Resigning(self.settings)
+        if self.settings.resignation.mistakes:
+            newest = number * self.games
+            safe = resign_threshold(self.settings, self.game, self._run.reader, newest)
+            resigning.heard(safe.threshold)
+        numbers = iter(range(number * self.games, (number + 1) * self.games))
+        played: dict[int, GameRecord] = {}
+
+        async def play_on() -> None:
+            player = Player(self.settings.seed)
+            for one in numbers:  # shared: whoever is free takes the next game
+                uid = uid_of(player.seed, self.games, one)
+                record = await play_game(
+                    searches, player.rng(one), player=player, uid=uid, resigning=resigning
+                )
+                played[one] = replace(record, seconds=0.0)  # the time a game took would differ between runs
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._at_a_time):
+                group.create_task(play_on())
+        return [played[one] for one in sorted(played)]
 
 
 class Repeatable:
@@ -281,7 +274,18 @@ class Repeatable:
             run = RepeatableRun(self._server, self._trainer, folder, self._games)
             try:
                 while not stop.finishing.is_set() and time.monotonic() < deadline:
-                    await self._one_round(run, stop)
+                    part = asyncio.create_task(run.play_and_train())
+                    asked = asyncio.create_task(stop.finishing.wait())
+                    try:
+                        await asyncio.wait((part, asked), return_when=asyncio.FIRST_COMPLETED)
+                    finally:
+                        asked.cancel()
+                        part.cancel()
+                    # Waited for also when it was cancelled: `close` must not meet it at work.
+                    try:
+                        await part
+                    except asyncio.CancelledError:
+                        log.info("round %d is not finished; it is made again next time", run.weights.version)
                 self.summary = {
                     "games": run.weights.version * self._games,
                     "steps": run.weights.step,
@@ -290,18 +294,3 @@ class Repeatable:
                 }
             finally:
                 run.close()
-
-    @staticmethod
-    async def _one_round(run: RepeatableRun, stop: Stop) -> None:
-        """Play and train for a round, or until the stop, after which `run` can only be closed."""
-        part = asyncio.create_task(run.play_and_train())
-        asked = asyncio.create_task(stop.finishing.wait())
-        try:
-            await asyncio.wait((part, asked), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            asked.cancel()
-            part.cancel()
-        try:
-            await part
-        except asyncio.CancelledError:
-            log.info("round %d is not finished; it is made again next time", run.weights.version)

@@ -16,4 +16,5 @@ class _Room(ModuleType):
         return importlib.import_module("azselfplay.lab.api").play(*arguments, **options)
 
 
+# A module is called like any object, by its class.
 sys.modules[__name__].__class__ = _Room

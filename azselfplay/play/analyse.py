@@ -5,6 +5,7 @@ Reading, searching and writing are `play.analysis`.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -20,7 +21,6 @@ from protocol.settings import Count, Seed, SomeSimulations
 
 if TYPE_CHECKING:
     from azselfplay.host.aio import Stop
-    from azselfplay.play.nets import LoadedNet
 
 EXAMPLES = (
     """echo '{"id": 1, "moves": ["e2e4"]}' | azplay analyse --weights FILE.safetensors""",
@@ -64,9 +64,12 @@ class AnalyseConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(AnalyseConfig, command="azplay analyse", examples=EXAMPLES)
+    # A network may be named as an argument or by a flag, not by both.
     config = replace(config, weights=one_network(config.network, config.weights, config.runs))
 
-    from azselfplay.play.nets import load_net  # imports torch: not on the way to --help
+    from azselfplay.host import aio  # these import torch: not on the way to --help
+    from azselfplay.play.analysis import Analyst, Service, positions_in_flight
+    from azselfplay.play.nets import load_net, search_for, search_name
 
     net = load_net(
         config.weights,
@@ -76,44 +79,37 @@ def main() -> int:
         preset=config.net,
         seed=config.seed,
     )
+    # Said aloud: the answers of an untrained network look like any others.
     if config.weights is None:
         _say(f"no network given: an untrained {config.net} network for {net.game.name} answers")
-    try:
-        _analyse(config, net)
-    finally:
-        net.close()
+    with contextlib.closing(net):
+        search = search_for(config.search, net.game, config.weights)
+        _say(f"search {search_name(search)}; the first answers may wait up to a minute for it to be compiled")
+        service = Service(
+            Analyst.of(net.game, net.evaluator, net.history, search),
+            in_flight=positions_in_flight(config.in_flight, net.target_rows),
+            simulations=config.simulations,
+        )
+
+        async def serve(stop: Stop) -> None:
+            # They have been read, so whoever sent them expects answers.
+            stop.waits_for = "positions in flight"
+            try:
+                await service.run(sys.stdin.fileno(), sys.stdout.fileno(), stop)
+            # From a task group, whose errors come in groups.
+            except* OSError as errors:
+                raise Fatal(f"cannot write the answers: {aio.first_cause(errors)}", Exit.DISK) from errors
+
+        began = time.perf_counter()
+        aio.run(serve)
+        seconds = time.perf_counter() - began
+        counts, evaluator = service.counts, net.evaluator
+        _say(
+            f"{counts.answers} positions and {counts.errors} errors in {seconds:.1f} s: "
+            f"{counts.answers / seconds:,.0f} positions/s, {evaluator.rows / seconds:,.0f} evals/s, "
+            f"mean batch {evaluator.rows / max(1, evaluator.batches):.0f} of {net.target_rows}"
+        )
     return int(Exit.OK)
-
-
-def _analyse(config: AnalyseConfig, net: LoadedNet) -> None:
-    from azselfplay.host import aio
-    from azselfplay.play.analysis import Analyst, Service, positions_in_flight
-    from azselfplay.play.nets import search_for, search_name
-
-    search = search_for(config.search, net.game, config.weights)
-    _say(f"search {search_name(search)}; the first answers may wait up to a minute for it to be compiled")
-    service = Service(
-        Analyst.of(net.game, net.evaluator, net.history, search),
-        in_flight=positions_in_flight(config.in_flight, net.target_rows),
-        simulations=config.simulations,
-    )
-
-    async def serve(stop: Stop) -> None:
-        stop.waits_for = "positions in flight"
-        try:
-            await service.run(sys.stdin.fileno(), sys.stdout.fileno(), stop)
-        except* OSError as errors:
-            raise Fatal(f"cannot write the answers: {aio.first_cause(errors)}", Exit.DISK) from errors
-
-    began = time.perf_counter()
-    aio.run(serve)
-    seconds = time.perf_counter() - began
-    counts, evaluator = service.counts, net.evaluator
-    _say(
-        f"{counts.answers} positions and {counts.errors} errors in {seconds:.1f} s: "
-        f"{counts.answers / seconds:,.0f} positions/s, {evaluator.rows / seconds:,.0f} evals/s, "
-        f"mean batch {evaluator.rows / max(1, evaluator.batches):.0f} of {net.target_rows}"
-    )
 
 
 def _say(text: str) -> None:

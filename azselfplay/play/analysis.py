@@ -95,7 +95,9 @@ class Service:
         self._analyst = analyst
         self._simulations = simulations
         self._room = Room(in_flight)
+        # Set when a position leaves, for the reader that waits for room.
         self._left = asyncio.Event()
+        # Bounded: a slow reader of our output must slow us down, not fill the memory.
         self._unwritten: asyncio.Queue[bytes | None] = asyncio.Queue(UNWRITTEN)
 
     async def run(self, source: int, sink: int, stop: Stop) -> None:
@@ -107,6 +109,7 @@ class Service:
         try:
             async with asyncio.TaskGroup() as group:
                 stopping = group.create_task(stop.finishing.wait())
+                # In the outer group: answers are written until the last position has ended.
                 group.create_task(self._write(Output(sink)))
                 async with asyncio.TaskGroup() as positions:
                     together: list[Line] | None = []
@@ -121,7 +124,9 @@ class Service:
                             reading.cancel()
                             break
                         together = reading.result()
+                # Else the group would wait for a stop that nobody asks for.
                 stopping.cancel()
+                # Behind all answers: the writer ends with it.
                 await self._unwritten.put(None)
         # Who reads our answers has enough of them: a clean end, as of `head` in a pipe.
         except* OutputClosed:
@@ -182,9 +187,8 @@ class Room:
         # Otherwise a single request above the limit would wait for ever.
         if not self.positions:
             return True
-        return (
-            self.positions < self._max_positions and self._simulations + simulations <= self._max_simulations
-        )
+        has_room = self._simulations + simulations <= self._max_simulations
+        return has_room and self.positions < self._max_positions
 
     def enter(self, simulations: int) -> None:
         self.positions += 1
@@ -212,12 +216,14 @@ def parse(line: bytes | None, simulations: int) -> Request:
         raise BadRequest(f"the line is longer than {MAX_LINE} bytes")
     try:
         fields = msgspec.json.decode(line)
+    # Deep brackets end as a RecursionError.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"not a line of JSON: {error}") from error
     if not isinstance(fields, dict):
         raise BadRequest('not a JSON object; a line looks like {"id": 1, "moves": []}')
     if "id" not in fields:
         raise BadRequest("no id; give each line a text or a whole number of its own")
+    # Read first, so that all further errors can name it.
     request_id = fields["id"]
     if isinstance(request_id, str):
         is_id = len(request_id) <= MAX_ID
@@ -225,6 +231,7 @@ def parse(line: bytes | None, simulations: int) -> Request:
         is_id = type(request_id) is int and abs(request_id) < MAX_INTEGER_ID  # a bool is no id
     if not is_id:
         raise BadRequest(f"the id must be a text of at most {MAX_ID} characters or a whole number of 64 bits")
+    # A misspelt field would otherwise have its default in silence.
     unknown = [name for name in fields if name not in FIELDS]
     if unknown:
         meant = nearest(unknown[0], FIELDS)
@@ -259,11 +266,7 @@ class Analyst:
 
     @classmethod
     def of(
-        cls,
-        game: Game,
-        evaluator: Evaluator,
-        history: int,
-        search: SelfPlaySettings = FOR_EVALUATION,
+        cls, game: Game, evaluator: Evaluator, history: int, search: SelfPlaySettings = FOR_EVALUATION
     ) -> Analyst:
         """`search`: see `play.nets`."""
         settings = changed(search, {"history": history, "search.reuse_tree": False})
@@ -274,6 +277,7 @@ class Analyst:
         a thread."""
         history = self.history_of(Request(id="", fen="", moves=(), simulations=0))
         leaf = self._leaf(history)
+        # Also the rules that `play` needs.
         history.play(int(leaf.actions[0]))
 
     async def answer(self, request: Request) -> Answer:
@@ -308,6 +312,7 @@ class Analyst:
         finished = history.end_reason()
         if finished is not None:
             outcome = history.outcome()
+            # The same function turns it back: for the side to move.
             won = outcome_for_first_player(outcome, history.side_to_move)
             return {"finished": finished, "outcome": outcome, "value": won}
         leaf = self._leaf(history)
@@ -316,10 +321,17 @@ class Analyst:
         visits: dict[int, int] = {}
         priors = dict(zip(leaf.actions.tolist(), evaluation.priors.tolist(), strict=True))
         if simulations:
-            with self._tree(history, simulations) as tree:
+            changes = {"search.simulations": simulations, "max_plies": history.max_plies}
+            settings = resolve(changed(self.settings, changes), self.game)
+            with tree_for(self.game, settings, np.random.default_rng(0)) as tree:
+                # From the start of the game, so that the search knows which positions would be repetitions.
+                tree.reset(history.states[0])
+                for action in history.actions:
+                    tree.advance(action)
                 tree.expand_root(evaluation.priors, value)
                 result = await search(tree, SearchPool(tree.forest, self.evaluator))
                 value = result.value
+                # Without noise and temperature nothing is drawn.
                 best = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
                 visits = _visits(tree, result)
                 # A move that wins at once is not searched, so the tree has no line for it.
@@ -336,12 +348,12 @@ class Analyst:
             after = np.zeros_like(state)
             self.game.rules.play(state, action, after)
             state = after
+        # The best first; equal ones by their number, so that answers do not depend on the machine.
+        likely = sorted(priors, key=lambda a: (-priors[a], a))
         return {
             "best": text[best],
             "visits": {text[a]: visits[a] for a in sorted(visits, key=lambda a: (-visits[a], a))},
-            "policy": {
-                text[a]: round(priors[a], DIGITS) for a in sorted(priors, key=lambda a: (-priors[a], a))
-            },
+            "policy": {text[a]: round(priors[a], DIGITS) for a in likely},
             "value": round(value, DIGITS),
             "wdl": [round(probability, DIGITS) for probability in evaluation.wdl[0].tolist()],
             "pv": pv,
@@ -354,16 +366,6 @@ class Analyst:
         self.game.rules.encode(history.states, history.ply + 1, seen, features)
         return Leaf(features, history.legal_actions())
 
-    def _tree(self, history: GameHistory, simulations: int) -> SearchTree:
-        """Return a tree with the position at the end of `history` at its root."""
-        changes = {"search.simulations": simulations, "max_plies": history.max_plies}
-        settings = changed(self.settings, changes)
-        tree = tree_for(self.game, resolve(settings, self.game), np.random.default_rng(0))
-        tree.reset(history.states[0])
-        for action in history.actions:
-            tree.advance(action)
-        return tree
-
 
 def _visits(tree: SearchTree, result: SearchResult) -> dict[int, int]:
     """Visits of the visited actions; a Gumbel search reports shares, and has the visits in its scores."""
@@ -372,6 +374,7 @@ def _visits(tree: SearchTree, result: SearchResult) -> dict[int, int]:
     if result.is_improved and result.scores is None:
         visits = evenly(tree.settings.search.simulations, len(actions))
     elif result.is_improved and result.scores is not None:
+        # Moves that the search never tried have scores, but no visits to report.
         seen = result.scores.visits > 0
         actions, visits = result.scores.actions[seen], result.scores.visits[seen]
     return dict(zip(actions.tolist(), visits.tolist(), strict=True))

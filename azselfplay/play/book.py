@@ -74,8 +74,10 @@ def points_of(run: RunFolder) -> list[Point]:
             # The head alone: reading hundreds of networks would take minutes.
             meta = read_meta(head(path))
             changed = path.stat().st_mtime
+        # It may be removed, or replaced, at this moment.
         except (BadWeights, OSError):
             continue
+        # A file that was copied there by hand.
         if meta.game != about["game"]:
             continue
         before = None if games is None else sum(n for version, n in games.items() if version < meta.version)
@@ -98,6 +100,7 @@ def thinned(points: Sequence[Point], room: int, rated: Collection[str] = ()) -> 
 
     def gap(index: int) -> tuple[float, int]:
         width = left[index + 1].step - left[index - 1].step
+        # The index decides between equal gaps, so that the choice is the same each time.
         return width * (2.0 if left[index].sha256 in rated else 1.0), index
 
     # Again and again the point whose two neighbours are nearest; the first and the last have only one.
@@ -156,6 +159,7 @@ def network(point: Point, simulations: int, search: str = "puct") -> Candidate:
 
     Its name is the same in every ladder of the run.
     """
+    # PUCT is the usual search, and is left out of names.
     how = f"@{simulations}" if search == "puct" else f"@{simulations}/{search}"
     entrant = Entrant(
         name=f"v{point.version}-{short_hash(point.sha256)}{how}",
@@ -180,6 +184,7 @@ def anchors_of(chosen: str, game: Game) -> list[str]:
     """Player specs from a comma-separated list, or the game's own. Raises Fatal(CONFIG) unless `random` comes
     first."""
     specs = [spec.strip() for spec in chosen.split(",") if spec.strip()]
+    # Each once, in the order given: weak to strong.
     found = list(dict.fromkeys(specs or knowledge_of(game).anchors or UNMEASURED))
     if found[0] != ZERO:
         raise Fatal(f"--anchors must begin with {ZERO!r}, the zero of the scale", Exit.CONFIG)
@@ -291,6 +296,7 @@ class Book:
     def add(self, score: Score, openings: int) -> None:
         """Add the games of `openings` new openings."""
         pairing = self.pairing(score.first, score.second)
+        # A pairing is stored in one direction only.
         same = pairing.first == score.first
         pairing.wins += score.wins if same else score.losses
         pairing.losses += score.losses if same else score.wins
@@ -315,6 +321,7 @@ class Book:
             name: {"elo": round(rating.elo, 1), "margin95": round(rating.margin, 1), "games": rating.games}
             for name, rating in self.fit(anchors).ratings.items()
         }
+        # Sorted, so that the same games give the same file.
         pairings = [self._pairings[key] for key in sorted(self._pairings) if self._pairings[key].openings]
         file = _File(self.game, list(self.players.values()), pairings, ratings, self.settings)
         try:

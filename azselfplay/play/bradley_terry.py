@@ -83,6 +83,7 @@ class Fit:
         """[free] covariance of every free player with the difference between two players, Elo squared."""
         column = np.zeros(len(self.free))
         for name, sign in ((first, 1.0), (second, -1.0)):
+            # An anchor's rating is fixed: it varies with nothing.
             if name in self.free:
                 column += sign * self.covariance[self.free.index(name)]
         return column
@@ -106,6 +107,7 @@ def merged(scores: Iterable[Score]) -> list[Score]:
             raise ValueError(f"negative count in the score of {score.first} and {score.second}")
         won, lost = score.wins, score.losses
         pair = (score.first, score.second)
+        # One direction for each pair, so that its scores add up.
         if score.first > score.second:
             pair, won, lost = (score.second, score.first), lost, won
         totals[pair].update(wins=won, draws=score.draws, losses=lost)
@@ -123,6 +125,7 @@ def unconnected(scores: Iterable[Score], anchors: Iterable[str], names: Iterable
             opponents[score.first].add(score.second)
             opponents[score.second].add(score.first)
     reached = set(anchors)
+    # From the anchors on, along games.
     edge = list(reached)
     while edge:
         new = opponents[edge.pop()] - reached
@@ -138,10 +141,12 @@ def fit(scores: Iterable[Score], anchors: Mapping[str, float]) -> Fit:
     connect to an anchor.
     """
     pairs = merged(scores)
+    # Their ratings could be anything: the curvature would have no inverse.
     if missing := unconnected(pairs, anchors):
         raise NotConnected(missing)
     names = sorted({name for score in pairs for name in (score.first, score.second)} | anchors.keys())
     free = [name for name in names if name not in anchors]
+    # Any start will do: the likelihood has one maximum.
     elo = np.array([float(anchors.get(name, 0.0)) for name in names])
     place = {name: index for index, name in enumerate(names)}
     first = np.array([place[score.first] for score in pairs], dtype=np.int64)
@@ -159,6 +164,7 @@ def fit(scores: Iterable[Score], anchors: Mapping[str, float]) -> Fit:
         for score in pairs
     ]
     games = real + np.array(prior, dtype=np.float64)
+    # A drawn game is half a point for either side.
     points = np.array([score.points for score in pairs]) + (games - real) / 2
     rows = np.array([place[name] for name in free], dtype=np.int64)
     problem = _Problem(first, second, games, points, rows)
@@ -272,6 +278,7 @@ def next_pair(
     # Players of another ladder, which nothing connects to these, have no rating to learn from.
     known = [score for score in known if not missing & {score.first, score.second}]
     found = fit(known, anchors)
+    # Two anchors learn nothing from each other.
     pairs = [pair for pair in combinations(names, 2) if not set(pair) <= anchors.keys() and pair not in spent]
     return max(pairs, key=lambda pair: gain(found, pair[0], pair[1], games), default=None)
 

@@ -98,6 +98,7 @@ class NetSeat(Seat):
             settings = self._player.settings(game_history.max_plies)
             net = self._player.net
             tree = tree_for(net.game, settings, self._rng, net.own)
+            # From the start, because repetitions are counted over the whole game.
             tree.reset(game_history.states[0])
             self._tree, self._game_history, self._followed = tree, game_history, []
         for action in game_history.actions[len(self._followed) :]:
@@ -113,6 +114,7 @@ class NetSeat(Seat):
         tree, net = self._follow(game_history), self._player.net
         evaluator = net.evaluator
         if not self._player.simulations:
+            # No search: the network's own first choice.
             leaf = tree.root_leaf()
             answer = await evaluate(evaluator, LeafBatch.of(leaf))
             return Choice(int(leaf.actions[np.argmax(answer.priors)]), float(answer.values[0]), 1)
@@ -142,6 +144,7 @@ class ThinkingPlayer(Player):
 
     async def think(self, game_history: GameHistory, rng: np.random.Generator) -> Choice:
         """The move to play; `rng` breaks ties."""
+        # A thread costs more than such a move.
         if not self._threaded:
             return self._think(game_history, rng)
         async with self._turn:
@@ -213,11 +216,13 @@ def solver_think(game: Game) -> Think:
     if solution is None or not solution.plays_whole_games:
         have = ", ".join(name for name, one in solved_games().items() if one.plays_whole_games)
         raise Fatal(f"there is no solver for {game.name}; there is one for {have}", Exit.CONFIG)
+    # Made once: it compiles the game's kernels.
     before = alphabeta_think(game, solution.depth) if solution.depth else None
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
         known = solution.known(game_history.states)
         if known is not None:
+            # Sorted, because the order of a set may differ between processes, and the seed should decide.
             return Choice(int(rng.choice(sorted(known.keeps))), float(known.value))
         if before is None:
             raise PlayerFailed(f"{game.notation.state_to_text(game_history.state)} is not solved")

@@ -114,6 +114,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
         async with asyncio.TaskGroup() as group:
             watch = group.create_task(end_on_signal())
             await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE), first)
+            # The driver has ended by itself: nobody waits for a signal any more.
             watch.cancel()
 
     def run() -> int:
@@ -150,8 +151,10 @@ def prepare(setup: Setup, seed: int) -> Thinker:
     net = load_net(weights, wanted, device=setup.backend, threads=setup.threads, seed=seed)
     try:
         check_fits(net, game)
+        # More in flight than the device's batch would only spread the search.
         leaves = setup.leaves or min(MOST_LEAVES, net.target_rows)
         thinker = Thinker(net, setup.hash_mib, leaves, seed, search_for(setup.search, game), game)
+    # The GUI's Hash option may ask for more than there is.
     except MemoryError as error:
         net.close()
         raise Fatal(f"not enough memory for Hash {setup.hash_mib} MiB: choose less", Exit.CONFIG) from error
@@ -198,6 +201,7 @@ class Driver:
             reading = group.create_task(self._feed(lines))
             await self._over.wait()
             reading.cancel()
+            # A thread cannot be cancelled, but nobody waits for it any more (`leave_if_preparing`).
             if self._preparation is not None:
                 self._preparation.cancel()
             if self._thinking is not None:
@@ -224,6 +228,7 @@ class Driver:
         self._carry_out(self._engine.feed("quit", loop.time()))
 
     def _carry_out(self, orders: Iterable[Order]) -> None:
+        # Whatever led to these orders may have made room for input.
         self._changed.set()
         for order in orders:
             if isinstance(order, Say):
@@ -250,6 +255,7 @@ class Driver:
         found = await self._thinker.think(
             thinking, lambda report: self._carry_out(self._engine.reported(report))
         )
+        # Before the engine is told: it may start the next search at once.
         self._thinking = None
         self._carry_out(self._engine.searched(found, asyncio.get_running_loop().time()))
 
@@ -357,6 +363,7 @@ class LineSplitter:
 
     def feed(self, data: bytes) -> list[Line]:
         """The lines that `data` completes, without their newlines."""
+        # The last piece waits for its newline.
         *ended, begun = data.split(b"\n")
         lines = [self._complete(part) for part in ended]
         self._begin(begun)
@@ -408,6 +415,7 @@ class Input:
                 data = await self._thread.run(lambda: os.read(self._descriptor, CHUNK))
             except OSError:
                 data = b""  # a terminal that is gone
+            # An empty read is the end of the stream.
             self._has_ended = not data
             lines = self._splitter.feed(data) if data else self._splitter.finish()
         return lines or None
@@ -426,6 +434,7 @@ class Output:
         def write_all() -> None:
             view = memoryview(data)
             while view:
+                # A pipe may take only a part of it.
                 view = view[os.write(self._descriptor, view) :]
 
         try:

@@ -68,6 +68,7 @@ def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
         raise Fatal(
             f"{kind}:{text}: {error}; close the quotation marks in the command", Exit.CONFIG
         ) from error
+    # Found now, because an error in the middle of a match would be worse.
     found = (shutil.which(words[0]) or shutil.which(words[0], path=DEBIANS_GAMES)) if words else None
     if found is None:
         raise Fatal(
@@ -79,6 +80,7 @@ def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
     values = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
     try:
         numbers = {name: int(values.pop(name)) for name in ("nodes", "depth", "movetime") if name in values}
+        # What is left are the engine's own options.
         timeout = float(values.pop("timeout", 0))
     except ValueError as error:
         raise Fatal(
@@ -108,23 +110,18 @@ class Connection(Protocol):
 
     async def begin(self) -> None:
         """Say hello, set the options, wait until the engine is ready."""
-        ...
 
     async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
         """Say that a game begins, and wait until the engine could move at once: its network is loaded."""
-        ...
 
     async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
         """The engine's move in the game that was begun last. Raises PlayerResigned if it resigns."""
-        ...
 
     async def quit(self) -> None:
         """Ask it to end."""
-        ...
 
     def kill(self) -> None:
         """End the process at once, if it has not ended."""
-        ...
 
 
 Connect = Callable[[EngineSpec], Awaitable[Connection]]
@@ -190,6 +187,7 @@ class EngineSeat(Seat):
         self._is_ready = False
 
     async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        # Also if it fails: the seat is dead then, and asks no second time.
         self._is_ready = True
         patience = max(START_SECONDS, self._player.spec.timeout)
         await self._answer(lambda engine: engine.begin_game(game_history, clock, self._game), patience)
@@ -200,6 +198,7 @@ class EngineSeat(Seat):
         spec = self._player.spec
         patience = PATIENCE_SECONDS if spec.movetime is None else spec.movetime + GRACE_SECONDS
         if clock is not None:
+            # Its flag has fallen by then: the grace is only for the way to us.
             patience = max(0.0, clock.remaining) + GRACE_SECONDS
         return await self._answer(lambda engine: engine.choose(game_history, clock), spec.timeout or patience)
 
@@ -210,6 +209,7 @@ class EngineSeat(Seat):
         try:
             async with asyncio.timeout(patience):
                 return await ask(self._connection)
+        # It is well: the process may play the next game.
         except PlayerResigned:
             raise
         except asyncio.CancelledError:
@@ -283,6 +283,7 @@ class LineProcess:
         """End the process at once, if it has not ended."""
         with contextlib.suppress(ProcessLookupError):
             self._transport.kill()
+        # Also the pipes, which a dead process leaves open on our side.
         self._transport.close()
 
 

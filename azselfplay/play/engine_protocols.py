@@ -70,6 +70,7 @@ async def connect(kind: str, spec: EngineSpec) -> Connection:
         connection = UsiConnection(spec, process) if kind == "usi" else GtpConnection(spec, process)
     try:
         await connection.begin()
+    # Also when it is cancelled: nobody else knows the process yet.
     except BaseException:
         connection.kill()
         raise
@@ -130,6 +131,7 @@ class UciConnection:
             raise EngineError(f"gave no move in {board.fen()}")
         action = game_history.game.notation.action_from_text(game_history.state, played.move.uci())
         score = played.info.get("score")
+        # From the chance of points, 0 to 1, to a value.
         value = None if score is None else 2.0 * score.relative.wdl().expectation() - 1.0
         return Choice(action, value, int(played.info.get("nodes", 0)))
 
@@ -157,6 +159,7 @@ class Uci(chess.engine.UciProtocol):
     default that the option does not allow is an error."""
 
     def _line_received(self, line: str) -> None:
+        # After the greeting such a line is no announcement.
         if self.initialized or line.split()[:1] != ["option"]:
             super()._line_received(line)
             return
@@ -165,6 +168,7 @@ class Uci(chess.engine.UciProtocol):
             return
         self.options[option.name] = option
         with contextlib.suppress(chess.engine.EngineError, TypeError):
+            # python-chess sends an option only if it differs from this.
             self.config[option.name] = option.parse(option.default)
 
 
@@ -187,6 +191,7 @@ def option_of(line: str) -> chess.engine.Option | None:
             re.search(rf"\b{word}\s+(-?[0-9]{{1,18}})(?!\S)", rest) for word in ("min", "max", "default")
         )
         low, high, default = (None if number is None else int(number[1]) for number in numbers)
+        # A range that nothing can be in counts as none.
         if low is not None and high is not None and low > high:
             low = high = None
         if name.lower() == "multipv":  # python-chess sets it to its default
@@ -271,6 +276,7 @@ def go_line(spec: EngineSpec, clock: Clock | None, side: int) -> str:
     words = ["go"]
     if clock is not None:
         times = (clock.remaining, clock.opponent or clock.remaining)
+        # USI calls the first player black.
         first, second = times if side == 0 else times[::-1]
         words += ["btime", _ms(first), "wtime", _ms(second)]
         words += ["binc", _ms(clock.increment), "winc", _ms(clock.increment)]
@@ -287,14 +293,17 @@ def go_line(spec: EngineSpec, clock: Clock | None, side: int) -> str:
 def heard(line: str, value: float | None, nodes: int) -> tuple[float | None, int]:
     """(value for the side to move, nodes) after an `info` line, which may contain neither."""
     words = line.split()
+    # After `string` comes free text, in which numbers mean nothing.
     if words[:1] != ["info"] or "string" in words[:2]:
         return value, nodes
+    # Each word with the one after it: keys and values, in whatever order an engine writes them.
     pairs = dict(pairwise(words))
     if pairs.get("nodes", "").isdecimal():
         nodes = int(pairs["nodes"])
     if pairs.get("score") == "mate":
         value = -1.0 if pairs.get("mate", "").startswith("-") else 1.0
     elif re.fullmatch(r"-?[0-9]{1,9}", pairs.get("cp", "")):
+        # The logistic chance of points as a value: 2 / (1 + exp(-x)) - 1 is tanh(x / 2).
         value = math.tanh(int(pairs["cp"]) / (2 * CENTIPAWN_SCALE))
     return value, nodes
 
@@ -357,6 +366,7 @@ class GtpConnection:
             await self.command(f"play {colour} {game.notation.action_to_text(state, action)}")
             self._played.append(action)
         if clock is not None:
+            # GTP counts whole seconds: rounded down, so that the engine does not use what it does not have.
             await self.command(f"time_left {NAMES[side]} {max(0, int(clock.remaining))} 0")
         move = await self.command(f"genmove {NAMES[side]}")
         if move.lower() == "resign":

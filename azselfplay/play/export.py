@@ -81,7 +81,9 @@ def _model(weights: Path) -> tuple[bytes, str]:
         )
     try:
         model = onnx_model(network, game, meta)
+        # Both are asked about the same positions.
         wrong = differences(model, network, game, meta.history)
+    # ONNX and its runtime are extras, which most installations do not have.
     except ImportError as error:
         raise Fatal(
             f"the package {error.name} is not installed, and azplay export needs it: "

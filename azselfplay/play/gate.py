@@ -71,6 +71,7 @@ def run(options: argparse.Namespace) -> None:
         NetPlayer(f"{net.name}, {name}", net, settings.search.simulations, net.close, settings)
         for net, name in zip(nets, "AB", strict=True)
     ]
+    # Enough for full batches, but not so many that the decision comes when most have begun.
     concurrent = max(LEAST_CONCURRENT, min(2 * nets[0].target_rows, options.games // 4))
 
     def evaluated() -> int:
@@ -121,6 +122,7 @@ class Progress:
     async def repeat(self, evaluated: Callable[[], int], every: float = PROGRESS_SECONDS) -> None:
         """Report every `every` seconds in which `evaluated()`, a count of positions, has grown. Runs until
         cancelled."""
+        # So that the first look always reports.
         before = -1
         while True:
             # A gate that hangs must look dead to the server, so silence is kept then.
@@ -152,6 +154,7 @@ async def play(
     def decided(games: Sequence[PlayedGame]) -> bool:
         so_far = report(games)
         on_report(so_far)
+        # As azserver will judge it.
         return verdict(so_far, share) is not None
 
     settings = MatchSettings(concurrent, max_plies)
@@ -166,6 +169,7 @@ def gate_openings(game: Game, count: int, seed: int, start: str = "") -> list[Op
     `count` are returned only if the game has no more.
     """
     found: dict[bytes, Opening] = {}
+    # The book begins at the usual start.
     for opening in [] if start else book_openings(game):
         found.setdefault(opening.game_history(game).state.tobytes(), opening)
     plies = max(1, usual_plies(game))

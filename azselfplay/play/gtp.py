@@ -160,11 +160,13 @@ class GtpEngine:
     def feed(self, line: str, now: float) -> list[Order]:
         if self._is_quitting:
             return []
+        # In order: GTP answers one command after the other.
         self._waiting.append(line)
         task = self._task
         # Only a stream is ended by input; `genmove` is finished first.
         if task is None or task.format is None:
             return self._go_on(now)
+        # The search is over, and only its answer was held back.
         if self._has_ended:
             return self._finish(task, None, now)
         return [StopSearch()]
@@ -229,12 +231,14 @@ class GtpEngine:
         except GtpError as error:
             return [Say(failure(command, str(error)))]
         names = sorted({*self.desk.commands, *ABOUT, *NEED_NETWORK})
+        # `stop` and `quit` answer with nothing.
         about = dict.fromkeys(ABOUT, "") | {"protocol_version": "2", "name": "azselfplay"}
         about |= {"version": self.version, "list_commands": "\n".join(names)}
         if name == "known_command":
             about[name] = str(arguments[0] in names).lower()
         if name not in about:
             return [Say(failure(command, f"unknown command: {shown(name)}" if name else "syntax error"))]
+        # What comes after it is not read any more.
         self._is_quitting = name == "quit"
         return [Say(success(command, about[name])), *([Quit()] if self._is_quitting else [])]
 
@@ -309,6 +313,7 @@ class GtpEngine:
         return self._play(task, move) + self._go_on(now)
 
     def _play(self, task: Task, move: str) -> list[Order]:
+        # A move of reg_genmove is only named.
         if task.plays and move != "resign":
             self.desk.board.play(task.colour, move)
         text = success(task.command, move) if task.format is None else f"play {move}\n"
@@ -319,9 +324,11 @@ class GtpEngine:
     @property
     def _setup(self) -> Setup:
         """The set-up that the network and the tree should be made for."""
+        # Komi and rules are part of the game's name.
         return replace(self.options.setup, game=self.desk.board.rules.name)
 
     def _prepare(self) -> list[Order]:
+        # One at a time: `prepared` looks again.
         if self._preparing is not None:
             return []
         self._preparing = self._setup

@@ -98,6 +98,7 @@ class GoBoard:
     @property
     def is_over(self) -> bool:
         """Whether both sides have passed."""
+        # The cap of self-play is no rule of GTP.
         return self.game_history.end_reason() not in (None, PLY_CAP)
 
     @property
@@ -109,6 +110,7 @@ class GoBoard:
         """Give the turn to `colour`."""
         if colour == self.to_move:
             return
+        # The pass is the last action.
         actions, pass_ = self.game_history.actions, self.game_history.game.actions - 1
         if actions and actions[-1] == pass_:
             self.game_history.take_back(self.game_history.ply - 1)
@@ -171,6 +173,7 @@ class GoBoard:
         for stone, vertices in zip(STONES, (black, white), strict=True):
             for vertex in vertices:
                 action = self.action(vertex)
+                # The action after all points is the pass.
                 if action == len(letters) or letters[action] != EMPTY:
                     raise GtpError(f"bad vertex list: {vertex} is a pass, or named twice")
                 letters[action] = stone
@@ -246,8 +249,10 @@ def change_of(key: str, value: Any) -> dict[str, Any]:
     """The fields that one rule changes. Raises GtpError if it is not supported."""
     if key == "ko" and str(value).upper() in ("POSITIONAL", "SITUATIONAL"):
         return {"superko": str(value).lower()}
+    # KataGo's name and a shorter one.
     if key in ("suicide", "multiStoneSuicideLegal") and isinstance(value, bool):
         return {"suicide": value}
+    # Said, but nothing changes by it.
     if key in FIXED and str(value).lower() == str(FIXED[key]).lower():
         return {}
     known = ", ".join(f"{name} {str(one).lower() if one is False else one}" for name, one in FIXED.items())
@@ -275,6 +280,7 @@ def handicap_points(size: int, count: int) -> list[str]:
     corners = [(low, low), (high, high), (low, high), (high, low)]
     sides = [(low, middle), (high, middle), (middle, low), (middle, high)]
     points = corners[: min(count, 4)]
+    # In pairs across the board.
     points += sides[: (count - 4) // 2 * 2] if count > 5 else []
     if len(points) < count:
         points.append((middle, middle))
@@ -283,6 +289,7 @@ def handicap_points(size: int, count: int) -> list[str]:
 
 def most_points(size: int) -> int:
     """The largest number of fixed handicap stones; 0 on boards that are too small."""
+    # The specification has no handicaps there.
     if size < 7:
         return 0
     return 9 if size % 2 and size > 7 else 4

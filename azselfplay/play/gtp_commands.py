@@ -203,6 +203,7 @@ def _set_free_handicap(desk: Desk, arguments: Arguments) -> str:
 def _place(desk: Desk, vertices: Arguments) -> str:
     if not desk.board.is_empty or desk.board.game_history.actions:
         raise GtpError("board not empty")
+    # After Black's handicap it is White's turn.
     desk.board.set_up(vertices, (), to_move=1)
     return " ".join(vertices)
 
@@ -240,6 +241,7 @@ def _set_rules(desk: Desk, arguments: Arguments) -> str:
 
 @command("kata-set-rule KEY VALUE")
 def _set_rule(desk: Desk, arguments: Arguments) -> str:
+    # A word of GTP has no type; JSON's `true` does.
     value = {"true": True, "false": False}.get(arguments[1].lower(), arguments[1])
     desk.board.change(**change_of(arguments[0], value))
     return ""
@@ -275,6 +277,7 @@ def _showboard(desk: Desk, _: Arguments) -> str:
 def _loadsgf(desk: Desk, arguments: Arguments) -> str:
     """Load an SGF file. Nothing changes if it cannot be used."""
     path, move = path_and_move(arguments[0])
+    # All of it before anything changes.
     board = board_from(path, desk.board.rules, whole_number(move, "a move number"))
     _check_size(desk, board.size)
     desk.board, desk.is_new_game = board, True

@@ -56,6 +56,7 @@ def parse(line: str) -> Command | None:
 
 def success(command: Command, text: str = "") -> str:
     """The answer to a command that succeeded, without the last newline."""
+    # With the newline of `print` an empty line follows, which ends an answer of GTP.
     return f"={command.id} {text}".rstrip() + "\n"
 
 
@@ -87,6 +88,7 @@ def whole_number(text: str, what: str) -> int:
 def number(text: str, what: str) -> float:
     """A finite number. Raises GtpError otherwise."""
     try:
+        # No number that makes sense is longer.
         found = float(text) if len(text) < 30 else math.nan
     except ValueError:
         found = math.nan
@@ -149,6 +151,7 @@ def wanted_of(arguments: tuple[str, ...]) -> Wanted:
     colour = colour_of(words.pop(0)) if words and words[0].lower() in COLOURS else None
     interval, most, root_info = USUAL_INTERVAL, MOST_MOVES, False
     restrictions: list[Restriction] = []
+    # An interval may stand without its key.
     if words and words[0][:1].isdigit():
         words.insert(0, "interval")
     while words:
@@ -205,11 +208,7 @@ def winrate(value: float) -> float:
 
 Format = Callable[[Report, Wanted], str]
 
-FORMATS: dict[str, Format] = {
-    "analyze": lz_line,
-    "lz-analyze": lz_line,
-    "kata-analyze": kata_line,
-}
+FORMATS: dict[str, Format] = {"analyze": lz_line, "lz-analyze": lz_line, "kata-analyze": kata_line}
 """Streams that end at any input."""
 
 GENMOVE_FORMATS: dict[str, Format] = {

@@ -65,6 +65,7 @@ def greedy_think(game: Game) -> Think:
         count = kernels.greedy_scores(
             _with_room(game_history, 2), game_history.ply + 1, actions, replies, spare, scores
         )
+        # Any of the best: otherwise the player's games would all be the same.
         best = np.flatnonzero(scores[:count] == scores[:count].max())
         return Choice(int(actions[rng.choice(best)]), simulations=int(count))
 
@@ -77,7 +78,11 @@ def alphabeta_think(game: Game, depth: int) -> Think:
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
         action, value, seen = alphabeta(
-            game, game_history, depth, rng.permutation(game_history.legal_actions())
+            # In a random order, because ties go to the first.
+            game,
+            game_history,
+            depth,
+            rng.permutation(game_history.legal_actions()),
         )
         return Choice(action, squashed(value), seen)
 
@@ -89,13 +94,16 @@ def rollout_think(game: Game, simulations: int) -> Think:
     kernels = kernels_for(game.name)
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+        # A playout may go on to the cap.
         room = max(1, game_history.max_plies - game_history.ply) + 1
         tree = Tree(
             nodes=np.empty((simulations + 1, 3), np.int32),
+            # Each simulation adds at most one node.
             edges=np.empty(((simulations + 1) * game.max_legal, 4), np.int32),
             used=np.zeros(2, np.int64),
             path=np.empty(room, np.int32),
         )
+        # From 1 on: xorshift stays at 0 for ever.
         seed = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         action, value = kernels.run_rollouts(
             tree,
@@ -129,7 +137,9 @@ def alphabeta(
     `root` uint16[n]: the actions to choose from; ties go to the lowest index.
     """
     kernels = kernels_for(game.name)
+    # Beyond the cap there is nothing to search.
     depth = min(depth, game_history.max_plies - game_history.ply)
+    # Frames begin at ply 1, and the last one looks at a row more.
     rows = depth + QUIESCENCE + 2
     stack = Stack(
         actions=np.zeros((rows, game.max_legal), np.uint16),
@@ -146,6 +156,7 @@ def alphabeta(
 
 def squashed(value: int) -> float:
     """A heuristic value as a number in [-1, 1]; a forced end is exactly +1 or -1."""
+    # A win is worth WIN minus its distance, and no game has 10,000 plies.
     if abs(value) >= WIN - 10_000:
         return 1.0 if value > 0 else -1.0
     return float(np.tanh(max(-INFINITE, value) / VALUE_SCALE))
@@ -153,6 +164,7 @@ def squashed(value: int) -> float:
 
 def _with_room(game_history: GameHistory, plies: int) -> Positions:
     """A copy of the game's positions with room for `plies` more: uint64[ply + 1 + plies, state_words]."""
+    # Kernels write the searched line behind the game's own positions.
     buffer = np.zeros((game_history.ply + 1 + plies, game_history.game.state_words), np.uint64)
     buffer[: game_history.ply + 1] = game_history.states
     return buffer
@@ -227,6 +239,7 @@ def greedy_scores(
         if reason != 0:
             scores[i] = seen_before(positions, n + 1, int(END_VALUES[reason]) * WON)
         elif SEES_REPLY and has_win_at_once(positions, n + 1, replies, spare):
+            # As bad as a loss: the other side wins with its next move.
             scores[i] = seen_before(positions, n + 1, WON)
         else:
             scores[i] = seen_before(positions, n + 1, int(material(positions[n])))
@@ -293,6 +306,7 @@ def best_root(
     for i in range(len(root)):
         play(positions[n - 1], root[i], positions[n])
         turns = side_to_move(positions[n - 1]) != side_to_move(positions[n])
+        # Only something better than the best so far matters.
         low, high = (-INFINITE, -best) if turns else (best, INFINITE)
         value = negamax(positions, n + 1, depth, low, high, max_plies, stack)
         value = -value if turns else value
@@ -315,6 +329,7 @@ def negamax(
     frames[ply, ALPHA], frames[ply, BETA] = alpha, beta
     enter(positions, n, ply, depth, max_plies, stack)
     while True:
+        # A frame is seen once, however often the search comes back to it.
         stack.seen[0] += frames[ply, NEXT] == 0
         best: int = frames[ply, BEST]
         if frames[ply, NEXT] < frames[ply, COUNT] and best < frames[ply, BETA]:
@@ -324,6 +339,7 @@ def negamax(
             ply += 1
             low, high = max(frames[ply - 1, ALPHA], best), frames[ply - 1, BETA]
             turns = side_to_move(positions[at]) != side_to_move(positions[at + 1])
+            # In some games a side moves twice: then neither value nor window changes its sign.
             frames[ply, ALPHA], frames[ply, BETA] = (-high, -low) if turns else (low, high)
             frames[ply, TURNS] = turns
             enter(positions, at + 2, ply, depth, max_plies, stack)
@@ -345,9 +361,11 @@ def enter(positions: Positions, n: int, ply: int, depth: int, max_plies: int, st
     reason = end_reason(positions, n, count, n - 1 - ply)
     best = -INFINITE
     if reason != 0 or n - 1 >= max_plies:
+        # The cap is a draw: END_VALUES[0] is 0.
         count, best = 0, int(END_VALUES[reason]) * (WIN - ply)
     elif ply >= depth:
         best = int(evaluate(positions[n - 1]))
+        # Standing pat is already good enough, or the line is long enough.
         if ply - depth == QUIESCENCE or best >= frames[ply, BETA]:
             count = 0
         # Only captures and the like: a quiet position has the value of its heuristic.
@@ -412,6 +430,7 @@ def run_rollouts(
     for _ in range(simulations):
         simulate(tree, positions, n, max_plies, actions, seed)
     best = 0
+    # The root's edges are the first ones.
     for e in range(1, nodes[0, 1]):
         if edges[e, 2] > edges[best, 2]:
             best = e
@@ -440,6 +459,7 @@ def simulate(tree: Tree, positions: Positions, n: int, max_plies: int, actions: 
     # The value is for the side to move at the leaf; each edge gets it for its own mover.
     value, mover = nodes[node, 2], side_to_move(positions[n - 1])
     if nodes[node, 1] > 0:
+        # The game goes on at the leaf, so a random game decides.
         value = play_out(positions, n, root, max_plies, actions, seed)
     for i in range(depth):
         edges[path[i], 2] += 1
@@ -486,6 +506,7 @@ def best_edge(edges: npt.NDArray[np.int32], first: int, count: int, seed: Words)
                 if lot == 0:
                     return e
                 lot -= 1
+    # All edges have visits here, so no logarithm or quotient is of 0.
     best, best_score, log = first, -math.inf, math.log(float(visits))
     for e in range(first, first + count):
         seen = edges[e, 2]
@@ -523,4 +544,5 @@ def draw_below(seed: Words, limit: int) -> int:
     word ^= word << np.uint64(25)
     word ^= word >> np.uint64(27)
     seed[0] = word
+    # The upper bits: the lower ones of xorshift* are less random.
     return int(((word * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(33)) % np.uint64(limit))

@@ -10,7 +10,9 @@ need no games between fixed players.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -144,7 +146,10 @@ class Ladder:
 
     async def run(self, stop: aio.Stop) -> None:
         """Rate once, or with --watch until a signal."""
-        from azselfplay.play.book import Gone
+        from azselfplay.play.book import Gone, networks_at, points_of
+        from azselfplay.play.plots import draw_ladder
+
+        settings, book = self._settings, self._session.book
 
         try:
             while True:
@@ -155,8 +160,21 @@ class Ladder:
                     # The server removes old weights while we rate; the others' games are kept.
                     print(f"{gone}: choosing again", file=sys.stderr)
                     continue
-                self._report()
-                if not self._settings.watch or await self._nothing_new(players, stop):
+                networks = networks_at(book.players.values(), settings.simulations, self._search)
+                rated, fixed = self._session.report(networks)
+                games = sum(score.games for score in book.scores())
+                title = (
+                    f"{self._run.name}: {self._game.name}, {settings.simulations} simulations a move "
+                    f"({self._search}), {games:,} rated games"
+                )
+                folder = Path(settings.out) if settings.out else self._run.path / "plots"
+                self._session.drawn(draw_ladder(folder, title, rated, fixed))
+                newest = players[-1].entrant.sha256
+                while settings.watch and points_of(self._run)[-1].sha256 == newest:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(stop.finishing.wait(), WATCH_SECONDS)
+                        return
+                if not settings.watch or stop.finishing.is_set():
                     return
         finally:
             await self._session.matches.close()
@@ -174,36 +192,6 @@ class Ladder:
         print(f"rating {', '.join(names_of(players))}, search {self._search}", file=sys.stderr)
         return players
 
-    async def _nothing_new(self, players: list[Candidate], stop: aio.Stop) -> bool:
-        """Wait for newer weights than those of `players`. True when a signal came instead."""
-        from azselfplay.play.book import points_of
-
-        newest = players[-1].entrant.sha256
-        while not stop.finishing.is_set():
-            if points_of(self._run)[-1].sha256 != newest:
-                return False
-            try:
-                await asyncio.wait_for(stop.finishing.wait(), WATCH_SECONDS)
-            except TimeoutError:
-                continue
-        return True
-
-    def _report(self) -> None:
-        """Print the table and draw the figure of all networks rated at this number of simulations."""
-        from azselfplay.play.book import networks_at
-        from azselfplay.play.plots import draw_ladder
-
-        settings, book = self._settings, self._session.book
-        networks = networks_at(book.players.values(), settings.simulations, self._search)
-        rated, fixed = self._session.report(networks)
-        games = sum(score.games for score in book.scores())
-        title = (
-            f"{self._run.name}: {self._game.name}, {settings.simulations} simulations a move "
-            f"({self._search}), {games:,} rated games"
-        )
-        folder = Path(settings.out) if settings.out else self._run.path / "plots"
-        self._session.drawn(draw_ladder(folder, title, rated, fixed))
-
 
 class Scaling:
     """One network at many numbers of simulations."""
@@ -213,6 +201,7 @@ class Scaling:
         from azselfplay.play.book import doublings, network
         from azselfplay.play.nets import search_for, search_name
 
+        # The network is chosen once: a run that goes on has a newer one an hour later.
         point, name, self._folder = find_network(settings.network, settings.runs)
         game = get_game(name)
         self._settings = settings
@@ -240,6 +229,7 @@ class Scaling:
         book = self._session.book
         networks = searches_of(book.players.values(), self._sha256, self._search)
         rated, fixed = self._session.report(networks)
+        # The file may hold games of other networks too.
         names = {one.name for one in networks}
         games = sum(score.games for score in book.scores() if names & {score.first, score.second})
         title = f"{self._title}, {games:,} games of {len(rated)} searches"
@@ -265,8 +255,10 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
         meta = read_meta(data)
     except BadWeights as error:
         raise Fatal(f"{path} is neither a run folder nor a weights file: {error}", Exit.BAD_DATA) from error
+    # Behind a link too: the folder says to which run it belongs.
     full = path.resolve()
     run_folder = full.parent.parent
+    # Its results belong to the run then, beside those of its other networks.
     is_of_run = full.parent.name == "weights" and (run_folder / "run.json").exists()
     point = Point(full, meta.version, meta.step, None, 0.0, hashlib.sha256(data).hexdigest())
     return point, meta.game, run_folder if is_of_run else full.parent
@@ -300,6 +292,7 @@ class Session:
 
         stop.waits_for = "the pairing that is being played"
         everyone = [*self.anchors, *players]
+        # Before any game: the book's results name their players.
         self.book.enter(one.entrant for one in everyone)
         self.matches.expect(everyone)
         settings = self._settings
@@ -320,26 +313,26 @@ class Session:
             [Rated(one, ratings[one.name]) for one in players if one.name in ratings]
             for players in (networks, fixed)
         ]
-        print(aligned([HEADINGS, *(_row(one) for players in found for one in players)]), flush=True)
+        rows: list[Sequence[str]] = [HEADINGS]
+        for player, rating in itertools.chain(*found):
+            rows.append(
+                [
+                    player.label,
+                    "-" if player.step is None else f"{player.step:,}",
+                    "-" if player.games_before is None else f"{player.games_before:,}",
+                    "-" if player.hours is None else f"{player.hours:.2f}",
+                    f"{rating.elo:.0f}",
+                    f"± {rating.margin:.0f}" if rating.margin else "fixed",
+                    f"{rating.games:,}",
+                    f"{rating.points / rating.games:.1%}" if rating.games else "-",
+                ]
+            )
+        print(aligned(rows), flush=True)
         return found[0], found[1] if self._settings.anchors else in_sight(found[1], found[0])
 
     def drawn(self, files: Sequence[Path]) -> None:
         """Print where the results are."""
         print(f"kept in {self.book.path}, drawn in {files[0]}", file=sys.stderr, flush=True)
-
-
-def _row(one: Rated) -> list[str]:
-    player, rating = one
-    return [
-        player.label,
-        "-" if player.step is None else f"{player.step:,}",
-        "-" if player.games_before is None else f"{player.games_before:,}",
-        "-" if player.hours is None else f"{player.hours:.2f}",
-        f"{rating.elo:.0f}",
-        f"± {rating.margin:.0f}" if rating.margin else "fixed",
-        f"{rating.games:,}",
-        f"{rating.points / rating.games:.1%}" if rating.games else "-",
-    ]
 
 
 CALIBRATE_EXAMPLES = (
@@ -374,6 +367,7 @@ async def calibrate(settings: CalibrateConfig, stop: aio.Stop) -> None:
     from azselfplay.play.nets import game_for
 
     file = Path(settings.folder) / f"{settings.game}-anchors.json"
+    # Only `random` is fixed here: the others are what is measured.
     session = Session(game_for(settings.game), settings, file, {ZERO: 0.0})
     try:
         await session.play([], stop)

@@ -90,6 +90,7 @@ def main() -> int:
     """Entry point of `azplay match`."""
     arguments = sys.argv[1:]
     specs: list[str] = []
+    # By hand: A and B come before the settings.
     while arguments and not arguments[0].startswith("-") and len(specs) < 2:
         specs.append(arguments.pop(0))
     players = "\n".join(f"  {kind}" for kind in KINDS)
@@ -164,6 +165,7 @@ class Match:
         from azselfplay.play.openings import check_lengths, openings_for
         from azselfplay.play.runner import Adjudication, known_results
 
+        # First: a game without tables is refused before openings are read.
         known = known_results(game) if config.tables else None
         self.config = config
         self.game = game
@@ -199,6 +201,7 @@ class Match:
                     )
                 )
             first, second = players[0].name, players[1].name
+            # One player against itself: a table needs two names.
             self._names = (first, second) if first != second else (f"{first} (A)", f"{second} (B)")
             players[0].name, players[1].name = self._names
             for player in players:
@@ -223,6 +226,7 @@ class Match:
             return sprt.verdict(pair_counts([game.outcome_for_a for game in games])) != ""
 
         def on_game(played: PlayedGame) -> None:
+            # Also those of pairs that are not complete: a Ctrl-C counts only whole ones.
             self._ended.append(played)
             files.write(played)
             now, is_terminal = time.monotonic(), sys.stderr.isatty()
@@ -252,6 +256,7 @@ class Match:
             for task in (playing, stopping):
                 task.cancel()
             await asyncio.wait({playing, stopping})
+            # The line of progress has no newline yet.
             if sys.stderr.isatty():
                 print(file=sys.stderr)
 
@@ -392,6 +397,7 @@ def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
     waiting: dict[str, list[PlayedGame]] = {}
     pairs: list[PlayedGame] = []
     for played in ended:
+        # The other game of the same opening, in which the other player began.
         partner = next(
             (one for one in waiting.get(played.opening, []) if one.swapped != played.swapped), None
         )

@@ -76,31 +76,23 @@ def load_net(
         if meta is not None and game_name and meta.game != game_name:
             raise Fatal(f"{weights} is a network for {meta.game}, not {game_name}", Exit.BAD_DATA)
         game = get_game(meta.game if meta else game_name or DEFAULT_GAME)
+        # A trained network reads what it was trained with.
         history = meta.history if meta else history or game.history
-        if (
-            weights is not None
-            and meta is not None
-            and isinstance(meta.architecture, Sparse)
-            and device == "cpu"
-        ):
-            return _in_search(weights, game, history, meta.architecture)
-        return _behind_evaluator(weights, game, history, device, threads, preset, seed)
+        if weights is None or meta is None or not isinstance(meta.architecture, Sparse) or device != "cpu":
+            return _behind_evaluator(weights, game, history, device, threads, preset, seed)
+        # A sparse network on the CPU needs no torch, which takes seconds to import.
+        player = SparsePlayer(game, history, meta.architecture)
+        step = player.load(weights).step
+
+        def infer(batch: LeafBatch) -> Evaluations:
+            return Evaluations(*player.answers(batch.features, batch.counts, batch.actions), step)
+
+        name, evaluator = f"{weights.resolve().stem} (step {step})", LocalEvaluator(infer, SPARSE_ROWS)
+        return LoadedNet(game, history, name, step, evaluator, SPARSE_ROWS, player)
     except BadWeights as error:
         raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
-
-
-def _in_search(weights: Path, game: Game, history: int, architecture: Sparse) -> LoadedNet:
-    """A sparse network on the CPU, without torch."""
-    player = SparsePlayer(game, history, architecture)
-    step = player.load(weights).step
-
-    def infer(batch: LeafBatch) -> Evaluations:
-        return Evaluations(*player.answers(batch.features, batch.counts, batch.actions), step)
-
-    name = f"{weights.resolve().stem} (step {step})"
-    return LoadedNet(game, history, name, step, LocalEvaluator(infer, SPARSE_ROWS), SPARSE_ROWS, player)
 
 
 def _behind_evaluator(
@@ -188,8 +180,21 @@ def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySe
     PUCT with the defaults. Raises Fatal(CONFIG) for an invalid text, Fatal(BAD_DATA) for a run whose settings
     cannot be read.
     """
+    settings = _parsed(text) if text else FOR_EVALUATION
+    folder = None if weights is None or text else weights.resolve().parent
+    # A run's folder has its settings beside `weights`.
+    if folder is not None and folder.name == "weights" and (folder.parent / "config.toml").is_file():
+        file = folder.parent / "config.toml"
+        try:
+            found = flattened(read_toml(file).get("self_play", {}))
+            # Of the run's settings only those of the search: noise and temperature are for self-play.
+            settings = _with({path: found[path] for path in FIELDS if path in found}, strict=True)
+        except (OSError, ValueError, AttributeError, TypeError) as error:
+            raise Fatal(
+                f"{file} does not say how the run searches ({error}); name the search, for example puct",
+                Exit.BAD_DATA,
+            ) from error
     # Checked for the game here, so that a wrong text is refused before anything is loaded.
-    settings = _parsed(text) if text else _of_run(weights)
     try:
         resolve(settings, game)
     except ValueError as error:
@@ -236,24 +241,8 @@ def _parsed(text: str) -> SelfPlaySettings:
         raise Fatal(f"the search {text!r}: {error}", Exit.CONFIG) from error
 
 
-def _of_run(weights: Path | None) -> SelfPlaySettings:
-    """The search of the run to which a weights file belongs, else the default search."""
-    folder = None if weights is None else weights.resolve().parent
-    if folder is None or folder.name != "weights" or not (folder.parent / "config.toml").is_file():
-        return FOR_EVALUATION
-    file = folder.parent / "config.toml"
-    try:
-        table = read_toml(file).get("self_play", {})
-        found = flattened(table)
-        return _with({path: found[path] for path in FIELDS if path in found}, strict=True)
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise Fatal(
-            f"{file} does not say how the run searches ({error}); name the search, for example puct",
-            Exit.BAD_DATA,
-        ) from error
-
-
 def _with(changes: Mapping[str, Any], *, strict: bool) -> SelfPlaySettings:
     """The default search with some fields changed. Raises ValidationError (a ValueError) for a wrong type."""
+    # Not strict for text, in which every number is a string.
     read = msgspec.convert(nested(changes), SelfPlaySettings, strict=strict)
     return changed(FOR_EVALUATION, {path: attrgetter(path)(read) for path in changes})

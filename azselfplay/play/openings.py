@@ -59,6 +59,7 @@ def random_openings(game: Game, count: int, plies: int, seed: int, start: str = 
     openings: list[Opening] = []
     misses = 0
     while len(openings) < count and misses < MISSES:
+        # Set back below when a new position is found.
         misses += 1
         game_history = GameHistory(game, start)
         while game_history.ply < plies and game_history.end_reason() is None:
@@ -93,6 +94,7 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
     except (OSError, ValueError) as error:
         raise Fatal(f"the openings in {path} cannot be read: {error}", Exit.BAD_DATA) from error
     found: Iterator[tuple[str, list[str]]]
+    # By its content too: people name such files as they like.
     if path.suffix.lower() in GAME_FILES or text.lstrip().startswith(("[", "(;")):
         read_pgn = knowledge_of(game).read_pgn
         if read_pgn is None or path.suffix.lower() == ".sgf" or text.lstrip().startswith("(;"):
@@ -100,7 +102,13 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
             raise Fatal(f"{path} has games in a form that {game.name} does not read; {todo}", Exit.BAD_DATA)
         kind, found = "game", islice(((start, list(moves)) for start, moves in read_pgn(text)), most)
     else:
-        kind, found = "line", map(_start_and_moves, text.splitlines())
+        kind, lines = "line", []
+        for line in text.splitlines():
+            told = re.sub(r'("[^"]*")|(?:^|\s)#.*', r"\1", line)  # but Qh7# and "no. #1" are no comments
+            has_start = "/" in "".join(told.split()[:1])  # of FEN or EPD
+            first, _, moves = told.partition("|") if has_start else ("", "", told)
+            lines.append((first, moves.split()))
+        found = iter(lines)
     openings, number = list[Opening](), 1
     try:
         # No `for`: what the iterator itself raises needs the number of the game or line, too.
@@ -117,13 +125,6 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
     if not openings:
         raise Fatal(f"{path} has no openings; write one a line", Exit.BAD_DATA)
     return openings
-
-
-def _start_and_moves(line: str) -> tuple[str, list[str]]:
-    """The start position and the moves in a line of a file; both are empty if there are none."""
-    text = re.sub(r'("[^"]*")|(?:^|\s)#.*', r"\1", line)  # but Qh7# and "no. #1" are no comments
-    start, _, moves = text.partition("|") if "/" in "".join(text.split()[:1]) else ("", "", text)
-    return start, moves.split()
 
 
 def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:

@@ -124,6 +124,7 @@ class OptionTable:
 
 def shown(text: str, length: int = 60) -> str:
     """Foreign text, shortened and escaped for one line of output."""
+    # `ascii`, because a terminal may show other characters as something else, or obey them.
     return ascii(text if len(text) <= length else text[:length] + "...")
 
 
@@ -274,36 +275,28 @@ class Engine(Protocol):
     @property
     def first_setup(self) -> Setup:
         """The set-up of the command line: the process ends if it cannot be used."""
-        ...
 
     @property
     def takes_input(self) -> bool:
         """Whether further lines are wanted now; otherwise they stay unread."""
-        ...
 
     def feed(self, line: str, now: float) -> list[Order]:
         """Handle a line, without its newline. At the end of the input it is `quit`."""
-        ...
 
     def reported(self, report: Report) -> list[Order]:
         """Handle an interim report of the running search."""
-        ...
 
     def searched(self, found: Found, now: float) -> list[Order]:
         """Handle the end of the search."""
-        ...
 
     def still_preparing(self) -> list[Order]:
         """Note that the preparation takes longer than a second."""
-        ...
 
     def prepared(self, setup: Setup, now: float) -> list[Order]:
         """Note that network and tree are ready."""
-        ...
 
     def preparation_failed(self, reason: str, now: float) -> list[Order]:
         """Note that they cannot be used; the previous ones, if there are any, are still there."""
-        ...
 
 
 EXPECTED_MOVES = 30

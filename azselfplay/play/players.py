@@ -31,6 +31,7 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
     game; Fatal(BAD_DATA) for a weights file that cannot be used.
     """
     kind, _, rest = spec.partition(":")
+    # `untrained@64` has its number before any colon.
     kind, _, how = kind.partition("@")
     if kind in ("net", "untrained", "policy"):
         file, simulations, search = "" if kind == "untrained" else rest, 0, ""
@@ -101,6 +102,7 @@ def _net_player(
     from azselfplay.play.builtin_players import NetPlayer
     from azselfplay.play.nets import load_net, search_for, search_name
 
+    # The raw policy searches nothing.
     settings = search_for(search, game, path) if simulations else None
     # The game belongs to the key: the same file may play a variant with the same board.
     key = (str(path or ""), game.name, device, threads)

@@ -25,6 +25,7 @@ def new_figure(
     """A figure and its panels [rows, columns], on a canvas that needs no display; `size` in inches."""
     import matplotlib as mpl
 
+    # Before pyplot, which would look for a display.
     mpl.use("Agg")
     mpl.rcParams["svg.hashsalt"] = "azplay"  # the same figure gives the same file
     from matplotlib import pyplot as plt
@@ -33,6 +34,17 @@ def new_figure(
         rows, columns, figsize=size, sharey=share_y, squeeze=False, layout="constrained"
     )
     return figure, panels
+
+
+def grid_of(count: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
+    """A figure with `count` panels, two in a row, and at least one; `size` of each, in inches."""
+    columns = max(1, min(2, count))
+    rows = max(1, -(-count // columns))
+    figure, panels = new_figure(rows, columns, (size[0] * columns, size[1] * rows))
+    flat = list(panels.flat)
+    for panel in flat[count:]:  # the rest of the last row
+        panel.set_visible(False)
+    return figure, flat
 
 
 def close(figure: Figure) -> None:
@@ -49,6 +61,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for kind in ("png", "svg"):
             path = folder / f"{name}.{kind}"
+            # matplotlib chooses the format by the ending, so that stays the last part.
             partial = path.with_suffix(f".partial.{kind}")
             # Without the date the same figures give the same file.
             metadata = {"Date": None} if kind == "svg" else None
@@ -72,6 +85,7 @@ def draw_ladder(folder: Path, title: str, networks: Sequence[Rated], anchors: Se
         time_axis([one.entrant.hours for one in networks]),
     ]
     for axis, (label, values) in zip(panels[0], axes, strict=True):
+        # Without a games.db nobody knows the games before a network.
         known = [(x, one) for x, one in zip(values, networks, strict=True) if x is not None]
         _curve(axis, [x for x, _ in known], [one for _, one in known], "networks of the run")
         axis.set_xlabel(label)
@@ -121,8 +135,7 @@ def in_sight(anchors: Sequence[Rated], networks: Sequence[Rated]) -> list[Rated]
 def _curve(axis: Axes, values: Sequence[float], rated: Sequence[Rated], label: str) -> None:
     """A line through the ratings, with bars and a band for the intervals."""
     elo, margins = [one.elo for _, one in rated], [one.margin for _, one in rated]
-    low = [middle - margin for middle, margin in zip(elo, margins, strict=True)]
-    high = [middle + margin for middle, margin in zip(elo, margins, strict=True)]
+    low, high = ([one.elo + sign * one.margin for _, one in rated] for sign in (-1, 1))
     axis.fill_between(values, low, high, color=BLUE, alpha=0.15, linewidth=0, label="95 % interval")
     style: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4, "capsize": 2.5, "elinewidth": 1}
     axis.errorbar(values, elo, yerr=margins, label=label, **style)
@@ -132,6 +145,7 @@ def _curve(axis: Axes, values: Sequence[float], rated: Sequence[Rated], label: s
 
 def _levels(axis: Axes, anchors: Sequence[Rated], *, named: bool = True) -> None:
     """A dashed line for each anchor; its name right of the panel, moved up where names would overlap."""
+    # Anchors may lie outside of what the curves need.
     elo = [*axis.get_ylim(), *(one.elo for _, one in anchors)]
     low, high = min(elo), max(elo)
     room = 0.04 * (high - low)

@@ -173,6 +173,7 @@ async def play_match(
 
 async def play_one(game: Game, players: tuple[Player, Player], opening: Opening, seed: int) -> PlayedGame:
     """Play one game from `opening`, in which the first of the players moves first. The caller closes them."""
+    # Two seeds: players that draw would otherwise draw the same numbers.
     return await _Match(game, players, MatchSettings()).play(_Job(0, opening, False, (seed, seed + 1)))
 
 
@@ -232,6 +233,7 @@ class _Match:
                     if left[side] < 0:
                         over = f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}"
                         raise _OutOfTime(over)
+                    # Added after the move, as on a chess clock: it cannot save the flag.
                     left[side] += time_limit.increment
                 judge.heard(choice.value, side)
                 try:
@@ -347,6 +349,7 @@ class GameFiles:
 
     def __init__(self, game: Game, pgn: str, moves: str, event: str) -> None:
         known = knowledge_of(game)
+        # Before the first game: hours of games must not end without their file.
         if pgn and known.pgn is None:
             raise Fatal(f"{game.name} has no PGN; write its games with --moves FILE", Exit.CONFIG)
         self._game, self._as_pgn = game, known.pgn
@@ -358,7 +361,9 @@ class GameFiles:
     def write(self, played: PlayedGame) -> None:
         if self._pgn is not None and self._as_pgn is not None:
             text = self._before + to_pgn(self._game, self._as_pgn, played, self._event)
+            # Flushed, so that a match that is killed has its games.
             print(text, end="", file=self._pgn, flush=True)
+            # Between games, not before the first.
             self._before = self._between
         if self._moves is not None:
             print(to_json_line(self._game, played), file=self._moves, flush=True)
@@ -411,6 +416,7 @@ def to_json_line(game: Game, played: PlayedGame) -> str:
 
 def replay_of(game: Game, played: PlayedGame) -> GameHistory:
     """The positions of a played game."""
+    # The match may have had a longer cap than the game's own.
     game_history = GameHistory(game, played.start, max(len(played.actions) + 1, game.max_plies))
     for action in played.actions:
         game_history.play(action)

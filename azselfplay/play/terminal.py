@@ -116,6 +116,7 @@ class PlayEngine:
         self._is_ready = False
         self._task: Literal["", "move", "hint"] = ""
         """The purpose of the running search."""
+        # The newest one, which a hint shows when the search has ended.
         self._report = Report()
         self._is_quitting = False
 
@@ -145,6 +146,7 @@ class PlayEngine:
         task, self._task = self._task, ""
         if task == "hint":
             return [Say(hint(self._report)), *self._go_on(now)]
+        # With `go` the network moves for the person.
         mover = self._history.side_to_move
         self._history.play(found.action)
         said = move_of_network(found, self._report, for_person=mover == self._person)
@@ -165,49 +167,63 @@ class PlayEngine:
     def _go_on(self, now: float) -> list[Order]:
         """Handle waiting lines, up to the first one that makes the network think."""
         orders: list[Order] = []
+        # Lines wait until the network is loaded, so that a session can be piped in.
         while self._waiting and self._is_ready and not self._task and not self._is_quitting:
             # A command may start a search or end the session; the lines after it wait then.
-            orders += self._obey(self._waiting.popleft().strip(), now)
+            line = self._waiting.popleft().strip()
+            if not line:
+                continue
+            try:
+                action = self._history.game.notation.action_from_text(self._history.state, line)
+            except ValueError as error:
+                orders += self._command(line.split(), now, str(error))
+                continue
+            if self._history.end_reason() is not None:
+                orders.append(Say("The game is over; `undo` takes moves back, `new` begins another game."))
+                continue
+            try:
+                self._history.play(action)
+            except ValueError:  # the notation does not know the past, which may forbid a move: superko in Go
+                orders.append(Say(f"{shown(line)} is not allowed: it repeats an earlier position."))
+            else:
+                orders += self._next(now)
         return orders
 
-    def _obey(self, line: str, now: float) -> list[Order]:
-        if not line:
-            return []
-        try:
-            action = self._history.game.notation.action_from_text(self._history.state, line)
-        except ValueError as error:
-            return self._command(line.split(), now, str(error))
-        if self._history.end_reason() is not None:
-            return [Say("The game is over; `undo` takes moves back, `new` begins another game.")]
-        try:
-            self._history.play(action)
-        except ValueError:  # the notation does not know the past, which may forbid a move: superko in Go
-            return [Say(f"{shown(line)} is not allowed: it repeats an earlier position.")]
-        return self._next(now)
-
     def _command(self, words: list[str], now: float, why_no_move: str) -> list[Order]:
-        name, arguments = words[0].lower(), words[1:]
+        name, arguments, history = words[0].lower(), words[1:], self._history
         if name == "help":
             return [Say(HELP)]
         if name == "board":
-            return [Say(board(self._history))]
+            return [Say(board(history))]
         if name == "moves":
-            return [Say(moves(self._history))]
+            return [Say(moves(history))]
         if name == "hint":
             return self._think("hint", now)
         if name == "go":
             return self._think("move", now)
         if name == "undo":
-            return self._undo(now)
+            played = tuple(history.actions)
+            if not played:
+                return [Say("There is no move to take back.")]
+            # Back to where the person was to move; a side may have moved several times in a row.
+            history.take_back(history.ply - 1)
+            while history.actions and history.side_to_move != self._person:
+                history.take_back(history.ply - 1)
+            if history.side_to_move != self._person:  # nothing in it is the person's
+                for action in played:
+                    history.play(action)
+                return [Say("You have not moved yet: there is no move of yours to take back.")]
+            return self._next(now)
         if name == "new":
             if arguments and arguments[0] not in SIDES:
                 return [Say("Write new, new first or new second.")]
             if arguments:
                 self._person = SIDES.index(arguments[0])
-            self._history.take_back(0)
+            history.take_back(0)
             return self._next(now)
         if name == "nodes":
             text = arguments[0] if arguments else ""
+            # `int` takes texts of any length, and slowly.
             number = int(text) if text.isdecimal() and len(text) < 9 else 0
             if not 1 <= number <= MOST_SIMULATIONS:
                 return [Say(f"Write nodes N, with a number from 1 to {MOST_SIMULATIONS}.")]
@@ -241,21 +257,6 @@ class PlayEngine:
             lines=HINTS if task == "hint" else 1,
         )
         return [Start(request)]
-
-    def _undo(self, now: float) -> list[Order]:
-        """Return to where the person was to move."""
-        history = self._history
-        if not history.actions:
-            return [Say("There is no move to take back.")]
-        played = tuple(history.actions)
-        history.take_back(history.ply - 1)
-        while history.actions and history.side_to_move != self._person:
-            history.take_back(history.ply - 1)
-        if history.side_to_move != self._person:  # nothing in it is the person's
-            for action in played:
-                history.play(action)
-            return [Say("You have not moved yet: there is no move of yours to take back.")]
-        return self._next(now)
 
 
 def greeting(game: Game, network: str, person: int) -> str:
@@ -309,6 +310,7 @@ def hint(report: Report) -> str:
 
 def result(history: OpenGame, person: int) -> str:
     """How the game ended, for the person."""
+    # From the first player's to the person's.
     outcome = history.outcome() * (1 if person == 0 else -1)
     text = {1: "You win", 0: "A draw", -1: "The network wins"}[outcome]
     reason = str(history.end_reason()).replace("_", " ")

@@ -41,12 +41,14 @@ class OpenGame(GameHistory):
         """Play an action. Raises ValueError if it is not legal, or the game is too long."""
         if self.ply >= MOST_PLIES:
             raise ValueError(f"a game has at most {MOST_PLIES} moves here")
+        # Legal although the rules have ended the game: a controller may go on after a repetition.
         if action not in self.legal_actions():
             raise ValueError(f"action {action} is not legal here")
         self._append(action)
 
     def take_back(self, ply: int) -> None:
         """Return to the position after the first `ply` moves."""
+        # The positions behind stay in the array and are written over.
         del self.actions[ply:]
 
 
@@ -130,11 +132,13 @@ class Thinker:
         tree.reset(self.game.notation.state_from_text(""))
         count = len(tree.root_leaf().actions)
         tree.expand_root(np.full(count, 1 / count, np.float32), 0.0)
+        # A few batches, so that every kernel has run once with leaves and with none.
         tree.start_search(60)
         while (leaves := tree.gather()).rows:
             priors = np.repeat((1.0 / leaves.counts).astype(np.float32), leaves.counts)
             tree.settle(Evaluations(priors, np.zeros((leaves.rows, 3), np.float32), 0))
         lines_of(tree, self.game, 2)
+        # Nothing of this stays for the first search.
         tree.give_up()
         tree.advance(int(tree.edges_of(0)["action"][0]))
         tree.legal_actions()
@@ -180,6 +184,7 @@ class Thinker:
         try:
             await search_parallel(tree, self._evaluator, thinking.limits, thinking.interrupt)
         finally:
+            # Before the last report, so that none comes after it.
             reporting.cancel()
         tell(self._report(request, draw))
         index = best_index(tree, request.allowed, request.temperature, self._rng)
@@ -262,6 +267,7 @@ def lines_of(tree: ParallelTree, game: Game, count: int = 1, allowed: Sequence[i
     """The `count` best visited moves, or the best one if none is visited."""
     edges, proofs = tree.edges_of(0), tree.edge_proofs(0)
     order = ranked(tree, 0, allowed)
+    # At least one: a GUI wants a move to show.
     shown = [index for index in order[:count] if edges[index]["visits"]] or order[:1]
     return tuple(
         Line(
@@ -321,6 +327,7 @@ def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[i
 
 
 def _mean(edge: np.void) -> float:
+    # Unvisited moves come last.
     return float(edge["value_sum"]) / int(edge["visits"]) if edge["visits"] else -1.0
 
 
@@ -330,6 +337,7 @@ def best_index(
     """The root edge to play: the best of `ranked`, or drawn from visits ** (1 / temperature)."""
     order = ranked(tree, 0, allowed)
     visits = tree.edges_of(0)["visits"][order].astype(np.float64)
+    # A proven win is played, whatever the temperature.
     if temperature <= 0 or tree.edge_proofs(0)[order[0]] or visits.max() <= 0:
         return order[0]
     # Relative to the maximum: a power of thousands would overflow at low temperatures.

@@ -47,6 +47,7 @@ async def play_on(
     finishing: Callable[[], bool],
 ) -> None:
     """Play until the goal is reached, or `finishing()` after a pairing. Each pairing is saved at once."""
+    # Asked between pairings only: one that has begun is played to its end.
     while not finishing() and not is_over(book, names, anchors, goal):
         # Two players without randomness repeat their games once the openings are used up.
         spent = {
@@ -140,6 +141,7 @@ class Matches:
 
     async def close(self) -> None:
         while self._open:
+            # Taken out first: a second call, after an interruption, ends none twice.
             await self._open.popitem()[1].close()
 
 

@@ -22,7 +22,6 @@ from azselfplay.link.finding import RUNS, weights_named
 from protocol.settings import Count, Seed
 
 if TYPE_CHECKING:
-    from azselfplay.games.knowledge import Solution
     from azselfplay.play.nets import LoadedNet
 
 TRUTH_EXAMPLES = (
@@ -66,6 +65,7 @@ class TruthConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     settings = load(TruthConfig, command="azplay truth", examples=TRUTH_EXAMPLES)
+    # Before anything is loaded.
     simulations = simulations_from(settings.simulations)
     weights = weights_named(settings.network, settings.runs)
 
@@ -98,8 +98,10 @@ def load_nets(settings: TruthConfig, weights: Path) -> list[LoadedNet]:
     from net.weights import read_meta
 
     device, threads = settings.device, settings.threads
+    # The trained one first, as in the table.
     nets = [load_net(weights, device=device, threads=threads)]
     if settings.untrained:
+        # The same shape, so that only training makes the difference.
         shape = name_of(read_meta(weights.read_bytes()).architecture)
         game, history = nets[0].game.name, nets[0].history
         untrained = load_net(
@@ -168,7 +170,8 @@ class Checks:
 def known() -> int:
     """Entry point. Returns the exit status."""
     settings = load(KnownConfig, command="azplay known", examples=KNOWN_EXAMPLES)
-    from azselfplay.games.knowledge import BadTruth
+    from azselfplay.games.knowledge import BadTruth, Labels
+    from azselfplay.host.runs import write_atomically
     from azselfplay.play.builtin_players import solved_games
     from azselfplay.play.nets import game_for
     from azselfplay.play.truth_errors import solution_of
@@ -181,32 +184,27 @@ def known() -> int:
     try:
         for solution in solutions:
             if settings.out is not None:
-                _label(solution, settings, settings.out)
+                if solution.label is None:
+                    raise Fatal(
+                        f"--out has nothing to write: positions of {settings.game} are solved when they are "
+                        "asked about",
+                        Exit.CONFIG,
+                    )
+                labels = Labels(settings.seed, settings.per_phase, settings.apart_from)
+                data = solution.label(labels, _tell)
+                try:
+                    settings.out.parent.mkdir(parents=True, exist_ok=True)
+                    write_atomically(settings.out, data)  # whole, or the old one stays
+                except OSError as error:
+                    raise Fatal(f"cannot write {settings.out}: {error.strerror}", Exit.DISK) from error
             for check in solution.checks(settings.out, _tell):
+                # All of them, so that a failure does not hide the others.
                 checks.same(*check)
     except BadTruth as error:
         raise Fatal(str(error), Exit.BAD_DATA) from error
     if checks.failed:
         raise Fatal(f"{checks.failed} checks failed: do not use these labels", Exit.INTERNAL)
     return int(Exit.OK)
-
-
-def _label(solution: Solution, settings: KnownConfig, out: Path) -> None:
-    """Write a file of labelled positions, whole or not at all. Raises Fatal(CONFIG or DISK)."""
-    from azselfplay.games.knowledge import Labels
-    from azselfplay.host.runs import write_atomically
-
-    if solution.label is None:
-        raise Fatal(
-            f"--out has nothing to write: positions of {settings.game} are solved when they are asked about",
-            Exit.CONFIG,
-        )
-    data = solution.label(Labels(settings.seed, settings.per_phase, settings.apart_from), _tell)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(out, data)
-    except OSError as error:
-        raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
 
 
 def _tell(line: str) -> None:

@@ -99,6 +99,7 @@ def count_errors(rows: Sequence[Row], played: Sequence[int], group: str) -> Erro
     """Figures of one group (or "all"). `played` has an action for each row."""
     pairs = [(row, a) for row, a in zip(rows, played, strict=True) if group in (row.group, "all")]
     wrong = [float(action not in row.keeps) for row, action in pairs]
+    # In moves: a table counts plies.
     delays = [row.longer[action] / 2 for row, action in pairs if action in row.longer]
     return _errors(group, [row for row, _ in pairs], wrong, delays)
 
@@ -106,12 +107,14 @@ def count_errors(rows: Sequence[Row], played: Sequence[int], group: str) -> Erro
 def expected_errors(rows: Sequence[Row], group: str) -> Errors:
     """Expected figures of random moves."""
     chosen = [row for row in rows if group in (row.group, "all")]
+    # Of all legal moves each is as likely.
     wrong = [1 - len(row.keeps) / row.legal for row in chosen]
     delays = [sum(row.longer.values()) / len(row.longer) / 2 for row in chosen if row.longer]
     return _errors(group, chosen, wrong, delays)
 
 
 def _errors(group: str, rows: Sequence[Row], wrong: Sequence[float], delays: Sequence[float]) -> Errors:
+    # Where every move keeps the result nobody can err.
     matter = [share for row, share in zip(rows, wrong, strict=True) if row.matters]
     return Errors(
         group=group,
@@ -224,26 +227,18 @@ async def measure(
             progress(f"{net.name}: {count} simulations, {len(rows)} positions")
             played = await chosen_actions(net, rows, count, search)
             groups = [count_errors(rows, played, group) for group in groups_of(rows)]
-            found.append(
-                PlayerErrors(net.name, count, groups, _trees(net.game, rows, played), search_name(search))
-            )
+            trees: dict[str, TreeResult] = {}
+            # With --limit some positions have no move, and the tree cannot be walked.
+            if net.game.few_positions and len(rows) == len(rows_for(net.game)):
+                actions = {
+                    Opening("", row.start, row.moves).game_history(net.game).state.tobytes(): action
+                    for row, action in zip(rows, played, strict=True)
+                }
+                for side in ("first", "second"):
+                    trees[side] = play_whole_tree(net.game, actions, first=side == "first")
+            found.append(PlayerErrors(net.name, count, groups, trees, search_name(search)))
     groups = [expected_errors(rows, group) for group in groups_of(rows)]
     return [*found, PlayerErrors("random moves", None, groups, {})]
-
-
-def _trees(game: Game, rows: Sequence[Row], played: Sequence[int]) -> dict[str, TreeResult]:
-    """Whole games against all replies, in a game of few positions where `rows` contains all of them."""
-    # With --limit some positions have no move, and the tree cannot be walked.
-    if not game.few_positions or len(rows) < len(rows_for(game)):
-        return {}
-    actions = {
-        Opening("", row.start, row.moves).game_history(game).state.tobytes(): action
-        for row, action in zip(rows, played, strict=True)
-    }
-    return {
-        "first": play_whole_tree(game, actions, first=True),
-        "second": play_whole_tree(game, actions, first=False),
-    }
 
 
 # The table that `azplay truth` prints, and the same as JSON.

@@ -162,6 +162,7 @@ class UciEngine:
             command = parse(line, self.dialect)
             if isinstance(command, Simple):
                 return self._obey_word(command.name, now)
+            # Taken at once, and prepared when a search needs it (`_go_on`).
             if isinstance(command, SetOption):
                 self.options = self.dialect.options.changed(self.options, command.name, command.value)
             if isinstance(command, Position):
@@ -181,6 +182,7 @@ class UciEngine:
     def preparation_failed(self, reason: str, now: float) -> list[Order]:
         """Keep the former network and tree. (If the first set-up fails, the driver ends.)"""
         self._preparing = None
+        # Else each further search would try the wrong ones again.
         self.options = replace(self.options, setup=self._loaded or self._first_setup)
         return [_note(f"{reason}; the former settings are used"), *self._go_on()]
 
@@ -204,9 +206,19 @@ class UciEngine:
     def _obey_word(self, name: str, now: float) -> list[Order]:
         if name == "new game":
             self._new_game = True
-        if name == "ponderhit":
-            return self._ponder_hit(now)
         is_asked = bool(self._pending) or self.searching is not None
+        if name == "ponderhit":
+            # The search that ponders has not begun yet: its time counts from now on.
+            if self._pending and self._pending[-1].is_pondering:
+                self._pending[-1] = replace(self._pending[-1], is_pondering=False, began=now)
+                return []
+            if self._pending or self.searching is None or not self.searching.is_pondering:
+                return [_note("ponderhit: no search is pondering")]
+            self.searching = replace(self.searching, is_pondering=False)
+            if self._held is not None and not self._is_held():
+                return self._finish(self._held)
+            seconds = self.searching.seconds
+            return [SetDeadline(None if seconds is None else now + seconds)]
         if name == "stop" and not is_asked:
             return [_note("stop: no search is running")]
         if name in ("stop", "gameover") and is_asked:
@@ -246,15 +258,24 @@ class UciEngine:
         orders: list[Order] = [_note(text) for text in go.notes]
         if self._pending:  # those before it have ended in this way already
             self._pending[-1] = _ended(self._pending[-1])
+        game_history, allowed = self.board.game_history, list[int]()
+        legal = set(game_history.legal_actions().tolist())
         # A refused position must not be searched as if it were the one before it.
-        allowed, illegal = ((), []) if self.board.refusal else self._allowed(go)
-        orders += [_note(f"searchmoves: {shown(move)} is not legal here") for move in illegal]
+        for move in () if self.board.refusal else dict.fromkeys(go.searchmoves):  # each once, in this order
+            try:
+                action = int(game_history.game.notation.action_from_text(game_history.state, move))
+            except ValueError:
+                action = -1
+            if action in legal:
+                allowed.append(action)
+            else:
+                orders.append(_note(f"searchmoves: {shown(move)} is not legal here"))
         if self.board.refusal:
             request = _refused(go, now, f"the position is unknown: {self.board.refusal}")
-        elif go.searchmoves and not allowed and len(self.board.game_history.legal_actions()):
+        elif go.searchmoves and not allowed and legal:
             request = _refused(go, now, "none of the searchmoves is legal")
         else:
-            request = self._request(go, now, allowed)
+            request = self._request(go, now, tuple(allowed))
             self._new_game = False
         self._pending.append(request)
         if self.searching is None or self._is_stopping:
@@ -270,48 +291,20 @@ class UciEngine:
         self._is_stopping = True
         return [StopSearch()]
 
-    def _ponder_hit(self, now: float) -> list[Order]:
-        # The search that ponders has not begun yet: its time counts from now on.
-        if self._pending and self._pending[-1].is_pondering:
-            self._pending[-1] = replace(self._pending[-1], is_pondering=False, began=now)
-            return []
-        if self._pending or self.searching is None or not self.searching.is_pondering:
-            return [_note("ponderhit: no search is pondering")]
-        self.searching = replace(self.searching, is_pondering=False)
-        if self._held is not None and not self._is_held():
-            return self._finish(self._held)
-        seconds = self.searching.seconds
-        return [SetDeadline(None if seconds is None else now + seconds)]
-
     # ---- Inside -------------------------------------------------------------------------------
-
-    def _allowed(self, go: Go) -> tuple[tuple[int, ...], list[str]]:
-        """(actions of the searchmoves, those that are not legal)."""
-        game_history = self.board.game_history
-        legal, allowed, illegal = set(game_history.legal_actions().tolist()), [], []
-        for move in dict.fromkeys(go.searchmoves):  # each once, in the GUI's order
-            try:
-                action = int(game_history.game.notation.action_from_text(game_history.state, move))
-            except ValueError:
-                action = -1
-            if action in legal:
-                allowed.append(action)
-            else:
-                illegal.append(move)
-        return tuple(allowed), illegal
 
     def _request(self, go: Go, now: float, allowed: tuple[int, ...]) -> Request:
         game_history, options = self.board.game_history, self.options
         # Whether the user wants to see a search go on although the move is clear.
         is_free = options.analyse_mode or go.infinite or go.ponder
-        simulations = go.nodes
-        overhead = options.overhead_ms / 1000
+        simulations, overhead = go.nodes, options.overhead_ms / 1000
         clock: SideClock | None = None
         seconds: float | None = None
         if go.movetime is not None and not go.infinite:
             seconds = seconds_of_movetime(go.movetime / 1000, overhead)
         # A clock of one side alone is a limit, too: if it is the other's, this side has no time left.
         elif not go.infinite and (go.wtime is not None or go.btime is not None or go.byoyomi):
+            # In USI the first player's clock is called btime.
             is_white = (game_history.side_to_move == 0) == (self.dialect.first == "w")
             left, increment = (go.wtime, go.winc) if is_white else (go.btime, go.binc)
             clock = SideClock((left or 0) / 1000, increment / 1000, go.movestogo, go.byoyomi / 1000)
@@ -384,6 +377,7 @@ class UciEngine:
         return orders
 
     def _finish(self, found: Found) -> list[Order]:
+        # Who analyses wants a move.
         gives_up = not self.options.analyse_mode and self.options.resigns_at(found.value)
         best = best_move_line(found, self.dialect, gives_up=gives_up)
         self.searching, self._held, self._is_stopping = None, None, False
@@ -397,6 +391,7 @@ def _refused(go: Go, now: float, reason: str) -> Request:
 
 def _at_once(request: Request) -> Request:
     """The request, to be answered as soon as it begins."""
+    # One simulation: an answer needs a move.
     return replace(request, simulations=1, is_pondering=False, seconds=0.0)
 
 
@@ -412,4 +407,5 @@ def _has_no_limit(request: Request) -> bool:
 
 def _note(text: str) -> Say:
     """An `info string`, on one line."""
+    # A newline would begin another line of the protocol.
     return Say("info string " + " ".join(text.split()))

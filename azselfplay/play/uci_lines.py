@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -211,6 +211,7 @@ def parse(line: str, dialect: Dialect = UCI) -> Command | None:
         raise BadCommand(f"position is written: position startpos|{text} [moves MOVE ...]")
     if name != "go":
         raise BadCommand(f"unknown command {shown(name)}")
+    # The protocol's answer to it is a word of its own.
     if arguments[:1] == ["mate"] and not dialect.solves_mates:
         return Simple("no mate")
     return _go(arguments, dialect.counts)
@@ -221,19 +222,31 @@ def _go(words: list[str], counts: frozenset[str]) -> Go:
     # Collected, not applied one by one: a word that comes twice replaces itself, as in other engines.
     found: dict[str, Any] = {}
     notes, names = [], set()
-    for name, values in _groups(words, _CLOCKS | counts | _FLAGS | {"searchmoves"}):
-        names.add(name)
+    known = _CLOCKS | counts | _FLAGS | {"searchmoves"}
+    groups: list[tuple[str, list[str]]] = [("", [])]  # each known word with those up to the next one
+    for word in words:
+        if word in known:
+            groups.append((word, []))
+        else:
+            groups[-1][1].append(word)
+    for name, values in groups:
+        if name:
+            names.add(name)
         rest = values
         if name in _FLAGS:
             found[name] = True
         elif name == "searchmoves":
             found[name], rest = tuple(values), []
         elif name:
-            rest = values[1:]
-            try:
-                found[name] = _number(name, values[0] if values else "")
-            except BadCommand as error:
-                notes.append(str(error))
+            text, *rest = values or [""]
+            number = re.fullmatch(r"(-?)([0-9]{1,15})(\.[0-9]{0,15})?", text)
+            # Times may have a fraction of a millisecond, which is dropped; some GUIs send negative ones.
+            if number is None or (number[3] and name not in _TIMES):
+                notes.append(f"go {name} needs a whole number, not {shown(text)}")
+            elif int(number[2]) > MOST or (number[1] and int(number[2]) and name not in _CLOCKS):
+                notes.append(f"go {name} {text} is out of range")
+            else:
+                found[name] = 0 if number[1] else int(number[2])
         if rest:
             notes.append(f"unknown in go: {shown(' '.join(rest))}")
     go = Go(**found)
@@ -242,31 +255,6 @@ def _go(words: list[str], counts: frozenset[str]) -> Go:
     if has_words and not go.is_limited and not go.infinite:
         notes.append("no limit is left in go: the move is given after one simulation, or after --nodes")
     return replace(go, notes=tuple(notes))
-
-
-def _groups(words: list[str], known: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each known word with the words up to the next one; first "" with those before the first, if any."""
-    group: tuple[str, list[str]] = ("", [])
-    for word in words:
-        if word not in known:
-            group[1].append(word)
-            continue
-        if group != ("", []):
-            yield group
-        group = (word, [])
-    if group != ("", []):
-        yield group
-
-
-def _number(name: str, text: str) -> int:
-    """The number after a word of `go`. Times may have a fraction of a millisecond, which is dropped."""
-    found = re.fullmatch(r"(-?)([0-9]{1,15})(\.[0-9]{0,15})?", text)
-    if found is None or (found[3] and name not in _TIMES):
-        raise BadCommand(f"go {name} needs a whole number, not {shown(text)}")
-    value = int(found[2])
-    if value > MOST or (found[1] and value and name not in _CLOCKS):
-        raise BadCommand(f"go {name} {text} is out of range")
-    return 0 if found[1] else value  # some GUIs send negative times
 
 
 class Board:
@@ -330,6 +318,7 @@ def score_text(value: float, proof: int, *, in_plies: bool = False) -> str:
     if proof and in_plies:
         return f"mate {proof}"
     if proof:
+        # The winner makes the last move, so its plies are odd, and the loser's even.
         return f"mate {(proof + 1) // 2 if proof > 0 else -(-proof // 2)}"
     return f"cp {centipawns(value)}"
 
@@ -344,8 +333,10 @@ def wdl_per_mille(value: float, draw: float, proof: int = 0) -> tuple[int, int, 
         return (1000, 0, 0) if proof > 0 else (0, 0, 1000)
     # With a value v, the share of draws is at most 1 - |v|.
     drawn = max(0.0, min(draw, 1.0 - abs(value)))
+    # From win + loss = 1 - draws and win - loss = value.
     win = round(1000 * (1.0 - drawn + value) / 2)
     loss = round(1000 * (1.0 - drawn - value) / 2)
+    # Draws are the rest, so that the three always make 1000.
     return win, 1000 - win - loss, loss
 
 

@@ -43,7 +43,7 @@ def test_each_variant_is_trained_and_judged_on_games_that_none_was_trained_on(
     monkeypatch.setattr(on_games, "prepare_thread", lambda _: None)
     flags = ["--variant", "no learning=--optimizer.lr 1e-9", "--steps", "60", "--seeds", "1", "2"]
     monkeypatch.setattr(sys, "argv", ["on_games", str(run.path), *flags, "--out", str(tmp_path)])
-    assert on_games._main() == 0
+    assert on_games.main() == 0
     folder = tmp_path / "on_games-small"
     found = json.loads((folder / "found.json").read_bytes())["found"]
     assert [(one["variant"], one["seed"]) for one in found] == [

@@ -126,7 +126,16 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
         for offset, (name, _) in enumerate(PORTS):
             place = f"{address.host}:{address.port + offset}"
             # By a plain connection first: ZeroMQ would try again in silence.
-            if unreachable := _unreachable(address.host, address.port + offset):
+            unreachable = ""
+            try:
+                socket.create_connection((address.host, address.port + offset), CONNECT_SECONDS).close()
+            except socket.gaierror as error:
+                unreachable = f"{UNKNOWN_NAME}{address.host!r} is not known ({error.strerror})"
+            except TimeoutError:
+                unreachable = f"no answer within {CONNECT_SECONDS:.0f} s (a firewall, or no such machine)"
+            except OSError as error:
+                unreachable = error.strerror or str(error)
+            if unreachable:
                 ports.append(PortFacts(name, place, unreachable))
                 continue
             with _peer(context, address, name) as peer:
@@ -154,18 +163,6 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
     finally:
         # Milliseconds, so that a doctor ends also where nobody reads its last words.
         context.destroy(200)
-
-
-def _unreachable(host: str, port: int) -> str:
-    try:
-        socket.create_connection((host, port), CONNECT_SECONDS).close()
-    except socket.gaierror as error:
-        return f"{UNKNOWN_NAME}{host!r} is not known ({error.strerror})"
-    except TimeoutError:
-        return f"no answer within {CONNECT_SECONDS:.0f} s (a firewall, or no such machine)"
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
 
 
 # ---- throughput --------------------------------------------------------------------------------

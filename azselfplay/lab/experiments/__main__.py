@@ -54,7 +54,8 @@ def prove(recipe: Recipe, seed: int, options: argparse.Namespace) -> None:
     tell(f"results are in {folder}")
 
 
-def _main() -> int:
+def main() -> int:
+    """Entry point of the process."""
     options = parse()
     from azselfplay.lab.experiments.measures import check_judge  # imports compiled code, so not for --help
 
@@ -68,4 +69,4 @@ def _main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(_main))
+    sys.exit(guarded(main))

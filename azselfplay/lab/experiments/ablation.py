@@ -67,7 +67,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _main() -> int:
+def main() -> int:
+    """Entry point of the process."""
     options = parse()
     from azselfplay.lab.experiments.intervals import draw
     from azselfplay.lab.experiments.results import write_overview  # imports torch, so not for --help
@@ -77,6 +78,7 @@ def _main() -> int:
     if minutes <= 0:
         raise Fatal("--minutes must be more than 0", Exit.CONFIG)
     ablation = replace(ablation, minutes=minutes, seeds=tuple(options.seeds or ablation.seeds))
+    # Only those that this process may use.
     cores = sorted(os.sched_getaffinity(0))
     folder = options.out / f"ablation-{ablation.name}"
     runs = run_all(ablation, options.runs, cores, folder / "runs.json")
@@ -123,7 +125,18 @@ def load(name: str) -> Ablation:
         check_judge(recipe)
         whole = {**found, "name": path.stem, "recipe": replace(recipe, snapshot_minutes=ONLY_THE_FIRST)}
         ablation = msgspec.convert(whole, Ablation)
-        _check(ablation, path)
+        if ablation.minutes <= 0:
+            raise Fatal(f"{path}: minutes must be more than 0", Exit.CONFIG)
+        # Two variants of one run folder would count the same runs twice.
+        first: dict[str, str] = {}
+        for variant in ablation.all():
+            other = first.setdefault(run_name(recipe, variant, 1), variant)
+            if other != variant:
+                raise Fatal(
+                    f"the variants {other!r} and {variant!r} of {ablation.name} differ in punctuation only, "
+                    "but their run folders are named by letters and digits; rename one",
+                    Exit.CONFIG,
+                )
         return ablation
     except FileNotFoundError as error:
         known = ", ".join(sorted(one.stem for one in FOLDER.glob("*.toml")))
@@ -132,22 +145,6 @@ def load(name: str) -> Ablation:
         raise Fatal(f"{path} names no recipe", Exit.CONFIG) from error
     except (OSError, ValueError) as error:
         raise Fatal(f"{path} is wrong: {error}", Exit.CONFIG) from error
-
-
-def _check(ablation: Ablation, path: Path) -> None:
-    """Raise Fatal(CONFIG) for minutes that no run can have, or if two variants would share the folders of
-    their runs."""
-    if ablation.minutes <= 0:
-        raise Fatal(f"{path}: minutes must be more than 0", Exit.CONFIG)
-    first: dict[str, str] = {}
-    for variant in ablation.all():
-        other = first.setdefault(run_name(ablation.recipe, variant, 1), variant)
-        if other != variant:
-            raise Fatal(
-                f"the variants {other!r} and {variant!r} of {ablation.name} differ in punctuation only, but "
-                "their run folders are named by letters and digits; rename one",
-                Exit.CONFIG,
-            )
 
 
 def varied(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
@@ -216,9 +213,11 @@ def run_all(
     for first in range(0, len(jobs), len(cores)):
         for run in side_by_side(jobs, slice(first, first + len(cores))):
             done.append(run)
+            # In one order, whichever run ended first.
             done.sort(key=lambda one: (one["seed"], variants.index(one["variant"])))
             results.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps({"title": ablation.title, "runs": done}, indent=1)
+            # After each run: an ablation takes hours, and goes on where it was stopped.
             write_atomically(results, f"{text}\n".encode())
     return done
 
@@ -299,6 +298,7 @@ def side_by_side(jobs: Sequence[Job], now: slice) -> Iterator[dict[str, Any]]:
             if ended.exception() is None:
                 tell(f"{names[running[ended]]}: {what_came(ended.result())}")
                 yield ended.result()
+        # Only now, so that an error of one loses no other's result.
         for one in running:
             one.result()
 
@@ -309,17 +309,12 @@ def run_one(job: Job) -> dict[str, Any]:
     from azselfplay.lab.experiments.training import describe_machine, remove_unfinished, train, trained_before
 
     if job.core is not None:
-        os.sched_setaffinity(0, {job.core})
+        os.sched_setaffinity(0, {job.core})  # before azrun starts: its processes inherit it
     folder = RunFolder(job.runs, run_name(job.recipe, job.variant, job.seed))
     remove_unfinished(folder)
     # One that was interrupted while it was judged is only judged again.
     trained = trained_before(folder, job.recipe, job.minutes) or train(
-        job.recipe,
-        job.seed,
-        job.runs,
-        job.minutes,
-        run=folder.name,
-        tell=lambda _: None,
+        job.recipe, job.seed, job.runs, job.minutes, run=folder.name, tell=lambda _: None
     )
     machine = describe_machine()
     return {
@@ -371,4 +366,4 @@ def minutes_text(minutes: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(_main))
+    sys.exit(guarded(main))

@@ -11,11 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from typing import Any, NamedTuple
 
 T95 = (
     math.inf,
@@ -24,9 +20,6 @@ T95 = (
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 """Two-sided 95 % quantile of Student's t by degrees of freedom, from 0; beyond the end, the last one."""
-
-COLUMNS = 2
-"""Panels in a row."""
 
 OWN, BASE = "#1f6fb2", "#666666"
 
@@ -44,10 +37,11 @@ class Spread(NamedTuple):
     def around(self, *counts: int) -> float:
         """Half the width of the 95 % interval of a mean over `counts[0]` runs, or of the difference of two
         such means; infinite if no two runs of a variant differ."""
+        if not self.freedom:
+            return math.inf
+        # Beyond the table t hardly changes.
         t = T95[min(self.freedom, len(T95) - 1)]
-        return (
-            t * self.deviation * math.sqrt(sum(1 / count for count in counts)) if self.freedom else math.inf
-        )
+        return t * self.deviation * math.sqrt(sum(1 / count for count in counts))
 
 
 def values(runs: Runs, variant: str, figure: str) -> list[float]:
@@ -61,6 +55,7 @@ def spread(runs: Runs, figure: str) -> Spread:
     squares, freedom = 0.0, 0
     for variant in {one["variant"] for one in runs}:
         own = values(runs, variant, figure)
+        # Runs that are all alike, such as those without any error, say nothing about the spread.
         if len(set(own)) < 2:
             continue
         mean = sum(own) / len(own)
@@ -71,18 +66,28 @@ def spread(runs: Runs, figure: str) -> Spread:
 
 def table(runs: Runs, base: str) -> str:
     """Markdown, the base first. Figures are shares, printed as per cent."""
+    # The base first: all others are compared with it.
     variants = list(dict.fromkeys([base, *(one["variant"] for one in runs)]))
     spreads = {figure: spread(runs, figure) for figure in runs[0]["figures"]}
     head = ["variant", "seeds", "games", "steps", *spreads]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for variant in variants:
         own = [one for one in runs if one["variant"] == variant]
-        cells = [
-            variant,
-            str(len(own)),
-            *(_mean(own, key) for key in ("games", "steps")),
-            *(_cell(runs, variant, base, figure, known) for figure, known in spreads.items()),
-        ]
+        cells, empty = [variant, str(len(own))], sum(not one["games"] for one in own)
+        for key in ("games", "steps"):
+            text = f"{sum(one[key] for one in own) / len(own):,.0f}"
+            if key == "games" and empty:  # in words: the figures are those of an untrained network then
+                none = "no games"
+                text = none if empty == len(own) else f"{text} ({none} in {empty} of {len(own)})"
+            cells.append(text)
+        for figure, known in spreads.items():
+            mine, others = values(runs, variant, figure), values(runs, base, figure)
+            mean = sum(mine) / len(mine)
+            text = f"{100 * mean:.1f} ± {_interval(known, len(mine))} %"
+            if variant != base and others:
+                change = mean - sum(others) / len(others)
+                text += f" ({100 * change:+.1f} ± {_interval(known, len(mine), len(others))})"
+            cells.append(text)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -103,27 +108,9 @@ def remarks(runs: Runs) -> str:
     return "".join(f"{text}\n\n" for text in texts)
 
 
-def _mean(own: Runs, key: str) -> str:
-    """The mean of counts; in words if a run counted no games."""
-    mean, empty = sum(one[key] for one in own) / len(own), sum(not one["games"] for one in own)
-    if key != "games" or not empty:
-        return f"{mean:,.0f}"
-    return "no games" if empty == len(own) else f"{mean:,.0f} (no games in {empty} of {len(own)})"
-
-
 def _interval(known: Spread, *counts: int) -> str:
     """The interval in per cent; "-" if no two runs of a variant differ."""
     return f"{100 * known.around(*counts):.1f}" if known.freedom else "-"
-
-
-def _cell(runs: Runs, variant: str, base: str, figure: str, known: Spread) -> str:
-    own, others = values(runs, variant, figure), values(runs, base, figure)
-    mean = sum(own) / len(own)
-    text = f"{100 * mean:.1f} ± {_interval(known, len(own))} %"
-    if variant == base or not others:
-        return text
-    change = mean - sum(others) / len(others)
-    return f"{text} ({100 * change:+.1f} ± {_interval(known, len(own), len(others))})"
 
 
 class Bar(NamedTuple):
@@ -148,32 +135,28 @@ def bars(runs: Runs, base: str, figure: str) -> list[Bar]:
 
 def draw(runs: Runs, base: str, path: Path, *, scale: float = 1.0, unit: str = "") -> None:
     """Write the picture. `scale`: drawn numbers are figures times this, such as 100 for per cent."""
-    from azselfplay.play.plots import close, new_figure
+    from azselfplay.play.plots import close, grid_of
 
     figures = list(dict.fromkeys(figure for one in runs for figure in one["figures"]))
-    columns = min(COLUMNS, len(figures))
-    rows = -(-len(figures) // columns)
-    height = 1.0 + 0.3 * len({one["variant"] for one in runs})
-    picture, axes = new_figure(rows, columns, (6.0 * columns, height * rows))
-    flat = list(axes.flat)
-    for axis, figure in zip(flat, figures, strict=False):
-        _draw_panel(axis, bars(runs, base, figure), base, scale)
+    # As high as there are variants, so that their lines stay apart.
+    picture, axes = grid_of(len(figures), (6.0, 1.0 + 0.3 * len({one["variant"] for one in runs})))
+    for axis, figure in zip(axes, figures, strict=False):
+        lines = bars(runs, base, figure)
+        for place, one in enumerate(lines):
+            colour = BASE if one.variant == base else OWN
+            places = [place] * len(one.runs)
+            axis.plot([scale * run for run in one.runs], places, "o", color=colour, alpha=0.35)
+            # One run alone has no interval.
+            around = scale * one.around if math.isfinite(one.around) else 0.0
+            axis.errorbar(
+                scale * one.mean, place, xerr=around, fmt="|", color=colour, capsize=4, markersize=12
+            )
+            if one.variant == base:
+                axis.axvline(scale * one.mean, color=BASE, linewidth=0.8, linestyle=":")
+        axis.set_yticks(range(len(lines)), [one.variant for one in lines], fontsize=8)
+        axis.invert_yaxis()  # the base on top, as in the table
+        axis.grid(axis="x", alpha=0.3)
         axis.set_title(figure, fontsize=10)
         axis.set_xlabel(unit)
-    for axis in flat[len(figures) :]:
-        axis.set_visible(False)
     picture.savefig(path, dpi=110)
     close(picture)
-
-
-def _draw_panel(axis: Axes, lines: Sequence[Bar], base: str, scale: float) -> None:
-    for place, one in enumerate(lines):
-        colour = BASE if one.variant == base else OWN
-        axis.plot([scale * run for run in one.runs], [place] * len(one.runs), "o", color=colour, alpha=0.35)
-        around = scale * one.around if math.isfinite(one.around) else 0.0
-        axis.errorbar(scale * one.mean, place, xerr=around, fmt="|", color=colour, capsize=4, markersize=12)
-        if one.variant == base:
-            axis.axvline(scale * one.mean, color=BASE, linewidth=0.8, linestyle=":")
-    axis.set_yticks(range(len(lines)), [one.variant for one in lines], fontsize=8)
-    axis.invert_yaxis()
-    axis.grid(axis="x", alpha=0.3)

@@ -56,6 +56,7 @@ def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
 
 
 def _judge_of(recipe: Recipe) -> ModuleType:
+    # By name: judges import much, and results are read without them.
     return importlib.import_module(f"azselfplay.lab.experiments.judges.{recipe.judge}")
 
 
@@ -91,7 +92,9 @@ class Measure:
     def target_name(self) -> str | None:
         """The name of a target for this figure in recipes; None if it is not of the last network or its
         self-play."""
+        # Labels are `trained, 64 simulations, puct` and so on.
         who, _, how = self.player.partition(", ")
+        # Targets are for what was learned, not for the players beside it.
         if who not in ("trained", "self-play"):
             return None
         return f"{self.what}, {how}" if how == "raw policy" else self.what
@@ -117,6 +120,7 @@ class Judgement:
         """The same with a recipe's targets, which are for the last network and its self-play. Missing
         measurements are noted."""
         measures = [replace(one, target=targets.get(one.target_name or "")) for one in self.measures]
+        # A misspelt target would otherwise never be reached, and nobody would know.
         missing = sorted(targets.keys() - {one.target_name for one in measures})
         notes = [f"nothing was measured for the target {name!r}" for name in missing]
         return Judgement(measures, self.curves, self.notes + notes)
@@ -130,6 +134,7 @@ class Judgement:
         """The inverse of `to_json`."""
         measures = []
         for one in found["measures"]:
+            # It follows from value and target.
             one.pop("reached")
             measures.append(Measure(**one))
         return Judgement(measures, found["curves"], found["notes"])

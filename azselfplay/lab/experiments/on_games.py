@@ -73,6 +73,7 @@ def settings_of(run: RunFolder, flags: Sequence[str], seed: int, steps: int) -> 
         raise Fatal(f"{run.path} has no trainer.toml: no trainer has worked on this run", Exit.BAD_DATA)
     own = ["--config", str(run.trainer_config)]
     if tomllib.loads(run.trainer_config.read_text()).get("optimizer", {}).get("cosine_minutes"):
+        # The trainer refuses both at once.
         own += ["--optimizer.cosine-minutes", "0", "--optimizer.cosine-steps", str(steps)]
     return load([*own, "--samples.held-out", HELD_OUT, *flags, "--seed", str(seed)], {})
 
@@ -94,8 +95,10 @@ def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: 
         reader = StoreReader(run.games)
         loop.fill(reader, reader.span()[1])
         reader.close()
+        # Without either there would be nothing to compare.
         if not loop.window.targets or loop.held_out() is None:
             raise Fatal(f"{run.games} has too few games: some hundred are needed", Exit.BAD_DATA)
+        # Processor time, because other work on the machine makes the clock run on.
         begun = process_time()
         for _ in range(steps):
             loop.make_step()
@@ -117,8 +120,10 @@ class Truth:
     def figures(self, loop: TrainingLoop) -> dict[str, float]:
         """Return by group the share of errors of the bare policy, where some move throws the result away, and
         the mean square of the bare value minus the truth."""
+        # A game that is not solved.
         if not len(self._values):
             return {}
+        # In all positions: a value has a truth also where every move keeps the result.
         off = np.square(loop.values(self._rows.packed_features) - self._values)
         groups = np.array(self._rows.groups)
         squares = {
@@ -181,7 +186,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _main() -> int:
+def main() -> int:
+    """Entry point of the process."""
     options = parse()
     if options.steps < 1:
         raise Fatal("--steps must be at least 1", Exit.USAGE)
@@ -197,6 +203,7 @@ def _main() -> int:
         for name, flags in variants:
             found.append(teach(run, (name, flags), seed, options.steps, truth))
             print(f"{name}, seed {seed}: {found[-1].figures}", flush=True)
+            # Written after each network: whoever stops this keeps what is there.
             all_found = [asdict(one) for one in found]
             kept = {"machine": machine, "variants": dict(variants), "found": all_found}
             write_atomically(folder / "found.json", (json.dumps(kept, indent=1) + "\n").encode())
@@ -206,4 +213,4 @@ def _main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(_main))
+    sys.exit(guarded(main))

@@ -83,6 +83,7 @@ class Recipe:
         played = self.server.get("self_play", {})
         search = {**played.get("search", {}), "simulations": self.simulations}
         server = {"net": self.net, "games": self.games, **self.server}
+        # New dicts: whoever changes them must not change the recipe.
         return {**server, "self_play": {**played, "search": search}}, dict(self.trainer)
 
     @property
@@ -111,6 +112,7 @@ def default_for(game: str, *, has_gpu: bool) -> str:
     game."""
     defaults = {(of, on): name for of, name, on, _ in listed_recipes() if on}
     machines = ("gpu", "cpu") if has_gpu else ("cpu",)
+    # The game without its options: go_9x9 falls back on go.
     base = parts_of(game)[0] if is_game(game) else game
     return next((defaults[key] for key in product((game, base), machines) if key in defaults), "")
 
@@ -123,7 +125,11 @@ def load(name: str) -> Recipe:
         settings = read_toml(path)
     except FileNotFoundError as error:
         if is_game(name):
-            return _of_game(name)
+            try:
+                get_game(name)  # a game may not have the board size in the name
+            except ValueError as wrong:
+                raise Fatal(str(wrong), Exit.CONFIG) from wrong
+            return Recipe(name, f"{name} in {MINUTES:.0f} minutes", name, MINUTES)
         meant = near(name, [*names(), *GAME_NAMES])
         raise Fatal(
             f"there is no recipe and no game {name!r}{f'; the nearest is {meant!r}' if meant else ''}. "
@@ -135,19 +141,11 @@ def load(name: str) -> Recipe:
     return from_settings(path.stem, settings)
 
 
-def _of_game(name: str) -> Recipe:
-    """Default settings for MINUTES. Raises Fatal(CONFIG) for a board size that the game does not have."""
-    try:
-        get_game(name)
-    except ValueError as error:
-        raise Fatal(str(error), Exit.CONFIG) from error
-    return Recipe(name, f"{name} in {MINUTES:.0f} minutes", name, MINUTES)
-
-
 def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
     """A recipe from the settings in its file. Raises Fatal(CONFIG) for an unknown or missing setting, or a
     value of the wrong type."""
     known = {one.name for one in fields(Recipe)} - {"name"}
+    # Before msgspec, which would not name the nearest one.
     for key in settings:
         if key not in known:
             raise Fatal(
@@ -155,6 +153,7 @@ def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
             )
     try:
         recipe = msgspec.convert({**settings, "name": name}, Recipe)
+        # A sparse network needs features that not every game has.
         if is_sparse(recipe.net):
             check_plays(recipe.net, get_game(recipe.game))
     except ValueError as error:  # msgspec.ValidationError is one

@@ -18,12 +18,11 @@ from azselfplay.host.runs import write_atomically
 from azselfplay.lab.experiments.measures import PANELS, Judgement, Measure
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Trained
-from azselfplay.play.plots import close, new_figure
+from azselfplay.play.plots import close, grid_of
 
 STYLES = ("-", "--", ":", "-.")
 COLOURS = ("#1f6fb2", "#d9822b", "#3a9a5b", "#9b4f96", "#666666")
-COLUMNS = 2
-"""Curves: a style for each seed, a colour for each label; panels in a row."""
+"""Curves: a style for each seed, a colour for each label."""
 SETTINGS = (
     "Settings compared, at equal wall clock, on the stored games of one run, or with the same networks:"
 )
@@ -45,6 +44,7 @@ def write_seed(folder: Path, recipe: Recipe, seed: int, trained: Trained, found:
 def read_seeds(folder: Path) -> dict[int, dict[str, Any]]:
     """All seeds' files, by seed."""
     found = [json.loads(path.read_bytes()) for path in sorted(folder.glob("seed-*.json"))]
+    # By number: among file names seed-10 comes before seed-2.
     return {one["seed"]: one for one in sorted(found, key=lambda one: int(one["seed"]))}
 
 
@@ -53,18 +53,46 @@ def write_page(folder: Path, recipe: Recipe) -> None:
     seeds = read_seeds(folder)
     judged = {seed: Judgement.from_json(about) for seed, about in seeds.items()}
     draw(judged, recipe, folder / "curves.png")
-    write_atomically(folder / "README.md", _page(recipe, seeds, judged).encode())
+    command = f"make learn-{recipe.name.replace('_', '-')}"
+    if not set(seeds) <= set(recipe.seeds):
+        command += f' ARGS="--seeds {" ".join(map(str, seeds))}"'
+    # Old results stay when a recipe is tuned: the page must not show settings that a seed did not have.
+    now = flattened(_settings({"recipe": recipe.of_a_run}))
+    others = [str(seed) for seed, about in seeds.items() if flattened(_settings(about)) != now]
+    changed = ""
+    if others:
+        named = f"seed{'s' if len(others) > 1 else ''} {', '.join(others)}"
+        changed = f"The recipe has changed since {named}; the settings below are those of then. "
+    first, *later = [(seed, flattened(_settings(about))) for seed, about in seeds.items()]
+    differences = []  # of later seeds that were run with other settings than the first
+    for seed, settings in later:
+        names = sorted(name for name in {**first[1], **settings} if settings.get(name) != first[1].get(name))
+        if names:
+            values = ", ".join(f"`{name}` = {settings.get(name, 'the default')}" for name in names)
+            differences.append(f"- seed {seed} differs: {values}")
+    parts = [
+        f"# {recipe.title}",
+        f"Repeat it with `{command}`: {recipe.minutes:g} {_minutes(recipe.clock)} of self-play and "
+        f"training for each seed, then the judging. {changed}Written by "
+        "`python -m azselfplay.lab.experiments`.",
+        _runs(seeds),
+        _table(judged),
+        *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
+        "![curves](curves.png)",
+        f"Settings beside the defaults{f' (seed {first[0]})' if differences else ''}:",
+        f"```toml\n{to_toml(_settings(next(iter(seeds.values()))))}```",
+        "\n".join(differences),
+    ]
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    write_atomically(folder / "README.md", text.encode())
     write_overview(folder.parent)
 
 
 def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> None:
     """Draw the curves of all seeds: a panel for each measure."""
     panels = list(dict.fromkeys(panel for one in judgements.values() for panel in one.curves))
-    columns = max(1, min(COLUMNS, len(panels)))
-    rows = max(1, -(-len(panels) // columns))
-    figure, axes = new_figure(rows, columns, (6.0 * columns, 3.6 * rows))
-    flat = list(axes.flat)
-    for axis, panel in zip(flat, panels, strict=False):
+    figure, axes = grid_of(len(panels), (6.0, 3.6))
+    for axis, panel in zip(axes, panels, strict=False):
         labels = list(
             dict.fromkeys(label for one in judgements.values() for label in one.curves.get(panel, {}))
         )
@@ -77,11 +105,9 @@ def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> Non
         axis.set_title(panel, fontsize=10)
         of_training = f"{_minutes(recipe.clock)} of self-play and training"
         axis.set_xlabel(SINCE_FIRST_GAME if panel in PANELS else of_training)
-        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
+        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))  # from 0 on, so that heights can be compared
         axis.grid(alpha=0.3)
         axis.legend(fontsize=7)
-    for axis in flat[len(panels) :]:
-        axis.set_visible(False)
     figure.suptitle(recipe.title)
     figure.savefig(path, dpi=110)
     close(figure)
@@ -89,10 +115,6 @@ def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> Non
 
 def write_overview(folder: Path) -> None:
     """Write the page with the targets of all recipes in `folder`, and links to everything compared."""
-    write_atomically(folder / "README.md", _overview(folder).encode())
-
-
-def _overview(folder: Path) -> str:
     lines = [
         "# Results",
         "",
@@ -103,9 +125,20 @@ def _overview(folder: Path) -> str:
         "| recipe | wall clock, min (core-min) | what | seeds | target | reached |",
         "|---|---|---|---|---|---|",
     ]
-    for page in sorted(folder.glob("*/seed-*.json")):
-        if page == min(page.parent.glob("seed-*.json")):
-            lines += _asked(page.parent)
+    for of_recipe in sorted({path.parent for path in folder.glob("*/seed-*.json")}):
+        seeds = read_seeds(of_recipe)
+        judged = [Judgement.from_json(about) for about in seeds.values()]
+        title = f"[{next(iter(seeds.values()))['recipe']['title']}]({of_recipe.name}/README.md)"
+        clock = ", ".join(
+            f"{one['minutes']:.0f} ({one['core_minutes']:.0f}){_stopped(one)}" for one in seeds.values()
+        )
+        for asked in [one for one in judged[0].measures if one.target is not None]:
+            found = [_find(one.measures, (asked.what, asked.player)) for one in judged]
+            known = [one for one in found if one is not None]
+            values = "; ".join(one.text(one.value) for one in known)
+            what = f"{asked.what} ({asked.player})"
+            lines.append(f"| {title} | {clock} | {what} | {values} | {_target(asked)} | {_reached(known)} |")
+            title = clock = ""  # named once, in the first of its lines
     lines += ["", SETTINGS, ""]
     # Each table of settings compared; pages of studies whose code is gone stay in the list.
     for kind in ("ablation", "on_games", "on_searches"):
@@ -114,52 +147,7 @@ def _overview(folder: Path) -> str:
             lines.append(f"- [{title}]({page.parent.name}/README.md)")
     if (folder / TRIED).exists():
         lines += ["", f"[What was tried]({TRIED}) has the rest."]
-    return "\n".join(lines) + "\n"
-
-
-def _asked(folder: Path) -> list[str]:
-    seeds = read_seeds(folder)
-    judged = [Judgement.from_json(about) for about in seeds.values()]
-    title = f"[{next(iter(seeds.values()))['recipe']['title']}]({folder.name}/README.md)"
-    clock = ", ".join(
-        f"{one['minutes']:.0f} ({one['core_minutes']:.0f}){_stopped(one)}" for one in seeds.values()
-    )
-    lines = []
-    for asked in [one for one in judged[0].measures if one.target is not None]:
-        found = [_find(one.measures, (asked.what, asked.player)) for one in judged]
-        known = [one for one in found if one is not None]
-        values = "; ".join(one.text(one.value) for one in known)
-        what = f"{asked.what} ({asked.player})"
-        lines.append(f"| {title} | {clock} | {what} | {values} | {_target(asked)} | {_reached(known)} |")
-        title = clock = ""
-    return lines
-
-
-def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[int, Judgement]) -> str:
-    command = f"make learn-{recipe.name.replace('_', '-')}"
-    if not set(seeds) <= set(recipe.seeds):
-        command += f' ARGS="--seeds {" ".join(map(str, seeds))}"'
-    # Old results stay when a recipe is tuned: the page must not show settings that a seed did not have.
-    now = flattened(_settings({"recipe": recipe.of_a_run}))
-    others = [str(seed) for seed, about in seeds.items() if flattened(_settings(about)) != now]
-    changed = ""
-    if others:
-        named = f"seed{'s' if len(others) > 1 else ''} {', '.join(others)}"
-        changed = f"The recipe has changed since {named}; the settings below are those of then. "
-    parts = [
-        f"# {recipe.title}",
-        f"Repeat it with `{command}`: {recipe.minutes:g} {_minutes(recipe.clock)} of self-play and "
-        f"training for each seed, then the judging. {changed}Written by "
-        "`python -m azselfplay.lab.experiments`.",
-        _runs(seeds),
-        _table(judged),
-        *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
-        "![curves](curves.png)",
-        f"Settings beside the defaults{f' (seed {next(iter(seeds))})' if _differences(seeds) else ''}:",
-        f"```toml\n{to_toml(_settings(next(iter(seeds.values()))))}```",
-        _differences(seeds),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    write_atomically(folder / "README.md", ("\n".join(lines) + "\n").encode())
 
 
 def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
@@ -197,34 +185,26 @@ def _stopped(about: Mapping[str, Any]) -> str:
 
 def _table(judged: Mapping[int, Judgement]) -> str:
     """One line a measure and player, one column a seed."""
+    # In the judge's order; a seed may lack a figure that another one has.
     keys = list(dict.fromkeys((one.what, one.player) for found in judged.values() for one in found.measures))
     head = ["what", "who", "over", "ms a move", *(f"seed {seed}" for seed in judged), "target", "reached"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for key in keys:
         found = [_find(one.measures, key) for one in judged.values()]
         known = [one for one in found if one is not None]
-        cells = [
-            *key,
-            str(known[0].count),
-            ", ".join(f"{one.ms_a_move:.2g}" for one in known if one.ms_a_move is not None),
-            *(_cell(one) for one in found),
-            _target(known[0]),
-            _reached(known),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+        times = ", ".join(f"{one.ms_a_move:.2g}" for one in known if one.ms_a_move is not None)
+        cells = [*key, str(known[0].count), times]
+        for measure in found:
+            text = "" if measure is None else measure.text(measure.value)
+            if measure is not None and measure.low is not None and measure.high is not None:
+                text += f" [{measure.text(measure.low)}, {measure.text(measure.high)}]"
+            cells.append(text)
+        lines.append("| " + " | ".join([*cells, _target(known[0]), _reached(known)]) + " |")
     return "\n".join(lines)
 
 
 def _find(measures: Sequence[Measure], key: tuple[str, str]) -> Measure | None:
     return next((one for one in measures if (one.what, one.player) == key), None)
-
-
-def _cell(one: Measure | None) -> str:
-    if one is None:
-        return ""
-    if one.low is None or one.high is None:
-        return one.text(one.value)
-    return f"{one.text(one.value)} [{one.text(one.low)}, {one.text(one.high)}]"
 
 
 def _target(one: Measure) -> str:
@@ -246,15 +226,3 @@ def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
     recipe = about["recipe"]
     run = {key: recipe[key] for key in ("net", "simulations", "games", "workers")}
     return {**run, "server": recipe["server"], "trainer": recipe["trainer"]}
-
-
-def _differences(seeds: Mapping[int, dict[str, Any]]) -> str:
-    """One line for each later seed that was run with other settings than the first; empty if none was."""
-    first, *others = [(seed, flattened(_settings(about))) for seed, about in seeds.items()]
-    lines = []
-    for seed, settings in others:
-        names = sorted(name for name in {**first[1], **settings} if settings.get(name) != first[1].get(name))
-        if names:
-            values = ", ".join(f"`{name}` = {settings.get(name, 'the default')}" for name in names)
-            lines.append(f"- seed {seed} differs: {values}")
-    return "\n".join(lines)

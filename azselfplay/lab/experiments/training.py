@@ -96,6 +96,7 @@ def command_of(recipe: Recipe, seed: int, minutes: float, runs: Path, run: str, 
     """Write settings files into the folder `settings`. Returns azrun's command line. A learning rate that
     falls over the recipe's minutes falls over `minutes`."""
     server, trainer = recipe.parts
+    # A shorter run ends with the same low rate.
     if falls := trainer.get("optimizer", {}).get("cosine_minutes"):
         over = falls * minutes / recipe.minutes
         trainer["optimizer"] = {**trainer["optimizer"], "cosine_minutes": over}
@@ -127,12 +128,12 @@ def train(
     folder = RunFolder(runs, run or f"{recipe.name}-seed{seed}")
     if folder.path.exists():
         raise Fatal(
-            f"{folder.path} exists, but this run makes its own folder: remove or move that one",
-            Exit.CONFIG,
+            f"{folder.path} exists, but this run makes its own folder: remove or move that one", Exit.CONFIG
         )
     provenance = {**_asked(recipe, minutes), "machine": describe_machine()}
     command = command_of(recipe, seed, minutes, runs, folder.name, folder.path / "recipe")
     tell(" ".join(command))
+    # Of processes that have ended: those of this run are not among them yet.
     began, used = time.monotonic(), _children_seconds()
     with (folder.path / "azrun.txt").open("wb") as output:
         process = subprocess.Popen(
@@ -175,6 +176,7 @@ def trained_before(folder: RunFolder, recipe: Recipe, minutes: float) -> Trained
     if not _about(folder).exists():
         return None
     found = read_trained(folder)
+    # As JSON has it: tuples become lists.
     same = json.loads(json.dumps(_asked(recipe, minutes)))
     return found if {name: found.provenance.get(name) for name in same} == same else None
 
@@ -223,11 +225,13 @@ def _watch(
         if now > over:
             raise Fatal(f"azrun does not end; see {folder.path}/azrun.txt", Exit.INTERNAL)
         due = recipe.snapshot_minutes * len(snapshots)
+        # The last one is taken after the end, when all weights are written.
         if due <= minute < minutes and (folder.weights / "current.json").exists():
             snapshots.append(_snapshot(folder, minute_after(snapshots, minute)))
         has_games = bool(recipe.most_games) and _progress(folder)[0] >= recipe.most_games
         if minute >= minutes or has_games:
             over = min(over, now + END_SECONDS)
+            # Wall-clock minutes are azrun's own, and it ends itself.
             if not asked and (has_games or recipe.clock == "cores"):
                 process.send_signal(signal.SIGINT)
                 asked = True

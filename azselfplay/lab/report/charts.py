@@ -9,6 +9,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from azselfplay.host.reading import read_struct
 from azselfplay.lab.report.curves import IN_REPORTS, History, with_curves
 from azselfplay.lab.report.figures import VALUE_BINS, Bin, Binned, Sample, Sampled
 from azselfplay.play.book import Entrant
-from azselfplay.play.plots import ELO, SHORT_RUN, new_figure
+from azselfplay.play.plots import ELO, SHORT_RUN, close, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -159,7 +160,7 @@ def result_charts(bins: Sequence[Bin]) -> list[Chart]:
     def outcomes(axis: Axes) -> None:
         names = {1: "first player wins", 0: "draw", -1: "second player wins"}
         shares = {name: [one.outcomes[key] / one.games for one in bins] for key, name in names.items()}
-        areas(axis, labels, shares, VERSIONS, OUTCOME_COLOURS)
+        areas(axis, labels, shares, OUTCOME_COLOURS)
 
     def ends(axis: Axes) -> None:
         together: Counter[str] = sum((one.reasons for one in bins), Counter())
@@ -170,18 +171,15 @@ def result_charts(bins: Sequence[Bin]) -> list[Chart]:
         if len(together) > COMMON:
             rest = [1 - sum(one.reasons[reason] for reason in common) / one.games for one in bins]
             shares["others"] = rest
-        areas(axis, labels, shares, VERSIONS)
+        areas(axis, labels, shares)
 
-    def lengths(axis: Axes) -> None:
-        percents = {"90th percentile": 90, "median": 50, "10th percentile": 10}
-        found = {name: [one.percentile(percent) for one in bins] for name, percent in percents.items()}
-        over_bins(axis, labels, found, VERSIONS, "plies per game")
-
+    percents = {"90th percentile": 90, "median": 50, "10th percentile": 10}
+    lengths = {name: [one.percentile(percent) for one in bins] for name, percent in percents.items()}
     return [
         chart("Results", "Shares of games. Ever more draws may mean that learning stops.", outcomes),
         chart("Ends", "How games end.", ends),
-        chart("Length", "Plies of a game.", lengths),
-    ]  # fmt: skip
+        chart("Length", "Plies of a game.", over_bins(labels, lengths, "plies per game")),
+    ]
 
 
 def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
@@ -190,8 +188,15 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
     labels = [one.label for one, _ in kept]
     found = [sums for _, sums in kept]
 
-    def by_bin(y: str, named: dict[str, list[float]]) -> Callable[[Axes], None]:
-        return lambda axis: over_bins(axis, labels, named, VERSIONS, y)
+    by_bin = partial(over_bins, labels)
+
+    def draw_calibration(axis: Axes) -> None:
+        axis.plot([-1, 1], [-1, 1], color="#888888", linestyle="--", linewidth=1)
+        quarter = max(1, len(found) // 4)
+        by_name = {"newest weights": calibration(found[-quarter:])}
+        if len(found) != 1:
+            by_name["first weights"] = calibration(found[:quarter])
+        lines(axis, by_name, "root value, for the side to move", "mean outcome")
 
     plies, means = sample.opening_plies, [sums.roots.means() for sums in found]
     return [
@@ -200,19 +205,19 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
             f"Different first {plies} (and 20) plies, as a share of the sampled games. Bins with few games "
             "look more varied.",
             by_bin(
-                "different openings, share of games",
                 {f"first {n} plies": [one.stretch.variety.unique(n) for one in found] for n in (plies, 20)},
+                "different openings, share of games",
             ),
         ),
         chart(
             "Policy targets",
             "Mean entropy of the visits (left to learn from: much if it is high; nothing new if near 0).",
-            by_bin("entropy, nats", {"entropy of visits": [mean["entropy"] or 0.0 for mean in means]}),
+            by_bin({"entropy of visits": [mean["entropy"] or 0.0 for mean in means]}, "entropy, nats"),
         ),
         chart(
             "Moves with visits",
             "Root moves that the search tried, in the mean. Very few: it only follows the network.",
-            by_bin("moves per search", {"moves with visits": [mean["moves"] or 0.0 for mean in means]}),
+            by_bin({"moves with visits": [mean["moves"] or 0.0 for mean in means]}, "moves per search"),
         ),
         *search_charts(labels, [sums.roots for sums in found]),
         chart(
@@ -220,24 +225,24 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
             "Root values beyond 0.99 either way, without the last 4 plies of each game; and how many of "
             "these named the wrong result.",
             by_bin(
-                "share of root values",
                 {
                     "sure": [one.stretch.saturated_share for one in found],
                     "of these wrong": [one.stretch.wrong_share for one in found],
                 },
+                "share of root values",
             ),
         ),
         chart(
             "Age of weights in games",
             "In games, where the alert counts versions: finished between the first game of the weights and "
             "the one they play in, mean over plies.",
-            by_bin("age, games", {"age in games": [one.mean_age for one in found]}),
+            by_bin({"age in games": [one.mean_age for one in found]}, "age, games"),
         ),
         chart(
             "Are root values right?",
             "Games in which the root said v should end with v in the mean: the dashed line. Flatter: the "
             "values are too sure; steeper: too timid.",
-            lambda axis: _calibration(axis, found),
+            draw_calibration,
         ),
     ]  # fmt: skip
 
@@ -259,16 +264,6 @@ def known(values: Sequence[float | None]) -> tuple[list[float], list[float]]:
     return [place for place, _ in pairs], [value for _, value in pairs]
 
 
-def _calibration(axis: Axes, found: Sequence[Sampled]) -> None:
-    axis.plot([-1, 1], [-1, 1], color="#888888", linestyle="--", linewidth=1)
-    quarter = max(1, len(found) // 4)
-    parts = {"newest weights": found[-quarter:], "first weights": found[:quarter]}
-    by_name = {name: calibration(part) for name, part in parts.items()}
-    if len(found) == 1:
-        del by_name["first weights"]
-    lines(axis, by_name, "root value, for the side to move", "mean outcome")
-
-
 def calibration(found: Sequence[Sampled]) -> tuple[list[float], list[float]]:
     """(mean root value, mean outcome) of each bin of values with at least FEWEST plies."""
     plies, values, outcomes = np.zeros(VALUE_BINS), np.zeros(VALUE_BINS), np.zeros(VALUE_BINS)
@@ -285,7 +280,6 @@ def speed_chart(times: Sequence[tuple[int, float]]) -> list[Chart]:
     hours, rates = speeds(times)
     if not hours:
         return []
-
     name = "games an hour"
     scale, unit = (60, "minutes") if hours[-1] < SHORT_RUN else (1, "hours")
     places = [scale * hour for hour in hours]
@@ -302,6 +296,7 @@ def speeds(times: Sequence[tuple[int, float]]) -> tuple[list[float], list[float]
         return [], []
     games, when = (np.array(column, float) for column in zip(*times, strict=True))
     edges = np.linspace(when[0], when[-1], min(SPANS, len(times)) + 1)
+    # A clock that was set back must not make time run backwards: `interp` needs it sorted.
     played = np.diff(np.interp(edges, np.maximum.accumulate(when), games))
     hours = (edges - when[0]) / 3600
     return ((hours[1:] + hours[:-1]) / 2).tolist(), (played / np.diff(hours)).tolist()
@@ -328,7 +323,6 @@ def svg_uri(svg: bytes) -> str:
 def chart(title: str, caption: str, draw: Callable[[Axes], None]) -> Chart:
     """A chart with one panel, which `draw` fills."""
     import matplotlib as mpl
-    from matplotlib import pyplot as plt
 
     figure, panels = new_figure(1, 1, SIZE)
     axis = panels[0][0]
@@ -342,7 +336,7 @@ def chart(title: str, caption: str, draw: Callable[[Axes], None]) -> Chart:
     # Text stays text, which is a tenth of the size and can be searched.
     with mpl.rc_context({"svg.fonttype": "none"}):
         figure.savefig(stream, format="svg", metadata={"Date": None})
-    plt.close(figure)
+    close(figure)
     return Chart(title, caption, svg_uri(stream.getvalue()))
 
 
@@ -356,7 +350,7 @@ def lines(
 ) -> None:
     """Draw (places, values) by label; `zero`: the y axis begins at 0."""
     for (label, (places, values)), colour in zip(curves.items(), COLOURS, strict=False):
-        marker = "o" if len(places) <= 40 else None
+        marker = "o" if len(places) <= 40 else None  # more of them would hide the curve
         axis.plot(places, values, color=colour, marker=marker, markersize=3, linewidth=1.3, label=label)
     axis.set_xlabel(x)
     axis.set_ylabel(y)
@@ -366,13 +360,9 @@ def lines(
 
 
 def areas(
-    axis: Axes,
-    labels: Sequence[str],
-    shares: Mapping[str, Sequence[float]],
-    x: str,
-    colours: Sequence[str] = COLOURS,
+    axis: Axes, labels: Sequence[str], shares: Mapping[str, Sequence[float]], colours: Sequence[str] = COLOURS
 ) -> None:
-    """Draw shares that sum to 1, stacked; `labels` are the places on the x axis."""
+    """Draw shares that sum to 1, stacked; `labels` are the bins of versions on the x axis."""
     places: list[float] = list(range(len(labels)))
     wide = {name: list(values) for name, values in shares.items()}
     if len(labels) == 1:
@@ -382,22 +372,13 @@ def areas(
     axis.set_ylim(0, 1)
     axis.set_xlim(places[0], places[-1])
     axis.set_ylabel("share of games")
-    name_places(axis, labels, x)
+    name_places(axis, labels, VERSIONS)
 
 
-def over_bins(
-    axis: Axes,
-    labels: Sequence[str],
-    curves: Mapping[str, Sequence[float]],
-    x: str,
-    y: str,
-    *,
-    zero: bool = True,
-) -> None:
-    """Draw curves with a point for each label."""
+def over_bins(labels: Sequence[str], named: Mapping[str, Sequence[float]], y: str) -> Callable[[Axes], None]:
+    """A function for `chart` that draws curves with a point for each bin of versions."""
     places = list(range(len(labels)))
-    lines(axis, {name: (places, values) for name, values in curves.items()}, x, y, zero=zero)
-    name_places(axis, labels, x)
+    return curves({name: (places, values) for name, values in named.items()}, VERSIONS, y, labels)
 
 
 def curves(
@@ -421,7 +402,7 @@ def curves(
 
 def name_places(axis: Any, labels: Sequence[str], x: str) -> None:
     """Write labels below the axis, as many as there is room for."""
-    every = max(1, -(-len(labels) // 12))
+    every = max(1, -(-len(labels) // 12))  # SIZE has room for about 12
     places = list(range(0, len(labels), every))
     axis.set_xticks(places)
     axis.set_xticklabels([labels[place] for place in places], fontsize=8, rotation=30 if every > 1 else 0)

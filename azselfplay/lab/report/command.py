@@ -50,9 +50,11 @@ def main() -> int:
         report = collect(RunFolder(folder.parent, folder.name), games, config.games)
     out = config.out or folder / "report.html"
     try:
+        # A browser may be reloading it.
         write_atomically(out, page(report).encode())
     except OSError as error:
         raise Fatal(f"cannot write {out}: {error.strerror}; choose another --out", Exit.DISK) from error
+    # For scripts, which do not read the page.
     for alert in report.alerts:
         print(f"ALERT {alert}", file=sys.stderr)
     print(out)

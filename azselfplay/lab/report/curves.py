@@ -203,16 +203,14 @@ def with_curves(
     named = {name for chart in charts for _, name in chart.curves}
     shown = []
     for chart in charts:
-        more = [
-            name for name in found if chart.prefix and name.startswith(chart.prefix) and name not in named
-        ]
-        curves = [*chart.curves, *((name.removeprefix(chart.prefix), name) for name in more)]
+        curves = list(chart.curves)
+        for name in found:
+            if chart.prefix and name.startswith(chart.prefix) and name not in named:
+                curves.append((name.removeprefix(chart.prefix), name))
         known = [label for label, name in curves if name in found]
-        caption = " ".join(
-            [chart.caption, *(text for label, text in chart.explained.items() if label in known)]
-        )
+        explained = [text for label, text in chart.explained.items() if label in known]
         if curves:
-            shown.append((chart, caption, curves))
+            shown.append((chart, " ".join([chart.caption, *explained]), curves))
     return shown
 
 
@@ -220,15 +218,11 @@ def charts(named: Iterable[str]) -> list[dict[str, Any]]:
     """The charts for a page. `named`: the figures of this run with a prefix."""
     return [
         {
-            "title": chart.title,
-            "caption": caption,
-            "curves": [list(curve) for curve in curves],
-            "percent": chart.percent,
-            "unit": chart.unit,
-            "least_span": chart.least_span,
+            "title": chart.title, "caption": caption, "curves": [list(curve) for curve in curves],
+            "percent": chart.percent, "unit": chart.unit, "least_span": chart.least_span,
         }
         for chart, caption, curves in with_curves(ON_PAGES, named)
-    ]
+    ]  # fmt: skip
 
 
 class Curves:
@@ -247,6 +241,7 @@ class Curves:
         self._inode = 0
         self._damaged = 0
         self._rest = b""
+        # Rows whose number it divides are kept; it doubles when there are too many.
         self._stride = 1
         self._read = 0
         """Rows read so far."""
@@ -262,6 +257,7 @@ class Curves:
         try:
             with open_regular(self._path) as file:
                 about = self._path.stat()
+                # Another file under the old name, as after a restore.
                 if about.st_size < self._offset or about.st_ino != self._inode:
                     self._forget()
                     self._inode = about.st_ino
@@ -269,22 +265,18 @@ class Curves:
                 before = self._read
                 while data := file.read(CHUNK):
                     self._offset += len(data)
-                    self._take(data)
+                    *lines, self._rest = (self._rest + data).split(b"\n")
+                    if len(self._rest) > CHUNK:  # damage: no line of ours is that long
+                        self._rest = b""
+                    for row in map(row_of, lines):
+                        if row is None:
+                            self._damaged += 1
+                        else:
+                            self._add(row)
                 return self._read > before
         except FileNotFoundError:
             self._forget()
             return False
-
-    def _take(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > CHUNK:  # damage: no line of ours is that long
-            self._rest = b""
-        for line in lines:
-            row = row_of(line)
-            if row is None:
-                self._damaged += 1
-            else:
-                self._add(row)
 
     def _add(self, row: dict[str, float]) -> None:
         """Add a row. Rows of steps that the trainer repeated after a checkpoint replace the former ones."""
@@ -294,7 +286,9 @@ class Curves:
         if self._numbers and self._numbers[-1] % self._stride:  # it was kept only as the newest
             self.rows.pop()
             self._numbers.pop()
+        # A dict, because it keeps the order of the first appearance.
         self.named.update(dict.fromkeys(name for name in row if name.startswith(PREFIXES)))
+        # A page needs few of the figures, and a long run has many rows.
         shown = {name: row[name] for name in (*NAMES, *self.named) if name in row}
         self.rows.append(row if self._whole_rows else shown)
         self._numbers.append(self._read)
@@ -302,13 +296,9 @@ class Curves:
         if len(self.rows) > 2 * self._most:
             self._stride *= 2
             newest = self._numbers[-1]
-            kept = [
-                at
-                for at, number in enumerate(self._numbers)
-                if number % self._stride == 0 or number == newest
-            ]
-            self.rows = [self.rows[at] for at in kept]
-            self._numbers = [self._numbers[at] for at in kept]
+            numbered = zip(self._numbers, self.rows, strict=True)
+            kept = [one for one in numbered if one[0] % self._stride == 0 or one[0] == newest]
+            self._numbers, self.rows = [number for number, _ in kept], [row for _, row in kept]
 
     def as_columns(self) -> dict[str, list[float | None]]:
         """A list for each figure, with one entry per row."""
@@ -338,7 +328,9 @@ class History:
     def lessons(self) -> list[Lesson]:
         """Losses at points spread over the last half of training."""
         known = [row for row in self.rows if all(f"trainer/{name}" in row for name in LEARNED)]
+        # The beginning of training looks like anything.
         last = known[len(known) // 2 :]
+        # As many as the trainer's own watch compares.
         chosen = last[:: max(1, -(-len(last) // LESSONS))]
         return [
             Lesson(
@@ -365,7 +357,7 @@ def row_of(line: bytes) -> dict[str, float] | None:
     try:
         found = json_in(line)
         row = {name: float(n) for name, n in found.items() if isinstance(n, int | float)}
-        row[STEP], row["time"]
+        row[STEP], row["time"]  # a KeyError without them: no chart could place the row
     except (ValueError, AttributeError, KeyError, OverflowError):
         return None
     return row

@@ -123,6 +123,7 @@ def read_bins(games: StoreReader, most: int = BINS) -> Binned:
 def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
     """Bins with about equally many games. `versions` has one bin per version, oldest first."""
     total = sum(one.games for one in versions)
+    # Rounded up: better a bin less than one of too few games.
     wanted = max(SMALLEST, -(-total // most))
     found: list[Bin] = []
     for one in versions:
@@ -133,6 +134,7 @@ def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
         else:
             found.append(one)
     if len(found) > 1 and found[-1].games < SMALLEST:
+        # The last version may just have begun.
         newest = found.pop()
         found[-1] += newest
     return found
@@ -143,6 +145,7 @@ def first_games(rows: Sequence[tuple[int, int]]) -> dict[int, int]:
     version first."""
     found: dict[int, int] = {}
     first = None
+    # From the newest back, so that each knows of those after it.
     for version, low in reversed(rows):
         first = low if first is None else min(first, low)
         found[version] = first
@@ -200,35 +203,31 @@ def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
         count = min(most, part.games)
         rows = games.query(_CHOSEN, part.first, part.last, part.high, count, part.games, count)
         chosen += (seq for (seq,) in rows)
+    known = list(binned.first_game)
     for stored in games.numbered(sorted(chosen)):
         one = sums[binned.of_version(stored.version_max)]
         try:
             record = stored.record(game)
             movers = movers_of(record.start, record.actions)
+        # A report is also for runs that went wrong.
         except (BadRecord, ValueError):
             damaged += 1
             continue
         add(one, record, movers)
-        one.ages += _age(stored.seq, record, binned.first_game)
+        for version, count in zip(*np.unique(record.versions, return_counts=True), strict=True):
+            # A version without a game of its own counts like the next one that has.
+            at = min(bisect.bisect_left(known, int(version)), len(known) - 1)
+            one.ages += int(count) * max(0, stored.seq - binned.first_game[known[at]])
     return Sample(sums, damaged, plies)
 
 
 def add(sums: Sampled, record: GameRecord, movers: Signs) -> None:
     """Count a game. `movers` int8[plies of the game]: +1 where the first player moves, else -1."""
     sums.stretch.add(record, movers)
+    # Plies without a search have no value of one.
     searched = record.visited > 0
     values = record.root_values[searched]
     at = np.clip(((values + 1) * VALUE_BINS / 2).astype(np.int64), 0, VALUE_BINS - 1)
     sums.values += np.bincount(at, minlength=VALUE_BINS)
     sums.value_sums += np.bincount(at, values, VALUE_BINS)
     sums.outcome_sums += np.bincount(at, movers[searched] * record.outcome, VALUE_BINS).astype(np.int64)
-
-
-def _age(seq: int, record: GameRecord, first_game: dict[int, int]) -> float:
-    """Sum over plies of the games finished since the first game of the ply's weights."""
-    known = list(first_game)
-    total = 0
-    for version, plies in zip(*np.unique(record.versions, return_counts=True), strict=True):
-        at = min(bisect.bisect_left(known, int(version)), len(known) - 1)
-        total += int(plies) * max(0, seq - first_game[known[at]])
-    return float(total)

@@ -76,21 +76,32 @@ def main() -> int:
     config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
     if config.action == "salvage":
         return _salvage(config)
-    from azselfplay.lab.report.stored_games import HEADER, Manner, export, listed, results_by_version
+    from azselfplay.games import get_game
+    from azselfplay.lab.report.stored_games import HEADER, Manner, export, listed, results_by_version, shown
     from azselfplay.store.reader import Range, open_games
+    from protocol.records import BadRecord
 
     wanted = Range(config.first, config.last, config.newest)
     with closing(open_games(config.run, config.runs)) as games:
         if config.action == "list":
             print(HEADER)
-            _print(listed(game) for game in games.rows(wanted, with_data=False))
+            _print(listed(row) for row in games.rows(wanted, with_data=False))
             return int(Exit.OK)
         if config.action == "show":
-            return _show(games, config)
+            # 0 is the newest.
+            number = config.number or games.span()[1]
+            stored = games.one(number)
+            try:
+                game = get_game(games.game)
+                _print(shown(game, stored, stored.record(game), config.boards))
+            except (BadRecord, ValueError) as error:
+                raise Fatal(f"game {number} of {games.path} is damaged: {error}", Exit.BAD_DATA) from error
+            return int(Exit.OK)
         if config.action == "export":
             manner = Manner(config.form, config.variations)
             exported, damaged = export(games, wanted, manner, config.out, _say)
             _say(f"{exported} games exported, {damaged} damaged ones left out")
+            # What could be exported was, but a script should know.
             return int(Exit.BAD_DATA if damaged else Exit.OK)
         if config.action == "verify":
             return _verify(games, wanted)
@@ -98,21 +109,6 @@ def main() -> int:
 
         _print(results_by_version(by_version(games)))
         return int(Exit.OK)
-
-
-def _show(games: StoreReader, config: GamesConfig) -> int:
-    from azselfplay.games import get_game
-    from azselfplay.lab.report.stored_games import shown
-    from protocol.records import BadRecord
-
-    number = config.number or games.span()[1]
-    stored = games.one(number)
-    try:
-        game = get_game(games.game)
-        _print(shown(game, stored, stored.record(game), config.boards))
-    except (BadRecord, ValueError) as error:
-        raise Fatal(f"game {number} of {games.path} is damaged: {error}", Exit.BAD_DATA) from error
-    return int(Exit.OK)
 
 
 def _verify(games: StoreReader, wanted: Range) -> int:
@@ -140,6 +136,7 @@ def _salvage(config: GamesConfig) -> int:
     if config.out is None:
         raise Fatal("salvage needs --out NEW.db, the file to write", Exit.USAGE)
     run = run_named(config.run, config.runs)
+    # The game is in run.json too: the store may be too damaged to say it.
     done = salvage(
         run.games,
         config.out,
@@ -151,6 +148,7 @@ def _salvage(config: GamesConfig) -> int:
         _say(
             f"could not be read whole: {', '.join(done.unread)}; look at `azplay players` before you train on"
         )
+    # So that a script notices.
     return int(Exit.FOUND if done.lost or done.unread else Exit.OK)
 
 

@@ -8,7 +8,8 @@ end count it.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -37,7 +38,6 @@ from azselfplay.lab.report.curves import History, read_history
 from azselfplay.lab.report.figures import Binned, Sample, read_bins, take_sample
 from azselfplay.lab.report.stored_games import RESULTS, plies, versions
 from azselfplay.store.reader import Range, StoreReader
-from azselfplay.store.rows import Stored
 from protocol.records import BadRecord
 
 STYLE = """
@@ -118,7 +118,15 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
     figures = run.read_figures()
     reuse = history.rows[-1].get("trainer/samples_per_position") if history.rows else None
     stretches = [sums.stretch for sums in sample.bins]
-    signs = Signs(get_game(games.game), stretches, history.lessons(), _lag(run, games, history), reuse)
+    # As the trainer last reported it, so that all tools agree; if it never did, counted from the files.
+    lag = history.rows[-1].get("trainer/weights_age") if history.rows else None
+    if lag is None:
+        with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
+            newest = int(read_json(run.weights / "current.json")["version"])
+            played = [one.version_max for one in games.rows(Range(newest=NEWEST_GAMES), with_data=False)]
+            if len(played) == NEWEST_GAMES:
+                lag = max(0, newest - statistics.median_low(played))
+    signs = Signs(get_game(games.game), stretches, history.lessons(), lag, reuse)
     # A report is also for runs that went wrong: without a run.json, what the store knows must do.
     about = run.describe() if run.about.is_file() else {"game": games.game}
     low, high = games.span()
@@ -131,23 +139,6 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
     )  # fmt: skip
 
 
-def _lag(run: RunFolder, games: StoreReader, history: History) -> float | None:
-    """How many weights versions the newest games are behind, as last reported by the trainer, so that all
-    tools agree.
-
-    If the trainer never reported it, it is counted from the files; None without weights or games.
-    """
-    said = history.rows[-1].get("trainer/weights_age") if history.rows else None
-    if said is not None:
-        return said
-    try:
-        newest = int(read_json(run.weights / "current.json")["version"])
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        return None
-    played = [one.version_max for one in games.rows(Range(newest=NEWEST_GAMES), with_data=False)]
-    return max(0, newest - statistics.median_low(played)) if len(played) == NEWEST_GAMES else None
-
-
 def sample_games(games: StoreReader) -> list[Shown]:
     """The first, the middle and the newest game, skipping damaged ones."""
     low, high = games.span()
@@ -155,29 +146,25 @@ def sample_games(games: StoreReader) -> list[Shown]:
     names = {low: "first", high: "newest"}
     game, found = get_game(games.game), []
     for stored in games.numbered(wanted):
+        moves, boards = [], []
         try:
-            found.append(_shown(game, stored, names.get(stored.seq, "middle")))
-        except (BadRecord, ValueError):
+            record = stored.record(game)
+            game_history = GameHistory(game, record.start, record.max_plies)
+            after = {-(-record.plies * (at + 1) // PICTURES) for at in range(PICTURES)}  # rounded up, from 1
+            for number, ply in enumerate(plies(game, record, game_history), 1):
+                moves.append(ply.move)
+                if number in after:
+                    caption = f"after ply {number}, {ply.move}; the mover's root value was {ply.value:+.2f}"
+                    boards.append((caption, picture(game, game_history.state, ply.move)))
+        except (BadRecord, ValueError):  # `azplay games verify` says what is wrong with it
             continue
+        title = (
+            f"Game {stored.seq} ({names.get(stored.seq, 'middle')}): {RESULTS.get(stored.outcome, '?')} by "
+            f"{stored.reason.replace('_', ' ')}, {stored.plies} plies, weights {versions(stored)}"
+        )
+        text = " ".join(moves[:MOVES]) + (" ..." if len(moves) > MOVES else "")
+        found.append(Shown(title, text, boards))
     return found
-
-
-def _shown(game: Game, stored: Stored, name: str) -> Shown:
-    record = stored.record(game)
-    game_history = GameHistory(game, record.start, record.max_plies)
-    after = {-(-record.plies * (at + 1) // PICTURES) for at in range(PICTURES)}
-    moves, boards = [], []
-    for number, ply in enumerate(plies(game, record, game_history), 1):
-        moves.append(ply.move)
-        if number in after:
-            caption = f"after ply {number}, {ply.move}; the mover's root value was {ply.value:+.2f}"
-            boards.append((caption, picture(game, game_history.state, ply.move)))
-    title = (
-        f"Game {stored.seq} ({name}): {RESULTS.get(stored.outcome, '?')} by "
-        f"{stored.reason.replace('_', ' ')}, {stored.plies} plies, weights {versions(stored)}"
-    )
-    text = " ".join(moves[:MOVES]) + (" ..." if len(moves) > MOVES else "")
-    return Shown(title, text, boards)
 
 
 def picture(game: Game, state: State, move: str) -> str:
@@ -195,6 +182,11 @@ def picture(game: Game, state: State, move: str) -> str:
 def page(report: Report) -> str:
     """The whole page as HTML."""
     name, read = escape(report.run.name), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    bins = report.binned.bins
+    of_games = ["<h2>Games</h2>", "<p>No game is finished yet.</p>"]
+    if bins:
+        by_bin = [*result_charts(bins), *sample_charts(report.binned, report.sample)]
+        of_games = _section("Games", [*by_bin, *speed_chart(report.times)])
     parts = [
         f"<h1>{name}</h1>",
         f'<p class="when">{escape(str(report.about["game"]))}, read {read}</p>',
@@ -204,11 +196,30 @@ def page(report: Report) -> str:
         _facts(report),
         *_section("Strength", rating_charts(report.rated)),
         *_section("Training", training_charts(report.history)),
-        *_games(report),
+        *of_games,
         "<h2>Sample games</h2>" if report.games else "",
-        *(_game(one) for one in report.games),
-        _notes(report),
     ]
+    for game in report.games:
+        boards = [
+            f'<div>{board}<div class="caption">{escape(text)}</div></div>' for text, board in game.boards
+        ]
+        parts.append(
+            f'<h3>{escape(game.title)}</h3><div class="boards">{"".join(boards)}</div>'
+            f'<p class="moves">{escape(game.moves)}</p>'
+        )
+    sampled = sum(one.games for one in report.sample.bins)
+    notes = [
+        f"Results, ends and lengths count all {sum(one.games for one in bins):,} games. The other charts of "
+        f"games were made from {sampled:,} of them, evenly spread over {len(bins)} bins of weights versions.",
+        "A game in which several weights versions played counts for the newest.",
+        "Games whose records do not say how far the search moves away from the network are left out there.",
+    ]
+    if report.sample.damaged:
+        notes.append(f"{report.sample.damaged} damaged games were left out: azplay games RUN verify.")
+    if report.history.damaged:
+        notes.append(f"{report.history.damaged} lines of figures.jsonl could not be read.")
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    parts.append(f'<h2>Notes</h2><ul class="caption">{items}</ul>')
     head = f'<meta charset="utf-8"><title>{name}</title><style>{STYLE}</style>'
     head += '<meta name="viewport" content="width=device-width">'
     body = "\n".join(part for part in parts if part)
@@ -220,24 +231,23 @@ def _alerts(report: Report) -> str:
     if not report.alerts:
         said = unjudged or "None. docs/troubleshooting.md describes all alerts."
         return f'<p class="{"alert" if unjudged else "well"}">{said}</p>'
-    found = "\n".join(_alert(one) for one in report.alerts)
-    return f"<p>{unjudged}</p>\n{found}" if unjudged else found
-
-
-def _alert(one: Alert) -> str:
-    return (
+    found = "\n".join(
         f'<div class="alert"><h3>{escape(one.name)}</h3>{escape(one.seen)}.<br>'
         f"<b>What to do:</b> {escape(one.first)}.<br>"
         f"<b>Likely cause:</b> {escape(one.cause)}.<br><b>What else to change:</b> {escape(one.change)}. "
         f"<b>More:</b> {escape(link_to(one.name))}.</div>"
+        for one in report.alerts
     )
+    return f"<p>{unjudged}</p>\n{found}" if unjudged else found
 
 
 def _facts(report: Report) -> str:
     settings = dict(report.settings)
     play = settings.pop("self_play", {})
-    known = {key: value for key, value in report.figures.items() if value not in (None, "", {})}
-    figures = {key: value for key, value in known.items() if key != "alerts"}
+    # Alerts have a place of their own.
+    figures = {
+        key: one for key, one in report.figures.items() if key != "alerts" and one not in (None, "", {})
+    }
     tables = (
         ("Made", report.about),
         ("The trainer's last figures", figures),
@@ -263,17 +273,6 @@ def _text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and value >= 100_000 else str(value)
 
 
-def _games(report: Report) -> Iterable[str]:
-    if not report.binned.bins:
-        return ["<h2>Games</h2>", "<p>No game is finished yet.</p>"]
-    charts = [
-        *result_charts(report.binned.bins),
-        *sample_charts(report.binned, report.sample),
-        *speed_chart(report.times),
-    ]
-    return _section("Games", charts)
-
-
 def _section(title: str, charts: Sequence[Chart]) -> list[str]:
     if not charts:
         return []
@@ -283,29 +282,3 @@ def _section(title: str, charts: Sequence[Chart]) -> list[str]:
         for one in charts
     )
     return [f"<h2>{escape(title)}</h2>", f'<div class="charts">{figures}</div>']
-
-
-def _game(game: Shown) -> str:
-    boards = "".join(
-        f'<div>{board}<div class="caption">{escape(caption)}</div></div>' for caption, board in game.boards
-    )
-    return (
-        f'<h3>{escape(game.title)}</h3><div class="boards">{boards}</div>'
-        f'<p class="moves">{escape(game.moves)}</p>'
-    )
-
-
-def _notes(report: Report) -> str:
-    games, read = sum(one.games for one in report.binned.bins), sum(one.games for one in report.sample.bins)
-    notes = [
-        f"Results, ends and lengths count all {games:,} games. The other charts of games were made from "
-        f"{read:,} of them, evenly spread over {len(report.binned.bins)} bins of weights versions.",
-        "A game in which several weights versions played counts for the newest.",
-        "Games whose records do not say how far the search moves away from the network are left out there.",
-    ]
-    if report.sample.damaged:
-        notes.append(f"{report.sample.damaged} damaged games were left out: azplay games RUN verify.")
-    if report.history.damaged:
-        notes.append(f"{report.history.damaged} lines of figures.jsonl could not be read.")
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return f'<h2>Notes</h2><ul class="caption">{items}</ul>'

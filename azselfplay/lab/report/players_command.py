@@ -68,11 +68,11 @@ def main() -> int:
             )
         if not book.players:
             raise Fatal(
-                f"{games.path} does not say who played its games: an older version stored them",
-                Exit.BAD_DATA,
+                f"{games.path} does not say who played its games: an older version stored them", Exit.BAD_DATA
             )
         held = games.quarantined()
         print(as_json(book, held) if config.json else table(book, rate, held))
+        # Who is in quarantine needs no further alarm.
         found = [player for player in suspects(book) if player not in held]
         return int(Exit.FOUND if found else Exit.OK)
 
@@ -85,7 +85,9 @@ def _hold(config: PlayersConfig) -> int:
         if not player:
             continue
         with closing(open_games(config.run, config.runs)) as games:
+            # Closed before it is written to.
             known = games.games_of(player, games.span()[1])
+        # A name that nobody has is a mistake; to release it does no harm.
         if held and not known:
             raise Fatal(
                 f"no game in {games.path} is by {player!r}: `azplay players {config.run}` lists the players",
@@ -106,6 +108,7 @@ def read_book(games: StoreReader, game: Game, newest: int) -> tuple[PlayerBook, 
     first, last = games.bounds(Range(newest=newest))
     players = games.players_between(first, last)
     for stored, record in games.sound(game, Range(first, last)):
+        # Old games do not say who played them.
         if (player := players.get(stored.seq)) is not None:
             times.append((player, stored.received_at))
             book.on_games([(record, player)])

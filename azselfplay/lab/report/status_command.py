@@ -96,6 +96,7 @@ def of_this_machine() -> RunStatus:
     Raises Fatal(USAGE) naming them if there are several, Fatal(UNREACHABLE) if there is none.
     """
     served = {folder.path: _address_in(folder) for folder in served_runs()}
+    # To guess would show somebody else's run.
     if len(served) > 1:
         which = ", ".join(f"{path} (port {address.port})" for path, address in served.items())
         example = f"azplay status {next(iter(served))}"
@@ -131,6 +132,7 @@ def of_folder(run: str, runs: Path) -> RunStatus:
     """
     folder = run_named(run, runs)
     about = folder.describe()
+    # Its azserver works here: what that says is newer than any file.
     if is_locked(folder.path / SERVER_LOCK):
         return of_server(_address_in(folder))
     trainer = folder.read_figures()
@@ -156,6 +158,7 @@ def _address_in(folder: RunFolder) -> Address:
             f"{folder.config} cannot be read ({error}); give --server HOST:PORT", Exit.BAD_DATA
         ) from error
     listen = str(settings.get("listen", LOCAL))
+    # "Anywhere" is no address to connect to.
     host, port = LOCAL if listen in ANYWHERE else listen, int(settings.get("port", DEFAULT_PORT))
     return Address(host, port, own_server_keys(settings))
 

@@ -95,6 +95,7 @@ class Ply:
 def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator[Ply]:
     """Replay the record on `game_history`, and yield each ply after its move. Raises ValueError if it breaks
     a rule."""
+    # Visits of all plies stand behind each other: these are the borders.
     ends = np.cumsum(record.visited, dtype=np.int64).tolist()
     begins = [0, *ends]
     for index, action in enumerate(record.actions.tolist()):
@@ -103,6 +104,7 @@ def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator
             zip(record.visit_actions[begin:end].tolist(), record.visits[begin:end].tolist(), strict=True)
         )
         side, state = game_history.side_to_move, game_history.state
+        # Equal ones by their number, so that the text is always the same.
         order = sorted(visits, key=lambda action: (-visits[action], action))
         try:
             move = game.notation.action_to_text(state, action)
@@ -180,17 +182,6 @@ def forms_of(game: Game) -> dict[str, Writer]:
     return {**found, TEXT: as_text}
 
 
-def _form_named(name: str, game: Game) -> str:
-    forms = {form.lower(): form for form in forms_of(game)}
-    if not name:
-        return next(iter(forms.values()))
-    if name.lower() not in forms:
-        raise Fatal(
-            f"--form is {name!r}, but games of {game.name} are exported as {', '.join(forms)}", Exit.CONFIG
-        )
-    return forms[name.lower()]
-
-
 @dataclass(frozen=True)
 class Manner:
     """How games are exported."""
@@ -206,7 +197,15 @@ def export(
 ) -> tuple[int, int]:
     """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games. Raises
     Fatal(CONFIG) for a format that the game does not have."""
-    manner = replace(manner, form=_form_named(manner.form, get_game(games.game)))
+    game = get_game(games.game)
+    forms = {form.lower(): form for form in forms_of(game)}
+    form = manner.form.lower() or next(iter(forms))
+    if form not in forms:
+        raise Fatal(
+            f"--form is {manner.form!r}, but games of {game.name} are exported as {', '.join(forms)}",
+            Exit.CONFIG,
+        )
+    manner = replace(manner, form=forms[form])
     if out is None:
         return _export_to(sys.stdout, games, wanted, manner, say)
     # Renamed at the end, so that nobody takes a part of the games for all of them.
@@ -226,6 +225,7 @@ def _export_to(
     game, exported, damaged = get_game(games.game), 0, 0
     forms = forms_of(game)
     write = forms[manner.form]
+    # Only the usual format has such a line.
     between = knowledge_of(game).between_games if manner.form == next(iter(forms)) else ""
     event = f"azselfplay {games.path.resolve().parent.name}"
     for stored in games.rows(wanted):
@@ -276,6 +276,7 @@ def as_text(game: Game, headers: dict[str, str], record: GameRecord, others: int
     game_history = GameHistory(game, record.start, record.max_plies)
     lines, number, before = list[str](), 0, 1
     for ply in plies(game, record, game_history):
+        # Sides need not alternate: a number is a turn of the first player.
         number += ply.side < before or number == 0
         before = ply.side
         shown = [f"{ply.move} {{{comment(ply)}}}"]
@@ -317,10 +318,6 @@ def fault_of(game: Game, stored: Stored) -> str | None:
         record = stored.record(game)
     except BadRecord as error:
         return f"damaged: {error}"
-    return _against_the_rules(game, record)
-
-
-def _against_the_rules(game: Game, record: GameRecord) -> str | None:
     try:
         game_history = GameHistory(game, record.start, record.max_plies)
     except ValueError as error:
@@ -333,7 +330,7 @@ def _against_the_rules(game: Game, record: GameRecord) -> str | None:
         except ValueError as error:
             return f"ply {ply}: {error}"
     reason, outcome = game_history.end_reason(), game_history.outcome()
-    if reason is None and record.reason == RESIGNATION:
+    if reason is None and record.reason == RESIGNATION:  # with its move: the last mover has lost
         reason, outcome = RESIGNATION, outcome_for_first_player(-1, side)
     if reason != record.reason:
         return (

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -28,7 +29,6 @@ from azselfplay.lab.web.games import Filter, Shelf, moves
 from azselfplay.lab.web.guarding import (
     MOST_BODY,
     REQUEST_WITHIN,
-    Handler,
     Trouble,
     add_headers,
     as_json,
@@ -95,7 +95,7 @@ class Site:
 
     async def listed(self) -> list[dict[str, Any]]:
         """All runs; read once for all requests within LIST_SECONDS."""
-        async with self._listing:
+        async with self._listing:  # those who come meanwhile wait for this reading, and share it
             if time.monotonic() - self._listed_at > LIST_SECONDS:
                 self._listed = await self.reading(lambda: summaries(self.runs))
                 self._listed_at = time.monotonic()
@@ -108,6 +108,7 @@ class Site:
     def run_named(self, name: str) -> RunFolder:
         """The run called `name`, always a folder inside `runs`. Raises Trouble if there is none."""
         try:
+            # It refuses names that would lead out of the folder.
             run = RunFolder(self.runs, name)
         except Fatal as error:
             raise Trouble(str(error)) from error
@@ -171,8 +172,21 @@ def make_app(site: Site, listen: str = "127.0.0.1") -> web.Application:
     app.on_response_prepare.append(add_headers)
     app.add_routes(routes)
     for script, address, title in PAGES:
-        app.router.add_get(address, _page_of(script, title))
-    app.router.add_get("/assets/{file}", _assets())
+        app.router.add_get(address, partial(run_page, script, title))
+    # Read once: an address can never name another file of this machine.
+    files = {file.name: (file.read_bytes(), TYPES[file.suffix]) for file in ASSETS.iterdir()}
+
+    async def asset(request: web.Request) -> web.Response:
+        found = files.get(request.match_info["file"])
+        if found is None:
+            raise Trouble("There is no such file.", HTTPStatus.NOT_FOUND)
+        body, kind = found
+        response = web.Response(body=body, content_type=kind, charset="utf-8")
+        response.headers["Cache-Control"] = "no-cache"
+        response.enable_compression()
+        return response
+
+    app.router.add_get("/assets/{file}", asset)
     return app
 
 
@@ -190,32 +204,10 @@ async def compare_page(_request: web.Request) -> web.Response:
     return _html(page("Compare two runs", "compare"))
 
 
-def _page_of(script: str, title: str) -> Handler:
-    """The handler of a page for a run."""
-
-    async def answer(request: web.Request) -> web.Response:
-        run = request.app[SITE].run_of(request)
-        parts = dict(request.match_info)
-        return _html(page(title.format(**parts), script, parts, run.name))
-
-    return answer
-
-
-def _assets() -> Handler:
-    """The handler of our scripts and styles: only these files."""
-    files = {file.name: (file.read_bytes(), TYPES[file.suffix]) for file in ASSETS.iterdir()}
-
-    async def answer(request: web.Request) -> web.Response:
-        found = files.get(request.match_info["file"])
-        if found is None:
-            raise Trouble("There is no such file.", HTTPStatus.NOT_FOUND)
-        body, kind = found
-        response = web.Response(body=body, content_type=kind, charset="utf-8")
-        response.headers["Cache-Control"] = "no-cache"
-        response.enable_compression()
-        return response
-
-    return answer
+async def run_page(script: str, title: str, request: web.Request) -> web.Response:
+    """Any of PAGES."""
+    parts = dict(request.match_info)
+    return _html(page(title.format(**parts), script, parts, request.app[SITE].run_of(request).name))
 
 
 # ---- About runs -------------------------------------------------
@@ -242,6 +234,7 @@ async def events(request: web.Request) -> web.StreamResponse:
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
         await response.prepare(request)
+        # The page was closed.
         with contextlib.suppress(ConnectionError):
             while (figures := await updates.next()) is not None:
                 await response.write(b"data: " + figures + b"\n\n")
@@ -258,12 +251,15 @@ async def strength(request: web.Request) -> web.Response:
 # ---- Stored games --------------------------------------------------------------------------------
 
 
-def _filter(request: web.Request) -> Filter:
-    outcome = request.query.get("outcome", "")
+@routes.get("/api/run/{run}/games")
+async def games(request: web.Request) -> web.Response:
+    site = request.app[SITE]
+    run, outcome = site.run_of(request), request.query.get("outcome", "")
     if outcome not in OUTCOMES:
         raise Trouble("outcome is first, draw or second.", HTTPStatus.BAD_REQUEST)
+    # 0 is a version, so -1 stands for none.
     version = number_in(request, "version", -1, 0, MOST)
-    return Filter(
+    wanted = Filter(
         OUTCOMES[outcome],
         request.query.get("reason", "")[:80],
         request.query.get("source", "")[:80],
@@ -271,12 +267,7 @@ def _filter(request: web.Request) -> Filter:
         number_in(request, "min_plies", 0, 0, MOST),
         number_in(request, "max_plies", 0, 0, MOST),
     )
-
-
-@routes.get("/api/run/{run}/games")
-async def games(request: web.Request) -> web.Response:
-    site = request.app[SITE]
-    run, wanted, before = site.run_of(request), _filter(request), number_in(request, "before", 0, 0, MOST)
+    before = number_in(request, "before", 0, 0, MOST)
     return as_json(await site.reading(lambda: site.shelf.listed(run, wanted, before)))
 
 
@@ -386,6 +377,7 @@ async def open_room(request: web.Request) -> web.Response:
     terms = Terms(wanted.side, wanted.simulations, played=wanted.moves)
     if wanted.game:
         way = await site.reading(lambda: site.shelf.moves_to(run, wanted.game, wanted.ply))
+        # The game goes on from a position of a stored one.
         terms = replace(terms, start=way.start, moves=way.moves, max_plies=way.max_plies)
     try:
         room = await site.rooms.open(run, file, terms)
@@ -407,6 +399,7 @@ async def look_at_room(request: web.Request) -> web.Response:
 async def act_in_room(request: web.Request) -> web.Response:
     """Carry out `move`, `reply`, `hint`, `back` or `leave`."""
     room, order = _room(request), await _body(request, Order)
+    # One order at a time: two clicks must not play two moves.
     async with room.lock:
         match request.match_info["what"]:
             case "move":

@@ -64,6 +64,7 @@ def main() -> int:
     require("web", "azplay web")
     from azselfplay.host import aio
 
+    # Before anything slow: a port in use is the usual mistake.
     listener = listen(config.listen, config.port)
     os.nice(NICE)
     logging.basicConfig(level=logging.WARNING, format="azplay web: %(message)s")
@@ -94,6 +95,7 @@ def listen(address: str, port: int) -> socket.socket:
     try:
         family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
+        # Else the port would be taken for a minute after the last server has ended.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(place)
         listener.listen(128)
@@ -121,6 +123,7 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
     from azselfplay.lab.web.guarding import REQUEST_WITHIN, Visitor, is_loopback
 
     files = raise_file_limit(SPARE_DESCRIPTORS + LEAST_CONNECTIONS)
+    # Each connection takes a descriptor.
     half = min(MOST_CONNECTIONS, files - SPARE_DESCRIPTORS) // 2
     idle, busy = dict[Visitor, None](), dict[Visitor, None]()
     host, port = listener.getsockname()[:2]
@@ -149,6 +152,7 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
                 )
             stop.waits_for = "pages that are being answered"
             await stop.finishing.wait()
+            # Pages that are being watched would keep the server from ending.
             await site.watching.close()
         finally:
             door.close()

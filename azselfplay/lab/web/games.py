@@ -8,7 +8,7 @@ memory for a while, because stepping through a game requests each of its positio
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -57,20 +57,16 @@ class Filter:
 
     def clauses(self) -> list[tuple[str, list[Any]]]:
         """SQL with a `?` for each value."""
-        found: list[tuple[str, list[Any]]] = []
-        if self.outcome is not None:
-            found.append(("outcome = ?", [self.outcome]))
-        if self.reason:
-            found.append(("reason = ?", [self.reason]))
-        if self.source:
-            found.append(("source = ?", [self.source]))
-        if self.version is not None:
-            found.append(("version_min <= ? AND version_max >= ?", [self.version, self.version]))
-        if self.min_plies:
-            found.append(("plies >= ?", [self.min_plies]))
-        if self.max_plies:
-            found.append(("plies <= ?", [self.max_plies]))
-        return found
+        version = "version_min <= ? AND version_max >= ?"
+        possible: list[tuple[bool, str, list[Any]]] = [
+            (self.outcome is not None, "outcome = ?", [self.outcome]),
+            (bool(self.reason), "reason = ?", [self.reason]),
+            (bool(self.source), "source = ?", [self.source]),
+            (self.version is not None, version, [self.version, self.version]),
+            (self.min_plies > 0, "plies >= ?", [self.min_plies]),
+            (self.max_plies > 0, "plies <= ?", [self.max_plies]),
+        ]
+        return [(text, values) for is_asked, text, values in possible if is_asked]
 
 
 @dataclass(frozen=True)
@@ -107,6 +103,7 @@ class Shelf:
         """A page of games older than number `before` (0: the newest), newest first."""
         with _store(run) as games:
             low, high = games.span()
+            # 0 asks for the newest page.
             last = min(before - 1, high) if before else high
             first = max(low, last - LOOKED_AT + 1)
             clauses = [("seq BETWEEN ? AND ?", [first, last]), *wanted.clauses()]
@@ -114,7 +111,9 @@ class Shelf:
             values = [value for _, some in clauses for value in some]
             sql = f"SELECT {COLUMNS} FROM games WHERE {where} ORDER BY seq DESC LIMIT {PAGE}"
             rows = [Stored.of(row) for row in games.query(sql, *values)]
+            # Without the first, which stands for a game that goes on.
             reasons = [reason.name for reason in get_game(games.game).end_reasons[1:]]
+            # A page that is not full has read all that it may: the next one begins before that.
             older = rows[-1].seq if len(rows) == PAGE else first
             return {
                 "games": [_about(row) for row in rows],
@@ -127,6 +126,7 @@ class Shelf:
     def shown(self, run: RunFolder, number: int) -> dict[str, Any]:
         """A game with its moves and values; values are for the first player."""
         one = self._of(run, number)
+        # Values are stored for the side that moves.
         turn = [1 if ply.side == 0 else -1 for ply in one.plies]
         return {
             **_about(one.stored),
@@ -154,6 +154,8 @@ class Shelf:
         there, the position after those."""
         one = self._of(run, number)
         _check_ply(one, ply)
+        # A line that was not played has no search.
+        found: dict[str, Any] = {"ply": ply, "search": None}
         if line:
             try:
                 played = [*(done.move for done in one.plies[:ply]), *line]
@@ -161,13 +163,27 @@ class Shelf:
             except ValueError as error:
                 text = f"That line cannot be played from position {ply}: {error}"
                 raise Trouble(text, HTTPStatus.BAD_REQUEST) from error
-            return {"ply": ply, "board": board(one.game, state, line[-1]), "search": None}
-        before = one.plies[ply - 1].move if ply else ""
-        state = one.played.states[ply]
-        is_over = ply == len(one.plies)
-        found = {"ply": ply, "board": board(one.game, state, before, is_over=is_over), "search": None}
-        if ply < len(one.plies):
-            found["search"] = _search(one, ply)
+            return {**found, "board": board(one.game, state, line[-1])}
+        before, is_over = one.plies[ply - 1].move if ply else "", ply == len(one.plies)
+        found["board"] = board(one.game, one.played.states[ply], before, is_over=is_over)
+        if not is_over:
+            done, state, total = one.plies[ply], one.played.states[ply], max(1, one.plies[ply].all_visits)
+            most = done.most_visited[:CANDIDATES]
+            actions = [one.game.notation.action_from_text(state, text) for text, _ in most]
+            found["search"] = {
+                "move": done.move,
+                "side": done.side,
+                "value": done.value,
+                "prior_value": done.prior_value,
+                "kl": done.prior_kl,
+                "depth": done.depth,
+                "visits": done.all_visits,
+                "is_target": bool(one.record.flags[ply] & POLICY_TARGET),
+                "candidates": [
+                    {**move, "visits": visits, "share": visits / total}
+                    for move, (_, visits) in zip(moves(one.game, state, actions), most, strict=True)
+                ],
+            }
         return found
 
     def moves_to(self, run: RunFolder, number: int, ply: int) -> Way:
@@ -204,7 +220,14 @@ class Shelf:
         with self._lock:
             kept = self._open.get((run.name, stored.uid))
             if kept is None:
-                kept = _opened(get_game(name), stored)
+                try:
+                    game = get_game(name)
+                    record = stored.record(game)
+                    played = GameHistory(game, record.start, record.max_plies)
+                    kept = Open(game, stored, record, played, list(plies(game, record, played)))
+                except (BadRecord, ValueError) as error:
+                    text = f"Game {stored.seq} is damaged: {error}"
+                    raise Trouble(text, HTTPStatus.UNPROCESSABLE_ENTITY) from error
                 self._open[run.name, stored.uid] = kept
             self._open.move_to_end((run.name, stored.uid))
             while len(self._open) > KEPT:
@@ -218,16 +241,6 @@ def _store(run: RunFolder) -> Iterator[StoreReader]:
         raise Trouble(f"Run {run.name} has no games yet.")
     with closing(StoreReader(run.games)) as games:
         yield games
-
-
-def _opened(game: Game, stored: Stored) -> Open:
-    try:
-        record = stored.record(game)
-        played = GameHistory(game, record.start, record.max_plies)
-        return Open(game, stored, record, played, list(plies(game, record, played)))
-    except (BadRecord, ValueError) as error:
-        text = f"Game {stored.seq} is damaged: {error}"
-        raise Trouble(text, HTTPStatus.UNPROCESSABLE_ENTITY) from error
 
 
 def _check_ply(one: Open, ply: int) -> None:
@@ -248,28 +261,6 @@ def _about(row: Stored) -> dict[str, Any]:
     }
 
 
-def _search(one: Open, ply: int) -> Mapping[str, Any]:
-    done, state = one.plies[ply], one.played.states[ply]
-    notation = one.game.notation
-    most = done.most_visited[:CANDIDATES]
-    actions = [notation.action_from_text(state, text) for text, _ in most]
-    total = max(1, done.all_visits)
-    return {
-        "move": done.move,
-        "side": done.side,
-        "value": done.value,
-        "prior_value": done.prior_value,
-        "kl": done.prior_kl,
-        "depth": done.depth,
-        "visits": done.all_visits,
-        "is_target": bool(one.record.flags[ply] & POLICY_TARGET),
-        "candidates": [
-            {**move, "visits": visits, "share": visits / total}
-            for move, (_, visits) in zip(moves(one.game, state, actions), most, strict=True)
-        ],
-    }
-
-
 # ---- A position for a page -----------------------------------------------------------------------
 
 
@@ -279,6 +270,7 @@ def board(game: Game, state: State, move: str, *, side: int = 0, is_over: bool =
     known = knowledge_of(game)
     clicks = known.clicks if known.svg is not None else None
     turned = clicks.svg_turned if clicks is not None and side == 1 else None
+    # A game without a turned picture shows both players the same one.
     draw = turned or known.svg
     return {
         "svg": None if draw is None else draw(state, move).decode(),

@@ -80,6 +80,7 @@ def trouble_of(error: Exception) -> Trouble | None:
     """The Trouble for errors caused by files of a run; None for a bug."""
     if isinstance(error, Trouble):
         return error
+    # Some wrap it into a Fatal.
     if isinstance(error, UnknownGame) or isinstance(error.__cause__, UnknownGame):
         return Trouble(f"{error}. {NEW_GAME}", HTTPStatus.CONFLICT)
     if isinstance(error, Fatal):
@@ -143,6 +144,7 @@ class Visitor(asyncio.Protocol):
         self._be(self._idle)
 
     def _be(self, kind: dict[Visitor, None]) -> None:
+        # Cut already, or not connected yet.
         if self._transport is None:
             return
         self._idle.pop(self, None)
@@ -196,6 +198,7 @@ def may_name(host: str, listen: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:
+        # With and without its domain.
         own = socket.gethostname().lower()
         return host in {"localhost", listen.lower(), own, own.partition(".")[0]}
     return True
@@ -206,7 +209,11 @@ def only_for(listen: str) -> Middleware:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not may_name(_name_in(request.host), listen):
+        try:
+            name = (urlsplit(f"//{request.host}").hostname or "").lower()
+        except ValueError:  # brackets without a valid address
+            name = ""
+        if not may_name(name, listen):
             raise Trouble(
                 f"This server does not answer to the name {request.host[:80]!r}. Use the address that it "
                 "printed when it started.",
@@ -215,25 +222,15 @@ def only_for(listen: str) -> Middleware:
         if request.method not in ("GET", "HEAD"):
             origin = request.headers.get("Origin")
             site = request.headers.get("Sec-Fetch-Site", "same-origin")
-            foreign = origin is not None and origin not in (
-                f"http://{request.host}",
-                f"https://{request.host}",
-            )
-            if foreign or site != "same-origin":
+            ours = (None, f"http://{request.host}", f"https://{request.host}")  # None: not a browser
+            if origin not in ours or site != "same-origin":
                 raise Trouble("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
+            # A form of another site could send text, but JSON only after asking us (CORS), which we refuse.
             if request.content_type != JSON:
                 raise Trouble(f"The body must be {JSON}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         return await handler(request)
 
     return check
-
-
-def _name_in(host: str) -> str:
-    """The name in a Host header, without the port; "" if there is none."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:  # brackets without a valid address
-        return ""
 
 
 @web.middleware
@@ -242,6 +239,7 @@ async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamR
     try:
         return await handler(request)
     except web.HTTPException as error:
+        # Redirections are answers, not errors.
         if error.status < HTTPStatus.BAD_REQUEST:
             raise
         found = Trouble(_REASONS.get(HTTPStatus(error.status), error.reason), HTTPStatus(error.status))
@@ -266,6 +264,7 @@ def is_our_fault(record: logging.LogRecord) -> bool:
 def as_json(found: object, status: int = HTTPStatus.OK) -> web.Response:
     """An answer for our scripts; numbers that are not finite become null."""
     response = web.Response(body=msgspec.json.encode(found), content_type=JSON, status=status)
+    # Figures of a minute ago are worth nothing.
     response.headers["Cache-Control"] = "no-store"
     response.enable_compression()
     return response

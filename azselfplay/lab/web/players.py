@@ -12,7 +12,6 @@ from typing import Any
 from azselfplay.host.exits import Fatal
 from azselfplay.store.players import KEYS
 from azselfplay.store.reader import StoreReader
-from azselfplay.store.rows import Stored
 from protocol.records import BadRecord, from_bytes
 
 WINDOW = 600.0
@@ -93,15 +92,40 @@ class Players:
         self._games = {number: self._games[number] for number in wanted if number in self._games}
         fresh = [number for number in wanted if number not in self._games]
         owners = reader.players_of(fresh)
-        played = (_played(row, owners.get(row.seq, "")) for row in reader.numbered(fresh))
-        self._games.update((game.seq, game) for game in played)
+        for row in reader.numbered(fresh):
+            try:
+                record = from_bytes(row.unpacked())
+                player, seconds = record.source or "?", record.seconds
+            except BadRecord:
+                player, seconds = "?", 0.0
+            kind, owner = KINDS.get(row.source, row.source), owners.get(row.seq, "")
+            # A player may call itself anything; its key is checked.
+            if owner.startswith(KEYS):
+                player, kind = owner.removeprefix(KEYS), KIND_OF_KEY
+            self._games[row.seq] = Played(
+                row.seq, row.received_at, player, kind, row.plies, seconds, row.version_max
+            )
+        # A run that is younger than the window has its rate over its own time.
         ((began,),) = reader.query("SELECT received_at FROM games ORDER BY seq LIMIT 1")
         hours = max(now - max(began, now - WINDOW), SHORTEST) / 3600
         by_player: dict[tuple[str, str], list[Played]] = {}
         for _, game in sorted(self._games.items()):
             by_player.setdefault((game.kind, game.player), []).append(game)
-        weight = (last - first + 1) / max(1, len(self._games))
-        rows = [_rate(who, games, weight, hours, now) for who, games in by_player.items()]
+        weight = (last - first + 1) / max(1, len(self._games))  # games that each of the sample stands for
+        rows = []
+        for (kind, player), played in by_player.items():
+            newest = played[-1]
+            rows.append(
+                {
+                    "player": player,
+                    "kind": kind,
+                    "games_per_h": len(played) * weight / hours,
+                    "positions_per_s": sum(game.plies for game in played) * weight / hours / 3600,
+                    "seconds_per_game": sum(game.seconds for game in played) / len(played),
+                    "version": newest.version,
+                    "seen": max(0.0, now - newest.at),
+                }
+            )
         return sorted(rows, key=lambda row: (-row["games_per_h"], row["player"]))
 
 
@@ -136,34 +160,3 @@ def _sample(first: int, last: int) -> list[int]:
         if first <= number <= last:
             numbers.append(number)
     return numbers
-
-
-def _rate(
-    who: tuple[str, str], games: list[Played], weight: float, hours: float, now: float
-) -> dict[str, Any]:
-    """Figures of the player `who` (kind, name), each of whose `games` represents `weight` games in
-    `hours`."""
-    kind, player = who
-    newest = games[-1]
-    return {
-        "player": player,
-        "kind": kind,
-        "games_per_h": len(games) * weight / hours,
-        "positions_per_s": sum(game.plies for game in games) * weight / hours / 3600,
-        "seconds_per_game": sum(game.seconds for game in games) / len(games),
-        "version": newest.version,
-        "seen": max(0.0, now - newest.at),
-    }
-
-
-def _played(row: Stored, owner: str) -> Played:
-    """`owner`: the game's player according to the store, if known."""
-    try:
-        record = from_bytes(row.unpacked())
-        player, seconds = record.source or "?", record.seconds
-    except BadRecord:
-        player, seconds = "?", 0.0
-    kind = KINDS.get(row.source, row.source)
-    if owner.startswith(KEYS):
-        player, kind = owner.removeprefix(KEYS), KIND_OF_KEY
-    return Played(row.seq, row.received_at, player, kind, row.plies, seconds, row.version_max)

@@ -194,6 +194,7 @@ class Room:
         """Return to the position before the person's last move."""
         texts, first = self._played.moves_text(), len(self._terms.moves)
         going = self._replayed(texts[:first])
+        # Sides need not alternate: in Dots and Boxes a player may move several times in a row.
         turns = []
         for text in texts[first:]:
             if going.side_to_move == self._terms.side:
@@ -326,6 +327,7 @@ class Nets:
 
     def _close_idle(self) -> None:
         idle = [file for file, shared in self._shared.items() if not shared.users]
+        # The first ones were used longest ago.
         for file in idle[: max(0, len(idle) - IDLE_NETS)]:
             self._shared.pop(file).net.close()
 

@@ -78,6 +78,7 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
                 if run.about.is_file() or run.games.is_file():
                     found.append((changed_at(run), run))
     found.sort(key=lambda one: one[0], reverse=True)
+    # Once for all runs.
     held, listed = locked_inodes(), []
     unknown = ("network", "created", "silent_s", "games", "games_per_h", "step", "version", "strength")
     for changed, run in found[:MOST_RUNS]:
@@ -160,6 +161,7 @@ def state_of(run: RunFolder, held: Held) -> State:
         return State.SILENT
     if left and Left.ELSEWHERE not in left:
         return State.ENDED
+    # A lock of another machine cannot be seen from here.
     if time.time() - _grew_at(run) < FRESH:
         return State.RUNNING
     return State.SILENT if left else State.ENDED
@@ -237,5 +239,6 @@ def errors(run: RunFolder) -> list[dict[str, Any]]:
                 search = f"{simulations} simulations, {player['search']}" if simulations else "raw policy"
                 for name, group in player["groups"].items():
                     row = {"step": int(step[1]), "search": search, "group": name}
+                    # A later file replaces an earlier one.
                     unique[row["step"], search, name] = row | {key: group[key] for key in SHARES}
     return sorted(unique.values(), key=lambda row: (row["search"], row["group"], row["step"]))

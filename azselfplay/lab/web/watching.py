@@ -95,7 +95,7 @@ def _with_advice(text: str) -> dict[str, str]:
     name, _, seen = text.partition(": ")
     advice = ADVICE.get(name)
     found = {"name": name, "seen": seen}
-    if advice is None:
+    if advice is None:  # of a newer trainer
         return found
     return {**found, "first": advice.first, "cause": advice.cause, "change": advice.change}
 
@@ -127,7 +127,7 @@ class Watching:
         idle = [name for name in self._files if name not in self._watched and name != run.name]
         for name in idle[: max(0, len(self._files) - KEPT)]:
             files = self._files[name]
-            if not files.lock.locked():
+            if not files.lock.locked():  # else a thread is reading them
                 del self._files[name]
                 files.players.close()
         return found
@@ -145,6 +145,7 @@ class Watching:
         watched = self._watched.get(run.name)
         if watched is None:
             watched = self._watched[run.name] = _Watched(self.files_of(run), reading, self._group)
+        # A page that comes later has figures at once.
         updates = Updates(watched.newest)
         watched.told.add(updates)
         try:
@@ -239,7 +240,7 @@ class _Watched:
             self._was_running = about["running"]
             if server is None:
                 return {**figures, "server": "", "live": None, "lines": None}
-            live = await server.ask(running=figures["summary"]["running"])
+            live = await server.ask(running=about["running"])
             lines = as_rows(live) if live else None
             figures["alerts"] = newest_alerts(figures["alerts"], live)
             return {**figures, "server": server.state, "live": live, "lines": lines}
@@ -287,36 +288,36 @@ class ServerFigures:
             await self._close()
             self.state = "The run is not running."
             return None
-        address = address_of(shown_settings(self._run.config))
+        settings = shown_settings(self._run.config)
+        address = address_of(settings)
         if address is None:
             self.state = f"{self._run.config} does not say where azserver listens."
             return None
-        if self._task is None:
-            self._connect(address, shown_settings(self._run.config))
+        if self._context is None:
+            self._address, self.state = address, f"Asking azserver at {address} ..."
+            try:
+                keys = ConnectionSettings(keys=own_server_keys(settings))
+            except Fatal as error:
+                self.state = str(error)
+                return None
+            self._context = new_context()
+            hello = Hello(PROTOCOL_VERSION, "watcher", f"azplay web {os.getpid()}")
+            self._connection = Connection(
+                self._context, f"tcp://{address}", hello, on_message=self._take, settings=keys
+            )
+            self._task = self._group.create_task(self._be_connected(self._connection))
         if self._connection is not None:
             self._connection.send(GetStatus())
         if time.monotonic() - self._came > OLD:
+            # A better reason may be known: a refusal, or wrong keys.
             self.state = self.state or f"azserver does not answer at {self._address}."
             return None
+        # The port may have been given to another run since.
         if self._figures.get("run") != self._run.name:
             self.state = f"Another run answers at {self._address}: {self._figures.get('run')}."
             return None
         self.state = ""
         return self._figures
-
-    def _connect(self, address: str, settings: Mapping[str, Any]) -> None:
-        self._address, self.state = address, f"Asking azserver at {address} ..."
-        try:
-            keys = ConnectionSettings(keys=own_server_keys(settings))
-        except Fatal as error:
-            self.state = str(error)
-            return
-        self._context = new_context()
-        hello = Hello(PROTOCOL_VERSION, "watcher", f"azplay web {os.getpid()}")
-        self._connection = Connection(
-            self._context, f"tcp://{address}", hello, on_message=self._take, settings=keys
-        )
-        self._task = self._group.create_task(self._be_connected(self._connection))
 
     async def _be_connected(self, connection: Connection) -> None:
         try:
@@ -354,6 +355,7 @@ class Pace:
         found = settings.get("publishing")
         found = found if isinstance(found, Mapping) else {}
         steps, seconds = found.get("steps", cls.steps), found.get("seconds", cls.seconds)
+        # The file is a person's.
         sound = isinstance(steps, int) and isinstance(seconds, int | float)
         return cls(steps, float(seconds)) if sound else cls()
 
@@ -367,10 +369,12 @@ def seconds_to_next(rows: Sequence[Mapping[str, float]], pace: Pace, now: float)
     if len(recent) < 2:
         return None
     steps, seconds = (recent[-1][name] - recent[0][name] for name in (STEP, "time"))
+    # No step was made meanwhile, or the clock was set back.
     if steps <= 0 or seconds <= 0:
         return None
     newest = recent[-1]
     came = next((row for row in recent if row[VERSION] == newest[VERSION]), newest)
     steps_left = pace.steps - (newest[STEP] - came[STEP])
+    # Whichever comes first.
     at = min(newest["time"] + steps_left * seconds / steps, came["time"] + pace.seconds)
     return max(0.0, at - now)

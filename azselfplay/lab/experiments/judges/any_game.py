@@ -35,13 +35,12 @@ from azselfplay.lab.experiments.judges.matches import (
 from azselfplay.lab.experiments.measures import PLIES, SHARES, Judgement, Measure, mean_of, share
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Trained
-from azselfplay.play.nets import LoadedNet, load_net
+from azselfplay.play.nets import load_net
 from azselfplay.play.openings import Opening, random_openings
 from azselfplay.play.truth_errors import Errors, PlayerErrors, final_rows, play_settings, rows_for
 from azselfplay.search.evaluator import LeafBatch, evaluate
 from azselfplay.search.tree import tree_for
 from azselfplay.store.reader import Range, StoreReader
-from azselfplay.store.rows import Stored
 from trainer.validation import final_watched_rows, watched_rows
 
 KEPT = "positions in which the result is kept"
@@ -69,12 +68,12 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     moves, and the last network with earlier ones."""
     game, found = get_game(recipe.game), Judgement()
     if knows_positions(game):
-        add_errors(found, game, trained, recipe, tell)
+        add_errors(found, game, trained, recipe, tell, is_solved=True)
     else:
         matches.add_scores(found, game, trained, recipe)
     matches.add_matches(found, game, trained, recipe, tell)
     if not knows_positions(game):
-        add_watched(found, game, trained, recipe, tell)
+        add_errors(found, game, trained, recipe, tell, is_solved=False)
         if knowledge_of(game).heuristic.material is not nothing:
             add_correlations(found, game, trained, recipe, tell)
         add_odds(found, game, trained, recipe, tell)
@@ -107,53 +106,42 @@ def knows_positions(game: Game) -> bool:
 
 
 def add_errors(
-    found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
+    found: Judgement,
+    game: Game,
+    trained: Trained,
+    recipe: Recipe,
+    tell: Callable[[str], None],
+    *,
+    is_solved: bool,
 ) -> None:
     """Errors of all snapshots for the curve; errors of the untrained network, the last one and random moves
-    on the positions for final judgements, if the game has separate ones."""
-    rows, final = rows_for(game), final_rows(game)
-    first, last = trained.snapshots[0], trained.snapshots[-1]
-    for snapshot in trained.snapshots:
-        tell(f"known positions, minute {snapshot.minute}")
-        *players, random = errors_of(trained, snapshot, recipe, game, rows)
-        for player in players:
-            if game.few_positions:
-                found.add_point(ALL_POSITIONS, player.search, snapshot.minute, player.groups[0].errors)
-                continue
-            for one in _groups(player):
-                panel = f"{IT_MATTERS}, {player.search}"
-                found.add_point(panel, one.group, snapshot.minute, one.errors_matter)
-        if snapshot in (first, last):
-            if final != rows:
-                *players, random = errors_of(trained, snapshot, recipe, game, final)
-            name = "trained" if snapshot is last else "untrained"
-            for player in players:
-                found.measures += _measures(game, f"{name}, {player.search}", player)
-    found.measures += _measures(game, "random moves", random)
-
-
-def add_watched(
-    found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
-) -> None:
-    """Errors of the policy alone in the positions that trainers watch in a game that is not solved: of all
-    snapshots for the curve; on others of their kind, of the untrained network, the last one and random
-    moves."""
-    rows, final = watched_rows(game), final_watched_rows(game)
+    on the positions for final judgements, if the game has separate ones. In a game that is not solved, those
+    of the policy alone in the positions that trainers watch, if there are any."""
+    if is_solved:
+        what, rows, final = "known positions", rows_for(game), final_rows(game)
+    else:
+        what, rows, final = "watched positions", watched_rows(game), final_watched_rows(game)
     if not rows:
         return
     first, last = trained.snapshots[0], trained.snapshots[-1]
     for snapshot in trained.snapshots:
-        tell(f"watched positions, minute {snapshot.minute}")
-        policy, _ = errors_of(trained, snapshot, recipe, game, rows, with_search=False)
-        for group in _groups(policy):
-            found.add_point(
-                f"{IT_MATTERS}, {policy.search}", group.group, snapshot.minute, group.errors_matter
-            )
+        tell(f"{what}, minute {snapshot.minute}")
+        *players, random = errors_of(trained, snapshot, recipe, game, rows, with_search=is_solved)
+        for player in players:
+            if game.few_positions:
+                found.add_point(ALL_POSITIONS, player.search, snapshot.minute, player.groups[0].errors)
+                continue
+            panel = f"{IT_MATTERS}, {player.search}"
+            for one in _groups(player):
+                found.add_point(panel, one.group, snapshot.minute, one.errors_matter)
         if snapshot in (first, last):
+            # Else they have been asked already.
+            if final != rows:
+                *players, random = errors_of(trained, snapshot, recipe, game, final, with_search=is_solved)
             name = "trained" if snapshot is last else "untrained"
-            policy, random = errors_of(trained, snapshot, recipe, game, final, with_search=False)
-            found.measures += _errors_by_group(f"{name}, {policy.search}", policy)
-    found.measures += _errors_by_group("random moves", random)
+            for player in players:
+                found.measures += _measures(game, f"{name}, {player.search}", player)
+    found.measures += _measures(game, "random moves", random)
 
 
 def brief_errors(game: Game, trained: Trained, recipe: Recipe) -> dict[str, float]:
@@ -174,34 +162,17 @@ def _measures(game: Game, label: str, player: PlayerErrors) -> list[Measure]:
     result is kept, and games against all replies."""
     if game.few_positions:
         group = player.groups[0]
-        kept = Measure(KEPT, label, 1 - group.errors, group.rows)
-        lost = [
-            Measure(
-                f"games lost as {side} player against all replies",
-                label,
-                tree.lost,
-                tree.lines,
-                at_most=True,
-                unit="",
-            )
-            for side, tree in player.trees.items()
-        ]
-        return [kept, *lost]
-    return _errors_by_group(label, player)
-
-
-def _errors_by_group(label: str, player: PlayerErrors) -> list[Measure]:
-    return [
-        share(
-            f"{IT_MATTERS}, {one.group}",
-            label,
-            round(one.errors_matter * one.matter),
-            one.matter,
-            at_most=True,
-        )
-        for one in _groups(player)
-        if one.matter
-    ]
+        found = [Measure(KEPT, label, 1 - group.errors, group.rows)]
+        for side, tree in player.trees.items():
+            what = f"games lost as {side} player against all replies"
+            found.append(Measure(what, label, tree.lost, tree.lines, at_most=True, unit=""))
+        return found
+    found = []
+    for one in _groups(player):
+        if one.matter:  # else nothing was counted
+            hits = round(one.errors_matter * one.matter)
+            found.append(share(f"{IT_MATTERS}, {one.group}", label, hits, one.matter, at_most=True))
+    return found
 
 
 # ---- Material -----------------------------------------------------------------------------------
@@ -229,6 +200,7 @@ def material_positions(game: Game, seed: int) -> list[GameHistory]:
     openings = random_openings(game, GAMES // 2, opening_plies(game), seed=seed)
     positions = []
     for played in play_openings(game, "random", "greedy", openings, seed=seed):
+        # Not at every ply: neighbouring positions have nearly the same material.
         for plies in range(FIRST_PLY, len(played.actions), EVERY):
             game_history = GameHistory(game, played.start)
             for action in played.actions[:plies]:
@@ -240,19 +212,9 @@ def material_positions(game: Game, seed: int) -> list[GameHistory]:
 def correlation(game: Game, file: Path, positions: Sequence[GameHistory]) -> float:
     """Pearson's r of the raw value with material, both for the side to move."""
     net = load_net(file)
-    try:
-        values = asyncio.run(_values(net, positions))
-    finally:
-        net.close()
-    material = knowledge_of(game).heuristic.material
-    amounts = [float(material(game_history.state)) for game_history in positions]
-    return float(np.corrcoef(values, amounts)[0, 1]) if np.std(values) > 0 else 0.0
-
-
-async def _values(net: LoadedNet, positions: Sequence[GameHistory]) -> list[float]:
     settings = play_settings(net, 1)
 
-    async def one(game_history: GameHistory) -> float:
+    async def value(game_history: GameHistory) -> float:
         tree = tree_for(net.game, settings, np.random.default_rng(0))
         tree.reset(game_history.states[0])
         for action in game_history.actions:
@@ -260,7 +222,17 @@ async def _values(net: LoadedNet, positions: Sequence[GameHistory]) -> list[floa
         answer = await evaluate(net.evaluator, LeafBatch.of(tree.root_leaf()))
         return float(answer.values[0])
 
-    return list(await asyncio.gather(*(one(game_history) for game_history in positions)))
+    async def all_values() -> list[float]:
+        return list(await asyncio.gather(*map(value, positions)))  # together, for full batches
+
+    try:
+        values = asyncio.run(all_values())
+    finally:
+        net.close()
+    material = knowledge_of(game).heuristic.material
+    amounts = [float(material(game_history.state)) for game_history in positions]
+    # Without any spread there is no correlation: 0/0.
+    return float(np.corrcoef(values, amounts)[0, 1]) if np.std(values) > 0 else 0.0
 
 
 def add_odds(
@@ -282,12 +254,14 @@ def converted(game: Game, odds: Odds, player: str) -> tuple[int, int]:
     openings: list[Opening] = []
     while len(openings) < PAIRS:
         game_history = GameHistory(game, odds.starts[len(openings) % len(odds.starts)])
+        # A few random moves, or all games from one start would be the same.
         while game_history.ply < opening_plies(game) and game_history.end_reason() is None:
             game_history.play(int(rng.choice(game_history.legal_actions())))
         if game_history.end_reason() is None and abs(_lead(game_history)) >= odds.lead:
             name = f"{odds.name} {len(openings)}"
             openings.append(Opening(name, game_history.start, tuple(game_history.actions)))
     played = play(game, player, "random", openings)
+    # Each opening is played from both sides: only the games with more material count.
     ahead = [one for one in played if (_lead(GameHistory(game, one.start)) > 0) != one.swapped]
     return sum(one.outcome_for_a == 1 for one in ahead), len(ahead)
 
@@ -324,22 +298,20 @@ def spans(game: Game, folder: RunFolder) -> list[Span]:
     """
     with closing(StoreReader(folder.games)) as reader:
         games = [stored for stored, record in reader.sound(game, Range()) if record.start == ""]
-    size = max(1, -(-len(games) // SPANS))
+    size = max(1, -(-len(games) // SPANS))  # rounded up, so that there are never more than SPANS
     began = games[0].received_at if games else 0.0
     mate = knowledge_of(game).matches.mate
-    return [_span(games[first : first + size], began, mate) for first in range(0, len(games), size)]
-
-
-def _span(games: list[Stored], began: float, mate: str) -> Span:
-    count = len(games)
-    return Span(
-        minute=(games[-1].received_at - began) / 60,
-        games=count,
-        decisive=sum(game.outcome != 0 for game in games) / count,
-        mean_plies=sum(game.plies for game in games) / count,
-        mates=sum(game.reason == mate for game in games) / count,
-        capped=sum(game.reason == PLY_CAP for game in games) / count,
-    )
+    return [
+        Span(
+            minute=(part[-1].received_at - began) / 60,
+            games=len(part),
+            decisive=sum(one.outcome != 0 for one in part) / len(part),
+            mean_plies=sum(one.plies for one in part) / len(part),
+            mates=sum(one.reason == mate for one in part) / len(part),
+            capped=sum(one.reason == PLY_CAP for one in part) / len(part),
+        )
+        for part in (games[first : first + size] for first in range(0, len(games), size))
+    ]
 
 
 def add_self_play(found: Judgement, parts: Sequence[Span]) -> None:

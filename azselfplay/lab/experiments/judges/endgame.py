@@ -30,6 +30,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     """Judge all snapshots. The ending is the one that self-play starts from."""
     game, found = get_game(recipe.game), Judgement()
     rows = rows_of(recipe, SEED)
+    # Two seeds may draw the same position.
     final = rows_of(recipe, FINAL_SEED, apart_from=rows)
     how = recipe.judge_simulations, search_name(trained.search(recipe, game))
     first, last = trained.snapshots[0], trained.snapshots[-1]
@@ -42,6 +43,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
         )
         if above:
             found.add_point(ABOVE, "network", snapshot.minute, mean_of(above))
+        # The last one is random moves, which no curve needs.
         for one in errors_of(trained, snapshot, recipe, game, rows)[:-1]:
             panel = "share of moves that throw the win away"
             found.add_point(panel, one.search, snapshot.minute, one.groups[0].errors)
@@ -99,9 +101,11 @@ def conversions(game: Game, player: str, rows: list[Row]) -> tuple[int, list[flo
     above = []
     for played in play_openings(game, player, "tablebase", openings, max_plies=MAX_PLIES):
         start = GameHistory(game, played.start)
+        # Each opening is played from both sides; the player has the winning one in half of the games.
         is_strong = played.swapped == (start.side_to_move != 0)
         known = solution.probe(start.state)
         if is_strong and played.outcome_for_a == 1 and known is not None and known.plies is not None:
+            # In moves: a table counts plies.
             above.append((played.plies - known.plies) / 2)
     return len(above), above
 

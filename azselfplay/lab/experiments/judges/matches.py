@@ -72,6 +72,7 @@ def check(recipe: Recipe) -> None:
 
     async def main() -> None:
         for opponent in opponents_of(recipe, game):
+            # Making it is the check.
             await make_player(opponent, game).close()
 
     asyncio.run(main())
@@ -111,6 +112,7 @@ def measures_of(
     if mate:
         hits = sum(one.outcome_for_a == 1 and one.reason == mate for one in played)
         measures.append(share(f"games won by mate against {opponent}", label, hits, len(played)))
+    # With different openings, a side's result would be that of the openings.
     if len({one.id for one in openings}) == 1:
         for side, name in enumerate(("first", "second")):
             # Each different game once: an opponent without chance may play the same one again and again.
@@ -132,6 +134,7 @@ def loses_result(game: Game, one: PlayedGame, opening_plies: int) -> bool:
     known = solution_of(game, "judge its networks by other matches").known(history.states)
     if known is None:
         raise ValueError(f"the truth of the opening {one.opening} is not known")
+    # The truth is for the side to move, the outcome for A.
     is_to_move = one.swapped == bool(history.side_to_move)
     return one.outcome_for_a < (known.value if is_to_move else -known.value)
 
@@ -192,13 +195,7 @@ def net_player(file: Path, simulations: int, search: str) -> str:
 
 
 def play_openings(
-    game: Game,
-    player: str,
-    opponent: str,
-    openings: Sequence[Opening],
-    *,
-    max_plies: int = 0,
-    seed: int = 0,
+    game: Game, player: str, opponent: str, openings: Sequence[Opening], *, max_plies: int = 0, seed: int = 0
 ) -> list[PlayedGame]:
     """Play every opening twice, colours swapped. Player A is `player`.
 
@@ -223,6 +220,7 @@ def play_openings(
 def score(what: str, name: str, played: Sequence[PlayedGame]) -> Measure:
     """Points per game (a draw is half a point), with the interval of paired games."""
     found = estimate(pair_counts([one.outcome_for_a for one in played]))
+    # Of the last pair, which was played alone (`play_openings`).
     ms = ms_a_move(played[-2:])[0]
     return Measure(what, name, found.score, len(played), found.score_low, found.score_high, ms_a_move=ms)
 
