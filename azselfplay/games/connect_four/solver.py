@@ -264,7 +264,6 @@ def solve(
     at_least, at_most = max(low, -((CELLS - stones) // 2)), min(high, (CELLS - 1 - stones) // 2)
     while at_least < at_most:
         middle = (at_least + at_most) // 2
-        # Towards the ends: near 0 a null window is slow, and most positions are decided.
         if middle <= 0:
             middle = min(middle, -(-at_least // 2))
         score = negamax(own, mask, middle, middle + 1, table, scratch, nodes)

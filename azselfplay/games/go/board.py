@@ -271,7 +271,6 @@ def list_reached(state: State, side: int, scratch: Words) -> None:
         word = NEAR_WORD[here]
         count = append_bits(scratch, count, word, NEAR[here, 0] & empty[word] & ~scratch[word])
         high = NEAR[here, 1] & empty[word + 1]
-        # Seldom: most points have all their neighbours in one word.
         if high != ZERO:
             count = append_bits(scratch, count, word + 1, high & ~scratch[word + 1])
 

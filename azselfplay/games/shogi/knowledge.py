@@ -222,8 +222,16 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     lines = ["#KIF version=2.0 encoding=UTF-8"]
     lines += [f"開始日時：{tags['Date'].replace('.', '/')}"] if "Date" in tags else []
     lines += [f"棋戦：{tags['Event']}"] if "Event" in tags else []
-    # The usual start has a name (an even game); others are drawn.
-    lines += _kif_position(state) if start else ["手合割：平手"]
+    # The usual start has a name (an even game). Others are drawn, White's hand above and Black's below.
+    if not start:
+        lines.append("手合割：平手")
+    else:
+        shown = [f"{'v' if code >= WHITES else ' '}{ON_BOARD[code % WHITES]}" for code in codes_of(state)]
+        frame = f"+{'-' * 27}+"
+        lines += [f"{KIF_SIDES[1]}の持駒：{_kif_hand(state, 1)}", f"  {' '.join(reversed(KIF_FILES))}", frame]
+        lines += [f"|{''.join(shown[rank::9][::-1])}|{name}" for rank, name in enumerate(KIF_RANKS)]
+        lines += [frame, f"{KIF_SIDES[0]}の持駒：{_kif_hand(state, 0)}"]
+        lines += ["後手番"] if side_to_move(state) else []
     lines += [f"先手：{tags.get('White', '')}", f"後手：{tags.get('Black', '')}"]
     lines.append("手数----指手---------消費時間--")
     last = -1
@@ -249,18 +257,6 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
         sentence = f"{KIF_SIDES[side_to_move(state) ^ (not is_mover)]}{said}"
     end = [f"{len(moves) + 1:4} {word}", f"まで{len(moves)}手で{sentence}"]
     return "\n".join([*lines, *end, *comments("*", ending)])
-
-
-def _kif_position(state: State) -> list[str]:
-    """The board as a diagram, White's hand above, Black's below, and the side to move."""
-    shown = [f"{'v' if code >= WHITES else ' '}{ON_BOARD[code % WHITES]}" for code in codes_of(state)]
-    frame = f"+{'-' * 27}+"
-    ranks = [f"|{''.join(shown[rank::9][::-1])}|{name}" for rank, name in enumerate(KIF_RANKS)]
-    head = [f"{KIF_SIDES[1]}の持駒：{_kif_hand(state, 1)}", f"  {' '.join(reversed(KIF_FILES))}"]
-    return [
-        *(*head, frame, *ranks, frame, f"{KIF_SIDES[0]}の持駒：{_kif_hand(state, 0)}"),
-        *(["後手番"] if side_to_move(state) else []),
-    ]
 
 
 def _kif_hand(state: State, side: int) -> str:
