@@ -260,7 +260,6 @@ class Worker:
         games = options.games or source.games(wanted)
         cache = cached_in(options.cache_mib, run.game)
         self._forest = Forest(run.game, run.settings, games, cache=cache, network=source.network)
-        # How many positions the search's own network has evaluated in this session.
         self._bulk.evaluations = lambda: self._evaluated - self._evaluated_before
         self._pool = GamePool(
             SearchPool(self._forest, source.evaluator),
@@ -280,7 +279,10 @@ class Worker:
 
     @property
     def _evaluated(self) -> int:
-        return 0 if self._forest is None else self._forest.evaluated
+        """Return how many positions were evaluated since the start, by the search's own network or for it."""
+        if self._forest is None or self._source is None:
+            return 0
+        return self._forest.evaluated + self._source.leaves
 
     # ---- What arrives on the bulk port ----------------------------------------------------------
 
@@ -345,7 +347,7 @@ class Worker:
         while True:
             await asyncio.sleep(REPORT_EVERY)
             hits = self._forest.cache_hits if self._forest is not None else 0
-            now = source.leaves + self._evaluated
+            now = self._evaluated
             log.info(
                 "%d games (%d in all, %d in the spool), %.0f leaves/s, %.0f from memory, weights version %d",
                 pool.finished - games,
@@ -372,7 +374,7 @@ class Worker:
         return {
             "joined": self._bulk.is_up,
             "room": uploader.room.is_set(),
-            "leaves": source.leaves + self._evaluated,
+            "leaves": self._evaluated,
             "cache_hits": self._forest.cache_hits if self._forest is not None else 0,
             "games": pool.finished,
             "stored": uploader.stored,

@@ -44,7 +44,8 @@ class Code(StrEnum):
     """These rows crashed two evaluators, or twice got answers that are not probabilities; they are not tried
     again."""
     NO_EVALUATOR = "no_evaluator"
-    """The run's network is part of the players' own search: the server evaluates nothing."""
+    """The server evaluates nothing: the run's network is part of the players' own search, or clients bring
+    their evaluators. Also a GOODBYE on the port for leaves."""
     NO_TRAINER = "no_trainer"
     """No trainer accepts games at the moment; keep them."""
     TRAINER_BUSY = "trainer_busy"

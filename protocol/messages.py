@@ -128,8 +128,8 @@ class Ping(Message, frozen=True, tag="ping"):
     """Keeps a session alive. Answered by PONG."""
 
     evaluations: Count = 0
-    """Positions that the player's own network, which is part of its search, has evaluated since this session
-    began."""
+    """Positions of the player's searches that were evaluated since this session began. It counts where the
+    server evaluates nothing."""
 
 
 class Pong(Message, frozen=True, tag="pong"):

@@ -110,7 +110,9 @@ class App:
             log.info("no evaluator is started: the network %s is part of the players' own search", network)
         else:
             devices = await find_devices(config.gpus, stop)
-        workers = self._workers(devices)
+            if not devices:
+                log.info("no evaluator is started (--gpus none): clients play with evaluators of their own")
+        workers = self._workers(devices, in_search=is_sparse(network))
         tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(PORTS)]
         settings = FrontSettings(
             run=folder.name,
@@ -218,9 +220,15 @@ class App:
 
     # ---- child processes -------------------------------------------------------------------
 
-    def _workers(self, devices: list[str]) -> int:
-        """Return the number of local workers. Three quarters of the cores, or all of two, where the workers
-        evaluate: the trainer takes about a quarter of the time of the worker that it learns from."""
+    def _workers(self, devices: list[str], *, in_search: bool) -> int:
+        """Return the number of local workers. Three quarters of the cores, or all of two, where the network
+        is part of their search: the trainer takes about a quarter of the time of the worker that it learns
+        from. None without anyone to evaluate for them: raises Fatal(CONFIG) if some are asked for."""
+        if not devices and not in_search:
+            if self._config.workers:
+                text = "--gpus none evaluates nothing, so workers of this server cannot play"
+                raise Fatal(f"{text}: leave --workers out, or name a device", Exit.CONFIG)
+            return 0
         if self._config.workers is not None:
             return self._config.workers
         if not devices:

@@ -60,8 +60,8 @@ class ServerConfig:
     usual one."""
     gpus: str = ""
     """Devices of the evaluators, one process each: `0,1` (GPU numbers), `cpu`, `cpu,cpu`; empty uses all
-    GPUs but the last, which is the trainer's (if there is only one, they share it), or one cpu process. A
-    `sparse` network needs none."""
+    GPUs but the last, which is the trainer's (if there is only one, they share it), or one cpu process.
+    `none`: clients play with evaluators of their own. A `sparse` network needs none."""
     workers: Count | None = None
     """Local worker processes; not given: chosen by the number of cores. 0: only clients play."""
     games: Count = 0

@@ -4,8 +4,9 @@ An evaluator sends EVALUATOR_READY, gets LOAD_WEIGHTS, and computes what is in i
 (`azselfplay.batching`) once it has answered WEIGHTS_LOADED. Players hear of new weights only after an
 evaluator has loaded them. `server.evaluator_watch` finds those that hang.
 
-In a run whose network is part of the players' own search (the family `sparse`) there is none:
-`NoEvaluators` takes the place of the pool, and weights are current once their file is stored and checked.
+Where players evaluate, there is none: the network is part of their search (the family `sparse`), or clients
+have evaluators of their own (`--gpus none`). `NoEvaluators` takes the place of the pool then, and weights are
+current once their file is stored and checked.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit
 from azselfplay.link.door import Door
 from azselfplay.link.door_connection import DoorLimits
 from net.sparse import player_for
-from net.weights import BadWeights
+from net.weights import BadWeights, read_tensors
 from protocol.messages import (
     BadMessage,
     EvaluatorReady,
@@ -303,7 +306,7 @@ class EvaluatorPool:
 
 
 class NoEvaluators(EvaluatorPool):
-    """Takes the place of the evaluators. `expect` is to be called first."""
+    """Takes the place of the evaluators where players evaluate. `expect` is to be called first."""
 
     is_checked = False
     """Whether some weights have been found good."""
@@ -348,11 +351,14 @@ class NoEvaluators(EvaluatorPool):
 
 def objection_to(path: Path, info: WeightsInfo, game: Game, history: int, network: str) -> str:
     """Return why players cannot use the weights in a file; "" if they can. `network`: the name from which
-    they have made theirs. Raises OSError if the disk cannot be read now."""
-    player = player_for(game, history, network)
-    assert player is not None
+    they have made theirs, if it is part of their search. Shapes of other networks are checked by whoever
+    builds them: that needs torch. Raises OSError if the disk cannot be read now."""
     try:
-        player.load(path, info.sha256)
+        if player := player_for(game, history, network):
+            player.load(path, info.sha256)
+            return ""
+        tensors, _ = read_tensors(path, game=game, history=history, sha256=info.sha256)
     except BadWeights as error:
         return str(error)
-    return ""
+    broken = [name for name, tensor in tensors.items() if not np.isfinite(tensor).all()]
+    return f"{broken[0]} holds numbers that are not finite (NaN or Inf)" if broken else ""

@@ -53,6 +53,10 @@ SPARE_DESCRIPTORS = 256
 LEAST_CONNECTIONS = 16
 """Connections that each port must have room for: with fewer files azserver would run, and let hardly anybody
 in."""
+HUB = (
+    "this server evaluates nothing (--gpus none): play with an evaluator of your own (azclient --device cpu, "
+    "or --device auto where there is a GPU)"
+)
 STRANGERS_PART = 11
 """One of so many connections is kept for peers without a session, so that whoever has a key can show it."""
 
@@ -72,7 +76,7 @@ class FrontSettings:
     rings: tuple[Path, ...] = ()
     """Unix sockets of the evaluators' rings, by index."""
     devices: int = 1
-    """Number of evaluators that are expected; 0 with `network_in_search`."""
+    """Number of evaluators that are expected; 0: players evaluate, and a client's leaves are refused."""
     network_in_search: bool = False
     """Whether `network` is part of the players' own search (`server.evaluators`)."""
     local_workers: int = 0
@@ -124,7 +128,7 @@ class Front:
         # Tools such as `azplay status` may ask on either port.
         looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
         counting: Mapping[type[Message], Route] = (
-            {Ping: Route(self._on_bulk_ping)} if settings.network_in_search else {}
+            {} if settings.devices else {Ping: Route(self._on_bulk_ping)}
         )
         # Numbers of sessions must not be guessable.
         rng = random.SystemRandom()
@@ -162,11 +166,11 @@ class Front:
         )
         evaluators = Door([settings.evaluators], settings.evaluator_limits)
         pool = evaluators, self.store, self.figures, events, settings.watch
-        if settings.network_in_search:
+        if settings.devices:
+            self.pool = EvaluatorPool(*pool)
+        else:
             players = self.pool = NoEvaluators(*pool)
             players.expect(settings.game, settings.history, settings.network)
-        else:
-            self.pool = EvaluatorPool(*pool)
         self.leaf.pool = self.bulk.weights.pool = self.pool
         self.bulk.chunks.port = self.bulk.weights.port = self.bulk.port
 
@@ -212,7 +216,7 @@ class Front:
         now = time.monotonic()
         relay, current = self.bulk.relay, self.store.current
         leaves, bulk = self.leaf.port.sessions, self.bulk.port.sessions
-        players = bulk if self.settings.network_in_search else leaves
+        players = leaves if self.settings.devices else bulk
         waiting, _ = self.figures.rows_of_evaluators
         return {
             **self.figures.as_dict(now),
@@ -240,7 +244,7 @@ class Front:
         counted = self.figures
         evaluators = range(self.settings.devices)
         by_evaluator: Mapping[Any, int] = dict.fromkeys(evaluators, 0) | counted.evals_of
-        if self.settings.network_in_search:
+        if not self.settings.devices:
             # No evaluator is started, and the metric keeps its meaning: leaves evaluated.
             by_evaluator = {"players": counted.evals}
         allowed = self.settings.allowed
@@ -265,7 +269,7 @@ class Front:
         """Return why no evaluations are possible now; "" if all is well."""
         if self.stopping:
             return "it is stopping"
-        if self.settings.network_in_search:
+        if not self.settings.devices:
             return "" if self.pool.is_ready else "the weights are being checked"
         if not self.pool.working:
             return "no evaluator is up"
@@ -284,6 +288,8 @@ class Front:
         # A watcher asks for figures and needs no share.
         if session.role not in PLAYERS:
             return self._welcome(session)
+        if not (self.settings.devices or self.settings.network_in_search):
+            return Goodbye(Code.NO_EVALUATOR, HUB)
         share = self.leaf.join(session)
         if share is None:
             return Goodbye(Code.BUSY, "the server has as many players as it can hold", 30.0)
@@ -358,7 +364,7 @@ class Front:
             self.all_up.set()
 
     def _on_weights_taken(self, info: WeightsInfo) -> None:
-        if self.settings.network_in_search:  # then nothing else says so
+        if not self.settings.devices:  # then nothing else says so
             self.one_up.set()
             self.all_up.set()
         # Before players are told: whoever asks for the new weights must find them.

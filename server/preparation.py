@@ -38,6 +38,8 @@ from server.weights import WeightsStore
 
 log = logging.getLogger("azserver")
 
+NONE = "none"
+"""For `--gpus`: the players evaluate."""
 FILE_MARK = "@"
 """If `start.positions` begins with this, it names a file."""
 
@@ -82,7 +84,7 @@ async def find_devices(gpus: str, stop: Stop) -> list[str]:
     """Return torch devices for `--gpus`. Raises Fatal(CONFIG) naming the available GPUs."""
     # Without a GPU in question, no child is started: importing torch takes seconds.
     words = {word.strip() for word in gpus.split(",") if word.strip()}
-    if words == {"cpu"} or not (words or may_have_gpus()):
+    if words in ({"cpu"}, {NONE}) or not (words or may_have_gpus()):
         return choose_devices(gpus, ())
     found = json.loads(await output_of("net.gpu", stop=stop)) if may_have_gpus() else []
     # The user has not chosen the CPU, and may not want it.
@@ -96,7 +98,8 @@ async def find_devices(gpus: str, stop: Stop) -> list[str]:
 
 def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
     """Return `--gpus` as torch devices: `0,cpu` -> ["cuda:0", "cpu"]. `found`: names of the available GPUs.
-    Empty: all GPUs but the last, which the trainer takes by default; if there is only one, that one.
+    Empty: all GPUs but the last, which the trainer takes by default; if there is only one, that one. `none`:
+    [], for a server whose players evaluate.
 
     Raises Fatal(CONFIG) for a GPU that does not exist, or a word that is neither a number nor `cpu`.
     """
@@ -105,12 +108,14 @@ def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
         ours = len(found) - 1 if len(found) > 1 else len(found)
         return [f"cuda:{index}" for index in range(ours)] or ["cpu"]
     devices: list[str] = []
+    if words == [NONE]:
+        return devices
     for word in words:
         if word == "cpu":
             devices.append(word)
         elif not word.isdecimal():
             raise Fatal(
-                f"--gpus takes GPU numbers and the word cpu, separated by commas, not {word!r}; "
+                f"--gpus takes GPU numbers and the word cpu, separated by commas, or none alone, not {word!r}; "
                 "for example --gpus 0,1 or --gpus cpu",
                 Exit.CONFIG,
             )

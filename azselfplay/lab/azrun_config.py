@@ -84,7 +84,8 @@ class RunConfig:
     4x64 (blocks x channels), 6x96se (with squeeze-excitation); docs/networks.md has all. Empty: the
     recipe's, or tiny."""
     gpus: str = ""
-    """GPUs of the evaluators, as for azserver; empty: all GPUs, or the CPU if there is none."""
+    """GPUs of the evaluators, as for azserver; empty: all GPUs, or the CPU if there is none. `none`: a client
+    plays, with evaluators of its own."""
     web: Port = 0
     """Port of the web pages about this run, for browsers on this machine (docs/web.md); 0: none."""
     simulations: Simulations | None = None
@@ -208,6 +209,10 @@ def basis_of(settings: RunConfig) -> Basis:
     `none`. Raises Fatal(CONFIG) for a recipe that does not exist or is for another game, Fatal(BAD_DATA) for
     a run whose settings cannot be read."""
     named = _named(settings)
+    if settings.gpus == "none":
+        device = "auto" if may_have_gpus() else "cpu"
+        device = device if settings.client_device == "remote" else settings.client_device
+        settings = replace(settings, workers=settings.workers or 0, client_device=device)
     if settings.run and _exists(settings):
         return _of_run(settings)
     # Errors in the file are for azserver to report (`check_parts`), so it is read leniently here.
@@ -326,7 +331,7 @@ def has_gpu(gpus: str) -> bool:
     # What is named needs no look at the machine.
     words = {word.strip() for word in gpus.split(",") if word.strip()}
     if words:
-        return words != {"cpu"}
+        return not words <= {"cpu", "none"}
     if not may_have_gpus():
         return False
     # In a process of its own: torch takes seconds to import, and azrun does not need it.

@@ -98,6 +98,11 @@ def test_files_count_more_than_the_recipe_and_flags_more_than_files(tmp_path: Pa
     assert server.self_play.history == 1, "from the recipe"
 
 
+def test_beside_a_server_that_evaluates_nothing_a_client_does() -> None:
+    found = basis_of(RunConfig(game="chess", gpus="none", recipe="none")).settings
+    assert (found.workers, found.client_workers, found.client_device) == (0, 1, "cpu")
+
+
 @pytest.mark.parametrize(
     ("flags", "clients"),
     [({}, 0), ({"workers": 0}, 1), ({"client_device": "cpu"}, 1), ({"recipe": "none"}, 1)],

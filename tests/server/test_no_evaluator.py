@@ -1,4 +1,4 @@
-"""Runs whose network is part of the players' own search: a front without evaluators."""
+"""A front without evaluators: the network is part of the players' own search, or clients bring their own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from safetensors.numpy import load, save
 from azselfplay.games import get_game
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
+from net.architectures.registry import named
 from net.create import create
 from net.sparse import Sparse
 from net.weights import WeightsMeta, describe
 from protocol.errors import Code
 from protocol.messages import (
+    PROTOCOL_VERSION,
     Evaluate,
+    Goodbye,
+    Hello,
     Ping,
     Pong,
     Refused,
@@ -115,9 +119,9 @@ def test_weights_that_players_could_not_use_are_refused_and_the_trainer_is_told(
     play(tmp_path, scenario, weights)
 
 
-async def refusal(trainer: Peer, data: bytes, version: int) -> Refused:
+async def refusal(trainer: Peer, data: bytes, version: int, game: str = "chess") -> Refused:
     """Offer weights; return the answer that is no request for more of them."""
-    task = asyncio.ensure_future(publish(trainer, data, version, "chess"))
+    task = asyncio.ensure_future(publish(trainer, data, version, game))
     with pytest.raises(AssertionError) as caught:
         await task
     refused = caught.value.args[0]
@@ -165,6 +169,43 @@ def test_what_players_evaluate_is_counted_from_their_pings(tmp_path: Path, weigh
         assert (told["evals"], told["protocol_errors"]) == (5, errors + 1)
 
     play(tmp_path, scenario, weights)
+
+
+HUB_GAME = get_game("tic_tac_toe")
+
+
+def play_at_a_hub(folder: Path, scenario: Scenario, weights: bytes) -> None:
+    def hub(usual: FrontSettings) -> FrontSettings:
+        return dataclasses.replace(usual, game=HUB_GAME, history=1, network="1x16", devices=0)
+
+    asyncio.run(play_beside_front(folder, scenario, settings=hub, weights=weights))
+
+
+def test_a_hub_hands_out_weights_of_any_network_once_they_are_stored(tmp_path: Path) -> None:
+    """It evaluates nothing, and says so to whoever asks for that; it needs no torch to see what is broken."""
+    create("tic_tac_toe", 1, "1x16", 0, tmp_path / "w")
+    weights = (tmp_path / "w").read_bytes()
+    tensors = load(weights)
+    name = next(iter(tensors))
+    tensors[name] = np.full_like(tensors[name], np.nan)
+    broken = save(tensors, describe(WeightsMeta("tic_tac_toe", 1, named("1x16"))))
+
+    async def scenario(bench: Bench) -> None:
+        player, trainer = await joined(bench, "bulk", "client"), await joined(bench, "bulk", "trainer")
+        assert player.welcome.network == "1x16"  # type: ignore[attr-defined]
+        info = await publish(trainer, weights + b"", 1, "tic_tac_toe")
+        assert (await player.receive(WeightsInfo))[0] == info
+        assert "not finite" in (await refusal(trainer, broken, 2, "tic_tac_toe")).reason
+        told = await player.status()
+        assert (told["weights_version"], told["evaluators"], told["network_in_search"]) == (1, 0, False)
+        assert told["sessions"] == {"workers": 0, "clients": 1, "trainer": 1}
+        other = Peer(bench, "leaves")
+        other.send(Hello(PROTOCOL_VERSION, "client", "me", "test"))
+        goodbye = (await other.receive(Goodbye))[0]
+        assert (goodbye.code, goodbye.retry_after) == (Code.NO_EVALUATOR, 0)
+        assert "evaluator of your own" in goodbye.reason
+
+    play_at_a_hub(tmp_path, scenario, weights)
 
 
 def test_a_game_without_features_is_refused() -> None:

@@ -61,6 +61,7 @@ def test_start_positions_are_read_from_their_file(tmp_path: Path) -> None:
         ("1", TWO, ["cuda:1"]),
         ("0, 1", TWO, ["cuda:0", "cuda:1"]),
         ("cpu,cpu", TWO, ["cpu", "cpu"]),
+        ("none", TWO, []),
     ],
 )
 def test_gpus_become_devices(gpus: str, found: tuple, devices: list[str]) -> None:
@@ -74,6 +75,7 @@ def test_gpus_become_devices(gpus: str, found: tuple, devices: list[str]) -> Non
         ("0", (), "no GPU on this machine; .* --gpus cpu"),
         ("all", TWO, "GPU numbers and the word cpu"),
         ("1,1", TWO, "twice"),
+        ("none,cpu", TWO, "none alone"),
     ],
 )
 def test_a_wrong_gpu_is_explained(gpus: str, found: tuple, says: str) -> None:
@@ -97,7 +99,7 @@ def test_a_gpu_that_disappears_is_waited_for(driver: bool, code: Exit, monkeypat
 def test_workers_that_evaluate_leave_a_quarter_of_the_cores_to_the_trainer(cores: int, workers: int) -> None:
     app = App(ServerConfig())
     app._cores = cores
-    assert app._workers([]) == workers
+    assert app._workers([], in_search=True) == workers
 
 
 def test_a_run_is_served_by_one_server_only(tmp_path: Path) -> None:
@@ -162,3 +164,10 @@ def test_the_network_of_a_run_is_that_of_its_weights_or_of_the_given_file(tmp_pa
         network_of_run(ServerConfig(net="sparse", weights=other), store)
     store.add(b"weights", 3, 30, "sparse")
     assert network_of_run(ServerConfig(net="4x64"), WeightsStore(tmp_path, "chess")) == "sparse"
+
+
+def test_a_server_without_evaluators_has_no_workers_of_its_own() -> None:
+    assert App(ServerConfig())._workers([], in_search=False) == 0
+    with pytest.raises(Fatal, match="leave --workers out") as caught:
+        App(ServerConfig(workers=2))._workers([], in_search=False)
+    assert caught.value.code == Exit.CONFIG
