@@ -115,8 +115,8 @@ def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
             devices.append(word)
         elif not word.isdecimal():
             raise Fatal(
-                f"--gpus takes GPU numbers and the word cpu, separated by commas, or none alone, not {word!r}; "
-                "for example --gpus 0,1 or --gpus cpu",
+                f"--gpus takes GPU numbers and the word cpu, separated by commas, or none alone, not {word!r}"
+                "; for example --gpus 0,1 or --gpus cpu",
                 Exit.CONFIG,
             )
         elif int(word) >= len(found):

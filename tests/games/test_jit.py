@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -90,6 +92,38 @@ def test_integers_of_all_sizes_share_one_inlined_compilation() -> None:
         inlined.get_call_template((kind,), {})
     assert len(inlined.overloads) == 1
     assert not plus_one.overloads, "nobody has called it from Python"  # type: ignore[attr-defined]
+
+
+PARTS = """
+import sys
+from azselfplay.games.jit import jit
+
+@jit
+def inner(x):
+    return 3 * x
+
+@jit
+def first(x):
+    return inner(x) + 1
+
+@jit
+def second(x):
+    return inner(x) + 2
+
+print(globals()[sys.argv[1]](5), sum(inner._inlined.stats.cache_hits.values()))
+"""
+
+
+def test_what_two_entry_points_call_is_compiled_once_for_both_even_in_two_processes(tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text(PARTS)
+    environment = {**os.environ, "AZ_JIT_CACHE": str(tmp_path / "jit")}
+
+    def said(name: str) -> str:
+        command = [sys.executable, str(tmp_path / "parts.py"), name]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    assert [said("first"), said("second")] == ["16 0\n", "17 1\n"]
 
 
 def test_another_version_of_numba_compiles_without_its_private_classes(monkeypatch) -> None:
