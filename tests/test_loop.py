@@ -128,16 +128,17 @@ def test_workers_and_clients_play_on_with_new_weights(loop, ledger):
 @pytest.mark.parametrize(
     "victim",
     [
-        *("server.evaluator", "trainer", "server.main"),
+        *("server.evaluator", "server.main"),
         *(
-            pytest.param(f"client.{one}", marks=pytest.mark.nightly)
-            for one in ("main", "worker worker", "worker client")
+            pytest.param(one, marks=pytest.mark.nightly)
+            for one in ("trainer", "client.main", "client.worker worker", "client.worker client")
         ),
     ],
 )
 def test_the_loop_goes_on_when_a_process_is_killed(loop, ledger, victim):
     """After a kill -9 a new process takes its place, and games of both kinds of player arrive again. Players
-    are restarted as any child is (host/test_processes.py): nightly."""
+    are restarted as any child is (host/test_processes.py), and trainers killed at each point
+    (faults/test_crash_points.py): nightly."""
     before = process_tree(loop.process.pid)[victim]
     os.kill(before, signal.SIGKILL)
     loop.wait_until(lambda: process_tree(loop.process.pid).get(victim, before) != before, f"a new {victim}")

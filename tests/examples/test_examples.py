@@ -47,6 +47,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return "".join(output.text for output in outputs if output.output_type == "stream")
 
 
+@pytest.mark.nightly
 def test_the_notebook_learns(printed: str) -> None:
     (before,) = re.findall(r"untrained: ([\d.]+)%", printed)
     after = re.findall(r"([\d.]+)% played right", printed)
@@ -54,6 +55,7 @@ def test_the_notebook_learns(printed: str) -> None:
     assert float(after[-1]) > max(85.0, float(before) + 10)
 
 
+@pytest.mark.nightly
 def test_the_notebook_shows_a_search_that_finds_the_only_move(printed: str) -> None:
     assert "5 is right" in printed
     assert re.search(r"^ +5 +[\d.]+ +\d+ +[-+][\d.]+$", printed, re.M)
