@@ -232,11 +232,16 @@ def check_tensors(
             raise BadWeights(f"{name} has the shape {list(tensor.shape)}, expected {list(shape)}")
         if tensor.dtype != dtype:
             raise BadWeights(f"{name} holds {tensor.dtype}, expected {dtype}")
-        if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
-            raise BadWeights(f"{name} holds numbers that are not finite (NaN or Inf)")
-        # Its root is taken: the answers would be NaN.
-        if name.endswith("running_var") and (tensor < 0).any():
-            raise BadWeights(f"{name} holds a negative variance")
+        check_numbers(name, tensor)
+
+
+def check_numbers(name: str, tensor: npt.NDArray[Any]) -> None:
+    """Raise BadWeights if a network with these numbers could only answer nonsense. `name`: the tensor's."""
+    if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
+        raise BadWeights(f"{name} holds numbers that are not finite (NaN or Inf)")
+    # Its root is taken: the answers would be NaN.
+    if name.endswith("running_var") and (tensor < 0).any():
+        raise BadWeights(f"{name} holds a negative variance")
 
 
 def describe(meta: WeightsMeta) -> dict[str, str]:

@@ -49,6 +49,10 @@ class QuotaConfig:
     64 MiB at once and then 32 MiB a second."""
 
 
+NO_GPUS = "none"
+"""For `--gpus`: clients play with evaluators of their own."""
+
+
 @dataclass(frozen=True)
 class ServerConfig:
     """azserver: one evaluator per GPU, local self-play workers, and the ports for clients and the trainer."""

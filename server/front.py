@@ -32,7 +32,7 @@ from server.config import QuotaConfig
 from server.evaluator_watch import Kill, Phase, WatchTimes
 from server.evaluators import LIMITS, EvaluatorPool, NoEvaluators, PoolEvents
 from server.keys import Allowed
-from server.leaves import MAX_QUEUED_ROWS, LeafService, message_limits
+from server.leaves import EVALUATE_YOURSELF, MAX_QUEUED_ROWS, LeafService, message_limits
 from server.metrics import ENDS, Figures
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares
@@ -53,10 +53,6 @@ SPARE_DESCRIPTORS = 256
 LEAST_CONNECTIONS = 16
 """Connections that each port must have room for: with fewer files azserver would run, and let hardly anybody
 in."""
-HUB = (
-    "this server evaluates nothing (--gpus none): play with an evaluator of your own (azclient --device cpu, "
-    "or --device auto where there is a GPU)"
-)
 STRANGERS_PART = 11
 """One of so many connections is kept for peers without a session, so that whoever has a key can show it."""
 
@@ -97,6 +93,11 @@ class FrontSettings:
     """Limits of each of the two ports."""
     evaluator_limits: DoorLimits = LIMITS
 
+    @property
+    def players_evaluate(self) -> bool:
+        """Whether this server evaluates nothing."""
+        return not self.devices
+
 
 class Front:
     """The server's main object: make it, then call `run`. `one_up` and `all_up` are set when one or all
@@ -128,7 +129,7 @@ class Front:
         # Tools such as `azplay status` may ask on either port.
         looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
         counting: Mapping[type[Message], Route] = (
-            {} if settings.devices else {Ping: Route(self._on_bulk_ping)}
+            {Ping: Route(self._on_bulk_ping)} if settings.players_evaluate else {}
         )
         # Numbers of sessions must not be guessable.
         rng = random.SystemRandom()
@@ -166,11 +167,11 @@ class Front:
         )
         evaluators = Door([settings.evaluators], settings.evaluator_limits)
         pool = evaluators, self.store, self.figures, events, settings.watch
-        if settings.devices:
-            self.pool = EvaluatorPool(*pool)
-        else:
+        if settings.players_evaluate:
             players = self.pool = NoEvaluators(*pool)
             players.expect(settings.game, settings.history, settings.network)
+        else:
+            self.pool = EvaluatorPool(*pool)
         self.leaf.pool = self.bulk.weights.pool = self.pool
         self.bulk.chunks.port = self.bulk.weights.port = self.bulk.port
 
@@ -216,7 +217,7 @@ class Front:
         now = time.monotonic()
         relay, current = self.bulk.relay, self.store.current
         leaves, bulk = self.leaf.port.sessions, self.bulk.port.sessions
-        players = leaves if self.settings.devices else bulk
+        players = bulk if self.settings.players_evaluate else leaves
         waiting, _ = self.figures.rows_of_evaluators
         return {
             **self.figures.as_dict(now),
@@ -225,7 +226,7 @@ class Front:
             "game": self.settings.game.name,
             "target_rows": self.pool.target_rows,
             "evaluators": len(self.pool.working),
-            "network_in_search": self.settings.network_in_search,
+            "players_evaluate": self.settings.players_evaluate,
             "queue_rows": waiting + self.leaf.queue.rows,
             "sessions": {
                 "workers": bulk.count("worker"),
@@ -244,7 +245,7 @@ class Front:
         counted = self.figures
         evaluators = range(self.settings.devices)
         by_evaluator: Mapping[Any, int] = dict.fromkeys(evaluators, 0) | counted.evals_of
-        if not self.settings.devices:
+        if self.settings.players_evaluate:
             # No evaluator is started, and the metric keeps its meaning: leaves evaluated.
             by_evaluator = {"players": counted.evals}
         allowed = self.settings.allowed
@@ -269,7 +270,7 @@ class Front:
         """Return why no evaluations are possible now; "" if all is well."""
         if self.stopping:
             return "it is stopping"
-        if not self.settings.devices:
+        if self.settings.players_evaluate:
             return "" if self.pool.is_ready else "the weights are being checked"
         if not self.pool.working:
             return "no evaluator is up"
@@ -288,8 +289,8 @@ class Front:
         # A watcher asks for figures and needs no share.
         if session.role not in PLAYERS:
             return self._welcome(session)
-        if not (self.settings.devices or self.settings.network_in_search):
-            return Goodbye(Code.NO_EVALUATOR, HUB)
+        if self.settings.players_evaluate and not self.settings.network_in_search:
+            return Goodbye(Code.NO_EVALUATOR, EVALUATE_YOURSELF)
         share = self.leaf.join(session)
         if share is None:
             return Goodbye(Code.BUSY, "the server has as many players as it can hold", 30.0)
@@ -364,7 +365,7 @@ class Front:
             self.all_up.set()
 
     def _on_weights_taken(self, info: WeightsInfo) -> None:
-        if not self.settings.devices:  # then nothing else says so
+        if self.settings.players_evaluate:  # then nothing else says so
             self.one_up.set()
             self.all_up.set()
         # Before players are told: whoever asks for the new weights must find them.

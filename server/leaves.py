@@ -39,6 +39,10 @@ NO_EVALUATOR = (
     "this run's network is part of the players' own search, so the server evaluates nothing: play with a "
     "version of azselfplay that knows networks of the family `sparse`"
 )
+EVALUATE_YOURSELF = (
+    "this server evaluates nothing (--gpus none): play with an evaluator of your own (azclient --device cpu, "
+    "or --device auto where there is a GPU)"
+)
 COUNT_BYTES = ACTION_BYTES = 2
 """Bytes of one number in the frames `counts` and `actions`."""
 OVER_CREDIT_RETRY = 1.0

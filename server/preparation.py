@@ -32,14 +32,12 @@ from net.sparse import code_name
 from net.weights import sparse_name_in
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
-from server.config import ServerConfig
+from server.config import NO_GPUS, ServerConfig
 from server.metrics import Preparing
 from server.weights import WeightsStore
 
 log = logging.getLogger("azserver")
 
-NONE = "none"
-"""For `--gpus`: the players evaluate."""
 FILE_MARK = "@"
 """If `start.positions` begins with this, it names a file."""
 
@@ -84,7 +82,7 @@ async def find_devices(gpus: str, stop: Stop) -> list[str]:
     """Return torch devices for `--gpus`. Raises Fatal(CONFIG) naming the available GPUs."""
     # Without a GPU in question, no child is started: importing torch takes seconds.
     words = {word.strip() for word in gpus.split(",") if word.strip()}
-    if words in ({"cpu"}, {NONE}) or not (words or may_have_gpus()):
+    if words in ({"cpu"}, {NO_GPUS}) or not (words or may_have_gpus()):
         return choose_devices(gpus, ())
     found = json.loads(await output_of("net.gpu", stop=stop)) if may_have_gpus() else []
     # The user has not chosen the CPU, and may not want it.
@@ -108,15 +106,15 @@ def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
         ours = len(found) - 1 if len(found) > 1 else len(found)
         return [f"cuda:{index}" for index in range(ours)] or ["cpu"]
     devices: list[str] = []
-    if words == [NONE]:
+    if words == [NO_GPUS]:
         return devices
     for word in words:
         if word == "cpu":
             devices.append(word)
         elif not word.isdecimal():
             raise Fatal(
-                f"--gpus takes GPU numbers and the word cpu, separated by commas, or none alone, not {word!r}"
-                "; for example --gpus 0,1 or --gpus cpu",
+                f"--gpus {gpus}: give GPU numbers and the word cpu, separated by commas, or the word none "
+                "alone; for example --gpus 0,1 or --gpus cpu",
                 Exit.CONFIG,
             )
         elif int(word) >= len(found):

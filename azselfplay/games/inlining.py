@@ -8,9 +8,11 @@ for C. The one for calls from jitted code stops at plain LLVM code, which the ca
 is optimised as a whole, once. Measured in turns, twice, on 26 November 2026 (search for Connect Four): an
 empty cache is filled in 9.1 and 10.4 s of processor time instead of 20.7 and 21.0 s with plain `numba.njit`,
 and a core searches 434,000 leaves/s instead of 396,000 (means of eight turns of 3 s on a busy machine, which
-were 350,000 to 474,000). The LLVM code is cached as well: with a search of chess in the
-cache, those of two other selections take 5.4 and 5.1 s in new processes instead of 18.8 and 15.4 s (27
-November 2026, one turn each). These are private classes of Numba, so `games.jit` uses this module only with
+were 350,000 to 474,000).
+
+The plain LLVM code is cached on disk too. With a search of chess in the cache, those of two other selections
+take 5.4 and 5.1 s of processor time in new processes, and took 18.8 and 15.4 s before (27 November 2026, one
+turn each on a busy machine). These are private classes of Numba, so `games.jit` uses this module only with
 versions that were tried.
 """
 
@@ -62,7 +64,7 @@ class _Inlining(Compiler):  # type: ignore[misc]
         super().__init__(typingctx, targetctx, _Code(targetctx.codegen(), "inlined"), *rest)
 
 
-class _CacheOfCode(CompileResultCacheImpl):  # type: ignore[misc]
+class _InlinedCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
     """Keeps plain LLVM code on disk, so that the rules of a game are compiled once, and not again in each
     process that compiles something with them."""
 
@@ -93,7 +95,7 @@ class _CacheOfCode(CompileResultCacheImpl):  # type: ignore[misc]
         )
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
+class _TypedCache(FunctionCache):  # type: ignore[misc]
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         """Two processes that compile a function for different types at the same moment may give both the same
         file, and Numba would run what it finds there: with other types it counts as not found."""
@@ -102,8 +104,8 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         return found if found is not None and found.signature.args == args else None
 
 
-class _CodeCache(_Cache):
-    _impl_class = _CacheOfCode
+class _InlinedCache(_TypedCache):
+    _impl_class = _InlinedCacheImpl
 
 
 class _Inlined(CPUDispatcher):  # type: ignore[misc]
@@ -126,8 +128,8 @@ class EntryPoint(CPUDispatcher):  # type: ignore[misc]
         twin = types.FunctionType(code, function.__globals__, function.__name__, defaults, closure)
         twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
         self._inlined = _Inlined(twin, targetoptions=inlined_options, pipeline_class=_Inlining)
-        self._inlined._cache = _CodeCache(twin)
-        self._cache = _Cache(self.py_func)
+        self._inlined._cache = _InlinedCache(twin)
+        self._cache = _TypedCache(self.py_func)
 
     @property
     def _numba_type_(self) -> Any:

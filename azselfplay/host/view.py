@@ -42,8 +42,8 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         ("ended by", ended or "-"),
         ("evaluations/s", _count(figures.get("evals_per_s"))),
     ]
-    # Where the network is part of the players' search there are no batches.
-    if not figures.get("network_in_search"):
+    # A server whose players evaluate computes no batches.
+    if not figures.get("players_evaluate"):
         batch = f"{_number(figures.get('mean_batch'), 1)} of {_count(figures.get('target_rows'))}"
         shown += [("mean batch", batch), ("queue wait", f"{_number(figures.get('queue_wait_ms'), 2)} ms")]
     # How far the search's result differs from the raw network's, in the newest games.
@@ -92,7 +92,7 @@ def line(figures: Figures) -> str:
     )
     return (
         f"games {_count(trainer.get('games'))} ({_count(trainer.get('games_per_h'))}/h)"
-        f", evals/s {_count(figures.get('evals_per_s'))}{'' if figures.get('network_in_search') else batches}"
+        f", evals/s {_count(figures.get('evals_per_s'))}{'' if figures.get('players_evaluate') else batches}"
         f", window {_count(trainer.get('window_positions'))}, step {_count(trainer.get('step'))}"
         f", loss {_number(trainer.get('policy_loss'), 3)} + {_number(trainer.get('value_loss'), 3)}"
         f", weights {_count(figures.get('weights_version'))}{gate}"

@@ -31,7 +31,7 @@ from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.recipe import Recipe
 from net.architectures.registry import check_name
 from protocol.settings import Amount, Count, Port, Simulations, settings_in
-from server.config import ServerConfig
+from server.config import NO_GPUS, ServerConfig
 from trainer.config import TrainerConfig
 
 LIST, NONE = "list", "none"
@@ -209,7 +209,7 @@ def basis_of(settings: RunConfig) -> Basis:
     `none`. Raises Fatal(CONFIG) for a recipe that does not exist or is for another game, Fatal(BAD_DATA) for
     a run whose settings cannot be read."""
     named = _named(settings)
-    if settings.gpus == "none":
+    if settings.gpus.strip() == NO_GPUS:
         device = "auto" if may_have_gpus() else "cpu"
         device = device if settings.client_device == "remote" else settings.client_device
         settings = replace(settings, workers=settings.workers or 0, client_device=device)
@@ -331,7 +331,7 @@ def has_gpu(gpus: str) -> bool:
     # What is named needs no look at the machine.
     words = {word.strip() for word in gpus.split(",") if word.strip()}
     if words:
-        return not words <= {"cpu", "none"}
+        return not words <= {"cpu", NO_GPUS}
     if not may_have_gpus():
         return False
     # In a process of its own: torch takes seconds to import, and azrun does not need it.

@@ -376,8 +376,8 @@ class ConnectionWatch:
         keys: DialKeys | None,
         role: str,
         on_refused: Callable[[str], None],
-        on_connected: Callable[[], None] = lambda: None,
-        on_ended: Callable[[], None] = lambda: None,
+        on_connected: Callable[[], None],
+        on_ended: Callable[[], None],
     ) -> None:
         self._socket, self._keys, self._role = socket, keys, role
         self._on_refused, self._on_connected, self._on_ended = on_refused, on_connected, on_ended

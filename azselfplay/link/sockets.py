@@ -192,7 +192,7 @@ class Channel:
         self.socket.close(linger)
 
     def send(self, frames: Sequence[Frame]) -> bool:
-        """Send a message. Returns False if the peer is gone or its queue is full.
+        """Send a message. Returns False if its queue is full, or a ROUTER's peer is gone.
 
         Frames are copied, except large ones that are read-only (bytes, arrays whose `writeable` flag is off):
         those are sent in place, and their memory must not change.

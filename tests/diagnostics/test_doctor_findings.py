@@ -83,7 +83,7 @@ def test_a_gpu_that_is_asked_for_must_be_there() -> None:
         (service(run="other"), "run", Level.FAULT),
         (service(game="go"), "game", Level.FAULT),
         (service(figures={**FIGURES, "evaluators": 0}), "evaluators", Level.FAULT),
-        (service(figures={**FIGURES, "evaluators": 0, "network_in_search": True}), "", Level.FAULT),
+        (service(figures={**FIGURES, "evaluators": 0, "players_evaluate": True}), "", Level.FAULT),
         (service(figures={**FIGURES, "evaluators": 0, "uptime_s": 5.0}), "evaluators", Level.WARNING),
         (service(figures={**FIGURES, "evaluators": 0, "uptime_s": 500.0}), "evaluators", Level.FAULT),
         (service(figures={**FIGURES, "weights_version": -1}), "weights", Level.FAULT),

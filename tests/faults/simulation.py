@@ -349,8 +349,10 @@ def virtual(world: World) -> Iterator[None]:
 class _Watch:
     """Replaces `link.connection.ConnectionWatch`, which listens to a real socket. No keys are used here."""
 
-    def __init__(self, link: Link, *arguments: Any) -> None:
-        link.on_connected = arguments[-2]
+    def __init__(self, link: Link, *callbacks: Any) -> None:
+        """Take the arguments of `ConnectionWatch`; the link tells only of its beginning."""
+        *_, on_connected, _on_ended = callbacks
+        link.on_connected = on_connected
 
     def start(self) -> None: ...
 

@@ -11,6 +11,7 @@ import pytest
 from front_bench import PATIENCE, Bench, Peer, Scenario, play_beside_front, publish, random_leaves
 from safetensors.numpy import load, save
 
+from azselfplay.diagnostics.doctor.service import Level, figure_findings
 from azselfplay.games import get_game
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
@@ -70,7 +71,7 @@ def test_published_weights_are_current_once_they_are_checked(tmp_path: Path, wei
         info = await publish(trainer, weights + b"", 1, "chess")
         assert (await player.receive(WeightsInfo))[0] == info
         told = await player.status()
-        assert (told["weights_version"], told["evaluators"], told["network_in_search"]) == (1, 0, True)
+        assert (told["weights_version"], told["evaluators"], told["players_evaluate"]) == (1, 0, True)
         assert told["sessions"] == {"workers": 1, "clients": 0, "trainer": 1}
         assert bench.front.not_ready(0.0) == ""
 
@@ -197,8 +198,10 @@ def test_a_hub_hands_out_weights_of_any_network_once_they_are_stored(tmp_path: P
         assert (await player.receive(WeightsInfo))[0] == info
         assert "not finite" in (await refusal(trainer, broken, 2, "tic_tac_toe")).reason
         told = await player.status()
-        assert (told["weights_version"], told["evaluators"], told["network_in_search"]) == (1, 0, False)
+        assert (told["weights_version"], told["evaluators"], told["players_evaluate"]) == (1, 0, True)
         assert told["sessions"] == {"workers": 0, "clients": 1, "trainer": 1}
+        assert [one.level for one in figure_findings(told)] == [Level.OK] * 3
+        assert bench.front.not_ready(0.0) == ""
         other = Peer(bench, "leaves")
         other.send(Hello(PROTOCOL_VERSION, "client", "me", "test"))
         goodbye = (await other.receive(Goodbye))[0]

@@ -203,8 +203,8 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
 def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
     """Findings about the run's health from STATUS; `azplay status` shows the same."""
     working, rate = figures.get("evaluators") or 0, figures.get("evals_per_s") or 0.0
-    if figures.get("network_in_search"):
-        found = f"none is needed: the players' own search makes {rate:,.0f} evaluations a second now"
+    if figures.get("players_evaluate"):
+        found = f"none is needed: the players evaluate, {rate:,.0f} positions a second now"
         evaluators = ok("evaluators", found)
     elif working:
         evaluators = ok("evaluators", f"{working} at work, {rate:,.0f} evaluations a second now")
@@ -272,7 +272,7 @@ def _port(port: PortFacts, check: str) -> Finding:
 
 def is_starting(figures: Mapping[str, Any]) -> bool:
     """Whether azserver has no evaluator only because it was just started."""
-    if figures.get("network_in_search"):
+    if figures.get("players_evaluate"):
         return False
     # A server that does not say how long it runs is taken for an old one.
     return not figures.get("evaluators") and figures.get("uptime_s", math.inf) < STARTING_SECONDS
