@@ -19,11 +19,13 @@ versions that were tried.
 from __future__ import annotations
 
 import types
+from pathlib import Path
 from typing import Any
 
 from llvmlite.binding import parse_bitcode
+from numba.core import config
 from numba.core import types as numba_types
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.registry import CPUDispatcher
@@ -64,7 +66,20 @@ class _Inlining(Compiler):  # type: ignore[misc]
         super().__init__(typingctx, targetctx, _Code(targetctx.codegen(), "inlined"), *rest)
 
 
-class _InlinedCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
+class _ByModule(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Names the folder of a module's compiled code by the module. Numba names it by the path of the sources,
+    so a second copy of them would compile everything again; `games.jit` keys the caches already."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)
+        self._cache_path = str(Path(config.CACHE_DIR) / py_func.__module__)
+
+
+class _CacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_ByModule, *CompileResultCacheImpl._locator_classes)
+
+
+class _InlinedCacheImpl(_CacheImpl):
     """Keeps plain LLVM code on disk, so that the rules of a game are compiled once, and not again in each
     process that compiles something with them."""
 
@@ -96,6 +111,8 @@ class _InlinedCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _TypedCache(FunctionCache):  # type: ignore[misc]
+    _impl_class = _CacheImpl
+
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         """Two processes that compile a function for different types at the same moment may give both the same
         file, and Numba would run what it finds there: with other types it counts as not found."""

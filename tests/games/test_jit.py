@@ -114,12 +114,16 @@ print(globals()[sys.argv[1]](5), sum(inner._inlined.stats.cache_hits.values()))
 """
 
 
-def test_what_two_entry_points_call_is_compiled_once_for_both_even_in_two_processes(tmp_path: Path) -> None:
-    (tmp_path / "parts.py").write_text(PARTS)
+def test_what_two_entry_points_call_is_compiled_once_for_both_even_in_two_copies_of_the_sources(
+    tmp_path: Path,
+) -> None:
     environment = {**os.environ, "AZ_JIT_CACHE": str(tmp_path / "jit")}
 
     def said(name: str) -> str:
-        command = [sys.executable, str(tmp_path / "parts.py"), name]
+        copy = tmp_path / name
+        copy.mkdir()
+        (copy / "parts.py").write_text(PARTS)
+        command = [sys.executable, str(copy / "parts.py"), name]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         return done.stdout
 
