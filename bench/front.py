@@ -1,9 +1,13 @@
-"""What a leaf costs outside of search and network: 64 players, and 8 evaluators that only take their time.
+"""What a leaf and a game cost outside of search and network: 64 players, and 8 evaluators that only take
+their time.
 
 Local leaves go by ring from workers to their evaluator; remote ones as EVALUATE to the front, and from there
 by ring. Players send the same chess positions again as soon as they are answered; evaluators answer after a
 fixed time. Processor time is that of whole processes, so it includes waking up, and is divided by the leaves
 answered. `AZ_BENCH_SECONDS` sets how long each case is watched (default 20).
+
+Games go by the front to a trainer that acknowledges each after `ACK_SECONDS`, as if it copied them to another
+machine first. Players send as many as their window has room for.
 """
 
 from __future__ import annotations
@@ -28,24 +32,30 @@ from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Network, Workers
 from azselfplay.batching.ring import Layout, Wish
 from azselfplay.games import get_game
 from azselfplay.host.hardware import seconds_of
-from azselfplay.link.connection import Connection
-from azselfplay.link.sockets import new_context
+from azselfplay.link.connection import Connection, ConnectionSettings
+from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.evaluator import Evaluations, LeafBatch
 from bench.inference import chess_like_batch
 from bench.worker import front_in
 from client.evaluators import RingEvaluator
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
+from client.uploader import MOST_IN_FLIGHT
 from client.worker import SLOTS
 from protocol.messages import (
     PROTOCOL_VERSION,
     Evaluated,
     EvaluatorReport,
+    GameAck,
     Grant,
     Hello,
     LoadWeights,
     Message,
+    PutGame,
+    RelayAck,
+    RelayGame,
     Welcome,
 )
+from protocol.records import sha256
 from server.evaluator import FrontControl
 
 GAME = get_game("chess")
@@ -54,6 +64,8 @@ TARGET, BATCH_SECONDS = 1024, 0.04
 """Rows of a batch, and its time: 200,000 leaves/s of all evaluators together."""
 PLAYERS_A_PROCESS = 8
 SETTLING_SECONDS = 5.0
+GAME_BYTES, ACK_SECONDS = 6000, 1.5
+"""Size of a game of chess with few simulations; AlphaZero's 1,360 a second are then 2,040 unanswered ones."""
 
 
 class TimedNetwork:
@@ -214,6 +226,64 @@ async def tell_rows() -> None:
         print(Asker.answered_rows, flush=True)
 
 
+async def send_games(folder: Path) -> None:
+    """Be some players that only send games, for ever."""
+    context = new_context()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(PLAYERS_A_PROCESS):
+            Sender(context, folder, group)
+        await tell_rows()
+
+
+class Sender:
+    """Sends another game as soon as one is acknowledged. `Asker.answered_rows` counts these."""
+
+    def __init__(self, context: zmq.Context[Any], folder: Path, group: asyncio.TaskGroup) -> None:
+        self._data = os.urandom(GAME_BYTES)
+        self._connection = Connection(
+            context,
+            f"ipc://{folder}/bulk",
+            Hello(PROTOCOL_VERSION, "client", "bench"),
+            on_message=self._on_message,
+            on_joined=self._on_joined,
+        )
+        group.create_task(self._connection.run())
+
+    def _on_joined(self, _welcome: Welcome) -> None:
+        for _ in range(MOST_IN_FLIGHT):
+            self._send()
+
+    def _send(self) -> None:
+        self._connection.send(PutGame(os.urandom(16), sha256(self._data)), self._data)
+
+    def _on_message(self, message: Message, _: list[memoryview]) -> None:
+        if isinstance(message, GameAck) and message.status == "stored":
+            Asker.answered_rows += 1
+            self._send()
+        elif isinstance(message, GameAck):
+            asyncio.get_running_loop().call_later(message.retry_after, self._send)
+
+
+async def take_games(folder: Path) -> None:
+    """Be a trainer that acknowledges each game after a while, for ever."""
+    loop = asyncio.get_running_loop()
+
+    def on_message(message: Message, _: list[memoryview]) -> None:
+        if isinstance(message, RelayGame):
+            ack = RelayAck([(message.peer, GameAck(message.uid, "stored"))])
+            loop.call_later(ACK_SECONDS, connection.send, ack)
+
+    connection = Connection(
+        new_context(),
+        f"ipc://{folder}/bulk",
+        Hello(PROTOCOL_VERSION, "trainer", "bench", secret=os.urandom(32)),
+        on_message=on_message,
+        on_joined=lambda _: None,
+        settings=ConnectionSettings("bench", limit=BULK_LIMIT, hwm=1024),
+    )
+    await connection.run()
+
+
 async def serve(folder: Path) -> None:
     """Be the front, for ever."""
     await front_in(folder, EVALUATORS).run()
@@ -224,6 +294,8 @@ ROLES: dict[str, Callable[[Path, int], None]] = {
     "front's evaluator": lambda folder, index: evaluate(folder, index, beside_front=True),
     "workers": lambda folder, index: uvloop.run(play_beside(folder, index)),
     "players": lambda folder, _: uvloop.run(play_remotely(folder)),
+    "senders": lambda folder, _: uvloop.run(send_games(folder)),
+    "trainer": lambda folder, _: uvloop.run(take_games(folder)),
     "front": lambda folder, _: uvloop.run(serve(folder)),
 }
 
@@ -255,11 +327,11 @@ class Processes:
 
 
 def watch(folder: Path, players: str, others: list[str], seconds: float) -> dict[str, float]:
-    """Microseconds of processor time a leaf, by role, and leaves a second."""
+    """Microseconds of processor time a leaf (a game), by role, and leaves (games) a second."""
     with ExitStack() as stack:
         processes = Processes(folder, stack)
         for role in others:
-            processes.start(role, 1 if role == "front" else EVALUATORS)
+            processes.start(role, 1 if role in ("front", "trainer") else EVALUATORS)
         processes.start(players, PLAYERS // PLAYERS_A_PROCESS)
         while processes.rows(players) == 0:
             time.sleep(1.0)
@@ -278,18 +350,20 @@ def run() -> dict[str, float]:
     cases = {
         "local": ("workers", ["evaluator"]),
         "remote": ("players", ["front", "front's evaluator"]),
+        "games": ("senders", ["front", "trainer", "front's evaluator"]),
     }
     figures: dict[str, float] = {}
     batch = f"batches of {TARGET} in {1000 * BATCH_SECONDS:.0f} ms"
-    print(f"{PLAYERS} players, {EVALUATORS} evaluators with {batch}; microseconds of processor time a leaf:")
+    print(f"{PLAYERS} players, {EVALUATORS} evaluators with {batch}; microseconds of processor time each:")
     for name, (players, others) in cases.items():
         with tempfile.TemporaryDirectory(prefix="az-") as folder:
             found = watch(Path(folder), players, others, seconds)
         rate = found.pop("leaves_per_s")
         parts = ", ".join(f"{role} {cost:.2f}" for role, cost in found.items())
-        print(f"{name:7} {rate:9,.0f} leaves/s: {parts}, in all {sum(found.values()):.2f}")
-        figures |= {f"{name}_us": sum(found.values()), f"{name}_leaves_per_s": rate}
-        figures |= {"front_us": found["front"]} if "front" in found else {}
+        what = "games" if name == "games" else "leaves"
+        print(f"{name:7} {rate:9,.0f} {what}/s: {parts}, in all {sum(found.values()):.2f}")
+        figures |= {f"{name}_us": sum(found.values()), f"{name}_{what}_per_s": rate}
+        figures |= {"front_us": found["front"]} if name == "remote" else {}
     return figures
 
 

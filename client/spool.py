@@ -94,9 +94,9 @@ class Spool:
         games, size = self.games + self.kept, self.bytes + self.kept_bytes
         return games >= self._max_games or size >= self._max_bytes
 
-    def open(self) -> list[bytes]:
-        """Return the uids of the games a previous run left, oldest first. Removes half-written files and sets
-        damaged ones aside; a file that cannot be read now stays in the list."""
+    def open(self) -> dict[bytes, int]:
+        """Return the uids of the games a previous run left, oldest first, and their sizes in bytes. Removes
+        half-written files and sets damaged ones aside; a file that cannot be read now stays in the list."""
         for name in (REJECTED, KEPT):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         sizes = [path.stat().st_size for path in self._kept()]
@@ -104,7 +104,7 @@ class Spool:
         self.games = self.bytes = 0
         for path in self.folder.glob("*.tmp"):
             path.unlink()
-        found = []
+        found: dict[bytes, int] = {}
         for path in sorted(self.folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns):
             try:
                 reason = self._fault(path)
@@ -115,8 +115,8 @@ class Spool:
             if reason:
                 self._set_aside(path, reason)
                 continue
-            self._count(1, path.stat().st_size)
-            found.append(bytes.fromhex(path.stem))
+            size = found[bytes.fromhex(path.stem)] = path.stat().st_size
+            self._count(1, size)
         return found
 
     def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
@@ -187,9 +187,10 @@ class Spool:
         text = f"games are refused, and kept in {target.parent}: {reason}"
         self._warn.warning(code_of(reason), text, time.monotonic())
 
-    def take_back(self, terms: Terms) -> list[bytes]:
-        """Move kept games that may be accepted under these terms back into the spool. Returns their uids."""
-        found = []
+    def take_back(self, terms: Terms) -> dict[bytes, int]:
+        """Move kept games that may be accepted under these terms back into the spool. Returns their uids and
+        sizes."""
+        found: dict[bytes, int] = {}
         for path in self._kept():
             try:
                 reason = path.with_suffix(".reason")
@@ -201,7 +202,7 @@ class Spool:
                 self._count_kept(-1, -size)
                 self._count(1, size)
                 reason.unlink(missing_ok=True)
-                found.append(bytes.fromhex(path.stem))
+                found[bytes.fromhex(path.stem)] = size
             except OSError as error:
                 log.error("game %s stays in %s for now: %s", path.stem, path.parent, error)
         if found:

@@ -8,8 +8,8 @@ one sync of the folder.
 is offered again after `TIMEOUT`, after every re-join and after `retry`, and only a final acknowledgement
 ends that. The uid makes the trainer count it once. The answers determine how many games are in flight at
 a time. After `retry` it is the number of games that were not sent back, at least one; each final answer
-adds one, up to the window. So a server without a trainer is asked with one game now and then, and a full
-server is sent about as many as it accepts.
+adds one, as far as the window of bytes allows. So a server without a trainer is asked with one game now and
+then, and a full server is sent about as many as it accepts.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from dataclasses import dataclass, field, replace
 
 from azselfplay.host.crash_points import reach
 from client.spool import CODES, KEPT, Spool, SpooledGame, Terms, code_of
+from protocol.credits import LEAST_GAME_BYTES, SESSION_BYTES, counted_bytes
 from protocol.errors import Code
 from protocol.messages import GameAck, PutGame
 from protocol.records import GameRecord, to_bytes
 
 WRITE_AGAIN = 5.0
 """Seconds between attempts to write to a disk that is full or failing."""
-WINDOW = 16
-"""Games offered and not yet acknowledged."""
+MOST_IN_FLIGHT = SESSION_BYTES // LEAST_GAME_BYTES
+"""Most games offered and not yet acknowledged, if all of them are small."""
 TIMEOUT = 30.0
 """Seconds until an unacknowledged game is offered again."""
 SHORTEST_RETRY = 1.0
@@ -58,8 +59,8 @@ class _Done:
     """Games to send."""
     gone: list[bytes] = field(default_factory=list)
     """Uids of games that are missing or damaged."""
-    back: list[bytes] = field(default_factory=list)
-    """Uids of kept games that are offered again."""
+    back: dict[bytes, int] = field(default_factory=dict)
+    """Uids of kept games that are offered again, and their sizes."""
     failed: list[Instruction] = field(default_factory=list)
     """Deletions and moves that the disk did not carry out."""
 
@@ -131,8 +132,8 @@ class Uploader:
 
     async def run(self) -> None:
         """Open the spool, then work until cancelled."""
-        for uid in await asyncio.to_thread(self.spool.open):
-            self._obey(self._uploads.add(uid, self._loop.time()))
+        for uid, size in (await asyncio.to_thread(self.spool.open)).items():
+            self._obey(self._uploads.add(uid, size, self._loop.time()))
         if self.spool.games:
             log.info("%d games from an earlier start wait in %s", self.spool.games, self.spool.folder)
         while True:
@@ -165,7 +166,7 @@ class Uploader:
         if writes and done.written:
             self._write_at = 0.0
             for write in writes:
-                self._obey(self._uploads.add(write.uid, now))
+                self._obey(self._uploads.add(write.uid, len(write.data), now))
                 if not write.done.done():  # its game may have been given up meanwhile
                     write.done.set_result(None)
         elif writes:
@@ -181,8 +182,8 @@ class Uploader:
             reach("uploader.sent")
         for uid in done.gone:
             self._obey(self._uploads.gone(uid, now))
-        for uid in done.back:
-            self._obey(self._uploads.add(uid, now))
+        for uid, size in done.back.items():
+            self._obey(self._uploads.add(uid, size, now))
 
     def _obey(self, instructions: list[Instruction]) -> None:
         """Note what to do, and wake `run` to do it and to look at the time."""
@@ -293,14 +294,19 @@ Instruction = Put | Delete | SetAside
 class Uploads:
     """Every game in the spool is either waiting to be offered or offered and in flight."""
 
-    def __init__(self, window: int = WINDOW, timeout: float = TIMEOUT) -> None:
+    def __init__(self, window: int = SESSION_BYTES, timeout: float = TIMEOUT) -> None:
+        """`window`: bytes of games that may be in flight, unless one alone has more."""
         self._window = window
         self._timeout = timeout
+        self._counted: dict[bytes, int] = {}
+        """What each game counts for in the window."""
         self._waiting: deque[bytes] = deque()
         self._deadlines: dict[bytes, float] = {}
         """Games in flight, earliest deadline first (all have the same timeout)."""
-        self._room = window
-        """Number of games that may be in flight; at most the window."""
+        self._bytes = 0
+        """What the games in flight count for."""
+        self._room = MOST_IN_FLIGHT
+        """Number of games that may be in flight."""
         self._joined = False
         self._has_trainer = False
         self._paused_until = 0.0
@@ -319,8 +325,9 @@ class Uploads:
         trainer, games are kept for it."""
         return self._joined and self._has_trainer and len(self._waiting) > MOST_WAITING
 
-    def add(self, uid: bytes, now: float) -> list[Instruction]:
-        """Add a game that is now in the spool."""
+    def add(self, uid: bytes, size: int, now: float) -> list[Instruction]:
+        """Add a game of `size` bytes that is now in the spool."""
+        self._counted[uid] = counted_bytes(size)
         self._waiting.append(uid)
         return self._offer(now)
 
@@ -332,7 +339,7 @@ class Uploads:
         self._joined = True
         self._has_trainer = trainer_present
         # One game asks whether there is a trainer by now.
-        self._room = self._window if trainer_present else 1
+        self._room = MOST_IN_FLIGHT if trainer_present else 1
         self._paused_until = now
         self._take_back(list(self._deadlines))
         return self._offer(now)
@@ -354,7 +361,7 @@ class Uploads:
         the server still has from us.
         """
         # An answer to a game that was offered twice, and answered before.
-        if ack.uid not in self._deadlines and ack.uid not in self._waiting:
+        if ack.uid not in self._counted:
             return []
         if ack.status == "rejected" and ack.reason.startswith(Code.BAD_HASH):
             # Damaged on its way: what we sent had the hash. It is offered again after the usual timeout.
@@ -362,7 +369,8 @@ class Uploads:
         # The answer itself says whether there is one; WELCOME may be old.
         self._has_trainer = not ack.reason.startswith(Code.NO_TRAINER)
         if ack.status == "retry":
-            if self._deadlines.pop(ack.uid, None) is not None:
+            if ack.uid in self._deadlines:
+                self._land(ack.uid)
                 self._waiting.append(ack.uid)
                 self._room = max(1, min(self._room, len(self._deadlines)))
             pause = max(ack.retry_after, SHORTEST_RETRY)
@@ -370,7 +378,7 @@ class Uploads:
             return []
         self._forget(ack.uid)
         # Up one by one, as the server takes them: it may be full for others.
-        self._room = min(self._window, self._room + 1)
+        self._room = min(MOST_IN_FLIGHT, self._room + 1)
         final: Instruction = (
             Delete(ack.uid)
             if ack.status in ("stored", "duplicate")
@@ -389,25 +397,40 @@ class Uploads:
             return None
         times = list(self._deadlines.values())[:1]
         # The end of a pause matters only if a game could be offered then.
-        if self._waiting and len(self._deadlines) < self._room:
+        if self._has_room():
             times.append(self._paused_until)
         return min(times, default=None)
+
+    def _has_room(self) -> bool:
+        """Return whether a game waits that may be offered as far as other games are concerned."""
+        if not self._waiting or len(self._deadlines) >= self._room:
+            return False
+        return not self._deadlines or self._bytes + self._counted[self._waiting[0]] <= self._window
 
     def _offer(self, now: float) -> list[Instruction]:
         offered: list[Instruction] = []
         if not self._joined or now < self._paused_until:
             return offered
-        while self._waiting and len(self._deadlines) < self._room:
+        while self._has_room():
             uid = self._waiting.popleft()
             self._deadlines[uid] = now + self._timeout
+            self._bytes += self._counted[uid]
             offered.append(Put(uid))
         return offered
 
     def _take_back(self, uids: list[bytes]) -> None:
         for uid in uids:
-            del self._deadlines[uid]
+            self._land(uid)
         self._waiting.extendleft(reversed(uids))
 
+    def _land(self, uid: bytes) -> None:
+        """Note that a game is not in flight any more."""
+        del self._deadlines[uid]
+        self._bytes -= self._counted[uid]
+
     def _forget(self, uid: bytes) -> None:
-        if self._deadlines.pop(uid, None) is None and uid in self._waiting:
+        if uid in self._deadlines:
+            self._land(uid)
+        elif uid in self._counted:
             self._waiting.remove(uid)
+        self._counted.pop(uid, None)

@@ -1,4 +1,4 @@
-"""Credits: how many leaves each session may have in flight.
+"""Credits: how many leaves, and how many bytes of games, each session may have in flight.
 
 Credits limit the load; the high-water marks are only a fuse. The sum of all grants is bounded, so clients
 cannot make the front hold more leaves than it has memory for, however they are written. The smallest
@@ -15,8 +15,17 @@ from protocol.sessions import MAX_SESSIONS
 
 LEAST_GRANT = 128
 """Least number of leaves granted to a player: one message of an efficient size (`docs/protocol.md`)."""
+SESSION_BYTES = 2 * 1024 * 1024
+"""Most bytes of a session's games that are not acknowledged; one game may have more (`docs/protocol.md`)."""
+LEAST_GAME_BYTES = 16 * 1024
+"""What a game counts for at least: each costs messages, a check and a row in the store, however short."""
 CHANGE_SECONDS = 10.0
 """Seconds for which requests sent under the old, larger grant are still accepted."""
+
+
+def counted_bytes(size: int) -> int:
+    """Return what a game of `size` bytes counts for."""
+    return max(size, LEAST_GAME_BYTES)
 
 
 @dataclass(slots=True)

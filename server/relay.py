@@ -1,8 +1,12 @@
 """Games on their way to the trainer and acknowledgements on their way back, as a pure object.
 
 The front keeps no games. A game that cannot be passed on now is answered `retry` and stays in its
-player's spool. The trainer has at most `WINDOW` unacknowledged games, so memory is bounded. A session may
-have `MOST_UNANSWERED` of them and a key `MOST_OF_KEY`, so neither fills the window alone.
+player's spool. The trainer has at most `WINDOW_BYTES` of games that it has not acknowledged. A session may
+have `SESSION_BYTES` of them and a key `KEY_BYTES`, so neither fills the window alone.
+
+Windows are counted in bytes because memory is what they bound. An acknowledgement may then take a while, as
+it does where games are also copied to another machine: with answers after 1.5 s, 1,360 games a second (the
+pace of AlphaZero) are 2,040 unanswered games.
 """
 
 from __future__ import annotations
@@ -12,16 +16,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from azselfplay.link.pacing import MEGABYTE
+from protocol.credits import SESSION_BYTES, counted_bytes
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
 
-WINDOW = 256
-"""Most games that the trainer may hold without having acknowledged them."""
-MOST_UNANSWERED = 16
-"""Most such games from one session (`docs/protocol.md`)."""
-MOST_OF_KEY = 64
-"""Most such games from all sessions of one key, which may have as many sessions as it likes: four keys fill
-the window."""
+WINDOW_BYTES = 64 * MEGABYTE
+"""Most bytes of the games that the trainer holds without having acknowledged them: 4,096 small ones, or about
+2,500 of chess with 800 simulations."""
+KEY_BYTES = WINDOW_BYTES // 4
+"""Most bytes of such games from all sessions of one key, which may have as many sessions as it likes."""
 RETRY_NO_TRAINER = 5.0
 """Seconds after which a client offers a game again when there was no trainer."""
 RETRY_BUSY = 1.0
@@ -30,11 +33,6 @@ RELAY_AGAIN = 20.0
 """Seconds after which a game offered again is sent to the trainer again (its uid makes that harmless)."""
 GIVE_UP = 120.0
 """Seconds after which a place in the window is reclaimed."""
-
-MOST_BYTES = 2 * MEGABYTE
-"""Most bytes of one session's unanswered games, or one game; sixteen chess games have about 1 MB."""
-WINDOW_BYTES = 256 * MEGABYTE
-"""Most bytes of all games that the trainer holds."""
 
 SOURCES = {"worker": "workers", "client": "clients"}
 """The trainer's name for the kind of player, by the session's role."""
@@ -67,26 +65,26 @@ class _InFlight:
     since: float
     sha256: bytes
     size: int
+    """Bytes of the record."""
     owner: str
 
 
 class GameRelay:
     """Knows which peer waits for which game's acknowledgement."""
 
-    def __init__(self, window: int = WINDOW, most_unanswered: int = MOST_UNANSWERED) -> None:
+    def __init__(self, window: int = WINDOW_BYTES) -> None:
         self.relayed = 0
         """Games passed on to a trainer."""
         self.acked = 0
         """Games to which a trainer gave a final answer."""
         self.trainer_present = False
         self._window = window
-        self._most = most_unanswered
         self._in_flight: dict[tuple[bytes, bytes], _InFlight] = {}
         """Games passed on, by peer and uid."""
-        self._held: Counter[bytes | str] = Counter()
-        """Number of these games, by peer, and by the name of a key."""
-        self._bytes: Counter[bytes] = Counter()
-        """Bytes of these games, by peer."""
+        self._bytes: Counter[bytes | str] = Counter()
+        """What these games count for, by peer, and by the name of a key."""
+        self._all_bytes = 0
+        """What all of them count for together."""
 
     def __len__(self) -> int:
         return len(self._in_flight)
@@ -113,17 +111,15 @@ class GameRelay:
         if game is not None and now - game.since < RELAY_AGAIN:
             return []
         if game is None:
-            held = self._held[peer]
+            counted, held = counted_bytes(size), self._bytes[peer]
             # `held and`: one game always fits, however large.
-            if held >= self._most or (held and self._bytes[peer] + size > MOST_BYTES):
-                reason = f"{Code.BUSY}: {held} games of this session are unanswered already"
+            if held and held + counted > SESSION_BYTES:
+                reason = f"{Code.BUSY}: {held} bytes of this session's games are unanswered already"
                 return [_retry(peer, uid, reason, RETRY_BUSY)]
-            full = len(self) >= self._window or self._bytes.total() + size > WINDOW_BYTES
-            if full or (owner and self._held[owner] >= MOST_OF_KEY):
+            full = self._all_bytes + counted > self._window
+            if full or (owner and self._bytes[owner] + counted > KEY_BYTES):
                 return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
-            self._held[peer] += 1
-            self._held[owner] += 1
-            self._bytes[peer] += size
+            self._count(peer, owner, counted)
             self.relayed += 1
             game = self._in_flight[peer, uid] = _InFlight(now, sha256, size, owner)
         game.since = now
@@ -157,14 +153,14 @@ class GameRelay:
         self.trainer_present = False
         # The next trainer knows nothing of them.
         waiting, self._in_flight = self._in_flight, {}
-        self._held.clear()
         self._bytes.clear()
+        self._all_bytes = 0
         return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER) for peer, uid in waiting]
 
     def expire(self, now: float) -> list[Instruction]:
         """Reclaim the places of games that the trainer never answered."""
         # Zeros are left out only here, so that peers that are gone are forgotten.
-        self._held, self._bytes = +self._held, +self._bytes
+        self._bytes = +self._bytes
         late = [key for key, game in self._in_flight.items() if now - game.since > GIVE_UP]
         for peer, uid in late:
             self._take_back(peer, uid)
@@ -176,10 +172,13 @@ class GameRelay:
         """Free the place of a game. Returns None if it had none."""
         game = self._in_flight.pop((peer, uid), None)
         if game is not None:
-            self._held[peer] -= 1
-            self._held[game.owner] -= 1
-            self._bytes[peer] -= game.size
+            self._count(peer, game.owner, -counted_bytes(game.size))
         return game
+
+    def _count(self, peer: bytes, owner: str, counted: int) -> None:
+        self._bytes[peer] += counted
+        self._bytes[owner] += counted
+        self._all_bytes += counted
 
 
 _OTHER_BYTES = f"{Code.BUSY}: the trainer has a game with this uid and other bytes, and has not answered yet"

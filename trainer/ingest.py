@@ -35,7 +35,7 @@ MESSAGE_BYTES = 48 * 1024
 ACK_OVERHEAD = 8
 """Most bytes that MessagePack adds to a pair of peer and acknowledgement."""
 IN_FLIGHT_LIMIT = 4096
-"""Most games being processed; further ones are sent back. The front has at most 256 with us at a time."""
+"""Most games being processed; further ones are sent back. The front's window (`server.relay`) has no more."""
 RETRY_AFTER = 1.0
 """Seconds after which a game that was sent back may be sent again."""
 DISK_RETRY_AFTER = 10.0

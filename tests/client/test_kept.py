@@ -70,15 +70,15 @@ def test_kept_games_count_and_fill_the_spool(tmp_path: Path) -> None:
     spool.write([(uid(3), to_bytes(record(3)))])
     assert spool.full
     again = Spool(tmp_path, max_games=3)
-    assert again.open() == [uid(3)]
+    assert list(again.open()) == [uid(3)]
     assert (again.kept, again.kept_bytes, again.full) == (2, spool.kept_bytes, True)
 
 
 def test_they_come_back_under_other_settings_and_not_under_the_same(tmp_path: Path) -> None:
     spool = filled(tmp_path, 1, 2)
-    assert spool.take_back(Terms("here", 99)) == []
+    assert list(spool.take_back(Terms("here", 99))) == []
     assert kept(tmp_path) == [uid(1).hex(), uid(2).hex()]
-    assert spool.take_back(ELSEWHERE) == [uid(1), uid(2)]
+    assert list(spool.take_back(ELSEWHERE)) == [uid(1), uid(2)]
     assert (spool.games, spool.kept, spool.kept_bytes) == (2, 0, 0)
     assert spool.read(uid(1)) is not None
     assert list((tmp_path / "kept").iterdir()) == []
@@ -87,8 +87,8 @@ def test_they_come_back_under_other_settings_and_not_under_the_same(tmp_path: Pa
 def test_games_of_unknown_weights_come_back_once_the_server_has_come_to_their_version(tmp_path: Path) -> None:
     """A server's version goes back and comes up again when a backup was restored."""
     spool = filled(tmp_path, 1, reason="unknown_version: 40", version=40)
-    assert spool.take_back(Terms("here", 39)) == []
-    assert spool.take_back(Terms("here", 40)) == [uid(1)]
+    assert list(spool.take_back(Terms("here", 39))) == []
+    assert list(spool.take_back(Terms("here", 40))) == [uid(1)]
 
 
 def test_a_session_under_other_terms_brings_them_to_the_server(tmp_path: Path) -> None:
@@ -119,16 +119,16 @@ def test_the_first_worker_takes_over_kept_games_too(tmp_path: Path) -> None:
     filled(tmp_path / "worker-3", 1)
     folder = claim(tmp_path, 0)
     spool = Spool(folder.path)
-    assert (spool.open(), spool.kept) == ([], 1)
-    assert spool.take_back(HERE) == []
-    assert spool.take_back(ELSEWHERE) == [uid(1)]
+    assert (list(spool.open()), spool.kept) == ([], 1)
+    assert list(spool.take_back(HERE)) == []
+    assert list(spool.take_back(ELSEWHERE)) == [uid(1)]
     folder.release()
 
 
 def test_a_kept_game_that_rots_is_set_aside_when_it_is_read(tmp_path: Path) -> None:
     spool = filled(tmp_path, 1, reason="unknown_version: 40")
     (tmp_path / "kept" / f"{uid(1).hex()}.game").write_bytes(b"rot")
-    assert spool.take_back(HERE) == [uid(1)]
+    assert list(spool.take_back(HERE)) == [uid(1)]
     assert spool.read(uid(1)) is None
     assert (spool.games, spool.rejected) == (0, 1)
 

@@ -15,7 +15,7 @@ from protocol.records import to_bytes
 
 def opened(folder: Path, **bounds: int) -> Spool:
     spool = Spool(folder, **bounds)
-    assert spool.open() == []
+    assert list(spool.open()) == []
     return spool
 
 
@@ -46,7 +46,7 @@ def test_a_new_start_finds_games_that_were_never_acknowledged(tmp_path: Path) ->
 def test_a_half_written_game_is_removed_at_the_next_start(tmp_path: Path, left: bytes) -> None:
     """After a crash before the rename the game never existed."""
     (tmp_path / f"{uid(1).hex()}.tmp").write_bytes(left)
-    assert Spool(tmp_path).open() == []
+    assert list(Spool(tmp_path).open()) == []
     assert list(tmp_path.glob("*.tmp")) == []
 
 
@@ -63,7 +63,7 @@ def test_a_crash_between_write_and_rename_loses_only_that_game(tmp_path, monkeyp
     monkeypatch.setattr(Path, "rename", crash_at_second)
     with pytest.raises(OSError, match="power cut"):
         fill(spool, 1, 2)
-    assert Spool(tmp_path).open() == [uid(1)]
+    assert list(Spool(tmp_path).open()) == [uid(1)]
 
 
 def test_unreadable_files_are_set_aside_with_the_reason(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_unreadable_files_are_set_aside_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / f"{uid(2).hex()}.game").write_bytes(b"garbage")
     (tmp_path / f"{uid(1).hex()}.game").rename(tmp_path / f"{uid(3).hex()}.game")
     spool = Spool(tmp_path)
-    assert spool.open() == []
+    assert list(spool.open()) == []
     assert spool.rejected == 2
     reason = (tmp_path / "rejected" / f"{uid(3).hex()}.reason").read_text()
     assert uid(1).hex() in reason
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_read_now_is_not_damaged(tmp_path, monkeypatch) ->
 
     monkeypatch.setattr(Path, "read_bytes", no_descriptor)
     spool = Spool(tmp_path)
-    assert spool.open() == [uid(1)]
+    assert list(spool.open()) == [uid(1)]
     with pytest.raises(OSError, match="Too many"):
         spool.read(uid(1))
     monkeypatch.setattr(Path, "read_bytes", read)
@@ -163,8 +163,8 @@ def test_the_first_worker_takes_over_games_of_folders_without_an_owner(tmp_path:
         fill(opened(tmp_path / f"worker-{index}"), index)
     alive = claim(tmp_path, 2)
     first = claim(tmp_path, 0)
-    assert Spool(first.path).open() == [uid(1)]
-    assert Spool(alive.path).open() == [uid(2)]
+    assert list(Spool(first.path).open()) == [uid(1)]
+    assert list(Spool(alive.path).open()) == [uid(2)]
     first.release()
     alive.release()
 
@@ -190,8 +190,8 @@ def test_games_of_a_run_follow_it_to_another_name(tmp_path: Path) -> None:
     fill(opened(before / "worker-1"), 1)
     fill(opened(stranger / "worker-0"), 2)
     claimed = claim(after, 0)
-    assert Spool(claimed.path).open() == [uid(1)]
-    assert Spool(stranger / "worker-0").open() == [uid(2)]
+    assert list(Spool(claimed.path).open()) == [uid(1)]
+    assert list(Spool(stranger / "worker-0").open()) == [uid(2)]
     claimed.release()
 
 
@@ -200,9 +200,9 @@ def test_games_of_a_run_of_the_same_name_stay_apart(tmp_path: Path, caplog: pyte
     one, other = (run_folder(tmp_path, "chess", "a", letter * 16) for letter in (b"i", b"j"))
     fill(opened(one / "worker-0"), 1)
     first = claim(other, 0)
-    assert Spool(first.path).open() == []
+    assert list(Spool(first.path).open()) == []
     assert f"1 games in {one} were played for another run" in caplog.text
     first.release()
     again = claim(one, 0)
-    assert Spool(again.path).open() == [uid(1)]
+    assert list(Spool(again.path).open()) == [uid(1)]
     again.release()

@@ -11,7 +11,7 @@ from pathlib import Path
 from client_records import record, uid
 
 from client.spool import Spool, SpooledGame
-from client.uploader import MOST_WAITING, WINDOW, Uploader, Uploads
+from client.uploader import MOST_IN_FLIGHT, MOST_WAITING, Uploader, Uploads
 from protocol.messages import GameAck, PutGame
 from protocol.records import to_bytes
 
@@ -77,12 +77,12 @@ def test_a_kept_game_is_on_disk_before_it_is_sent_and_gone_after_the_acknowledge
 
 def test_no_game_begins_while_the_trainer_is_far_behind(tmp_path: Path) -> None:
     """When it catches up, games begin again."""
-    games = WINDOW + MOST_WAITING + 1
+    games = MOST_IN_FLIGHT + MOST_WAITING + 1
 
     async def scenario(uploader: Uploader, server: Server) -> None:
         uploader.joined()
         await asyncio.gather(*(uploader.keep(record(number)) for number in range(games)))
-        first, *_ = await server.expect(WINDOW)
+        first, *_ = await server.expect(MOST_IN_FLIGHT)
         assert not uploader.room.is_set()
         uploader.acknowledged(GameAck(first, "stored"))
         await uploader.room.wait()

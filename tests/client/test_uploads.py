@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from scaled_examples import scaled
 
-from client.uploader import MOST_WAITING, WINDOW, Delete, Put, SetAside, Uploads
+from client.uploader import MOST_IN_FLIGHT, MOST_WAITING, Delete, Put, SetAside, Uploads
+from protocol.credits import LEAST_GAME_BYTES, SESSION_BYTES
 from protocol.messages import GameAck
 
 
@@ -20,15 +21,15 @@ def joined_with(games: int, **options: float) -> Uploads:
     uploads = Uploads(**options)  # type: ignore[arg-type]
     uploads.joined(0.0)
     for number in range(games):
-        uploads.add(uid(number), 0.0)
+        uploads.add(uid(number), 1000, 0.0)
     return uploads
 
 
 def test_a_trainer_is_behind_when_many_games_wait_for_it() -> None:
     """Without a trainer nobody is behind: games are kept until one comes."""
-    uploads = joined_with(WINDOW + MOST_WAITING)
+    uploads = joined_with(MOST_IN_FLIGHT + MOST_WAITING)
     assert not uploads.trainer_is_behind
-    uploads.add(uid(9999), 0.0)
+    uploads.add(uid(9999), 1000, 0.0)
     assert uploads.trainer_is_behind
     uploads.acknowledged(GameAck(uid(0), "retry", "no_trainer: wait", 5.0), 1.0)
     assert not uploads.trainer_is_behind
@@ -43,8 +44,8 @@ def test_a_trainer_is_behind_when_many_games_wait_for_it() -> None:
 def test_games_wait_until_there_is_a_session() -> None:
     """Nothing is sent before WELCOME; afterwards the oldest games go first."""
     uploads = Uploads()
-    assert uploads.add(uid(1), 0.0) == []
-    assert uploads.add(uid(2), 0.0) == []
+    assert uploads.add(uid(1), 1000, 0.0) == []
+    assert uploads.add(uid(2), 1000, 0.0) == []
     assert uploads.joined(1.0) == [Put(uid(1)), Put(uid(2))]
 
 
@@ -79,9 +80,19 @@ def test_an_unacknowledged_game_is_offered_again_after_the_timeout() -> None:
     assert uploads.tick(30.0) == [Put(uid(0))]
 
 
+def test_the_window_is_full_by_bytes_but_one_game_always_fits() -> None:
+    uploads = joined_with(0)
+    assert uploads.add(uid(0), SESSION_BYTES + 1, 0.0) == [Put(uid(0))]
+    assert uploads.add(uid(1), 1000, 0.0) == []
+    stored = [Delete(uid(0)), Put(uid(1))]
+    assert uploads.acknowledged(GameAck(uid(0), "stored"), 1.0) == stored
+    assert uploads.add(uid(2), SESSION_BYTES - LEAST_GAME_BYTES, 1.0) == [Put(uid(2))]
+    assert uploads.add(uid(3), 1, 1.0) == []
+
+
 def test_rejoining_offers_what_was_in_flight_first() -> None:
     """A new session does not know what was sent in the old one."""
-    uploads = joined_with(3, window=2)
+    uploads = joined_with(3, window=2 * LEAST_GAME_BYTES)
     uploads.lost()
     assert uploads.tick(100.0) == []
     assert uploads.joined(101.0) == [Put(uid(0)), Put(uid(1))]
@@ -89,7 +100,7 @@ def test_rejoining_offers_what_was_in_flight_first() -> None:
 
 def test_retry_pauses_all_uploads_for_as_long_as_the_server_says() -> None:
     """`retry` means that there is no trainer: one refusal is enough to hold the others back."""
-    uploads = joined_with(3, window=2)
+    uploads = joined_with(3, window=2 * LEAST_GAME_BYTES)
     assert uploads.acknowledged(GameAck(uid(0), "retry", retry_after=5.0), 1.0) == []
     assert uploads.acknowledged(GameAck(uid(1), "retry", retry_after=5.0), 1.0) == []
     assert uploads.next_wake() == 6.0
@@ -99,7 +110,7 @@ def test_retry_pauses_all_uploads_for_as_long_as_the_server_says() -> None:
 
 def test_without_a_trainer_one_game_at_a_time_asks_whether_there_is_one_now() -> None:
     """The first final answer opens the window again, by one game per answer."""
-    uploads = joined_with(6, window=4)
+    uploads = joined_with(6, window=4 * LEAST_GAME_BYTES)
     for number in range(4):
         uploads.acknowledged(GameAck(uid(number), "retry", "no_trainer", 5.0), 1.0)
     assert uploads.tick(6.0) == [Put(uid(4))]
@@ -129,7 +140,7 @@ def test_a_session_that_begins_without_a_trainer_begins_with_one_game() -> None:
 def test_a_server_that_takes_some_of_the_games_is_sent_about_as_many_at_a_time() -> None:
     """It was full when the second of four games came; so it is offered three at a time until one of them is
     stored."""
-    uploads = joined_with(6, window=4)
+    uploads = joined_with(6, window=4 * LEAST_GAME_BYTES)
     uploads.acknowledged(GameAck(uid(1), "retry", "trainer_busy", 1.0), 1.0)
     assert uploads.tick(2.0) == []
     assert uploads.acknowledged(GameAck(uid(0), "stored"), 2.5) == [
@@ -144,7 +155,7 @@ class LossyServer(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.uploads = Uploads(window=3)
+        self.uploads = Uploads(window=3 * LEAST_GAME_BYTES)
         self.now = 0.0
         self.spool: set[bytes] = set()
         self.stored: set[bytes] = set()
@@ -163,7 +174,7 @@ class LossyServer(RuleBasedStateMachine):
     def finish_game(self, lost: bool) -> None:
         self.added += 1
         self.spool.add(uid(self.added))
-        self.obey(self.uploads.add(uid(self.added), self.now), lost)
+        self.obey(self.uploads.add(uid(self.added), 1000, self.now), lost)
 
     @precondition(lambda self: self.stored)
     @rule(data=st.data(), status=st.sampled_from(["stored", "duplicate", "retry", "rejected"]))

@@ -91,7 +91,8 @@ class ForgetsOnReconnect(Uploads):
     """Games in flight when the session ended are not offered again."""
 
     def joined(self, now: float, *, trainer_present: bool = True) -> list[Instruction]:
-        self._deadlines.clear()
+        for uid in list(self._deadlines):
+            self._forget(uid)
         return super().joined(now, trainer_present=trainer_present)
 
 

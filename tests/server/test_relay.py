@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from scaled_examples import scaled
 
+from protocol.credits import LEAST_GAME_BYTES, SESSION_BYTES
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
 from server.relay import (
     GIVE_UP,
-    MOST_BYTES,
-    MOST_OF_KEY,
-    MOST_UNANSWERED,
+    KEY_BYTES,
     RELAY_AGAIN,
     RETRY_BUSY,
     WINDOW_BYTES,
@@ -27,8 +26,12 @@ UID, OTHER = b"u" * 16, b"v" * 16
 SHA = b"s" * 32
 
 
-def relay_with_trainer(window: int = 256) -> GameRelay:
-    relay = GameRelay(window)
+OF_SESSION, OF_KEY = SESSION_BYTES // LEAST_GAME_BYTES, KEY_BYTES // LEAST_GAME_BYTES
+"""Small games that a session and a key may have unanswered."""
+
+
+def relay_with_trainer() -> GameRelay:
+    relay = GameRelay()
     assert relay.trainer_joined() == []
     return relay
 
@@ -62,17 +65,27 @@ def test_without_a_trainer_a_game_is_to_be_kept_and_offered_again_later() -> Non
 
 
 def test_a_key_with_ninety_nine_sessions_leaves_room_in_the_window_for_the_others() -> None:
-    """It offers sixteen games from each session, and then two others come."""
+    """It offers as many games as it may from each session, and then two others come."""
     relay = relay_with_trainer()
 
     def taken(peer: bytes, owner: str) -> int:
         answers = [
-            relay.put(peer, "client", number(uid), SHA, 0.0, owner=owner)[0] for uid in range(MOST_UNANSWERED)
+            relay.put(peer, "client", number(uid), SHA, 0.0, owner=owner)[0] for uid in range(OF_SESSION)
         ]
         return sum(isinstance(answer, Relay) for answer in answers)
 
-    assert sum(taken(b"crowd-%d" % session, "crowd") for session in range(99)) == MOST_OF_KEY
-    assert (taken(A, "a"), taken(B, "b")) == (MOST_UNANSWERED, MOST_UNANSWERED)
+    assert sum(taken(b"crowd-%d" % session, "crowd") for session in range(99)) == OF_KEY
+    assert (taken(A, "a"), taken(B, "b")) == (OF_SESSION, OF_SESSION)
+
+
+def test_answers_after_a_second_and_a_half_allow_for_the_pace_of_alphazero() -> None:
+    """1,360 games a second, of 26 kB each, from sixty sessions: none is sent back."""
+    relay, unanswered = relay_with_trainer(), int(1.5 * 1360)
+    answers = [
+        relay.put(number(game % 60), "client", number(game), SHA, 0.0, size=26_000)[0]
+        for game in range(unanswered)
+    ]
+    assert all(isinstance(answer, Relay) for answer in answers)
 
 
 def test_what_the_trainer_does_not_store_is_told_with_its_size_for_it_is_charged() -> None:
@@ -145,39 +158,30 @@ def number(of: int) -> bytes:
     return of.to_bytes(16, "big")
 
 
-def test_a_session_holds_sixteen_places_and_no_more() -> None:
-    relay = relay_with_trainer()
-    for game in range(MOST_UNANSWERED):
-        assert isinstance(relay.put(A, "client", number(game), SHA, 0.0)[0], Relay)
-    reason = f"{Code.BUSY}: 16 games of this session are unanswered already"
-    assert relay.put(A, "client", UID, SHA, 0.0) == [
-        Acknowledge(A, GameAck(UID, "retry", reason, RETRY_BUSY))
-    ]
-    relay.trainer_acked([(A, GameAck(number(3), "stored"))])
-    assert relay.put(A, "client", UID, SHA, 0.0) == [Relay(RelayGame(A, UID, SHA, "clients"))]
-
-
 def test_a_session_holds_two_megabytes_or_one_game() -> None:
     relay = relay_with_trainer()
-    sizes = (MOST_BYTES + 1, 1)  # two sessions: one large game, and none beside it
+    sizes = (SESSION_BYTES + 1, 1)  # two sessions: one large game, and none beside it
     answers = [relay.put(A, "client", number(uid), SHA, 0.0, size)[0] for uid, size in enumerate(sizes)]
-    answers += [relay.put(B, "client", number(uid), SHA, 0.0, MOST_BYTES // 2)[0] for uid in range(3)]
+    answers += [relay.put(B, "client", number(uid), SHA, 0.0, SESSION_BYTES // 2)[0] for uid in range(3)]
     assert [isinstance(answer, Relay) for answer in answers] == [True, False, True, True, False]
+    reason = f"{Code.BUSY}: {SESSION_BYTES} bytes of this session's games are unanswered already"
+    assert answers[-1] == Acknowledge(B, GameAck(number(2), "retry", reason, RETRY_BUSY))
     relay.trainer_acked([(A, GameAck(number(0), "stored"))])
     assert isinstance(relay.put(A, "client", number(1), SHA, 0.0, 1)[0], Relay)
 
 
-OWNERS = {b"p%d" % number: "key" if number < 6 else "" for number in range(11)}
+OWNERS = {b"p%d" % number: "key" if number < 9 else "" for number in range(11)}
 
 
 class Crowd(RuleBasedStateMachine):
     """Clients that ask in any way, and a trainer that answers in any way, compared with a slow twin."""
 
-    WINDOW, MOST = MOST_OF_KEY + 8, 20
+    SIZE, OF_SESSION, OF_KEY, OF_ALL = SESSION_BYTES // 2, 2, 16, 18
+    """Bytes of each game, and how many a session, a key and all of them may have unanswered."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.relay = GameRelay(self.WINDOW, self.MOST)
+        self.relay = GameRelay(self.OF_ALL * self.SIZE)
         self.relay.trainer_joined()
         self.now = 0.0
         self.games = 0
@@ -193,9 +197,9 @@ class Crowd(RuleBasedStateMachine):
     def put(self, peer: bytes) -> None:
         self.games += 1
         uid, owner = number(self.games), OWNERS[peer]
-        (answer,) = self.relay.put(peer, "client", uid, SHA, self.now, owner=owner)
-        has_room = len(self.held) < self.WINDOW and self.holds(peer) < self.MOST
-        assert isinstance(answer, Relay) == (has_room and (not owner or self.of_key(owner) < MOST_OF_KEY))
+        (answer,) = self.relay.put(peer, "client", uid, SHA, self.now, self.SIZE, owner)
+        has_room = len(self.held) < self.OF_ALL and self.holds(peer) < self.OF_SESSION
+        assert isinstance(answer, Relay) == (has_room and (not owner or self.of_key(owner) < self.OF_KEY))
         if isinstance(answer, Relay):
             self.held.append((peer, uid))
 
@@ -221,8 +225,8 @@ class Crowd(RuleBasedStateMachine):
 
     @invariant()
     def nobody_has_more_than_it_may(self) -> None:
-        assert len(self.relay) == len(self.held) <= self.WINDOW
-        assert all(self.holds(peer) <= self.MOST for peer, _ in self.held)
+        assert len(self.relay) == len(self.held) <= self.OF_ALL
+        assert all(self.holds(peer) <= self.OF_SESSION for peer, _ in self.held)
 
 
 Crowd.TestCase.settings = settings(max_examples=scaled(100), stateful_step_count=60, deadline=None)
