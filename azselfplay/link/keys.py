@@ -61,13 +61,14 @@ def from_text(text: str, what: str) -> bytes:
 
 
 def new_pair() -> KeyPair:
-    """Return a random key pair. The public key begins with a letter or digit, so that it can be pasted."""
+    """Return a random key pair, whose public key can be pasted into a shell, YAML and systemd's files as it
+    is: they give other characters of Z85 a meaning (! * ? & < > ( ) [ ] { } % $ #), and a hyphen in front."""
     import zmq
 
     while True:
         public, secret = (key.decode("ascii") for key in zmq.curve_keypair())
-        # A key that begins with a hyphen would be taken for a flag.
-        if re.match("[A-Za-z0-9]", public):
+        # One of 4,000 is like this, in 0.1 s; 12 of the 256 bits of chance are given away for it.
+        if re.fullmatch("[A-Za-z0-9][A-Za-z0-9.:+=^/@-]*", public):
             return KeyPair(from_text(public, "a new key"), from_text(secret, "a new key"))
 
 

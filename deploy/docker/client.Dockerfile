@@ -11,7 +11,7 @@ RUN python -m venv /opt/azselfplay \
 FROM python:${PYTHON}-slim-bookworm
 RUN groupadd --gid 10001 azselfplay \
     && useradd --uid 10001 --gid 10001 --no-log-init --no-create-home --home-dir /var/lib/azselfplay azselfplay \
-    && install --directory --owner 10001 --group 10001 /spool /var/lib/azselfplay /var/cache/azselfplay
+    && install --directory --owner 10001 --group 10001 /spool /keys /var/lib/azselfplay /var/cache/azselfplay
 COPY --from=build /opt/azselfplay /opt/azselfplay
 ENV PATH=/opt/azselfplay/bin:$PATH \
     PYTHONUNBUFFERED=1 \

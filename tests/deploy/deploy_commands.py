@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from azselfplay.host import config
+from azselfplay.host.ports import LOOPBACK
 from client.config import ClientConfig
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
@@ -84,6 +85,14 @@ def container(pod: dict[str, Any]) -> dict[str, Any]:
     (only,) = pod["containers"]
     assert isinstance(only, dict)
     return only
+
+
+def is_with_keys(command: Command, environment: Mapping[str, str]) -> bool:
+    """Return whether a program asks for keys, or shows its own, with these flags and variables."""
+    settings = parsed(command)
+    if isinstance(settings, ServerConfig):
+        return settings.listen not in LOOPBACK and not settings.insecure and environment["AZ_KEYS"] == "/keys"
+    return environment["AZ_KEY"].startswith("/keys/") and bool(environment["AZ_SERVER_KEY"])
 
 
 def tool(distribution: str, name: str) -> Path:

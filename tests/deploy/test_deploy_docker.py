@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from deploy_commands import DEPLOY, ROOT, parsed, services, tool
+from deploy_commands import DEPLOY, ROOT, is_with_keys, parsed, services, tool
 
 DOCKERFILES = sorted((DEPLOY / "docker").glob("*Dockerfile"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -56,6 +56,13 @@ def test_images_carry_the_version_of_the_project() -> None:
 @pytest.mark.parametrize("name", services())
 def test_the_programs_take_the_flags_of_the_compose_files(name: str) -> None:
     parsed(services()[name]["command"])
+
+
+@pytest.mark.parametrize("name", services())
+def test_everybody_has_a_key_in_a_volume_of_its_own(name: str) -> None:
+    service = services()["compose.yaml/" + name.partition("/")[2]]
+    assert is_with_keys(services()[name]["command"], service["environment"])
+    assert f"{name.partition('/')[2].removeprefix('az')}-keys:/keys" in service["volumes"]
 
 
 def test_health_is_asked_for_where_the_programs_answer() -> None:

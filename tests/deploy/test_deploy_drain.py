@@ -14,7 +14,7 @@ FLAG = r"--drain[\", ]+(\d+)"
 WAITS = {
     "kubernetes/client.yaml": r"terminationGracePeriodSeconds: (\d+)",
     "slurm/azclient.sbatch": r"#SBATCH --signal=B:TERM@(\d+)",
-    "docker/compose.yaml": r"--drain[^$]*?stop_grace_period: (\d+)s",
+    "docker/compose.yaml": r"--drain[\s\S]*?stop_grace_period: (\d+)s",
 }
 MARGIN = 20
 """Seconds for the end itself: the workers need eight, and a busy machine needs more."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from deploy_commands import DEPLOY, container, documents, parsed, pod_specs
+from deploy_commands import DEPLOY, container, documents, is_with_keys, parsed, pod_specs
 
 from azselfplay.host.exits import NOT_RETRIED
 
@@ -75,9 +75,23 @@ def test_probes_ask_where_the_program_answers(name: str) -> None:
     assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
 
 
+@pytest.mark.parametrize("name", pod_specs())
+def test_a_pod_has_its_keys_from_a_secret_that_its_group_may_read(name: str) -> None:
+    pod = pod_specs()[name]
+    one = container(pod)
+    environment = {variable["name"]: variable.get("value", "secret") for variable in one["env"]}
+    assert is_with_keys(one["args"], environment)
+    (mounted,) = [mount["name"] for mount in one["volumeMounts"] if mount["mountPath"] == "/keys"]
+    (volume,) = [volume["secret"] for volume in pod["volumes"] if volume["name"] == mounted]
+    assert volume["defaultMode"] & 0o037 == 0  # `link.keys.read_pair` refuses what others may read
+    for variable in one["env"]:
+        if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
+            assert reference == {"name": volume["secretName"], "key": "server-key"}
+
+
 def test_a_client_has_as_many_workers_as_processors() -> None:
-    (variable,) = container(pod_specs()["azclient"])["env"]
-    assert variable["name"] == "AZ_WORKERS"
+    variables = container(pod_specs()["azclient"])["env"]
+    (variable,) = [variable for variable in variables if variable["name"] == "AZ_WORKERS"]
     assert variable["valueFrom"]["resourceFieldRef"]["resource"] == "limits.cpu"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 import zmq
 
 from azselfplay.host.exits import Exit, Fatal
@@ -23,6 +25,14 @@ from azselfplay.link.keys import (
     write_private,
 )
 from protocol.keys import DialKeys
+
+
+def test_a_new_key_goes_through_a_shell_and_yaml_without_quotes() -> None:
+    text = as_text(new_pair().public)
+    shell = ["bash", "--norc", "-ic", f"echo {text}"]
+    assert subprocess.run(shell, capture_output=True, text=True, check=True).stdout == f"{text}\n"
+    assert yaml.safe_load(f"server-key: {text}") == {"server-key": text}
+    assert not set(text) & set("%$"), "which systemd replaces"
 
 
 def test_a_pair_comes_back_from_its_file_which_only_its_user_may_read(tmp_path: Path) -> None:
