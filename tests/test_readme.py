@@ -28,7 +28,7 @@ def test_the_readme_is_short() -> None:
 def test_it_says_that_no_cuda_path_has_been_run_beside_the_flag_that_asks_for_one() -> None:
     assert "--gpus 0,1 --listen" in lead(MACHINES)
     assert "a CUDA path that has not been run on any machine yet" in lead(MACHINES)
-    assert "the CUDA path has not been run yet" in README
+    assert "the GPU code has not run on one" in README
 
 
 def test_it_says_how_to_make_keys_beside_the_flag_that_lets_others_in() -> None:

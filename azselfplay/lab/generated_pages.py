@@ -72,7 +72,18 @@ A command takes its settings from four places; the last one that names a setting
 
 `--print-config` prints the result as TOML, which `--config` takes. A name that does not exist is an error
 that names the nearest one. A name without dashes in the tables is an argument: write its value alone.
+
+## What people change
+
 """
+
+CHANGED = {
+    "azrun": ("game", "board", "recipe", "minutes", "run", "net", "gpus", "simulations", "client_workers"),
+    "azserver": ("workers", "listen"),
+    "azclient": ("server", "device", "drain"),
+    "python -m trainer": ("device", "optimizer.batch", "optimizer.lr", "samples.per_position"),
+}
+"""The settings that the page begins with, by command."""
 
 # tyro's own mark, which is in no public name.
 IS_POSITIONAL = get_args(Positional[int])[1]
@@ -104,7 +115,7 @@ def decisions_page(folder: Path) -> str:
 
 def settings_page() -> str:
     """The whole page, as Markdown."""
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION + changed_table()]
     shown: dict[type, str] = {}
     for command, (module, name) in COMMANDS.items():
         config_class = getattr(importlib.import_module(module), name)
@@ -134,6 +145,19 @@ def settings_page() -> str:
             lines.append("")
         parts[-1] += "\n".join(lines)
     return "\n".join(parts)
+
+
+def changed_table() -> str:
+    """The table of `CHANGED`: each setting with the first sentence about it."""
+    lines = ["| command | setting | default | meaning |", "|---|---|---|---|"]
+    for command, names in CHANGED.items():
+        module, name = COMMANDS[command]
+        found = {one.path: one for one in settings_of(getattr(importlib.import_module(module), name))}
+        for one in map(found.__getitem__, names):
+            meaning = re.split(r"[.;:] | \(", one.meaning, maxsplit=1)[0].rstrip(".")
+            link = f"[{command}](#{command.replace(' ', '-')})"
+            lines.append(f"| {link} | `{one.name}` | {one.default} | {meaning} |")
+    return "\n".join(lines) + "\n"
 
 
 class Setting(NamedTuple):
