@@ -215,6 +215,17 @@ def searches_of(players: Iterable[Entrant], sha256: str, search: str = "puct") -
     return sorted(chosen, key=lambda one: one.simulations)
 
 
+def rated_searches(path: Path, sha256: str, search: str) -> list[tuple[int, float]]:
+    """`(simulations, Elo)` of one network with `search`, ascending, as a book's file says them. Raises
+    Fatal(BAD_DATA) if it cannot be read."""
+    try:
+        found = read_struct(path, _File)
+    except (OSError, ValueError) as error:
+        raise Fatal(f"{path} cannot be read: {error}", Exit.BAD_DATA) from error
+    rated = searches_of(found.players, sha256, search)
+    return [(one.simulations, found.ratings[one.name]["elo"]) for one in rated if one.name in found.ratings]
+
+
 def doublings(most: int) -> Sequence[int]:
     """1, 2, 4, ... and `most` itself."""
     return sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most})
@@ -245,7 +256,7 @@ class _File(Struct):
     players: list[Entrant]
     pairings: list[Pairing]
     ratings: dict[str, dict[str, float]] = {}
-    """Ratings for people and reports; never read back."""
+    """Ratings for people, reports and `rated_searches`: the book computes its own from the games."""
     settings: dict[str, Any] = {}
     format: int = FORMAT
 

@@ -200,6 +200,7 @@ class Scaling:
         from azselfplay.games import get_game
         from azselfplay.play.book import doublings, network
         from azselfplay.play.nets import search_for, search_name
+        from azselfplay.play.strength import SCALING
 
         # The network is chosen once: a run that goes on has a newer one an hour later.
         point, name, self._folder = find_network(settings.network, settings.runs)
@@ -211,7 +212,7 @@ class Scaling:
             f"{self._folder.name}: {name}, network v{point.version} (step {point.step:,}), {self._search}"
         )
         self._networks = [network(point, count, self._search) for count in doublings(settings.simulations)]
-        self._session = Session(game, settings, self._folder / "scaling.json")
+        self._session = Session(game, settings, self._folder / SCALING)
 
     async def run(self, stop: aio.Stop) -> None:
         """Play what is missing, print the table, draw the figure."""

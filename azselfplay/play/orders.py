@@ -49,6 +49,9 @@ class Options:
     """Percent. Moves are drawn from visits ** (100 / temperature); 0 plays the best move."""
     resign_percent: int = 0
     """The engine resigns when its chances (half for a draw) are below this many percent; 0: never."""
+    limit_strength: bool = False
+    """Whether the engine plays with the simulations that have the strength `elo` (`play.strength`)."""
+    elo: int = 0
 
     def resigns_at(self, value: float) -> bool:
         """Whether to resign at a position of `value` in [-1, 1] for the side to move."""

@@ -39,6 +39,7 @@ from azselfplay.play.orders import (
     shown,
 )
 from azselfplay.play.uci_lines import (
+    MOST,
     UCI,
     USI,
     Board,
@@ -50,10 +51,12 @@ from azselfplay.play.uci_lines import (
     best_move_line,
     info_lines,
     parse,
+    with_strength,
 )
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
+    from azselfplay.play.strength import Strength
 
 USI_EXAMPLES = (
     "azplay usi shogi-small",
@@ -92,9 +95,13 @@ def uci() -> int:
         description="A chess engine that speaks UCI on standard input and output.",
     ).resolved()
     from azselfplay.games import get_game
+    from azselfplay.play.strength import measured
+
+    game, options = get_game("chess"), Options(settings.setup("chess"))
+    strength = measured(settings.weights, settings.search, game) if settings.weights else None
 
     def engine() -> UciEngine:
-        return UciEngine(get_game("chess"), settings.name, Options(settings.setup("chess")), settings.nodes)
+        return UciEngine(game, settings.name, options, settings.nodes, strength=strength)
 
     return serve(engine, settings)
 
@@ -124,16 +131,27 @@ PREPARING = "info string loading the network and compiling rules and search: up 
 
 
 class UciEngine:
-    """The engine's side of the protocol. `most_nodes` bounds searches without a limit (0: no bound)."""
+    """The engine's side of the protocol. `most_nodes` bounds searches without a limit (0: no bound).
+    `strength`: of the network and the search in `options`, if it is known."""
 
     takes_input = True
 
     def __init__(
-        self, game: Game, name: str, options: Options, most_nodes: int = 0, dialect: Dialect = UCI
+        self,
+        game: Game,
+        name: str,
+        options: Options,
+        most_nodes: int = 0,
+        dialect: Dialect = UCI,
+        strength: Strength | None = None,
     ) -> None:
         self.name = name
         self.options = options
         self.dialect = dialect
+        self._strength = strength
+        if strength is not None:
+            self.options = replace(options, elo=strength.highest)
+            self.dialect = with_strength(dialect, strength.lowest, strength.highest)
         self.board = Board(game)
         self.searching: Request | None = None
         self._most_nodes = most_nodes
@@ -256,6 +274,9 @@ class UciEngine:
         """Search next, or after the searches that were requested before. Of these, the ones without a limit
         end now, as if `stop` had come first."""
         orders: list[Order] = [_note(text) for text in go.notes]
+        setup, first = self.options.setup, self._first_setup
+        if self.options.limit_strength and (setup.weights, setup.search) != (first.weights, first.search):
+            orders.append(_note("UCI_Elo was measured with another network or search: now it is a guess"))
         if self._pending:  # those before it have ended in this way already
             self._pending[-1] = _ended(self._pending[-1])
         game_history, allowed = self.board.game_history, list[int]()
@@ -316,6 +337,10 @@ class UciEngine:
         # Words that were ignored may have been the limit: without it the search would never end.
         if go.notes and not (simulations or go.infinite or go.is_limited):
             simulations = 1
+        # Who analyses wants all that the network sees.
+        if options.limit_strength and not is_free:
+            assert self._strength is not None  # or there would be no such option
+            simulations = min(simulations or MOST, self._strength.simulations_for(options.elo))
         # An only move needs no thought; one simulation still gives it a value.
         if len(game_history.legal_actions()) == 1 and not is_free and not go.nodes:
             simulations = 1

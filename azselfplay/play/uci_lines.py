@@ -111,6 +111,13 @@ USI = Dialect(
     solves_mates=False,
 )
 
+
+def with_strength(dialect: Dialect, low: int, high: int) -> Dialect:
+    """The dialect with the options of a network whose strength from `low` to `high` is known."""
+    more = Spec("UCI_LimitStrength", "limit_strength", "check"), Spec("UCI_Elo", "elo", "spin", low, high)
+    return replace(dialect, options=OptionTable((*dialect.options.specs, *more)))
+
+
 MOST = 10**12
 """Largest number that is accepted."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +22,7 @@ from azselfplay.play.orders import (
     Start,
     StopSearch,
 )
+from azselfplay.play.strength import Strength, measured
 from azselfplay.play.uci import UciEngine
 from azselfplay.play.uci_lines import UCI, USI
 
@@ -72,6 +75,33 @@ def test_limits_of_go_become_limits_of_the_search():
     assert (request.seconds, request.may_move_early) == (pytest.approx(0.07), False)
     engine.searched(Found(("e7e5",)), 0.0)
     assert start_of(engine, "go nodes 12").simulations == 12
+
+
+def test_a_strength_is_announced_and_limits_the_simulations_of_games_only() -> None:
+    rated = Strength((1, 2, 4), (100.4, 300.0, 500.6))
+    engine = UciEngine(get_game("chess"), "test", Options(), strength=rated)
+    said = [order.text for order in engine.feed("uci", 0.0)]
+    assert "option name UCI_Elo type spin default 500 min 101 max 500" in said
+    engine.feed("isready", 0.0)
+    engine.prepared(Setup(), 0.0)
+    engine.feed("setoption name UCI_Elo value 400", 0.0)
+    assert start_of(engine, "go nodes 100").simulations == 100
+    engine.searched(Found(("e2e4",)), 0.0)
+    engine.feed("setoption name UCI_LimitStrength value true", 0.0)
+    assert start_of(engine, "go wtime 60000 btime 60000").simulations == 3  # half of a doubling above 2
+    engine.searched(Found(("e2e4",)), 0.0)
+    assert start_of(engine, "go infinite").simulations == 0
+
+
+def test_without_ratings_there_is_no_option_of_strength(tmp_path: Path) -> None:
+    assert measured(tmp_path / "w.safetensors", "", get_game("chess")) is None
+    said = [order.text for order in UciEngine(get_game("chess"), "test", Options()).feed("uci", 0.0)]
+    assert not any("UCI_Elo" in line for line in said)
+
+
+def test_what_was_rated_no_higher_than_fewer_simulations_is_chance() -> None:
+    assert Strength.of([(1, 0.0), (2, 90.0), (4, 80.0), (8, 200.0)]) == ((1, 2, 8), (0.0, 90.0, 200.0))
+    assert Strength.of([(1, 50.0), (2, 40.0)]) is None
 
 
 def test_one_legal_move_is_not_thought_about():

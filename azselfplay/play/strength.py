@@ -1,0 +1,67 @@
+"""How strong a network is with fewer simulations, as `azplay scaling` has measured it: the option UCI_Elo.
+
+Elo is on the scale of these measurements, where the player `random` has 0. It says who beats whom, and
+nothing about people. Between two numbers of simulations that were rated, Elo is a straight line over their
+logarithm, which is about what doublings give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from azselfplay.games.spec import Game
+
+SCALING = "scaling.json"
+"""The file of `azplay scaling`, in the run's folder or beside the weights file."""
+
+
+class Strength(NamedTuple):
+    """A network's Elo by its simulations a move; both ascend."""
+
+    simulations: tuple[int, ...]
+    elo: tuple[float, ...]
+
+    @classmethod
+    def of(cls, rated: Iterable[tuple[int, float]]) -> Self | None:
+        """Return the strength by `(simulations, Elo)`, in the order of simulations; None if fewer than two
+        numbers of simulations differ. What was rated no higher than fewer simulations is left out: chance."""
+        kept: list[tuple[int, float]] = []
+        for simulations, elo in rated:
+            if not kept or elo > kept[-1][1]:
+                kept.append((simulations, elo))
+        return cls(*zip(*kept, strict=True)) if len(kept) > 1 else None
+
+    @property
+    def lowest(self) -> int:
+        return math.ceil(self.elo[0])
+
+    @property
+    def highest(self) -> int:
+        return max(self.lowest, math.floor(self.elo[-1]))
+
+    def simulations_for(self, elo: float) -> int:
+        """Return the simulations that have this Elo."""
+        for (fewer, low), (more, high) in pairwise(zip(self.simulations, self.elo, strict=True)):
+            if elo <= high:
+                share = max(0.0, (elo - low) / (high - low))
+                return round(fewer * math.pow(more / fewer, share))
+        return self.simulations[-1]
+
+
+def measured(weights: Path, search: str, game: Game) -> Strength | None:
+    """Return the strength of the network in a file with a search (as for `play.nets.search_for`), if it was
+    rated with just that. Raises Fatal(BAD_DATA) if the ratings cannot be read."""
+    folder = weights.resolve().parent
+    path = next((one / SCALING for one in (folder, folder.parent) if (one / SCALING).is_file()), None)
+    if path is None:
+        return None
+    from azselfplay.play.book import rated_searches  # these take a second, so only where there are ratings
+    from azselfplay.play.ladder import find_network
+    from azselfplay.play.nets import search_for, search_name
+
+    point, _, _ = find_network(weights)
+    return Strength.of(rated_searches(path, point.sha256, search_name(search_for(search, game, weights))))
