@@ -108,7 +108,7 @@ ABOUT = ("protocol_version", "name", "version", "known_command", "list_commands"
 
 SEARCHING = frozenset({"genmove", "reg_genmove", *FORMATS, *GENMOVE_FORMATS})
 
-NEED_NETWORK = SEARCHING | {"time_settings", "time_left"}
+NEED_NETWORK = SEARCHING | {"time_settings", "kgs-time_settings", "time_left"}
 """Commands that wait for the network. Clocks start after the commands that set them."""
 
 

@@ -42,10 +42,17 @@ class GtpClock:
     period_stones: int = 0
     """Moves to be played in each period."""
     stones: int = 0
-    """Moves still to be played in this one; 0: main time."""
+    """Moves still to be played in this one; 0: main time. In Japanese byo-yomi periods that are left."""
+    is_japanese: bool = False
+    """Whether each move has a period of its own. `period_stones` is their number, and a move that takes
+    longer loses one."""
 
     def for_move(self) -> SideClock:
         """The clock in the form that a search uses."""
+        # No period is ever given away: whoever has lost them all has lost the game.
+        if self.is_japanese:
+            main, period = (0.0, self.remaining) if self.stones else (self.remaining, self.period)
+            return SideClock(main, byoyomi=period)
         # The last move of a period gives its rest away: the next period begins in full.
         if self.stones:
             return SideClock(self.remaining, moves_to_go=self.stones, loses_rest=self.stones == 1)
@@ -56,6 +63,12 @@ class GtpClock:
     def after(self, seconds: float) -> GtpClock:
         """The clock after a move that took `seconds`. A time_left from the controller replaces it."""
         left = self.remaining - seconds
+        if self.is_japanese:
+            if not self.stones and left > 0:
+                return replace(self, remaining=left)
+            over = seconds if self.stones else -left
+            lost, periods = int(over // self.period), self.stones or self.period_stones
+            return replace(self, remaining=self.period, stones=max(1, periods - lost))
         if self.stones > 1:
             return replace(self, remaining=max(0.0, left), stones=self.stones - 1)
         if self.stones == 1:  # a new period begins
@@ -212,6 +225,25 @@ def _place(desk: Desk, vertices: Arguments) -> str:
 def _time_settings(desk: Desk, arguments: Arguments) -> str:
     main, period = (max(0.0, number(word, "a time")) for word in arguments[:2])
     clock = clock_of(main, period, whole_number(arguments[2], "the number of stones"))
+    desk.clocks = [clock, clock]
+    return ""
+
+
+@command("kgs-time_settings SYSTEM [MAIN [PERIOD NUMBER]] ...")
+def _kgs_time_settings(desk: Desk, arguments: Arguments) -> str:
+    """As on KGS (https://www.gokgs.com/gtp.html): none, absolute, canadian, or Japanese byoyomi."""
+    system, times = arguments[0].lower() if arguments else "", arguments[1:]
+    counts = {"none": 0, "absolute": 1, "canadian": 3, "byoyomi": 3}
+    if counts.get(system) != len(times):
+        raise GtpError(
+            "syntax error: write kgs-time_settings none, absolute MAIN, byoyomi MAIN PERIOD PERIODS, or "
+            "canadian MAIN PERIOD STONES"
+        )
+    main, period = (max(0.0, number(word, "a time")) for word in (*times[:2], *("0", "0")[len(times[:2]) :]))
+    count = whole_number(times[2], "the number behind the period") if len(times) > 2 else 0
+    clock = clock_of(main, period, count) if times else None
+    if system == "byoyomi" and clock is not None:
+        clock = replace(clock, is_japanese=period > 0)
     desk.clocks = [clock, clock]
     return ""
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from azselfplay.games import get_game
+from azselfplay.games.go import GoRules
 from azselfplay.host.exits import Fatal
-from azselfplay.play.gtp_board import handicap_points
-from azselfplay.play.gtp_commands import GtpClock, clock_of
+from azselfplay.play.gtp_board import GoBoard, handicap_points
+from azselfplay.play.gtp_commands import Desk, GtpClock, clock_of
 from azselfplay.play.gtp_lines import GtpError
 from azselfplay.play.nets import check_fits, load_net
 from azselfplay.play.orders import seconds_for_move
@@ -44,6 +45,35 @@ def test_periods_begin_when_the_main_time_ends_and_after_their_stones():
     assert late == GtpClock(25.0, 30.0, 3, 2)
     assert late.after(5.0).after(5.0) == GtpClock(30.0, 30.0, 3, 3)
     assert clock_of(0.0, 30.0, 0) is None
+
+
+@pytest.mark.parametrize("main", [0.0, 5.0, 60.0])
+def test_no_period_of_japanese_byo_yomi_is_lost_in_a_hundred_moves(main: float) -> None:
+    desk = Desk(GoBoard(GoRules()))
+    desk.answer("kgs-time_settings", ("byoyomi", f"{main:g}", "10", "3"))
+    clock, spent = desk.clocks[0], 0.0
+    for _ in range(100):
+        seconds = seconds_for_move(clock.for_move(), 0.05) + 0.04  # the way to the controller
+        assert seconds > 1 or main > 0
+        clock, spent = clock.after(seconds), spent + seconds
+        assert clock.stones in (0, 3)
+    assert spent > main + 500
+    assert clock.after(25.0).stones == 1
+
+
+def test_the_systems_of_kgs_are_those_of_time_settings_or_japanese() -> None:
+    desk = Desk(GoBoard(GoRules()))
+    for words, clock in (
+        ("none", None),
+        ("absolute 60", GtpClock(60.0)),
+        ("canadian 60 30 5", GtpClock(60.0, 30.0, 5)),
+        ("byoyomi 0 30 5", GtpClock(30.0, 30.0, 5, 5, is_japanese=True)),
+    ):
+        assert desk.answer("kgs-time_settings", tuple(words.split())) == ""
+        assert desk.clocks == [clock, clock]
+    for wrong in ("", "absolute", "byoyomi 10", "fischer 1 2", "none 5"):
+        with pytest.raises(GtpError, match="syntax error"):
+            desk.answer("kgs-time_settings", tuple(wrong.split()))
 
 
 @given(st.integers(7, 19), st.integers(2, 9))
