@@ -17,6 +17,7 @@ from trainer.config import TrainerConfig
 EXAMPLES = (
     "python -m trainer                                  # train for the azserver on this machine",
     "python -m trainer --server gpu-box --device cuda   # for an azserver on another machine, on this GPU",
+    "python -m trainer --device cuda:0,cuda:1           # on two GPUs, which share each batch",
     "python -m trainer --run chess-1 --optimizer.batch 1024 --window.positions 2000000",
 )
 
@@ -41,20 +42,37 @@ def _main() -> int:
     # Imported only now: torch and numba take seconds, and --help needs neither.
     from azselfplay.host import aio, logs
     from protocol.messages import PROTOCOL_VERSION, Hello
+    from trainer.ranks import Ranks, place_of
     from trainer.service import Service
     from trainer.train_step import choose_device
 
-    choose_device(config.device)  # before it joins: a server may be long in coming
-    logs.set_up("trainer", form=config.log_format)
+    place = place_of(config, os.environ)
+    config = place.config
+    for device in place.devices:
+        choose_device(device)  # before it joins: a server may be long in coming
+    logs.set_up(f"trainer rank {place.rank}" if place.rank else "trainer", form=config.log_format)
+    ranks = Ranks()
+    if place.ranks > 1:
+        from trainer.gang import Gang, follow
+
+        ranks = gang = Gang.of_children(place) if place.starts_others else Gang.joined(place)
+        if place.rank:
+            follow(gang, config)
+            return 0
     name = f"{socket.gethostname()}:{os.getpid()}"
     hello = Hello(PROTOCOL_VERSION, "trainer", name, secret=secrets.token_bytes(32))
 
     async def run(stop: aio.Stop) -> None:
-        await Service(config, hello).main(stop)
+        await Service(config, hello, ranks).main(stop)
 
     aio.run(run)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(_main))
+    code = guarded(_main)
+    if "trainer.gang" in sys.modules:
+        # At once: a thread that waits for a rank which is lost would hold up the end for minutes.
+        sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)

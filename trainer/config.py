@@ -48,6 +48,10 @@ class OptimizerSettings:
     """Number format of the forward and backward pass; weights, sums and losses are always float32. auto takes
     bfloat16 where the device computes faster in it, up to twice as fast (as on AlphaZero's TPUs)."""
 
+    sync_norm: bool = False
+    """With several devices: batch normalisation over the whole batch, and not over each device's part of it.
+    The same numbers as with one device, but slower steps."""
+
     def filled_in(self) -> OptimizerSettings:
         """Return the settings with missing values replaced by those of its `kind`."""
         is_set = {name: getattr(self, name) is not None for name in _OF_KIND[self.kind]}
@@ -192,7 +196,8 @@ class TrainerConfig:
     `server`, the weights that the server plays with; or `new`, an untrained network, even if it replaces
     trained weights of the server, which is refused otherwise."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """auto, cpu, cuda or cuda:N. Several, such as cuda:0,cuda:1, share each batch: the trainer starts a
+    process for each (docs/operate.md)."""
     cpu_threads: Count = 0
     """CPU threads of torch; 0: half of the machine's cores."""
     seed: Seed = 0
@@ -221,8 +226,19 @@ class TrainerConfig:
             _ = self.loss.head_weights
         except ValueError as error:
             raise Fatal(f"--loss.heads: {error}", Exit.CONFIG) from None
-        if not DEVICES.fullmatch(self.device):
-            raise Fatal(f"--device {self.device!r}: give auto, cpu, cuda or cuda:N", Exit.CONFIG)
+        names = self.devices
+        if not all(map(DEVICES.fullmatch, names)):
+            raise Fatal(
+                f"--device {self.device!r}: give auto, cpu, cuda, cuda:N or cuda:N,cuda:M", Exit.CONFIG
+            )
+        # NCCL sums between GPUs, and each only once.
+        gpus = [name for name in names if ":" in name]
+        if len(names) > 1 and set(names) != {"cpu"} and len(set(gpus)) < len(names):
+            raise Fatal(
+                f"--device {self.device}: several devices are GPUs with their numbers, each named once, or "
+                "cpu for each process",
+                Exit.CONFIG,
+            )
         if self.loss.value_q_lambda and not self.loss.value_q_share:
             raise Fatal("--loss.value-q-lambda changes nothing without --loss.value-q-share", Exit.CONFIG)
         if self.optimizer.cosine_steps and self.optimizer.cosine_minutes:
@@ -238,6 +254,11 @@ class TrainerConfig:
                 Exit.CONFIG,
             )
         return self
+
+    @property
+    def devices(self) -> list[str]:
+        """The names in `device`."""
+        return self.device.replace(" ", "").split(",")
 
     def address(self) -> Address:
         """Address of the server. Raises Fatal(CONFIG) for an invalid one."""

@@ -180,10 +180,10 @@ class Head:
     """How a head is trained. `loss`: of its outputs, a sum divided as in `Losses`."""
 
     loss: Callable[[Tensor, Batch], Tensor]
-    targets: Callable[[Window, npt.NDArray[np.int64], npt.NDArray[np.int64]], Any] | None = None
-    """Makes a NamedTuple for the positions `numbers [n]` of the window, given where the symmetry of each
-    sample moves each action, [n, actions]. It has `part(begin, end)`, as `Samples` has. None: what `Batch`
-    has is enough."""
+    targets: Any = None
+    """A NamedTuple that `of(window, numbers, action_maps)` makes for the positions `numbers [n]` of the
+    window, given where the symmetry of each sample moves each action, [n, actions]. It has `part(index,
+    parts)`, as `Samples` has. None: what `Batch` has is enough."""
 
 
 def trained_heads(settings: LossSettings) -> Mapping[str, Head]:
@@ -224,32 +224,33 @@ class Replies(NamedTuple):
     samples: int
     """Number of samples of the whole batch that have entries."""
 
-    def part(self, begin: int, end: int) -> Replies:
-        """Return those of samples `begin` to `end`."""
-        first, last = np.searchsorted(self.rows, [begin, end])
-        columns = self.rows[first:last] - begin, self.actions[first:last], self.shares[first:last]
-        return Replies(*columns, self.samples)
+    @classmethod
+    def of(
+        cls, window: Window, numbers: npt.NDArray[np.int64], action_maps: npt.NDArray[np.int64]
+    ) -> Replies:
+        """Return the replies to the positions `numbers [n]` of the window. A position has none if its game
+        ends with the next move, or if the next position is no policy target.
 
+        action_maps: [n, actions] where the symmetry of each sample moves each action.
+        """
+        rings, following = window.rings, numbers + 1
+        slots = rings.game[numbers % window.capacity]
+        # The next position belongs to the same game and has visits to learn from.
+        goes_on = following < rings.game_first[slots] + rings.game_plies[slots]
+        rows = np.flatnonzero(goes_on & window.is_target(following))
+        counts, visits = window.visits_of(following[rows])
+        begins = np.cumsum(counts) - counts
+        numbers_of_visits = rings.visit_count[visits].astype(np.float32)
+        # `reduceat` takes no empty list of beginnings.
+        totals = np.add.reduceat(numbers_of_visits, begins) if len(rows) else numbers_of_visits
+        of_row = np.repeat(rows, counts)
+        actions = action_maps[of_row, rings.visit_action[visits].astype(np.int64)]
+        return cls(of_row, actions, numbers_of_visits / np.repeat(totals, counts), rows_in(of_row))
 
-def replies(window: Window, numbers: npt.NDArray[np.int64], action_maps: npt.NDArray[np.int64]) -> Replies:
-    """Return the replies to the positions `numbers [n]` of the window. A position has none if its game ends
-    with the next move, or if the next position is no policy target.
-
-    action_maps: [n, actions] where the symmetry of each sample moves each action.
-    """
-    rings, following = window.rings, numbers + 1
-    slots = rings.game[numbers % window.capacity]
-    # The next position belongs to the same game and has visits to learn from.
-    goes_on = following < rings.game_first[slots] + rings.game_plies[slots]
-    rows = np.flatnonzero(goes_on & window.is_target(following))
-    counts, visits = window.visits_of(following[rows])
-    begins = np.cumsum(counts) - counts
-    numbers_of_visits = rings.visit_count[visits].astype(np.float32)
-    # `reduceat` takes no empty list of beginnings.
-    totals = np.add.reduceat(numbers_of_visits, begins) if len(rows) else numbers_of_visits
-    of_row = np.repeat(rows, counts)
-    actions = action_maps[of_row, rings.visit_action[visits].astype(np.int64)]
-    return Replies(of_row, actions, numbers_of_visits / np.repeat(totals, counts), rows_in(of_row))
+    def part(self, index: int, parts: int) -> Replies:
+        """Return those of samples `index`, `index + parts`, ..."""
+        mine = self.rows % parts == index
+        return Replies(self.rows[mine] // parts, self.actions[mine], self.shares[mine], self.samples)
 
 
 def reply_loss(logits: Tensor, found: Replies) -> Tensor:
@@ -289,7 +290,7 @@ HEADS: Mapping[str, Head] = {
             outputs, batch.plies_left, batch.capped, batch.targets.counts.plies_left
         )
     ),
-    "reply": Head(lambda outputs, batch: reply_loss(outputs, batch.own), replies),
+    "reply": Head(lambda outputs, batch: reply_loss(outputs, batch.own), Replies),
     "soft_policy": Head(
         lambda outputs, batch: soft_policy_loss(outputs, batch.targets, batch.settings.policy_loss)
     ),

@@ -25,6 +25,7 @@ from trainer import checkpoint
 from trainer.checkpoint import check_begins_anew
 from trainer.config import TrainerConfig
 from trainer.ingest import Intake
+from trainer.ranks import Ranks
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
 from trainer.training_loop import TrainingLoop
@@ -66,8 +67,9 @@ def settings_of(welcome: Welcome) -> SelfPlaySettings:
         ) from error
 
 
-def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
-    """Open or create the run folder. The window is still empty: `TrainingLoop.fill` may take minutes.
+def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None) -> Run:
+    """Open or create the run folder. The window is still empty: `TrainingLoop.fill` may take minutes. `ranks`
+    as for `TrainStep`.
 
     Raises Fatal for an unknown game, a folder of another game or with another trainer in it, impossible
     settings, or a new network that would replace a trained one; a new folder is removed again then.
@@ -90,7 +92,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         write_atomically(folder.trainer_config, to_toml(config).encode())
         store = Store(folder.games, game.name)
         reader = StoreReader(folder.games)
-        training = TrainingLoop(config, game, history, welcome.network, folder.checkpoints)
+        training = TrainingLoop(config, game, history, welcome.network, folder.checkpoints, ranks)
         # There were checkpoints, and none of them could be used.
         if not training.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)

@@ -142,7 +142,7 @@ class Sampler:
         samples = first_of(samples, len(numbers), entries)
         if self._targets:
             through = maps.actions[symmetries]
-            found = {name: make(window, numbers, through) for name, make in self._targets.items()}
+            found = {name: own.of(window, numbers, through) for name, own in self._targets.items()}
             samples = samples._replace(heads=found)
         return samples
 

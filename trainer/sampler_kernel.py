@@ -51,16 +51,18 @@ class Samples(NamedTuple):
     policy_only: npt.NDArray[np.uint8] | None = None
     """[n] 1 where only the policy is learned; None if that is nowhere."""
 
-    def part(self, begin: int, end: int) -> Samples:
-        """Return samples `begin` to `end` of these, with their entries."""
-        first, last = np.searchsorted(self.rows, [begin, end])
-        columns: dict[str, Any] = {name: getattr(self, name)[begin:end] for name in self._fields[:5]}
-        columns |= {name: getattr(self, name)[first:last] for name in self._fields[5:8]}
-        columns["rows"] = columns["rows"] - begin
+    def part(self, index: int, parts: int) -> Samples:
+        """Return one of so many parts: samples `index`, `index + parts`, ..., with their entries."""
+        if parts == 1:
+            return self
+        mine = self.rows % parts == index
+        columns: dict[str, Any] = {name: getattr(self, name)[index::parts] for name in self._fields[:5]}
+        columns |= {name: getattr(self, name)[mine] for name in self._fields[5:8]}
+        columns["rows"] //= parts
         if self.heads is not None:
-            columns["heads"] = {name: own.part(begin, end) for name, own in self.heads.items()}
+            columns["heads"] = {name: own.part(index, parts) for name, own in self.heads.items()}
         if self.policy_only is not None:
-            columns["policy_only"] = self.policy_only[begin:end]
+            columns["policy_only"] = self.policy_only[index::parts]
         return Samples(**columns)
 
 

@@ -40,6 +40,7 @@ from protocol.records import GameRecord
 from trainer.config import TrainerConfig
 from trainer.figures import Curves, Figures, log_line, storing_waits_for, watched
 from trainer.ingest import Ingest, Job
+from trainer.ranks import Ranks
 from trainer.run_setup import Run, open_run, settings_of
 from trainer.train_step import prepare_thread
 from trainer.training_loop import cpu_threads
@@ -68,8 +69,10 @@ LOG_SECONDS = 30.0
 class Service:
     """Everything in the event loop's thread."""
 
-    def __init__(self, config: TrainerConfig, hello: Hello) -> None:
+    def __init__(self, config: TrainerConfig, hello: Hello, ranks: Ranks | None = None) -> None:
+        """`ranks` as for `TrainStep`."""
         self._config = config
+        self._ranks = ranks or Ranks()
         address = config.address()
         self._connection = Connection(
             new_context(),
@@ -118,10 +121,13 @@ class Service:
                 either: list[asyncio.Future[Any]] = [self._joined, stopping]
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if not stop.finishing.is_set():
+                    over = Stop()
+                    group.create_task(self._ranks.run(over))
                     run = await self._open(self._joined.result(), stop)
                     if run is not None:
                         monitor.watched = watched(self._figures, run, lambda: self._connection.is_up)
                         await self._work(group, run, stop)
+                    over.request()
                 connection.cancel()
                 stopping.cancel()
         self._intake_thread.shutdown()
@@ -131,12 +137,13 @@ class Service:
         """Return the run, begun with the server's weights if that was requested; None when the stop comes
         first."""
         if self._config.weights != SERVER:
-            return await self.in_training_thread(open_run, self._config, welcome)
+            return await self.in_training_thread(open_run, self._config, welcome, self._ranks)
         with own_folder() as folder:
             file = await self._server_weights.file(welcome, folder, stop.finishing)
             if file is None:
                 return None
-            return await self.in_training_thread(open_run, replace(self._config, weights=str(file)), welcome)
+            config = replace(self._config, weights=str(file))
+            return await self.in_training_thread(open_run, config, welcome, self._ranks)
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
         """Work until asked to stop; then finish what is in progress and write a checkpoint."""
@@ -170,6 +177,7 @@ class Service:
         await self._weights.publish_last(run)
         reporting.cancel()
         await self.in_training_thread(run.training.save)
+        await self.in_training_thread(self._ranks.end)
         figures = self._figures.as_dict(run.store.totals, time.monotonic())
         if self._figures.turn is not None:
             curves.finish(figures)

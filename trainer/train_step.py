@@ -12,6 +12,7 @@ import copy
 import logging
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ from trainer.loss import (
     value_targets,
     values_of,
 )
+from trainer.ranks import Ranks, Share
 from trainer.sampler_kernel import Counts, Samples
 from trainer.validation import correlation
 
@@ -100,7 +102,7 @@ class TrainStep:
     """Network and optimizer. Only one thread at a time may use it.
 
     network: the network that plays. `trained`: tensors of the network being trained, if it is another (see
-    `Checkpoint`).
+    `Checkpoint`). `ranks`: the processes that share each batch.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class TrainStep:
         loss: LossSettings,
         device: torch.device,
         trained: dict[str, Tensor] | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self._game = game
         self._history = history
@@ -134,6 +137,8 @@ class TrainStep:
         # one. Only then do those that learn take their place.
         if trained is not None:
             self.network.load_state_dict(trained)
+        self._ranks = ranks or Ranks()
+        self._ranks.prepare(self.network, settings)
         self.optimizer = make_optimizer(settings, self.network)
         self.step = 0
         """Steps made so far, including those before a restart."""
@@ -143,12 +148,17 @@ class TrainStep:
         """Samples of which the gradient is computed at once: fewer if the device has no memory for them."""
 
     def train(self, samples: Samples, minutes: float = 0.0) -> None:
-        """Make one step, after `minutes` of training. Figures accumulate on the device until `figures` is
-        called, so as not to wait for it."""
+        """Make one step with the other ranks, after `minutes` of training. Figures accumulate on the device
+        until `figures` is called, so as not to wait for it."""
+        self.train_on(self._ranks.hand_out(Share(samples, Counts.of(samples), minutes)))
+
+    def train_on(self, share: Share) -> None:
+        """Make the same step as one of the ranks."""
         self.network.train()
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self._optimizer, self.step, minutes)
-        row = self._backward(samples)
+            group["lr"] = learning_rate(self._optimizer, self.step, share.minutes)
+        row = self._backward(share.samples, share.counts)
+        self._ranks.add_up(self.network, row)
         # "inf" clips nothing; the norm is wanted for the figures all the same.
         norm = torch.nn.utils.clip_grad_norm_(
             self.network.parameters(), self._optimizer.grad_clip or float("inf")
@@ -163,24 +173,31 @@ class TrainStep:
         self._sums += row
         self._summed += 1
 
-    def _backward(self, samples: Samples) -> Tensor:
+    def _backward(self, samples: Samples, counts: Counts) -> Tensor:
         """Leave the gradient of a batch in the network; return its losses as `BatchLosses.as_row`.
 
         What does not fit into the memory of the device is computed in parts, whose gradients add up to that
         of the batch. Only batch normalisation sees a part at a time. Raises Fatal if one sample is too many.
         """
-        counts = Counts.of(samples)
+        rows = len(samples.classes)
         while True:
             # Also after a part that failed, which has left its gradient.
             self.optimizer.zero_grad(set_to_none=True)
             with contextlib.suppress(torch.OutOfMemoryError):
                 row = torch.zeros(4 + len(self._heads), device=self._device)
-                for begin in range(0, counts.samples, self._at_once):
-                    row += self._backward_of(samples.part(begin, begin + self._at_once), counts)
+                parts = -(-rows // self._at_once)
+                for index in range(parts):
+                    row += self._backward_of(samples.part(index, parts), counts)
                 return row
             # Not in an `except`: its exception would keep the failed part's tensors alive.
-            before = min(self._at_once, counts.samples)
+            before = min(self._at_once, rows)
             what = f"{self._device} is short of memory"
+            if self._ranks.sync_norm:
+                raise Fatal(
+                    f"{what}, and with --optimizer.sync-norm no rank can compute in parts: leave that out, "
+                    "choose a smaller --net or --optimizer.batch, or end other programs on the device",
+                    Exit.CONFIG,
+                )
             if before == 1:
                 raise Fatal(
                     f"{what}: there is no room for a step with one position; end other programs on the "
@@ -303,7 +320,7 @@ class TrainStep:
         for name, head in self._heads.items():
             with_own = batch
             if head.targets:
-                with_own = batch._replace(own=type(own[name])(*map(to_device, own[name])))
+                with_own = batch._replace(own=head.targets(*map(to_device, own[name])))
             heads[name] = head.loss(outputs.training[name], with_own)
         return BatchLosses(parts, heads, weights.sum() / counts.samples)
 
@@ -331,6 +348,11 @@ class TrainStep:
 
     def optimizer_state(self) -> dict[str, Any]:
         return self.optimizer.state_dict()
+
+    def begin(self) -> None:
+        """Let the other ranks begin where this one does; called once, before the first step."""
+        meta = WeightsMeta(self._game.name, self._history, self.network.architecture)
+        self._ranks.begin(self.step, partial(to_bytes, self.network, meta), self.optimizer_state())
 
     def restore(self, step: int, optimizer_state: dict[str, Any] | None) -> None:
         """Continue after `step`; without an optimizer state, the optimizer starts afresh.

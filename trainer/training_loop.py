@@ -26,6 +26,7 @@ from trainer.checkpoint import Progress, check_heads, new_network
 from trainer.config import TrainerConfig
 from trainer.loss import trained_heads
 from trainer.pacing import Growth, Quarantine, SampleBudget, TrainingTime
+from trainer.ranks import Ranks
 from trainer.sampler import Sampler
 from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device
 from trainer.validation import HeldOut, KnownPositions, Probes
@@ -66,8 +67,17 @@ class TrainingLoop:
 
     turn_seconds = TURN_SECONDS
 
-    def __init__(self, config: TrainerConfig, game: Game, history: int, preset: str, folder: Path) -> None:
-        """Continue from the newest checkpoint in `folder`, or begin with a new network."""
+    def __init__(
+        self,
+        config: TrainerConfig,
+        game: Game,
+        history: int,
+        preset: str,
+        folder: Path,
+        ranks: Ranks | None = None,
+    ) -> None:
+        """Continue from the newest checkpoint in `folder`, or begin with a new network; `ranks` as for
+        `TrainStep`."""
         self._config = config
         self._folder = folder
         self._game = game
@@ -100,9 +110,12 @@ class TrainingLoop:
         played = found.network if found else new_network(config, game, history, preset)
         trained = found.trained if found else None
         device = choose_device(config.device)
-        self._train_step = TrainStep(game, history, played, self._optimizer, config.loss, device, trained)
+        self._train_step = TrainStep(
+            game, history, played, self._optimizer, config.loss, device, trained, ranks
+        )
         if found is not None:
             self._restore(found)
+        self._train_step.begin()
 
     def _restore(self, found: checkpoint.Checkpoint) -> None:
         progress = found.progress

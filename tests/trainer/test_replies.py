@@ -12,7 +12,7 @@ from naive_verify import visits_by_ply
 from azselfplay.games import get_game
 from bench.random_games import random_game
 from protocol.records import POLICY_TARGET, GameRecord
-from trainer.loss import Replies, replies, reply_loss
+from trainer.loss import Replies, reply_loss
 from trainer.window import Window
 
 GAME = get_game("tic_tac_toe")
@@ -43,7 +43,7 @@ def test_agrees_with_the_slow_twin(seed: int, capacity: int, draws: list[tuple[i
     positions = [(record, ply) for record in records for ply in range(record.plies)][-window.positions :]
     chosen = [(at % len(positions), symmetry) for at, symmetry in draws]
     numbers = window.first_position + np.array([at for at, _ in chosen])
-    found = replies(window, numbers, MAPS[[symmetry for _, symmetry in chosen]])
+    found = Replies.of(window, numbers, MAPS[[symmetry for _, symmetry in chosen]])
     for row, (at, symmetry) in enumerate(chosen):
         own = found.rows == row
         entries = dict(zip(found.actions[own].tolist(), found.shares[own].tolist(), strict=True))

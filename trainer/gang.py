@@ -1,0 +1,294 @@
+"""The ranks of a trainer on several devices, as processes (`trainer.ranks` says what they share).
+
+    the store of torch    rank 0's version and settings; a rank with others ends
+    rank 0 -> rank r      step, network, optimizer's state             once
+                          rows and counts of a batch                   every step
+                          nothing (an empty message)                   the end
+    all <-> all           one tensor: losses and all gradients         every step
+
+Messages go by gloo, sums by gloo between CPUs and by NCCL between GPUs. Plain sums, and not
+DistributedDataParallel: docs/decisions/0064.
+
+A rank may wait for hours, because no game comes, so its wait for rows has no limit: it ends when rank 0 does,
+whose connection breaks. Every other wait is for a rank that computes, and ends after `TIMEOUT`. A gang that
+has lost a rank ends with TRY_AGAIN, and its supervisor starts all of it again, from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import PrefixStore, Store, TCPStore, rendezvous  # type: ignore[attr-defined]
+
+from azselfplay.games import get_game
+from azselfplay.host.aio import Stop
+from azselfplay.host.config import flattened, version
+from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
+from azselfplay.host.processes import Children, describe_exit, python_module
+from net.weights import from_bytes, read_meta
+from trainer.config import OptimizerSettings, TrainerConfig
+from trainer.loss import trained_heads
+from trainer.ranks import Place, Ranks, Share, packed, unpacked
+from trainer.train_step import TrainStep, prepare_thread
+
+log = logging.getLogger(__name__)
+
+TIMEOUT = timedelta(minutes=5)
+"""Longest time that a rank waits for another that computes, or that starts."""
+FOREVER = timedelta(days=10_000)
+"""Longest time that a rank waits for rank 0."""
+HERE = "127.0.0.1"
+THEN = ", and all other ranks with it; started again, the trainer goes on from the last checkpoint"
+
+
+class Gang(Ranks):
+    """The ranks of a trainer, as one of them sees them."""
+
+    def __init__(self, place: Place, store: Store, environment: Mapping[str, str] | None = None) -> None:
+        """store: one that all ranks reach. environment: variables of the ranks that this process starts."""
+        self._place, self._store, self._environment = place, store, environment
+        self._sending: list[tuple[Any, Tensor]] = []
+        """Messages under way: what to wait for, and the bytes, which must stay as they are until then."""
+
+    @classmethod
+    def joined(cls, place: Place) -> Gang:
+        """Return the gang that the variables of torchrun, or of rank 0, name."""
+        return cls(place, next(rendezvous("env://"))[0])
+
+    @classmethod
+    def of_children(cls, place: Place) -> Gang:
+        """Return one whose other ranks are children of this process."""
+        # A free port, which is open to this machine alone, as are those of gloo and NCCL.
+        listener = socket.create_server((HERE, 0))
+        os.environ |= {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+        port, ranks = listener.getsockname()[1], str(place.ranks)
+        store = TCPStore(
+            HERE, port, None, True, TIMEOUT, wait_for_workers=False, master_listen_fd=listener.detach()
+        )
+        address = {"MASTER_ADDR": HERE, "MASTER_PORT": str(port)}
+        return cls(place, store, {**address, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks})
+
+    # ---- rank 0 ----
+
+    def prepare(self, network: nn.Module, settings: OptimizerSettings) -> None:
+        self.sync_norm = settings.sync_norm
+        if self.sync_norm:
+            for module in network.modules():
+                if type(module) is nn.BatchNorm2d:
+                    module.__class__ = SynchronisedNorm
+
+    def begin(self, step: int, weights: Callable[[], bytes], optimizer_state: Mapping[str, Any]) -> None:
+        """Raises Fatal if a rank does not come, or goes."""
+        self._store.set("rank 0", json.dumps(self._told()))
+        with as_lost_rank():
+            self._join()
+        buffer = io.BytesIO()
+        torch.save({"step": step, "weights": weights(), "optimizer": optimizer_state}, buffer)
+        for rank in range(1, self._place.ranks):
+            self._send(rank, buffer.getvalue())
+        log.info("%d ranks make each step together", self._place.ranks)
+
+    def hand_out(self, batch: Share) -> Share:
+        self._sent()
+        ranks = self._place.ranks
+        for rank in range(1, ranks):
+            self._send(rank, packed(batch._replace(samples=batch.samples.part(rank, ranks))))
+        return batch._replace(samples=batch.samples.part(0, ranks))
+
+    def end(self) -> None:
+        for rank in range(1, self._place.ranks):
+            self._send(rank, b"")
+        self._sent()
+
+    async def run(self, stop: Stop) -> None:
+        if self._environment is None:
+            return
+        children = Children()
+
+        def ended(name: str, code: int) -> None:
+            told = children.told_error(name)
+            # The same start would end it in the same way.
+            if code in NOT_RETRIED:
+                raise Fatal(f"{name}: {told}", Exit(code))
+            # As it does once rank 0 has told it to.
+            if code != Exit.OK and not stop.finishing.is_set():
+                why = describe_exit(code) + (f": {told}" if told else "")
+                raise Fatal(f"{name} has ended ({why}){THEN}", Exit.TRY_AGAIN)
+
+        for rank in range(1, self._place.ranks):
+            name, number = f"rank {rank}", str(rank)
+            argv = python_module("trainer", *sys.argv[1:])
+            env = {**os.environ, **self._environment, "RANK": number, "LOCAL_RANK": number}
+            children.add(name, argv, env=env, restart=False, on_exit=partial(ended, name))
+        await children.run(stop)
+
+    # ---- the others ----
+
+    def joined_rank_0(self) -> dict[str, Any]:
+        """Return what `begin` has sent. Raises Fatal(PROTOCOL) if rank 0 is another version than this one,
+        and Fatal(CONFIG) if it makes its steps with other settings."""
+        with as_lost_rank():
+            self._store.wait(["rank 0"], FOREVER)
+            theirs, ours = json.loads(self._store.get("rank 0")), self._told()
+            for name, one in ours.items():
+                if theirs.get(name) != one:
+                    text = f"{name} is {one} at rank {self._place.rank}, and {theirs.get(name)} at rank 0"
+                    is_setting = name.startswith("--")
+                    raise Fatal(
+                        f"{text}: start all ranks with the same {'settings' if is_setting else 'versions'}",
+                        Exit.CONFIG if is_setting else Exit.PROTOCOL,
+                    )
+            self._join()
+        begun: dict[str, Any] = torch.load(io.BytesIO(self.received()), map_location="cpu", weights_only=True)
+        return begun
+
+    def received(self) -> bytes:
+        """Return rank 0's next message, however long it takes."""
+        header = torch.zeros(1, dtype=torch.int64)
+        with as_lost_rank():
+            coming: Any = dist.irecv(header, 0)
+            coming.wait(FOREVER)
+            data = torch.empty(int(header), dtype=torch.uint8)
+            if len(data):
+                dist.recv(data, 0)
+        return data.numpy().tobytes()
+
+    # ---- all of them ----
+
+    def add_up(self, network: nn.Module, losses: Tensor) -> None:
+        gradients = [one.grad for one in network.parameters() if one.grad is not None]
+        ours = [losses, *gradients]
+        whole = summed(torch.cat([one.flatten() for one in ours]))
+        parts = torch.split(whole, [one.numel() for one in ours])
+        for one, part in zip(ours, parts, strict=True):
+            one.copy_(part.view_as(one))
+
+    def _told(self) -> dict[str, Any]:
+        """Return what must be the same for all ranks."""
+        config = self._place.config
+        optimizer, loss = dataclasses.asdict(config.optimizer.filled_in()), dataclasses.asdict(config.loss)
+        settings = flattened({"optimizer": optimizer, "loss": loss})
+        flags = {f"--{name.replace('_', '-')}": one for name, one in settings.items()}
+        return {"azselfplay": version(), "torch": torch.__version__, **flags}
+
+    def _join(self) -> None:
+        device = torch.device(self._place.config.device)
+        on_gpu = device.type == "cuda"
+        if on_gpu:
+            torch.cuda.set_device(device)
+        store = PrefixStore("gang", self._store)
+        backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+        rank, ranks = self._place[:2]
+        dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=TIMEOUT)
+
+    def _send(self, rank: int, data: bytes) -> None:
+        parts = [torch.tensor([len(data)])]
+        if data:
+            parts.append(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+        with as_lost_rank():
+            self._sending += [(dist.isend(part, rank), part) for part in parts]
+
+    def _sent(self) -> None:
+        """Wait until all messages have been taken."""
+        with as_lost_rank():
+            for work, _ in self._sending:
+                work.wait()
+        self._sending.clear()
+
+
+def follow(gang: Gang, config: TrainerConfig) -> None:
+    """Make steps with rank 0 until it ends. Raises Fatal(TRY_AGAIN) when a rank is lost, and as
+    `Gang.joined_rank_0`."""
+    prepare_thread(config.cpu_threads)
+    begun = gang.joined_rank_0()
+    # torchrun ends all ranks at once; but rank 0 makes the last steps, and says when it is over.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    meta = read_meta(begun["weights"])
+    game, heads = get_game(meta.game), trained_heads(config.loss)
+    network, _ = from_bytes(begun["weights"], game=game, history=meta.history)
+    optimizer = dataclasses.replace(config.optimizer, ema=0.0)  # the average is rank 0's
+    device = torch.device(config.device)
+    step = TrainStep(game, meta.history, network, optimizer, config.loss, device, ranks=gang)
+    step.restore(begun["step"], begun["optimizer"])
+    while data := gang.received():
+        step.train_on(unpacked(data, heads))
+    log.info("stopped at step %d, weights %s", step.step, digest(step.network))
+
+
+def digest(network: nn.Module) -> str:
+    """Return a hash of what is trained: the same for all ranks."""
+    found = hashlib.sha256()
+    for parameter in network.parameters():
+        found.update(parameter.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+@contextmanager
+def as_lost_rank() -> Iterator[None]:
+    """Raise Fatal for an error of torch's messages."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0].rpartition("] ")[2]
+        raise Fatal(f"another rank has ended or hangs ({reason}){THEN}", Exit.TRY_AGAIN) from error
+
+
+def summed(tensor: Tensor) -> Tensor:
+    """Replace a tensor by its sum over all ranks, and return it."""
+    with as_lost_rank():
+        dist.all_reduce(tensor)
+    return tensor
+
+
+class _Sum(torch.autograd.Function):
+    """`summed` with a gradient: what one rank gives counts in the losses of all."""
+
+    @staticmethod
+    def forward(_: Any, ours: Tensor) -> Tensor:
+        return summed(ours.clone())
+
+    @staticmethod
+    def backward(_: Any, gradient: Tensor) -> Tensor:
+        return summed(gradient.clone())
+
+
+class SynchronisedNorm(nn.BatchNorm2d):
+    """Batch normalisation over the rows of all ranks, on any device (torch's own is for GPUs)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        running_mean, running_var, momentum = self.running_mean, self.running_var, self.momentum
+        if not self.training or running_mean is None or running_var is None or momentum is None:
+            return super().forward(x)
+        # Around a number near the mean, so that the difference of two sums keeps its digits.
+        near = running_mean.clone()
+        moved = x.float() - near[:, None, None]
+        rows = torch.full_like(near, x.numel() / x.shape[1])
+        ours = torch.stack([moved.sum((0, 2, 3)), moved.square().sum((0, 2, 3)), rows])
+        of_all: Tensor = _Sum.apply(ours)  # type: ignore[no-untyped-call]
+        mean, square = of_all[:2] / of_all[2]
+        var, count = square - mean.square(), of_all[2].detach()
+        with torch.no_grad():
+            running_mean.lerp_(near + mean, momentum)
+            running_var.lerp_(var * count / (count - 1), momentum)
+            if self.num_batches_tracked is not None:
+                self.num_batches_tracked += 1
+        scale = self.weight * (var + self.eps).rsqrt()
+        normal: Tensor = (moved - mean[:, None, None]) * scale[:, None, None] + self.bias[:, None, None]
+        return normal.to(x.dtype)

@@ -1,0 +1,148 @@
+"""A trainer on several devices: where each of its processes, the ranks, stands, and what a step asks of them.
+
+    python -m trainer --device cuda:0,cuda:1                       # starts the other ranks itself
+    torchrun --standalone --nproc-per-node=2 -m trainer            # or torchrun starts all of them
+
+Rank 0 is the trainer: connection, store, window, sampler, average, weights and checkpoints. The others only
+make steps with it (`trainer.gang`):
+
+    rank 0 -> rank r     its rows of the batch, r, r + ranks, ..., and the counts of the whole batch
+    every rank           forward and backward over its rows
+    all <-> all          the sum of all gradients and losses; then every rank changes its weights by it
+
+Losses are sums over samples, divided by the counts of the whole batch (`Counts`), so the gradients of parts
+of any size add up to that of the batch, as they do on one device that computes a step in parts
+(`TrainStep._backward`). All ranks begin with the same weights and add the same sum, so they stay the same bit
+by bit. Only batch normalisation sees a part alone, unless `optimizer.sync_norm`; its running means are those
+of rank 0. A trainer of one process is `Ranks` itself, which has nobody to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.numpy
+from torch import Tensor, nn
+
+from azselfplay.host.aio import Stop
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import may_have_gpus, usable_cores
+from trainer.config import OptimizerSettings, TrainerConfig
+from trainer.loss import Head
+from trainer.sampler_kernel import Counts, Samples
+
+
+class Share(NamedTuple):
+    """What a rank needs for a step: a batch, or its rows of one."""
+
+    samples: Samples
+    counts: Counts
+    """Those of the whole batch."""
+    minutes: float
+    """How long training has lasted, for the learning rate."""
+
+
+class Ranks:
+    """The ranks as rank 0 sees them; here it is alone. Used by the training thread, but for `run`."""
+
+    sync_norm = False
+    """Whether batch normalisation asks all ranks, so that all must compute their rows at once."""
+
+    def prepare(self, network: nn.Module, settings: OptimizerSettings) -> None:
+        """Change a network that is to be trained as its ranks need it."""
+
+    def begin(self, step: int, weights: Callable[[], bytes], optimizer_state: Mapping[str, Any]) -> None:
+        """Give the others what training begins with: its step, the network that is trained (as a file), and
+        the state of the optimizer. Called once, before the first step."""
+
+    def hand_out(self, batch: Share) -> Share:
+        """Give the others their shares of a batch, and return ours."""
+        return batch
+
+    def add_up(self, network: nn.Module, losses: Tensor) -> None:
+        """Replace the gradients and `losses [n]` by their sums over all ranks."""
+
+    def end(self) -> None:
+        """Let the others end."""
+
+    async def run(self, stop: Stop) -> None:
+        """Start the others, if they are children of this process, and return when they have ended; `stop`
+        comes after `end`. Raises Fatal when one ends before."""
+
+
+class Place(NamedTuple):
+    """Which of the ranks a process is."""
+
+    rank: int
+    ranks: int
+    config: TrainerConfig
+    """With the device and the threads of this one."""
+    devices: Sequence[str]
+    """To be looked at before it begins: its own, and those of the ranks that it starts."""
+
+    @property
+    def starts_others(self) -> bool:
+        """Whether the other ranks are its children."""
+        return len(self.devices) > 1
+
+
+def place_of(config: TrainerConfig, environment: Mapping[str, str]) -> Place:
+    """Return the place of this process: one of the ranks that torchrun, or rank 0, has started with its
+    variables; otherwise rank 0 of as many as `--device` names. Raises Fatal(CONFIG) if not every rank has a
+    device of its own and a row of a batch."""
+    devices, ranks = config.devices, int(environment.get("WORLD_SIZE", "1"))
+    if ranks == 1 == len(devices):
+        return Place(0, 1, config, devices)
+    if ranks == 1:
+        rank = local = 0
+        here = ranks = len(devices)
+        looked_at = devices
+    else:
+        rank, local, here = (int(environment[name]) for name in ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+        word = "cuda" if devices[0] == "auto" and may_have_gpus() else devices[0]
+        if word in ("auto", "cpu", "cuda") and len(devices) == 1:
+            devices = [f"cuda:{one}" if word == "cuda" else "cpu" for one in range(here)]
+        if len(devices) != here:
+            raise Fatal(
+                f"--device {config.device}: torchrun has started {here} ranks on this machine; name a device "
+                "for each, or cpu or cuda for all",
+                Exit.CONFIG,
+            )
+        looked_at = devices[local : local + 1]
+    batch = config.optimizer.filled_in().batch
+    if ranks > batch:
+        raise Fatal(
+            f"{ranks} ranks cannot share a batch of {batch} positions: name fewer devices, or give a larger "
+            "--optimizer.batch",
+            Exit.CONFIG,
+        )
+    threads = config.cpu_threads or max(1, usable_cores() // 2 // here)
+    return Place(rank, ranks, replace(config, device=devices[local], cpu_threads=threads), looked_at)
+
+
+# ---- A share as bytes: arrays by name, and never a pickle ---------------------------------------------
+
+
+def packed(share: Share) -> bytes:
+    columns = share.samples._asdict() | {"counts": share.counts, "minutes": share.minutes}
+    for name, own in (columns.pop("heads") or {}).items():
+        columns |= {f"{name}.{field}": column for field, column in own._asdict().items()}
+    # In order: safetensors writes what lies in memory, whatever the strides are.
+    arrays = {name: np.asarray(column, order="C") for name, column in columns.items() if column is not None}
+    return safetensors.numpy.save(arrays)
+
+
+def unpacked(data: bytes, heads: Mapping[str, Head]) -> Share:
+    """Return what was `packed`; `heads` are those that are trained."""
+    arrays = safetensors.numpy.load(data)
+    columns: dict[str, Any] = {name: array if array.ndim else array.item() for name, array in arrays.items()}
+    own = {
+        name: head.targets(*(columns[f"{name}.{field}"] for field in head.targets._fields))
+        for name, head in heads.items()
+        if head.targets is not None
+    }
+    samples = Samples(**({name: columns.get(name) for name in Samples._fields} | {"heads": own}))
+    return Share(samples, Counts(*columns["counts"].tolist()), columns["minutes"])
