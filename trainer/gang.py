@@ -246,7 +246,7 @@ def as_lost_rank() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).partition("\n")[0].rpartition("] ")[2]
+        reason = str(error).partition("\n")[0].rpartition("] ")[2].partition(". ")[0]
         raise Fatal(f"another rank has ended or hangs ({reason}){THEN}", Exit.TRY_AGAIN) from error
 
 
