@@ -12,6 +12,7 @@ positions would take 19 GB.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
 import numpy as np
@@ -31,11 +32,14 @@ MOST_DRAWS = 100
 positions, one sample in 40,000 needs that."""
 MOST_TRIED = 400
 """Moves tried for each sample with a win at once, on average."""
+LEAST_PART = 512
+"""Samples that are worth a thread of their own."""
 
 
 class Sampler:
-    """Makes samples of one game. Holds scratch space: use one per thread.
+    """Makes samples of one game. Holds scratch space: only one thread at a time may use it.
 
+    `threads`: as many write the samples of a large batch; the samples are the same with any number.
     `symmetric`: transform each sample by a random symmetry of the board (AlphaGo Zero: yes; AlphaZero: no).
     `heads`: also make the own targets of these heads, by name.
     """
@@ -45,6 +49,7 @@ class Sampler:
         game: Game,
         history: int,
         *,
+        threads: int = 1,
         symmetric: bool = False,
         heads: Mapping[str, Head] = MappingProxyType({}),
     ) -> None:
@@ -61,13 +66,17 @@ class Sampler:
         )
         kernels = bind([sampler_kernel], {game.name: bindings(game)})
         self._write, self._write_wins = kernels.write_samples, kernels.write_wins
-        self._scratch = Scratch(
-            positions=np.zeros((game.max_plies + 3, game.state_words), dtype=np.uint64),
-            packed=np.zeros(game.feature_words(history), dtype=np.uint64),
-            legal=np.zeros(game.max_legal, dtype=np.uint16),
-            share_of=np.zeros(game.actions, dtype=np.float32),
-            replies=np.zeros((3, game.max_legal), dtype=np.uint16),
-        )
+        self._scratch = [
+            Scratch(
+                positions=np.zeros((game.max_plies + 3, game.state_words), dtype=np.uint64),
+                packed=np.zeros(game.feature_words(history), dtype=np.uint64),
+                legal=np.zeros(game.max_legal, dtype=np.uint16),
+                share_of=np.zeros(game.actions, dtype=np.float32),
+                replies=np.zeros((3, game.max_legal), dtype=np.uint16),
+            )
+            for _ in range(threads)
+        ]
+        self._threads = ThreadPoolExecutor(threads, "samples")
 
     def warm(self, record: GameRecord, *, with_wins: bool = False) -> None:
         """Compile now (some seconds the first time) rather than at the first step; `with_wins` also what
@@ -135,13 +144,9 @@ class Sampler:
         if len(symmetries) != len(numbers):
             raise IndexError(f"{len(symmetries)} symmetries for {len(numbers)} positions")
         self._check(window, numbers, symmetries)
-        samples, maps = self._room(window, len(numbers)), self._maps
-        entries = self._write(
-            window.rings, window.starts, numbers, symmetries, maps, self._history, self._scratch, samples
-        )
-        samples = first_of(samples, len(numbers), entries)
+        samples = self._written(window, numbers, symmetries)
         if self._targets:
-            through = maps.actions[symmetries]
+            through = self._maps.actions[symmetries]
             found = {name: own.of(window, numbers, through) for name, own in self._targets.items()}
             samples = samples._replace(heads=found)
         return samples
@@ -152,16 +157,47 @@ class Sampler:
         self._check(window, draws.numbers, draws.symmetries)
         samples = self._room(window, len(draws.symmetries))
         rows, entries = self._write_wins(
-            window.rings, window.starts, draws, self._maps, self._history, self._scratch, samples
+            window.rings, window.starts, draws, self._maps, self._history, self._scratch[0], samples
         )
         return first_of(samples, rows, entries)
 
+    def _written(
+        self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
+    ) -> Samples:
+        """Return the samples that `make` is to make, without the targets of heads."""
+        count, most = len(numbers), self._game.max_legal
+        room = self._room(window, count)
+        parts = max(1, min(len(self._scratch), count // LEAST_PART))
+        ends = [count * part // parts for part in range(parts + 1)]
+
+        def write(part: int) -> slice:
+            """Write a part of the samples; return where its entries are."""
+            begin, end = ends[part], ends[part + 1]
+            own = Samples(
+                *(column[begin:end] for column in room[:5]),
+                *(column[begin * most : end * most] for column in room[5:8]),
+            )
+            where = self._maps, self._history, self._scratch[part], own
+            entries = self._write(
+                window.rings, window.starts, numbers[begin:end], symmetries[begin:end], *where
+            )
+            own.rows[:entries] += begin
+            return slice(begin * most, begin * most + entries)
+
+        if parts == 1:
+            return first_of(room, count, write(0).stop)
+        entries = list(self._threads.map(write, range(parts)))
+        columns = {name: getattr(room, name) for name in Samples._fields[5:8]}
+        return room._replace(
+            **{name: np.concatenate([column[one] for one in entries]) for name, column in columns.items()}
+        )
+
     def _room(self, window: Window, count: int) -> Samples:
         """Return room for `count` samples, after making room for the longest game."""
-        if window.longest + 3 > len(self._scratch.positions):
-            positions = np.zeros((window.longest + 3, self._game.state_words), dtype=np.uint64)
-            self._scratch = self._scratch._replace(positions=positions)
-        return room_for(count, len(self._scratch.packed), self._game.max_legal)
+        if window.longest + 3 > len(self._scratch[0].positions):
+            shape = window.longest + 3, self._game.state_words
+            self._scratch = [one._replace(positions=np.zeros(shape, np.uint64)) for one in self._scratch]
+        return room_for(count, len(self._scratch[0].packed), self._game.max_legal)
 
     def _check(
         self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]

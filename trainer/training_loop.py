@@ -95,6 +95,7 @@ class TrainingLoop:
         self._sampler = Sampler(
             game,
             history,
+            threads=cpu_threads(config),
             symmetric=samples.symmetric != "off",
             heads=trained_heads(config.loss),
         )

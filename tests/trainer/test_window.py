@@ -17,6 +17,7 @@ from azselfplay.games import get_game
 from azselfplay.games.spec import PLY_CAP, Game
 from bench.random_games import random_game
 from protocol.records import GameRecord
+from trainer import sampler
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples
 from trainer.window import Window
@@ -101,6 +102,23 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
         np.testing.assert_equal(samples.root_values[row], record.root_values[ply] if searched else np.nan)
         assert samples.plies_left[row] == record.plies - ply
         assert samples.capped[row] == (record.reason == PLY_CAP)
+
+
+@pytest.mark.parametrize("count", [5, 9, 100])
+def test_several_threads_write_the_samples_of_one(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where their parts differ in size, and in how many entries they have."""
+    monkeypatch.setattr(sampler, "LEAST_PART", 3)
+    window = Window(CONNECT_FOUR, 400)
+    for record in random_games(CONNECT_FOUR, 1, 12):
+        window.add(record)
+    one, three = (
+        Sampler(CONNECT_FOUR, 1, threads=threads, symmetric=True).sample(
+            window, np.random.default_rng(2), count, wins_share=0.2
+        )
+        for threads in (1, 3)
+    )
+    for name in (*Samples._fields[:8], "policy_only"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(three, name), name)
 
 
 @pytest.mark.parametrize("game", ALL, ids=lambda game: game.name)
