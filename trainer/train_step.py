@@ -194,9 +194,9 @@ class TrainStep:
             what = f"{self._device} is short of memory"
             if self._ranks.sync_norm:
                 raise Fatal(
-                    f"{what}, and with --optimizer.sync-norm no rank can compute in parts: leave that out, "
+                    f"{what}, and with --optimizer.sync-norm no rank computes in parts: leave that out, "
                     "choose a smaller --net or --optimizer.batch, or end other programs on the device",
-                    Exit.CONFIG,
+                    Exit.TRY_AGAIN,
                 )
             if before == 1:
                 raise Fatal(

@@ -110,6 +110,16 @@ def test_a_device_without_memory_for_one_position_ends_the_trainer_with_a_senten
     assert (error.value.code, memory.rows) == (Exit.TRY_AGAIN, [40, 20, 10, 5, 3, 2, 1])
 
 
+def test_ranks_that_normalise_together_end_where_one_is_short_of_memory() -> None:
+    """The others would wait for numbers of its batch normalisation that never come."""
+    one = learner("1x16")
+    one._ranks.sync_norm = True
+    memory = ShortOfMemory(one, 0)
+    with pytest.raises(Fatal, match=r"with --optimizer\.sync-norm no rank computes in parts") as error:
+        one.train(samples_of_all_kinds(one))
+    assert (error.value.code, memory.rows) == (Exit.TRY_AGAIN, [40])
+
+
 class Constants(TorchFunctionMode):
     """Names the calls that make a tensor of Python's numbers: on a GPU its copy waits for all that runs."""
 
