@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -169,28 +170,26 @@ class Sampler:
         room = self._room(window, count)
         parts = max(1, min(len(self._scratch), count // LEAST_PART))
         ends = [count * part // parts for part in range(parts + 1)]
+        of_rows, of_entries = Samples._fields[:5], Samples._fields[5:8]
 
         def write(part: int) -> slice:
             """Write a part of the samples; return where its entries are."""
             begin, end = ends[part], ends[part + 1]
-            own = Samples(
-                *(column[begin:end] for column in room[:5]),
-                *(column[begin * most : end * most] for column in room[5:8]),
-            )
-            where = self._maps, self._history, self._scratch[part], own
-            entries = self._write(
-                window.rings, window.starts, numbers[begin:end], symmetries[begin:end], *where
-            )
-            own.rows[:entries] += begin
+            own: dict[str, Any] = {name: getattr(room, name)[begin:end] for name in of_rows}
+            own |= {name: getattr(room, name)[begin * most : end * most] for name in of_entries}
+            some, through = numbers[begin:end], symmetries[begin:end]
+            settings = self._maps, self._history, self._scratch[part]
+            entries = self._write(window.rings, window.starts, some, through, *settings, Samples(**own))
+            own["rows"][:entries] += begin
             return slice(begin * most, begin * most + entries)
 
         if parts == 1:
             return first_of(room, count, write(0).stop)
-        entries = list(self._threads.map(write, range(parts)))
-        columns = {name: getattr(room, name) for name in Samples._fields[5:8]}
-        return room._replace(
-            **{name: np.concatenate([column[one] for one in entries]) for name, column in columns.items()}
-        )
+        written = list(self._threads.map(write, range(parts)))
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(room, name)[one] for one in written]) for name in of_entries
+        }
+        return room._replace(**columns)
 
     def _room(self, window: Window, count: int) -> Samples:
         """Return room for `count` samples, after making room for the longest game."""
