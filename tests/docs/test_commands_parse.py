@@ -17,6 +17,7 @@ OF_OTHERS = {
     *("--mode", "--positional-superko", "--allow-suicide"),  # gnugo
     *("--no-compile", "--editable", "--find-links", "--force-reinstall", "--no-deps"),  # pip
     *("--cpus",),  # docker
+    *("--standalone", "--nproc-per-node", "--max-restarts"),  # torchrun
     *("--processes", "--subsets", "--seeds", "--kills", "--rounds", "--turn"),  # python -m tests.faults
 }
 PLACEHOLDERS = ("NAME", "GAME", "RUN", "-hex")
