@@ -16,6 +16,7 @@ LONGEST = (
     "test_search.py",
     "test_one_run.py",
     "test_killed_trainer.py",
+    "test_killed_rank.py",
     "test_sparse.py",
     "test_signals.py",
     "test_hostile.py",

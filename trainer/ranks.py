@@ -34,6 +34,9 @@ from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.loss import Head
 from trainer.sampler_kernel import Counts, Samples
 
+STARTED = ("WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK")
+"""The variables by which a process knows that it is one of several ranks."""
+
 
 class Share(NamedTuple):
     """What a rank needs for a step: a batch, or its rows of one."""
@@ -93,15 +96,12 @@ def place_of(config: TrainerConfig, environment: Mapping[str, str]) -> Place:
     """Return the place of this process: one of the ranks that torchrun, or rank 0, has started with its
     variables; otherwise rank 0 of as many as `--device` names. Raises Fatal(CONFIG) if not every rank has a
     device of its own and a row of a batch."""
-    devices, ranks = config.devices, int(environment.get("WORLD_SIZE", "1"))
-    if ranks == 1 == len(devices):
-        return Place(0, 1, config, devices)
-    if ranks == 1:
-        rank = local = 0
-        here = ranks = len(devices)
-        looked_at = devices
-    else:
-        rank, local, here = (int(environment[name]) for name in ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    devices = looked_at = config.devices
+    rank = local = 0
+    ranks = here = len(devices)
+    # Other launchers set some of these variables for programs of any kind.
+    if all(name in environment for name in STARTED) and environment["WORLD_SIZE"] != "1":
+        ranks, rank, here, local = (int(environment[name]) for name in STARTED)
         word = "cuda" if devices[0] == "auto" and may_have_gpus() else devices[0]
         if word in ("auto", "cpu", "cuda") and len(devices) == 1:
             devices = [f"cuda:{one}" if word == "cuda" else "cpu" for one in range(here)]
@@ -112,6 +112,8 @@ def place_of(config: TrainerConfig, environment: Mapping[str, str]) -> Place:
                 Exit.CONFIG,
             )
         looked_at = devices[local : local + 1]
+    if ranks == 1:
+        return Place(0, 1, config, devices)
     batch = config.optimizer.filled_in().batch
     if ranks > batch:
         raise Fatal(

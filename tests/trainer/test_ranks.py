@@ -244,5 +244,6 @@ def test_each_rank_has_a_device_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert devices("auto") == devices("cpu") == devices("cpu,cpu") == ["cpu", "cpu"]
     monkeypatch.setattr(ranks, "may_have_gpus", lambda: True)
     assert devices("auto") == ["cuda:0", "cuda:1"]
-    alone = place_of(load(["--device", "auto"], {}), {"WORLD_SIZE": "1"})
-    assert (alone.ranks, alone.config.device) == (1, "auto")
+    for other in ({"WORLD_SIZE": "4", "RANK": "3"}, dict.fromkeys(ranks.STARTED, "1")):
+        alone = place_of(load(["--device", "auto"], {}), other)
+        assert (alone.rank, alone.ranks, alone.config.device) == (0, 1, "auto")
