@@ -124,6 +124,12 @@ class GameRecord:
         return len(self.actions)
 
     @property
+    def is_imported(self) -> bool:
+        """Whether the game has no search at all. Only `azplay games RUN import` stores such games; a trainer
+        refuses them from players, whose games have searches."""
+        return not self.visited.any()
+
+    @property
     def targets(self) -> int:
         """Number of plies that are policy targets: those with a full search. Only these are trained on."""
         return int(np.count_nonzero(self.flags & POLICY_TARGET))

@@ -64,6 +64,8 @@ class Progress:
     """By player, how much of these two a quarantine has removed (`trainer.pacing.Quarantine`)."""
     minutes: float = 0.0
     """Minutes of training."""
+    imported: int = 0
+    """Samples of imported games alone (`trainer.imported`)."""
 
 
 @dataclass(frozen=True)

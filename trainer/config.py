@@ -148,6 +148,11 @@ class SampleSettings:
     move wins at once. Only the policy is learned there: the winning moves, evenly. Games contain few such
     positions, because each ends a game (AlphaZero: 0, only positions of games). They count as samples for
     `per_position`: with 0.1, a position of a game is trained on 0.9 times as often. docs/decisions/0058."""
+    imported_share: Share = 0.0
+    """Share of the samples, 0..1, from games that `azplay games RUN import` has stored. The move played is
+    the policy target, the game's result the value. Above 0, training begins with them alone, `per_position`
+    times each, before it follows self-play: a warm start. 0: imported games are not used (AlphaZero: none;
+    AlphaGo began so)."""
     symmetric: Literal["auto", "on", "off"] = "auto"
     """Train on samples through random symmetries of the board. auto: where the game has any, such as
     tic-tac-toe and Go (8) and Connect Four (2), but not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""

@@ -116,7 +116,7 @@ class Sampler:
             wins = self.make_wins(window, draws)
             # As many as were found; the others are drawn as usual, so that the batch is full.
             rest = self.sample(window, rng, count - len(wins.classes), newest, surprise_share)
-            return joined(rest, wins)
+            return joined(rest, wins, policy_only=True)
         numbers = target_positions(window, rng, first, count)
         # Those drawn uniformly choose the game, and the surprise a position of it.
         if surprise_share:

@@ -110,16 +110,17 @@ def first_of(samples: Samples, count: int, entries: int) -> Samples:
     return Samples(**of_rows, **of_entries)
 
 
-def joined(samples: Samples, more: Samples) -> Samples:
-    """Return both, `more` last; of those only the policy is learned."""
+def joined(samples: Samples, more: Samples, *, policy_only: bool) -> Samples:
+    """Return both, `more` last; of those no head's own target is learned, and with `policy_only` only the
+    policy."""
     count = len(samples.classes)
     more = more._replace(rows=more.rows + count)
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(samples, name), getattr(more, name)]) for name in Samples._fields[:8]
     }
-    policy_only = np.zeros(len(columns["classes"]), np.uint8)
-    policy_only[count:] = 1
-    return Samples(**columns, heads=samples.heads, policy_only=policy_only)
+    learned = np.zeros(count, np.uint8) if samples.policy_only is None else samples.policy_only
+    learned = np.concatenate([learned, np.full(len(more.classes), policy_only, np.uint8)])
+    return Samples(**columns, heads=samples.heads, policy_only=learned if learned.any() else None)
 
 
 class SymmetryMaps(NamedTuple):

@@ -24,6 +24,7 @@ from protocol.records import BadRecord, GameRecord
 from trainer import checkpoint
 from trainer.checkpoint import Progress, check_heads, new_network
 from trainer.config import TrainerConfig
+from trainer.imported import Imported
 from trainer.loss import trained_heads
 from trainer.pacing import Growth, Quarantine, SampleBudget, TrainingTime
 from trainer.ranks import Ranks
@@ -87,6 +88,7 @@ class TrainingLoop:
         window, samples = config.window, config.samples
         self.budget = SampleBudget(self._optimizer.batch, samples.per_position, window.min_positions)
         self.quarantine = Quarantine(self.budget)
+        self._imported = Imported(game, samples, window.positions)
         self._empty_window()
         self._growth = Growth(window.growth_min) if window.growth else None
         self._time = TrainingTime(time.monotonic())
@@ -138,6 +140,7 @@ class TrainingLoop:
         self.version, self._last_seq = progress.version, progress.last_seq
         self.budget.restore(progress.samples, progress.learned_from, progress.allowed)
         self.quarantine.restore(progress.quarantined)
+        self._imported.samples = progress.imported
         # The clock of this process goes on; the minutes before it are the checkpoint's.
         self._time = TrainingTime(self._time.began, progress.minutes)
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
@@ -186,6 +189,7 @@ class TrainingLoop:
             held = self.quarantine.players
             firsts = (reader.first_of_newest(self.window.capacity, end, self.trains_on, held) for end in ends)
             self._filled = min(firsts) - 1
+            self._imported.fill(reader)
         end = min(newest, self._filled + most) if most else newest
         old = reader.old_between(self._filled + 1, end)
         players = reader.players_between(self._filled + 1, end) if self.quarantine.players else {}
@@ -239,7 +243,7 @@ class TrainingLoop:
         self._last_seq = max(self._last_seq, last_seq)
         # Not all steps at once: meanwhile new games should enter the window, and weights be published.
         deadline = time.monotonic() + self.turn_seconds
-        steps = self.budget.steps(self._learnable)
+        steps = self._imported.steps(self._optimizer.batch) or self.budget.steps(self._learnable)
         while steps and time.monotonic() < deadline:
             self.make_step()
             steps -= 1
@@ -252,7 +256,7 @@ class TrainingLoop:
             )
         drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
         shares, norm = self.window.outcome_shares, self._train_step.weight_norm()
-        waiting_for = self.budget.waiting_for(self._learnable)
+        waiting_for = "" if steps else self.budget.waiting_for(self._learnable)
         learned_from = self.budget.learned_from
         return Turn(self.step, drawn_from, figures, steps > 0, waiting_for, shares, norm, learned_from)
 
@@ -285,8 +289,13 @@ class TrainingLoop:
         """Make one step, whether or not it is due."""
         batch, settings = self._optimizer.batch, self._config.samples
         shares = settings.surprise_share, settings.wins_share
-        samples = self._sampler.sample(self.window, self._rng, batch, self._newest, *shares)
-        self._train_step.train(samples, self._time.minutes(time.monotonic()))
+        minutes = self._time.minutes(time.monotonic())
+        if self._imported.steps(batch):
+            self._train_step.train(self._imported.alone(self._sampler, self._rng, batch), minutes)
+            return
+        more = self._imported.count(batch)
+        samples = self._sampler.sample(self.window, self._rng, batch - more, self._newest, *shares)
+        self._train_step.train(self._imported.added(samples, self._sampler, self._rng, more), minutes)
         self.budget.take_step()
 
     def held_out(self) -> HeldOutFigures | None:
@@ -338,6 +347,7 @@ class TrainingLoop:
             self.budget.allowed,
             self.quarantine.as_dict(),
             self._time.minutes(time.monotonic()),
+            self._imported.samples,
         )
         # Version 0: a step saved twice, before and after weights were published, has one file.
         weights, trained = self._train_step.weights(0), self._train_step.trained_weights()

@@ -187,6 +187,9 @@ class Verifier:
             return Rejection(
                 Code.BAD_RECORD, "the length of visit_actions or visits is not the sum of visited"
             )
+        if record.is_imported:
+            text = "no ply has visits: only `azplay games RUN import` stores games without a search"
+            return Rejection(Code.BAD_VISITS, text)
         # Written so that NaN counts as outside.
         outside = ~(np.abs(record.root_values) <= 1.0)
         if outside.any():

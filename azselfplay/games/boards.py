@@ -1,9 +1,10 @@
-"""What the boards of several games have in common: squares along a line, the ranks of FEN and SFEN, and
-pictures as SVG.
+"""What the boards of several games have in common: squares along a line, the ranks of FEN and SFEN, values as
+engines say them, and pictures as SVG.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -129,3 +130,15 @@ def lines(left: int, top: int, step: int, count: int, colour: str) -> list[str]:
             ends = f'x1="{x}" y1="{y}" x2="{x + across}" y2="{y + down}"'
             found.append(f'<line {ends} stroke="{colour}"/>')
     return found
+
+
+# ---- Values --------------------------------------------------------------------------------------
+
+
+CENTIPAWN_SCALE, CENTIPAWN_BEND = 90.0, 1.5637541897
+"""lc0's formula of versions 0.20 to 0.29: 90 tan(1.5637541897 value); a value of 0.5 is 89 centipawns."""
+
+
+def centipawns(value: float) -> int:
+    """A value in [-1, 1] in centipawns; +-12,780 at the ends."""
+    return round(CENTIPAWN_SCALE * math.tan(CENTIPAWN_BEND * max(-1.0, min(1.0, value))))

@@ -51,6 +51,12 @@ class GameHistory:
         """0: the first player."""
         return int(self.game.rules.side_to_move(self.state))
 
+    def up_to(self, ply: int) -> GameHistory:
+        """The game after its first `ply` moves."""
+        part = GameHistory(self.game, self.start, self.max_plies)
+        part.actions, part._states = self.actions[:ply], self._states[: ply + 1].copy()
+        return part
+
     def legal_actions(self) -> npt.NDArray[np.uint16]:
         """[n] in the order of the rules."""
         count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)

@@ -11,7 +11,8 @@ import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import Game, Positions, State
@@ -38,25 +39,52 @@ def never(state: State, action: int) -> bool:
     return False
 
 
+Mark = Literal["", "?!", "?", "??"]
+"""How bad a move is, as chess players write it; "": not bad."""
+
+
 class WrittenMove(NamedTuple):
     """A move as it is written into a file, in the game's notation."""
 
     move: str
     comment: str = ""
-    others: Sequence[tuple[str, str]] = ()
-    """(move, comment) of moves that could have been played instead."""
-
-
-PgnWriter = Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
-"""(tags of PGN, start, the moves, last comment) -> the game as text, in PGN or the like."""
+    others: Sequence[tuple[Sequence[str], str]] = ()
+    """(line, comment) of lines that could have been played instead, of one move or more."""
+    value: float | None = None
+    """Expected result after the move, for the first player, in [-1, 1]; each format writes it as its programs
+    show it. None: unknown."""
+    mark: Mark = ""
 
 
 class ReadGame(NamedTuple):
-    """A game of a file, in the game's notation."""
+    """The main line of a game of a file, in the game's notation. Nobody has checked its moves yet."""
 
     start: str
     """"" is the usual start."""
     moves: Sequence[str]
+    outcome: int | None = None
+    """The result that the file gives, for the first player: +1, 0 or -1. None: it gives none."""
+    tags: Mapping[str, str] = MappingProxyType({})
+    """Who played, when and where, as the format's `write` takes it."""
+    other_rules: str = ""
+    """How the file's rules differ from this game's (`komi 6.5`), so that its result says little of ours."""
+
+
+@dataclass(frozen=True)
+class GameFormat:
+    """A format of game files that programs for the game use."""
+
+    name: str
+    """`PGN`"""
+    suffixes: tuple[str, ...]
+    """Of its files: `.pgn`"""
+    write: Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
+    """(tags of PGN, whose White is the first player; start; the moves; last comment) -> the game as text.
+    Raises ValueError if a move is not legal."""
+    read: Callable[[bytes], Iterator[ReadGame | ValueError]]
+    """The games of a file, one after the other. One that cannot be read is the error that says why."""
+    between: str = ""
+    """What separates the games of a file."""
 
 
 @dataclass(frozen=True)
@@ -317,19 +345,8 @@ class Knowledge:
     is shown."""
     clicks: Clicks | None = None
     """Where to click on that picture. None: moves are chosen by their text."""
-    pgn: PgnWriter | None = None
-    """Writes games in the usual format of programs for the game: PGN for chess, CSA for shogi. None: there is
-    none."""
-    read_pgn: Callable[[str], Iterator[ReadGame]] | None = None
-    """Reads the main lines of the games in a PGN, one after the other. Raises ValueError at the first that
-    cannot be read, saying why. None: it reads none."""
-    read_sgf: Callable[[str], ReadGame] | None = None
-    """Reads the main line of the first game in an SGF, which must be for this board. Raises ValueError saying
-    why it cannot be read. None: it reads none."""
-    more_forms: Mapping[str, PgnWriter] = field(default_factory=dict)
-    """Writers of other formats by name: `kif`."""
-    between_games: str = ""
-    """Separates the games of a file in that format."""
+    formats: tuple[GameFormat, ...] = ()
+    """The formats of its game files, the usual one first."""
     solution: Solution | None = None
     matches: Matches = Matches()
 

@@ -32,6 +32,10 @@ NO_ROOT = -1
 RESIGNATION = "resignation"
 """Name of the end reason of a game in which a side of self-play resigned: it loses."""
 
+RECORDED = "recorded"
+"""Name of the end reason of a game from a file that did not end by the rules: resigned, agreed, on time. Its
+outcome is what the file says."""
+
 State = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.uint64]
 

@@ -154,12 +154,14 @@ class Run:
         """Return a position: the usual start, or `text`, and then `moves`.
 
         `text` is a position (FEN, SFEN, or as docs/games.md says), moves from the start separated by spaces,
-        or a game of Go as SGF. Raises Error naming what cannot be read, or the move that is not legal."""
+        or a game as PGN or SGF. Raises Error naming what cannot be read, or the move that is not legal."""
         try:
-            # An SGF begins with a bracket, which no position and no move of our games does.
-            read_sgf = knowledge_of(self._rules).read_sgf
-            if read_sgf is not None and text.lstrip().startswith("("):
-                recorded = read_sgf(text)
+            # A PGN and an SGF begin with a bracket, which no position and no move of our games does.
+            formats = knowledge_of(self._rules).formats
+            if formats and text.lstrip().startswith(("(", "[")):
+                recorded = next(formats[0].read(text.encode()))
+                if isinstance(recorded, ValueError):
+                    raise recorded
                 return self._after(recorded.start, (*recorded.moves, *moves))
             start = knowledge_of(self._rules).read_start(text)
             try:
@@ -218,19 +220,13 @@ class Run:
         ]
 
     async def _answers(self, positions: Sequence[Position], simulations: int) -> list[Answer]:
-        async def answer(position: Position) -> Answer:
+        for position in positions:
             if position.run.game != self.game:
                 raise Error(f"a position of {position.run.game}, and {self.name} plays {self.game}")
-            # Thousands of positions may be asked for at once: only so many have a tree at a time.
-            async with self._room:
-                found = await self._analyst.analyse(position._history, simulations)
-            if "finished" in found:
-                raise Error(f"the game is over ({found['finished']}): there is nothing to evaluate")
-            return found
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(answer(position)) for position in positions]
-        return [task.result() for task in tasks]
+            if reason := position.finished:
+                raise Error(f"the game is over ({reason}): there is nothing to evaluate")
+        histories = [position._history for position in positions]
+        return await self._analyst.analyse_all(histories, simulations, self._room)
 
 
 class Position:

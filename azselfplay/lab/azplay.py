@@ -15,6 +15,7 @@ COMMANDS = {
     "gtp": ("azselfplay.play.gtp", "run a Go engine for GUIs and match runners (GTP)"),
     "usi": ("azselfplay.play.uci:usi", "run a shogi engine for GUIs and match runners (USI)"),
     "analyse": ("azselfplay.play.analyse", "evaluate positions: JSON lines in, JSON lines out"),
+    "annotate": ("azselfplay.play.annotate", "annotate whole games: values, mistakes and better lines"),
     "match": ("azselfplay.play.match", "play two players against each other; Elo with its error"),
     "ladder": ("azselfplay.play.ladder:ladder", "rate the networks of a run: Elo over training"),
     "scaling": ("azselfplay.play.ladder:scaling", "rate a network: Elo over simulations per move"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -358,6 +359,20 @@ class Analyst:
             "wdl": [round(probability, DIGITS) for probability in evaluation.wdl[0].tolist()],
             "pv": pv,
         }
+
+    async def analyse_all(
+        self, histories: Sequence[GameHistory], simulations: int, room: asyncio.Semaphore
+    ) -> list[Answer]:
+        """Analyse positions side by side, and return the answers in their order. Only as many as `room` lets
+        in have a tree at a time: there may be thousands."""
+
+        async def analysed(history: GameHistory) -> Answer:
+            async with room:
+                return await self.analyse(history, simulations)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(analysed(history)) for history in histories]
+        return [task.result() for task in tasks]
 
     def _leaf(self, history: GameHistory) -> Leaf:
         """Return the position at the end of `history` as the network reads it."""

@@ -29,6 +29,7 @@ from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.link.weights_files import hash_in_name, short_hash
 from azselfplay.play.bradley_terry import Fit, Rating, Score, fit, unconnected
 from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import IMPORTED
 
 ZERO = "random"
 """The player whose rating is 0."""
@@ -66,7 +67,8 @@ def points_of(run: RunFolder) -> list[Point]:
     games: dict[int, int] | None = None
     if run.games.exists():
         # Counted once, not for each file: a run may have millions of games.
-        rows = StoreReader(run.games).query("SELECT version_max, count(*) FROM games GROUP BY version_max")
+        sql = "SELECT version_max, count(*) FROM games WHERE source != ? GROUP BY version_max"
+        rows = StoreReader(run.games).query(sql, IMPORTED)
         games = {int(version): int(count) for version, count in rows}
     found = []
     for path in run.weights.glob("*.safetensors"):

@@ -16,16 +16,16 @@ from pathlib import Path
 import numpy as np
 
 from azselfplay.games.game_history import GameHistory, replay
-from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.knowledge import ReadGame, knowledge_of
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.reading import read_text
+from azselfplay.host.reading import read_bytes, text_in
+from azselfplay.play.game_files import SUFFIXES, format_of
 
 RANDOM_PLIES = 4
 """Plies of `random` without a number, and of `auto` after the book."""
 RANDOM = "random-"
 """Names of random openings begin so."""
-GAME_FILES = frozenset({".pgn", ".sgf"})
 MISSES = 500
 """Number of random openings in a row without a new position after which we assume that there are no more."""
 
@@ -83,24 +83,21 @@ def book_openings(game: Game) -> list[Opening]:
 
 
 def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[Opening]:
-    """The openings in a file: its first `most` games if it is a PGN, else one per line, a start
+    """The openings in a file: its first `most` games if it is a file of games, else one per line, a start
     position (chess: FEN or EPD) or moves from the usual start.
 
     A line whose first word contains `/` is a position; `|` and moves may follow it. Empty lines and comments
     (`#`) are skipped. Raises Fatal(BAD_DATA) naming the line or the game that cannot be read.
     """
     try:
-        text = read_text(path, otherwise="latin_1")
+        data = read_bytes(path)
+        text = text_in(data, "latin_1")
     except (OSError, ValueError) as error:
         raise Fatal(f"the openings in {path} cannot be read: {error}", Exit.BAD_DATA) from error
     found: Iterator[tuple[str, list[str]]]
     # By its content too: people name such files as they like.
-    if path.suffix.lower() in GAME_FILES or text.lstrip().startswith(("[", "(;")):
-        read_pgn = knowledge_of(game).read_pgn
-        if read_pgn is None or path.suffix.lower() == ".sgf" or text.lstrip().startswith("(;"):
-            todo = "write openings one a line, as moves or positions"
-            raise Fatal(f"{path} has games in a form that {game.name} does not read; {todo}", Exit.BAD_DATA)
-        kind, found = "game", islice(((start, list(moves)) for start, moves in read_pgn(text)), most)
+    if path.suffix.lower() in SUFFIXES or text.lstrip().startswith(("[", "(;")):
+        kind, found = "game", islice(_main_lines(format_of(game, path).read(data)), most)
     else:
         kind, lines = "line", []
         for line in text.splitlines():
@@ -125,6 +122,14 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
     if not openings:
         raise Fatal(f"{path} has no openings; write one a line", Exit.BAD_DATA)
     return openings
+
+
+def _main_lines(games: Iterator[ReadGame | ValueError]) -> Iterator[tuple[str, list[str]]]:
+    """(start, moves) of each game. Raises ValueError at the first that cannot be read."""
+    for one in games:
+        if isinstance(one, ValueError):
+            raise one
+        yield one.start, list(one.moves)
 
 
 def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:

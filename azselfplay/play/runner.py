@@ -19,7 +19,7 @@ from typing import TextIO
 import numpy as np
 
 from azselfplay.games.game_history import GameHistory
-from azselfplay.games.knowledge import PgnWriter, WrittenMove, knowledge_of
+from azselfplay.games.knowledge import GameFormat, WrittenMove, knowledge_of
 from azselfplay.games.spec import RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.builtin_players import table_of
@@ -350,21 +350,21 @@ class GameFiles:
     def __init__(self, game: Game, pgn: str, moves: str, event: str) -> None:
         known = knowledge_of(game)
         # Before the first game: hours of games must not end without their file.
-        if pgn and known.pgn is None:
+        if pgn and not known.formats:
             raise Fatal(f"{game.name} has no PGN; write its games with --moves FILE", Exit.CONFIG)
-        self._game, self._as_pgn = game, known.pgn
+        self._game, self._format = game, next(iter(known.formats), None)
         self._event = event
-        self._before, self._between = "", known.between_games
+        self._before = ""
         self._pgn = _opened(pgn)
         self._moves = _opened(moves)
 
     def write(self, played: PlayedGame) -> None:
-        if self._pgn is not None and self._as_pgn is not None:
-            text = self._before + to_pgn(self._game, self._as_pgn, played, self._event)
+        if self._pgn is not None and self._format is not None:
+            text = self._before + to_pgn(self._game, self._format, played, self._event)
             # Flushed, so that a match that is killed has its games.
             print(text, end="", file=self._pgn, flush=True)
             # Between games, not before the first.
-            self._before = self._between
+            self._before = self._format.between
         if self._moves is not None:
             print(to_json_line(self._game, played), file=self._moves, flush=True)
 
@@ -374,8 +374,8 @@ class GameFiles:
                 file.close()
 
 
-def to_pgn(game: Game, write: PgnWriter, played: PlayedGame, event: str) -> str:
-    """A game as PGN with the seven tags and how it ended."""
+def to_pgn(game: Game, form: GameFormat, played: PlayedGame, event: str) -> str:
+    """A game as PGN, or in another format, with the seven tags and how it ended."""
     tags = {
         "Event": event,
         "White": played.first,
@@ -389,7 +389,7 @@ def to_pgn(game: Game, write: PgnWriter, played: PlayedGame, event: str) -> str:
     }
     moves = [WrittenMove(move) for move in replay_of(game, played).moves_text()]
     ending = played.reason + (f": {played.detail}" if played.detail else "")
-    return write(tags, played.start, moves, ending) + "\n\n"
+    return form.write(tags, played.start, moves, ending) + "\n\n"
 
 
 def to_json_line(game: Game, played: PlayedGame) -> str:

@@ -7,7 +7,6 @@ them still waits for a move. Pure; values become centipawns by lc0's formula.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -307,15 +306,6 @@ class Board:
             raise ValueError(f"move {number + 1}, {shown(moves[number])}: {error}") from error
 
 
-CENTIPAWN_SCALE, CENTIPAWN_BEND = 90.0, 1.5637541897
-"""lc0's formula of versions 0.20 to 0.29: 90 tan(1.5637541897 value); a value of 0.5 is 89 centipawns."""
-
-
-def centipawns(value: float) -> int:
-    """A value in [-1, 1] in centipawns; +-12,780 at the ends."""
-    return round(CENTIPAWN_SCALE * math.tan(CENTIPAWN_BEND * max(-1.0, min(1.0, value))))
-
-
 def score_text(value: float, proof: int, *, in_plies: bool = False) -> str:
     """`cp N`, or `mate N` if `proof` (plies to the win or minus plies to the loss) is known.
 
@@ -327,6 +317,8 @@ def score_text(value: float, proof: int, *, in_plies: bool = False) -> str:
     if proof:
         # The winner makes the last move, so its plies are odd, and the loser's even.
         return f"mate {(proof + 1) // 2 if proof > 0 else -(-proof // 2)}"
+    from azselfplay.games.boards import centipawns  # imports numpy: not on the way to --help
+
     return f"cp {centipawns(value)}"
 
 

@@ -16,7 +16,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import run_named
 from azselfplay.store.errors import reading
 from azselfplay.store.rows import COLUMNS, DATA, Damaged, Stored, readable
-from azselfplay.store.sqlite import at_rest, check_format, connect
+from azselfplay.store.sqlite import IMPORTED, at_rest, check_format, connect
 from protocol.records import BadRecord, GameRecord
 
 PAGE = 256
@@ -89,6 +89,11 @@ class StoreReader:
         """The same with their records, all intact and of `game`."""
         return self._whole(game, self.rows(wanted))
 
+    def whole(self, game: Game, numbers: Sequence[int]) -> Iterator[GameRecord]:
+        """The records of the games `numbers`, all intact and of `game`."""
+        for _, record in self._whole(game, self.numbered(numbers)):
+            yield record
+
     def records(self, game: Game, first: int, last: int) -> Iterator[tuple[int, GameRecord]]:
         """`(number, record)` of the games `first .. last`, oldest first; all are intact and of `game`."""
         for stored, record in self._whole(game, self._in_order(first, last, with_data=True)):
@@ -145,6 +150,18 @@ class StoreReader:
         """Numbers of those games among `first .. last` that are not trained on."""
         rows = self.query("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", first, last)
         return frozenset(int(seq) for (seq,) in rows)
+
+    def imported(self, positions: int) -> tuple[list[int], int]:
+        """(numbers, ascending, and the number of their positions) of the newest imported games that have at
+        most `positions` together."""
+        sql = "SELECT seq, CAST(plies AS INTEGER) FROM games WHERE source = ? ORDER BY seq DESC"
+        numbers, total = list[int](), 0
+        for seq, plies in self.query(sql, IMPORTED):
+            if total + plies > positions:
+                break
+            numbers.append(int(seq))
+            total += plies
+        return numbers[::-1], total
 
     # ---- By player -----------------------------------------------------------------------------------
 

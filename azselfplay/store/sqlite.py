@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 STORED, DUPLICATE, CONFLICT, REJECTED, RETRY = "stored", "duplicate", "conflict", "rejected", "retry"
 """The statuses that `commit` returns for games; the words of GAME_ACK."""
 
+IMPORTED = "imported"
+"""Source of games that `azplay games RUN import` has stored. They are among the `old_games`, too, so that
+nothing takes them for self-play: only `trainer.imported` asks for them."""
 COMPRESSION_LEVEL = 3
 PAGE_SIZE = 8192
 """Bytes; games take a few kB, and SQLite reads such blobs fastest with pages of this size."""
@@ -107,7 +110,8 @@ class Entry:
     version_max: int
     data: bytes
     is_old: bool = False
-    """Whether its weights were too far behind when it came, so that it is not trained on."""
+    """Whether it is no game to train on as on others: its weights were too far behind when it came, or it is
+    imported."""
     player: str = ""
     """The game's player (`store.players.player_of`); empty: unknown."""
 
@@ -137,10 +141,15 @@ class Totals:
     positions: int = 0
     newest_version: int = 0
     """Newest version in any game."""
+    imported: int = 0
+    """Imported games, which count nowhere else: all other figures are of self-play."""
 
     def add(
         self, source: str, versions: tuple[int, int], outcome: int, reason: str, plies: int, games: int = 1
     ) -> None:
+        if source == IMPORTED:
+            self.imported += games
+            return
         self.games[source] += games
         self.versions[source].update(versions)
         self.newest_version = max(self.newest_version, *versions)

@@ -171,8 +171,7 @@ def test_results_are_written_as_gtp_writes_them() -> None:
 
 def test_games_of_runs_and_matches_are_written_as_sgf() -> None:
     """They have comments at their moves, and the result by points, by resignation, or by adjudication."""
-    write_game = knowledge_of(game_of(GoRules(3))).pgn
-    assert write_game is not None
+    write_game = knowledge_of(game_of(GoRules(3))).formats[0].write
     tags = {"White": "one [a]", "Black": "other", "Result": "1-0", "Date": "????.??.??"}
     moves = [WrittenMove("B2", "1.0"), WrittenMove("pass"), WrittenMove("pass")]
     text = write_game(tags, "", moves, "more_points")
@@ -188,12 +187,15 @@ def test_games_of_runs_and_matches_are_written_as_sgf() -> None:
 
 def test_other_moves_are_variations_that_sgfmill_reads() -> None:
     """They stand behind the main line, at the move that they replace, and are of the same side."""
-    write_game = knowledge_of(game_of(GoRules(3))).pgn
-    assert write_game is not None
-    moves = [WrittenMove("B2", "1.0", [("A1", "two"), ("pass", "")]), WrittenMove("pass", "", [("C3", "x")])]
+    write_game = knowledge_of(game_of(GoRules(3))).formats[0].write
+    moves = [
+        WrittenMove("B2", "1.0", [(("A1", "C3"), "two"), (("pass",), "")]),
+        WrittenMove("pass", "", [(("C3",), "x")]),
+    ]
     text = write_game({"Result": "1-0"}, "", moves, "").encode()
     root = sgf.Sgf_game.from_bytes(text).get_root()
     assert [child.get_move() for child in root] == [("b", (1, 1)), ("b", (0, 0)), ("b", None)]
     assert root[1].get("C") == "two"
+    assert root[1][0].get_move() == ("w", (2, 2))
     assert [child.get_move() for child in root[0]] == [("w", None), ("w", (2, 2))]
     assert read(text).game_history().moves_text() == ["B2", "pass"]

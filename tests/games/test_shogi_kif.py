@@ -11,7 +11,7 @@ import shogi.KIF
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.knowledge import WrittenMove
-from azselfplay.games.shogi.knowledge import csa, kif
+from azselfplay.games.shogi.game_files import csa, kif
 
 GAME = get_game("shogi")
 HANDS = "4k4/9/2P3p2/9/1r2G1s2/9/9/9/4K2L1 {side} RB2G3S4N3L16P 1"
@@ -29,7 +29,7 @@ def text_of(game: GameHistory, **tags: str) -> str:
     return kif(
         tags,
         game.start,
-        [WrittenMove(move, "well\nplayed", [("9i9h", "20 %")]) for move in game.moves_text()],
+        [WrittenMove(move, "well\nplayed") for move in game.moves_text()],
         "",
     )
 
@@ -43,7 +43,7 @@ def test_cshogi_reads_moves_players_comments_and_the_result(seed: int) -> None:
     assert [cshogi.move_to_usi(move) for move in read.moves] == moves
     assert {True} == {any(sign in "".join(moves) for sign in signs) for signs in ("*", "+")}
     assert read.names == ["a", "b"]
-    assert read.comments == ["well\nplayed\n9i9h 20 %"] * len(moves)
+    assert read.comments == ["well\nplayed"] * len(moves)
     assert read.win == (cshogi.WHITE_WIN if len(moves) % 2 == 0 else cshogi.BLACK_WIN)
 
 

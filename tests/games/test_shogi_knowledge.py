@@ -7,13 +7,14 @@ from pathlib import Path
 import cshogi
 import numpy as np
 import pytest
-from playouts import features, legal, playouts
 from shogi_agreement import STARTS
 
+from azselfplay.games.conformance import features, legal, playouts
 from azselfplay.games.game_history import replay
 from azselfplay.games.knowledge import WrittenMove, knowledge_of
 from azselfplay.games.shogi import GAME
-from azselfplay.games.shogi.knowledge import csa, is_noisy, material, order_score
+from azselfplay.games.shogi.game_files import csa
+from azselfplay.games.shogi.knowledge import is_noisy, material, order_score
 from azselfplay.games.shogi.notation import state_from_sfen
 from azselfplay.games.stubs import perft
 from azselfplay.play.runner import GameFiles, PlayedGame
@@ -76,7 +77,7 @@ def test_cshogi_reads_the_games_that_are_written(start: str) -> None:
         game.play(int(rng.choice(game.legal_actions())))
     moves = game.moves_text()
     tags = {"White": "first", "Black": "second", "Termination": "resignation", "Event": "an event"}
-    text = csa(tags, start, [WrittenMove(move, "well\nplayed", [("9i9h", "20 %")]) for move in moves], "")
+    text = csa(tags, start, [WrittenMove(move, "well\nplayed", [(("9i9h",), "20 %")]) for move in moves], "")
     (read,) = cshogi.Parser.parse_str(text)
     assert [cshogi.move_to_usi(move) for move in read.moves] == moves
     assert (read.names, read.endgame) == (["first", "second"], "%TORYO")

@@ -36,6 +36,8 @@ def naive_verdict(game: Game, record: GameRecord) -> str | None:
     """Return the code of the first fault in moves, visits or end; None for an honest game."""
     states = [game.notation.state_from_text(record.start)]
     kept = 0
+    if not record.visits.size:
+        return "bad_visits"
     for ply, visits in enumerate(visits_by_ply(record)):
         legal, ended = legal_and_end(game, states)
         action = int(record.actions[ply])

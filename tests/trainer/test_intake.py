@@ -77,6 +77,22 @@ def test_false_games_are_refused_among_honest_ones(intake: Intake) -> None:
     assert reasons[false.uid].startswith("wrong_outcome: ply")
 
 
+def test_a_game_without_visits_is_refused_because_only_the_import_command_stores_such(intake: Intake) -> None:
+    one = game(1)
+    nothing = np.zeros(0, np.uint16)
+    none = dataclasses.replace(
+        one,
+        visited=np.zeros(one.plies, np.uint16),
+        visit_actions=nothing,
+        visits=nothing,
+        flags=np.zeros(one.plies, np.uint8),
+    )
+    result = intake.process([job(none)], newest_version=0)
+    [done] = result.done
+    assert (done.status, result.games) == ("rejected", [])
+    assert "only `azplay games RUN import` stores games without a search" in done.reason
+
+
 def test_fault_in_checking_refuses_the_game(intake: Intake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A game that makes the checks themselves fail does not end the trainer."""
     monkeypatch.setattr(intake._verifier, "check", lambda *_: 1 / 0)

@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from azselfplay.games import spec
-from azselfplay.games.boards import number_from_text, ranks_from_text, ranks_to_text
+from azselfplay.games.boards import centipawns, number_from_text, ranks_from_text, ranks_to_text
 from azselfplay.games.chess.board import (
     ACTION_OF,
     BLACK,
@@ -40,7 +40,7 @@ from azselfplay.games.chess.board import (
 )
 from azselfplay.games.chess.rules import MAX_LEGAL, en_passant_field, in_check, legal_actions
 from azselfplay.games.game_history import legal_action
-from azselfplay.games.knowledge import Clicks, ReadGame, WrittenMove, grid
+from azselfplay.games.knowledge import Clicks, GameFormat, ReadGame, WrittenMove, grid
 from azselfplay.games.spec import Notation, State
 
 # ---- FEN -----------------------------------------------------------------------------------------
@@ -266,55 +266,84 @@ def svg(state: State, move: str, *, turned: bool = False) -> bytes:
     return str(chess.svg.board(board, orientation=below, size=PICTURE_SIZE, lastmove=last)).encode()
 
 
-def pgn(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-    """A game as PGN, other moves as variations. `moves`: in UCI; `ending`: comment after the last move.
-    Raises ValueError if a move is invalid."""
+MARKS = {"?!": 6, "?": 2, "??": 4}
+"""Numeric annotation glyphs (section 10 of PGN's standard)."""
+
+
+def write_pgn(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
+    """A game as PGN, other lines as variations, values as lichess writes them: `[%eval 0.31]`, in pawns for
+    White. `moves`: in UCI; `ending`: comment after the last move. Raises ValueError if a move is invalid."""
     import chess
     import chess.pgn
 
     tree = chess.pgn.Game()
     tree.setup(chess.Board(start) if start else chess.Board())
-    tree.headers.update(tags)
+    # The position is not a matter of the tags: a file's own SetUp and FEN may say it in another way.
+    tree.headers.update({name: text for name, text in tags.items() if name not in ("FEN", "SetUp")})
     node: chess.pgn.GameNode = tree
-    for move, comment, others in moves:
-        played = node.add_main_variation(chess.Move.from_uci(move), comment=comment)
-        for other, its_comment in others:
-            node.add_variation(chess.Move.from_uci(other), comment=its_comment)
+    for one in moves:
+        played = node.add_main_variation(chess.Move.from_uci(one.move), comment=one.comment)
+        if one.value is not None:
+            comment = f"[%eval {centipawns(one.value) / 100:.2f}] {one.comment}"
+            played.comment = comment.strip()
+        if one.mark:
+            played.nags = {MARKS[one.mark]}
+        for line, comment in one.others:
+            other = node
+            for number, move in enumerate(line):
+                other = other.add_variation(chess.Move.from_uci(move), comment="" if number else comment)
         node = played
     if ending:
         node.comment = ending
     return tree.accept(chess.pgn.StringExporter(columns=PGN_COLUMNS))
 
 
-def read_pgn(text: str) -> Iterator[ReadGame]:
-    """The main lines of the games in a PGN, moves in UCI.
-
-    Raises ValueError at a game with an illegal move, a FEN that is none, without moves, or of a variant.
-    """
+def read_pgn(data: bytes) -> Iterator[ReadGame | ValueError]:
+    """The games in a PGN, moves in UCI. One with an illegal move, a FEN that is none, without moves, or of a
+    variant is an error. The result is the one behind the moves, so that a game that was cut off has none."""
     import chess
     import chess.pgn
 
     class MainLine(chess.pgn.GameBuilder):  # type: ignore[type-arg]
+        ended = ""
+
         def begin_variation(self) -> chess.pgn.SkipType:  # type: ignore[override]
             super().begin_variation()
             return chess.pgn.SKIP
 
+        def visit_result(self, result: str) -> None:
+            super().visit_result(result)
+            self.ended = result
+
         def handle_error(self, error: Exception) -> None:
             self.game.errors.append(error)  # without a line in the log
 
+        def result(self) -> tuple[chess.pgn.Game, str]:
+            return self.game, self.ended
+
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("latin_1")
     file = io.StringIO(text)
     # Variations are skipped while reading: a commented game may have thousands of them.
-    while (found := chess.pgn.read_game(file, Visitor=MainLine)) is not None:
+    while (pair := chess.pgn.read_game(file, Visitor=MainLine)) is not None:
+        found, ended = pair
         variant = found.headers.get("Variant", chess.Board.aliases[0])
-        if variant.lower() not in map(str.lower, chess.Board.aliases):
-            raise ValueError(f"it is of the variant {variant[:60]!r}, not of standard chess")
-        if found.errors:
-            raise ValueError(str(found.errors[0]) or type(found.errors[0]).__name__)
         start = found.headers.get("FEN", "")
         moves = [move.uci() for move in found.mainline_moves()]
-        if not start and not moves:
-            raise ValueError("it has neither moves nor a FEN")
-        yield ReadGame(start, moves)
+        if variant.lower() not in map(str.lower, chess.Board.aliases):
+            yield ValueError(f"it is of the variant {variant[:60]!r}, not of standard chess")
+        elif found.errors:
+            yield ValueError(str(found.errors[0]) or type(found.errors[0]).__name__)
+        elif not start and not moves:
+            yield ValueError("it has neither moves nor a FEN")
+        else:
+            yield ReadGame(start, moves, RESULTS.get(ended), dict(found.headers))
+
+
+RESULTS = {"1-0": 1, "1/2-1/2": 0, "0-1": -1}
+PGN = GameFormat("PGN", (".pgn",), write_pgn, read_pgn)
 
 
 _SIZE = 8 * SQUARE + 2 * MARGIN

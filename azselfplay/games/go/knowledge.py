@@ -38,7 +38,7 @@ from azselfplay.games.go.rules import (
     rules_of_options,
     side_to_move,
 )
-from azselfplay.games.go.sgf import read_game, sgf_writer
+from azselfplay.games.go.sgf import sgf_format
 from azselfplay.games.go.solver import LARGEST, Table
 from azselfplay.games.jit import bind, kernel, signed
 from azselfplay.games.knowledge import Check, Drawn, Heuristic, Knowledge, Known, Row, Say, Solution
@@ -225,8 +225,7 @@ def knowledge_of_game(game: Game) -> Knowledge:
         heuristic=Heuristic(**{name: getattr(found, name) for name in names}, sees_reply=False),
         svg=partial(notation.svg, text),
         clicks=notation.clicks(rules.size),
-        pgn=sgf_writer(rules),
-        read_sgf=partial(read_game, rules.size),
+        formats=(sgf_format(rules),),
         solution=solution_of(rules, text),
     )
 

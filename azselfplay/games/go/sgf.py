@@ -1,9 +1,13 @@
-"""Games of Go in SGF, read and written with sgfmill: the main line, its start position and its rules."""
+"""Games of Go in SGF, read and written with sgfmill: the main line, its start position and its rules.
+
+Written with other lines as variations, values as Sabaki shows them (SBKV: percent for Black), and marks of
+bad moves (DO, BM).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from encodings.aliases import aliases
 from functools import partial
@@ -17,7 +21,7 @@ from azselfplay.games.go import game_of
 from azselfplay.games.go.board import Board
 from azselfplay.games.go.notation import STONES, Text, action_of, vertex_of
 from azselfplay.games.go.rules import MOST_KOMI, GoRules, Superko, kernels_of
-from azselfplay.games.knowledge import PgnWriter, ReadGame, WrittenMove
+from azselfplay.games.knowledge import GameFormat, ReadGame, WrittenMove
 from azselfplay.games.spec import RESIGNATION
 
 COLOURS = "bw"
@@ -34,11 +38,15 @@ class SgfGame:
     actions: tuple[int, ...] = ()
     tags: dict[str, str] = field(default_factory=dict)
     """Further properties of the root, such as PB, PW, RE, DT."""
+    said_rules: dict[str, str] = field(default_factory=dict, compare=False)
+    """KM and RU as a file has them. Only read, not written."""
     comments: dict[int, str] = field(default_factory=dict)
     """Comments by the number of moves before them. Only written, not read."""
-    others: dict[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
-    """(action, comment) of moves that could have been played instead, by the number of moves before them.
+    others: dict[int, tuple[tuple[tuple[int, ...], str], ...]] = field(default_factory=dict)
+    """(actions, comment) of lines that could have been played instead, by the number of moves before them.
     Only written (as variations), not read."""
+    properties: dict[int, dict[str, str]] = field(default_factory=dict)
+    """Further properties of the moves, by the number of moves up to them. Only written, not read."""
 
     def game_history(self) -> GameHistory:
         """Replay the game. Raises ValueError naming the first move that is not legal."""
@@ -59,7 +67,9 @@ def result_text(score: float) -> str:
 
 # ---- Reading ------------------------------------------------------------------------------------
 
-TAGS = ("PB", "PW", "RE", "DT", "EV", "GN")
+PGN_TAGS = {"PB": "White", "PW": "Black", "EV": "Event", "PC": "Site", "DT": "Date", "AN": "Annotator"}
+"""The tags of PGN that say the same; its White is the first player, which in Go is Black."""
+TAGS = (*PGN_TAGS, "RE", "GN")
 """Properties that `read` keeps."""
 WITHOUT_DOT = frozenset(
     {55, 65, 75, *(komi for komi in range(100, 1000, 25) if komi % 100 or komi > MOST_KOMI)}
@@ -103,7 +113,12 @@ def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
     play, stones set after the first move, two moves of one side in a row. `SgfGame.game_history` checks
     whether the moves are legal.
     """
-    tree = _tree_of(data)
+    return _read(_text_of(data), usual)
+
+
+def _read(given: str, usual: GoRules | None) -> SgfGame:
+    """Like `read`, from text."""
+    tree = _tree_of(given)
     size, nodes = tree.get_size(), list(tree.main_sequence_iter())
     moves: list[tuple[int, tuple[int, int] | None]] = []  # side, and point or None for a pass
     for node in nodes:
@@ -135,35 +150,74 @@ def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
     actions = [size * size if point is None else point[0] * size + point[1] for _, point in moves]
     root = nodes[0]
     tags = {name: _plain(root.get_raw(name)) for name in TAGS if root.has_property(name)}
-    return SgfGame(rules, start, tuple(actions), tags)
+    said_rules = {name: _plain(root.get_raw(name)) for name in ("KM", "RU") if root.has_property(name)}
+    return SgfGame(rules, start, tuple(actions), tags, said_rules)
 
 
-def read_game(size: int, text: str) -> ReadGame:
-    """Read a game on a board of `size` as `Knowledge.read_sgf` says."""
-    found = read(text.encode())
-    if found.rules.size != size:
-        raise ValueError(f"the SGF is for a board of {found.rules.size}, not of {size}")
-    return ReadGame(found.start, found.game_history().moves_text())
+_IN_GAME = re.compile(r"\[(?:[^\]\\]|\\.)*\]?|[()]", re.DOTALL)
+"""What matters to find the end of a game: a value, which may contain brackets, or a bracket."""
+_COLOUR_WINS = re.compile(r"([BW])\+.*", re.DOTALL)
 
 
-def _tree_of(data: bytes) -> sgf.Sgf_game:
-    """The file's first game. Raises ValueError if there is none, or it is no Go on a board that we have.
+def read_games(rules: GoRules, data: bytes) -> Iterator[ReadGame | ValueError]:
+    """The games of a file for a board of `rules`, as `GameFormat.read` says. A file may have several."""
+    text, depth, begin = _text_of(data), 0, -1
+    ends = []
+    for found in _IN_GAME.finditer(text):
+        if found[0] == "(":
+            begin = found.start() if depth == 0 else begin
+            depth += 1
+        elif found[0] == ")" and depth:
+            depth -= 1
+            if depth == 0:
+                ends.append((begin, found.end()))
+    # The last one may have been cut off; a file without any is said to be none.
+    if depth or not ends:
+        ends.append((max(begin, 0), len(text)))
+    for first, last in ends:
+        try:
+            yield _game_of(rules, _read(text[first:last], rules))
+        except ValueError as error:
+            yield error
 
-    The text is in the encoding that CA names if it is a known one, else UTF-8, else Latin-1. A wrong byte
-    becomes a replacement character: names and comments shall not block the moves.
-    """
+
+def _game_of(rules: GoRules, found: SgfGame) -> ReadGame:
+    if found.rules.size != rules.size:
+        raise ValueError(f"the SGF is for a board of {found.rules.size}, not of {rules.size}")
+    result = found.tags.get("RE", "").strip()
+    outcome = 0 if result.lower() in ("0", "draw", "jigo") else None
+    if wins := _COLOUR_WINS.fullmatch(result):
+        outcome = 1 if wins[1] == "B" else -1
+    # In PGN the first player is called White; in Go that is Black.
+    tags = {PGN_TAGS.get(name, name): text for name, text in (found.tags | found.said_rules).items()}
+    other = f"komi {found.rules.komi:g}, not {rules.komi:g}" if found.rules.komi != rules.komi else ""
+    vertices = tuple(vertex_of(rules.size, action) for action in found.actions)
+    return ReadGame(found.start, vertices, outcome, tags, other)
+
+
+def _text_of(data: bytes) -> str:
+    """The text of a file, in the encoding that CA of its first game names if it is a known one, else UTF-8,
+    else Latin-1. A wrong byte becomes a replacement character: names and comments shall not block the moves.
+    Raises ValueError."""
     try:
         tokens, _ = sgf_grammar.tokenise(data)
-        # CA is a property of the root, which ends where the next node or variation begins.
-        ends = (at for at, (kind, token) in enumerate(tokens) if kind == "D" and at > 1)
-        top = tokens[: next(ends, None)]
-        given = [value for (kind, name), (_, value) in pairwise(top) if (kind, name) == ("I", b"CA")]
-        named = _letters(given[0].decode("ascii", "replace")).removeprefix("x") if given else ""
-        codec = CHARSETS.get(named)
-        try:
-            text = data.decode(codec, "replace") if codec else data.decode("utf_8")
-        except UnicodeDecodeError:
-            text = data.decode("latin_1")
+    except ValueError:
+        tokens = []  # read in full below, which says what is wrong
+    # CA is a property of the root, which ends where the next node or variation begins.
+    ends = (at for at, (kind, token) in enumerate(tokens) if kind == "D" and at > 1)
+    top = tokens[: next(ends, None)]
+    given = [value for (kind, name), (_, value) in pairwise(top) if (kind, name) == ("I", b"CA")]
+    named = _letters(given[0].decode("ascii", "replace")).removeprefix("x") if given else ""
+    codec = CHARSETS.get(named)
+    try:
+        return data.decode(codec, "replace") if codec else data.decode("utf_8")
+    except UnicodeDecodeError:
+        return data.decode("latin_1")
+
+
+def _tree_of(text: str) -> sgf.Sgf_game:
+    """The first game in a text. Raises ValueError if there is none, or it is no Go on a board of ours."""
+    try:
         coarse = sgf_grammar.parse_sgf_game(text.encode())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"this is no SGF of Go that can be read: {error or type(error).__name__}") from error
@@ -357,10 +411,14 @@ def write(game: SgfGame) -> bytes:
         tree.extend_main_sequence().set_move(COLOURS[(mover + number) % 2], point_of(action))
     for number, node in enumerate(tree.get_main_sequence()):
         _note(node, game.comments.get(number, ""))
-        for action, comment in game.others.get(number, ()):
-            other = node.new_child()  # after the main line, which is there already
-            other.set_move(COLOURS[(mover + number) % 2], point_of(action))
-            _note(other, comment)
+        for name, value in game.properties.get(number, {}).items():
+            node.set_raw(name, value.encode())
+        for actions, comment in game.others.get(number, ()):
+            other = node
+            for further, action in enumerate(actions, number):
+                other = other.new_child()  # after the main line, which is there already
+                other.set_move(COLOURS[(mover + further) % 2], point_of(action))
+                _note(other, "" if further > number else comment)
     data: bytes = tree.serialise()
     return data
 
@@ -370,23 +428,35 @@ def _note(node: sgf.Tree_node, comment: str) -> None:
         node.set("C", comment)
 
 
-def sgf_writer(rules: GoRules) -> PgnWriter:
-    """A writer of games under these rules as SGF, from the tags of PGN, whose White is the first player."""
+MARKS = {"?!": ("DO", ""), "?": ("BM", "1"), "??": ("BM", "2")}
+"""The property of a doubtful move and of bad ones."""
+
+
+def sgf_format(rules: GoRules) -> GameFormat:
+    """SGF of games under these rules."""
 
     def written(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-        actions = tuple(action_of(rules.size, one.move) for one in moves)
-        comments = {number: one.comment for number, one in enumerate(moves, 1)}
+        actions, comments = _actions_of(rules, [one.move for one in moves]), {}
+        properties = dict[int, dict[str, str]]()
+        for number, one in enumerate(moves, 1):
+            said = properties[number] = {}
+            comments[number] = one.comment
+            if one.value is not None:
+                said["SBKV"] = f"{50 * (1 + one.value):.1f}"
+                # For programs that do not know SBKV.
+                comments[number] = f"Black {said['SBKV']} %\n{one.comment}".strip()
+            if one.mark:
+                name, value = MARKS[one.mark]
+                said[name] = value
         others = {
-            number: tuple((action_of(rules.size, move), comment) for move, comment in one.others)
+            number: tuple((_actions_of(rules, line), comment) for line, comment in one.others)
             for number, one in enumerate(moves)
         }
         if ending:
             # The last move may have a comment of its own.
             comments[len(moves)] = "\n".join(filter(None, [comments.get(len(moves), ""), ending]))
-        # In PGN the first player is called White; in Go that is Black.
-        names = {"PB": "White", "PW": "Black", "EV": "Event", "PC": "Site", "DT": "Date"}
-        root = {name: tags[tag] for name, tag in names.items() if tags.get(tag, "").strip("?.")}
-        game = SgfGame(rules, start, actions, root, comments, others)
+        root = {name: tags[tag] for name, tag in PGN_TAGS.items() if tags.get(tag, "").strip("?.")}
+        game = SgfGame(rules, start, actions, root, {}, comments, others, properties)
         reasons = (tags.get("Termination", ""), ending.partition(":")[0])
         # The rules give no score then, whatever is on the board.
         is_resigned = RESIGNATION in reasons
@@ -396,6 +466,12 @@ def sgf_writer(rules: GoRules) -> PgnWriter:
         else:
             winner = {"1-0": "B+", "0-1": "W+", "1/2-1/2": "0"}.get(tags.get("Result", "*"), "?")
             root["RE"] = f"{winner}R" if is_resigned and winner.endswith("+") else winner
+        # Of a game that was read, its own.
+        root |= {name: tags[name] for name in ("RE", "KM", "RU") if name in tags}
         return write(game).decode()
 
-    return written
+    return GameFormat("SGF", (".sgf",), written, partial(read_games, rules))
+
+
+def _actions_of(rules: GoRules, moves: Sequence[str]) -> tuple[int, ...]:
+    return tuple(action_of(rules.size, move) for move in moves)

@@ -1,4 +1,4 @@
-"""What is known about shogi: openings, material, and game files.
+"""What is known about shogi: openings and material, and the formats of game files.
 
 The heuristic value of a position is material, on the board and in hand, in hundredths of a pawn
 (`games.shogi.encoding.BY_CODE`). Captures and promotions are noisy.
@@ -7,47 +7,34 @@ The heuristic value of a position is material, on the board and in hand, in hund
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 
 from azselfplay.games.bits import ONE, ZERO, count_ones
 from azselfplay.games.jit import jit
-from azselfplay.games.knowledge import Heuristic, Knowledge, Matches, WrittenMove
-from azselfplay.games.shogi import GAME, notation
+from azselfplay.games.knowledge import Heuristic, Knowledge, Matches
+from azselfplay.games.shogi import notation
 from azselfplay.games.shogi.attacks import DROP_PLANE, PROMOTION_PLANE, squares_of
 from azselfplay.games.shogi.board import (
     BISHOP,
-    CODE_LETTERS,
     GOLD,
     KNIGHT,
     LANCE,
     PAWN,
     PROMOTED,
-    REST,
     ROOK,
     SILVER,
-    WHITES,
     Board,
     Men,
     code_at,
-    codes_of,
     hand_of,
     in_hand,
     kinds_seen,
     men_of,
     occupied_of,
-    side_to_move,
     sides_seen,
 )
 from azselfplay.games.shogi.encoding import BY_CODE
-from azselfplay.games.shogi.notation import (
-    HAND_ORDER,
-    action_from_usi,
-    dropped_kind,
-    hand_counts,
-    state_from_sfen,
-)
+from azselfplay.games.shogi.game_files import CSA, KIF
 from azselfplay.games.shogi.rules import END_REASONS, MATE
 from azselfplay.games.spec import State
 
@@ -134,170 +121,6 @@ def order_score(state: State, action: int) -> int:
     return _PROMOTION_SCORE if plane >= _PROMOTION_PLANE else 0
 
 
-# ---- CSA files -----------------------------------------------------------------------------------
-# The Computer Shogi Association's standard, version 2.2.
-
-
-PIECE_NAMES = ("", "FU", "KY", "KE", "GI", "KI", "KA", "HI", "OU", "TO", "NY", "NK", "NG", "", "UM", "RY")
-"""CSA's names by code."""
-BETWEEN_GAMES = "/\n"
-
-
-def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-    """A game in CSA's format; where CSA has no word for how it ended, that is `%CHUDAN`, broken off. Raises
-    ValueError if a move is invalid.
-
-    tags: as in PGN; White is the first player, which is Black (sente) in shogi. moves: in USI; moves other
-    than those played become comments, because CSA has no variations. ending: comment after the last move. How
-    the game ended is the tag Termination, or else the beginning of this comment.
-    """
-    state = state_from_sfen(start)
-    moves = up_to_resignation(tags, state, moves)
-    lines = ["V2.2", f"N+{tags.get('White', '')}", f"N-{tags.get('Black', '')}"]
-    lines += [f"${name.upper()}:{tags[name]}" for name in ("Event", "Site") if name in tags]
-    # The start position: the board rank by rank, the hands, and the side to move.
-    pieces = [f"{'-' if code >= WHITES else '+'}{PIECE_NAMES[code % WHITES]}" for code in codes_of(state)]
-    squares = [piece if len(piece) > 1 else " * " for piece in pieces]
-    lines += [f"P{rank + 1}{''.join(squares[rank::9][::-1])}" for rank in range(9)]
-    for side, sign in enumerate("+-"):
-        held = "".join(f"00{PIECE_NAMES[kind]}" * count for kind, count in hand_counts(state, side).items())
-        lines += [f"P{sign}{held}"] if held else []
-    lines.append("-" if state[REST] & ONE else "+")
-    for one in moves:
-        action, before = action_from_usi(state, one.move), state
-        state = GAME.after(before, action)
-        origin, target, plane = squares_of(action, before[REST] & ONE)
-        # In CSA a drop comes from square 00.
-        left = "00" if plane >= DROP_PLANE else _numbers(origin)
-        # After the move: CSA names the piece that it has become.
-        piece = PIECE_NAMES[int(code_at(state, target)) % WHITES]
-        lines.append(f"{'-' if before[REST] & ONE else '+'}{left}{_numbers(target)}{piece}")
-        lines += comments("'", remarks(one))
-    mover, other = ("-", "+") if state[REST] & ONE else ("+", "-")
-    ends = {
-        "mate": "%TSUMI",
-        "repetition": "%SENNICHITE",
-        "perpetual_check_given": f"%{mover}ILLEGAL_ACTION",
-        "perpetual_check_suffered": f"%{other}ILLEGAL_ACTION",
-        "declaration": "%KACHI",
-        "resignation": "%TORYO",
-    }
-    end = next((ends[reason] for reason in reasons(tags, ending) if reason in ends), "%CHUDAN")
-    return "\n".join([*lines, end, *comments("'", ending)])
-
-
-# ---- KIF files -----------------------------------------------------------------------------------
-# Japanese programs exchange these. UTF-8, as the first line says. Square `７六` is USI's 7f; a move is its
-# target, the piece before the move, and its origin.
-
-
-KIF_SIDES = ("先手", "後手")
-
-KIF_FILES, KIF_RANKS = "１２３４５６７８９", "一二三四五六七八九"
-
-KIF_PIECES = ("", *"歩香桂銀金角飛玉と", "成香", "成桂", "成銀", "", "馬", "龍")
-
-ON_BOARD = ("・", *"歩香桂銀金角飛玉と杏圭全", "", "馬", "龍")
-"""Letters by code, like `KIF_PIECES`."""
-
-KIF_NUMBERS = ("", "", *KIF_RANKS[1:], "十", *(f"十{one}" for one in KIF_RANKS[:8]))
-"""Counts of a piece in a hand; a count of one is not written."""
-BROKEN_OFF = "中断"
-
-KIF_ENDS = {
-    "mate": ("詰み", "の勝ち", False),
-    "resignation": ("投了", "の勝ち", False),
-    "perpetual_check_given": ("反則負け", "の反則勝ち", False),
-    "perpetual_check_suffered": ("反則勝ち", "の反則勝ち", True),
-    "declaration": ("入玉勝ち", "の入玉勝ち", True),
-}
-"""By end reason: the last line of the moves, what is said about the winner, and whether that is the side to
-move."""
-
-
-def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-    """A game as KIF, like `csa`. Raises ValueError if a move is invalid."""
-    state = state_from_sfen(start)
-    moves = up_to_resignation(tags, state, moves)
-    lines = ["#KIF version=2.0 encoding=UTF-8"]
-    lines += [f"開始日時：{tags['Date'].replace('.', '/')}"] if "Date" in tags else []
-    lines += [f"棋戦：{tags['Event']}"] if "Event" in tags else []
-    # The usual start has a name (an even game). Others are drawn, White's hand above and Black's below.
-    if not start:
-        lines.append("手合割：平手")
-    else:
-        shown = [f"{'v' if code >= WHITES else ' '}{ON_BOARD[code % WHITES]}" for code in codes_of(state)]
-        frame = f"+{'-' * 27}+"
-        lines += [f"{KIF_SIDES[1]}の持駒：{_kif_hand(state, 1)}", f"  {' '.join(reversed(KIF_FILES))}", frame]
-        lines += [f"|{''.join(shown[rank::9][::-1])}|{name}" for rank, name in enumerate(KIF_RANKS)]
-        lines += [frame, f"{KIF_SIDES[0]}の持駒：{_kif_hand(state, 0)}"]
-        lines += ["後手番"] if side_to_move(state) else []
-    lines += [f"先手：{tags.get('White', '')}", f"後手：{tags.get('Black', '')}"]
-    lines.append("手数----指手---------消費時間--")
-    last = -1
-    for number, one in enumerate(moves, 1):
-        action = action_from_usi(state, one.move)
-        origin, target, plane = squares_of(action, state[REST] & ONE)
-        file, rank = divmod(int(target), 9)
-        # A move to the square of the move before says so, instead of the square.
-        line = "同　" if target == last else KIF_FILES[file] + KIF_RANKS[rank]
-        if plane >= DROP_PLANE:
-            line += f"{KIF_PIECES[dropped_kind(action)]}打"
-        else:
-            promotes = "成" if plane >= PROMOTION_PLANE else ""
-            line += f"{KIF_PIECES[int(code_at(state, origin)) % WHITES]}{promotes}({_numbers(origin)})"
-        lines += [f"{number:4} {line}", *comments("*", remarks(one))]
-        state, last = GAME.after(state, action), int(target)
-    # How the game ended: as a move, and as a sentence.
-    given = reasons(tags, ending)
-    found = next((KIF_ENDS[reason] for reason in given if reason in KIF_ENDS), None)
-    word = sentence = "千日手" if "repetition" in given else BROKEN_OFF
-    if found is not None and "repetition" not in given:
-        word, said, is_mover = found
-        sentence = f"{KIF_SIDES[side_to_move(state) ^ (not is_mover)]}{said}"
-    end = [f"{len(moves) + 1:4} {word}", f"まで{len(moves)}手で{sentence}"]
-    return "\n".join([*lines, *end, *comments("*", ending)])
-
-
-def _kif_hand(state: State, side: int) -> str:
-    counts, kinds = hand_counts(state, side), [CODE_LETTERS.index(letter) for letter in HAND_ORDER]
-    held = [f"{KIF_PIECES[kind]}{KIF_NUMBERS[counts[kind]]}" for kind in kinds if counts[kind]]
-    return "　".join(held) or "なし"
-
-
-# ---- What both formats share ---------------------------------------------------------------------
-
-
-def comments(mark: str, text: str) -> list[str]:
-    return [f"{mark}{line}" for line in text.splitlines()]
-
-
-def reasons(tags: Mapping[str, str], ending: str) -> tuple[str, str]:
-    """Two texts of which one may be the name of the end reason."""
-    return tags.get("Termination", ""), ending.partition(":")[0]
-
-
-def remarks(one: WrittenMove) -> str:
-    """The comment of a move, and a line for each alternative move."""
-    return "\n".join([*filter(None, [one.comment]), *(f"{move} {comment}" for move, comment in one.others)])
-
-
-def up_to_resignation(
-    tags: Mapping[str, str], start: State, moves: Sequence[WrittenMove]
-) -> Sequence[WrittenMove]:
-    """The moves up to a resignation. In self-play a side resigns together with its move, which game files
-    cannot express, so that move is left out."""
-    winner = {"1-0": 0, "0-1": 1}.get(tags.get("Result", ""))
-    # The winner is to move only after the loser's last move.
-    is_after_it = winner is not None and winner == side_to_move(start) ^ (len(moves) & 1)
-    return moves[:-1] if tags.get("Termination") == "resignation" and is_after_it else moves
-
-
-def _numbers(square: int) -> str:
-    """ "77" for 7g."""
-    return f"{square // 9 + 1}{square % 9 + 1}"
-
-
 # ---- In the form of games.knowledge --------------------------------------------------------------
 
 
@@ -308,9 +131,7 @@ KNOWLEDGE = Knowledge(
     book=BOOK,
     svg=notation.svg,
     clicks=notation.CLICKS,
-    pgn=csa,
-    more_forms={"kif": kif},
-    between_games=BETWEEN_GAMES,
+    formats=(CSA, KIF),
     matches=Matches(
         opponents=("random", "greedy", "alphabeta:1"),
         opening_plies=4,

@@ -20,6 +20,7 @@ from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from azselfplay.games.stubs import Movers, Signs
 from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import IMPORTED
 from protocol.records import BadRecord, GameRecord
 
 BINS = 24
@@ -33,8 +34,10 @@ VALUE_BINS = 20
 
 _CHOSEN = (
     "SELECT seq FROM (SELECT seq, row_number() OVER (ORDER BY seq) - 1 AS at FROM games "
-    "INDEXED BY games_totals WHERE version_max BETWEEN ? AND ? AND seq <= ?) WHERE at * ? % ? < ?"
+    f"INDEXED BY games_totals WHERE source != '{IMPORTED}' AND version_max BETWEEN ? AND ? AND seq <= ?) "
+    "WHERE at * ? % ? < ?"
 )
+"""Imported games are left out here and in `by_version`: no version has played them."""
 
 
 @dataclass
@@ -97,10 +100,10 @@ class Binned:
 
 
 def by_version(games: StoreReader) -> list[Bin]:
-    """All games, one bin for each weights version, oldest first."""
+    """All games of self-play, one bin for each weights version, oldest first."""
     rows = games.query(
         "SELECT version_max, source, outcome, reason, plies, count(*), min(seq), max(seq) FROM games "
-        "GROUP BY version_max, source, outcome, reason, plies"
+        f"WHERE source != '{IMPORTED}' GROUP BY version_max, source, outcome, reason, plies"
     )
     found: dict[int, Bin] = {}
     for version, source, outcome, reason, plies, number, low, high in rows:

@@ -1,4 +1,5 @@
-"""`azplay games RUN list|show|export|verify|stats|salvage`: look at what a run has played."""
+"""`azplay games RUN list|show|export|verify|stats|salvage`: look at what a run has played. What `import` does
+is in `import_command`."""
 
 from __future__ import annotations
 
@@ -27,10 +28,11 @@ EXAMPLES = (
     "azplay games runs/chess-tiny export --first 100 --last 199 --out games.pgn",
     "azplay games chess-tiny export --newest 1 --variations 3 --out newest.pgn",
     "azplay games shogi-1 export --form kif --out games.kifu",
+    "azplay games chess-1 import games.pgn",
     "azplay games chess-tiny salvage --out salvaged.db",
 )
 Action = Literal["list", "show", "export", "verify", "stats", "salvage"]
-ACTIONS = get_args(Action)
+ACTIONS = (*get_args(Action), "import")
 PROGRESS_SECONDS = 5.0
 """Seconds between two lines of progress of `verify`."""
 
@@ -44,7 +46,8 @@ class GamesConfig:
     action: Positional[Action]
     """list: one line per game; show: moves, boards, values; export: as PGN or another format; verify: check
     that every game is whole and ends as recorded; stats: results by weights version; salvage: copy what
-    can still be read of a damaged games.db to --out."""
+    can still be read of a damaged games.db to --out. And `import FILE`, which has a --help of its own:
+    store games of other programs and of people, for a warm start."""
     number: Positional[Count] = 0
     """Which game to show, as `list` numbers them; 0 is the newest."""
     runs: Path = RUNS
@@ -69,6 +72,10 @@ class GamesConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     first, second, *_ = (*sys.argv[1:], "", "")
+    if second == "import":
+        from azselfplay.lab.report import import_command
+
+        return import_command.main()
     # The action before the run is a common slip, and "there is no run 'list'" would not explain it.
     if first in ACTIONS and second and second not in ACTIONS and not second.startswith("-"):
         words = shlex.join([second, first, *sys.argv[3:]])

@@ -24,8 +24,8 @@ import numpy as np
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, board_text
-from azselfplay.games.knowledge import PgnWriter, WrittenMove, knowledge_of
-from azselfplay.games.spec import RESIGNATION, Game, outcome_for_first_player
+from azselfplay.games.knowledge import GameFormat, WrittenMove, knowledge_of
+from azselfplay.games.spec import RECORDED, RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import on_one_line
 from azselfplay.lab.report.figures import Bin
@@ -48,9 +48,6 @@ Writer = Callable[[Game, dict[str, str], GameRecord, int], str]
 
 TEXT = "text"
 """Our own format, which every game has: tags and moves."""
-
-FORMS = {"gtp": "SGF", "usi": "CSA"}
-"""The format of `Knowledge.pgn` by the protocol of engines; PGN for others."""
 
 
 # ---- For people ---------------------------------------------------------------------------------
@@ -128,7 +125,10 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
     yield HEADER
     yield listed(stored)
     player = on_one_line(record.source) or "?"
-    yield f"{record.simulations} simulations a move; played by {player} in {record.seconds:.1f} s"
+    if record.is_imported:
+        yield f"imported, without a search: {player}"
+    else:
+        yield f"{record.simulations} simulations a move; played by {player} in {record.seconds:.1f} s"
     yield "value: of the root after the search, for the side that moves; prior: the network's value of it"
     yield "visits: of the move played, of all moves; KL: of the search's policy from the network's, nats"
     game_history = GameHistory(game, record.start, record.max_plies)
@@ -175,10 +175,7 @@ def _results(name: str, results: Bin) -> str:
 
 def forms_of(game: Game) -> dict[str, Writer]:
     """The formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
-    known, found = knowledge_of(game), dict[str, Writer]()
-    if known.pgn is not None:
-        found[FORMS.get(game.notation.engine_protocol, "PGN")] = partial(as_pgn, known.pgn)
-    found |= {name.upper(): partial(as_pgn, write) for name, write in known.more_forms.items()}
+    found: dict[str, Writer] = {one.name: partial(as_pgn, one) for one in knowledge_of(game).formats}
     return {**found, TEXT: as_text}
 
 
@@ -225,8 +222,7 @@ def _export_to(
     game, exported, damaged = get_game(games.game), 0, 0
     forms = forms_of(game)
     write = forms[manner.form]
-    # Only the usual format has such a line.
-    between = knowledge_of(game).between_games if manner.form == next(iter(forms)) else ""
+    between = {one.name: one.between for one in knowledge_of(game).formats}.get(manner.form, "")
     event = f"azselfplay {games.path.resolve().parent.name}"
     for stored in games.rows(wanted):
         try:
@@ -260,14 +256,15 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
     return {**found, "Start": record.start} if record.start else found
 
 
-def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
-    """A game as PGN. Raises ValueError if it breaks the rules."""
+def as_pgn(form: GameFormat, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
+    """A game as PGN, or in another format. Raises ValueError if it breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)
     moves = [
-        WrittenMove(ply.move, comment(ply), other_moves(ply, others))
+        WrittenMove(ply.move, comment(ply), [((move,), said) for move, said in other_moves(ply, others)])
         for ply in plies(game, record, game_history)
     ]
-    return write({name: text for name, text in headers.items() if name != "Start"}, record.start, moves, "")
+    tags_of_form = {name: text for name, text in headers.items() if name != "Start"}
+    return form.write(tags_of_form, record.start, moves, "")
 
 
 def as_text(game: Game, headers: dict[str, str], record: GameRecord, others: int = 0) -> str:
@@ -332,6 +329,8 @@ def fault_of(game: Game, stored: Stored) -> str | None:
     reason, outcome = game_history.end_reason(), game_history.outcome()
     if reason is None and record.reason == RESIGNATION:  # with its move: the last mover has lost
         reason, outcome = RESIGNATION, outcome_for_first_player(-1, side)
+    if reason is None and record.reason == RECORDED and record.is_imported:
+        reason, outcome = RECORDED, record.outcome
     if reason != record.reason:
         return (
             f"it ends by {record.reason!r}, but after its last move the rules say {reason or 'it goes on'!r}"

@@ -1,0 +1,537 @@
+"""Games of shogi in files: CSA, the standard of computer shogi (version 2.2), and KIF, which Japanese
+programs exchange. Both are written and read here; of a file's variations none is read.
+
+Black (sente) is the first player, also where White moves first because Black has a handicap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from azselfplay.games.bits import ONE
+from azselfplay.games.boards import centipawns, ranks_to_text
+from azselfplay.games.knowledge import GameFormat, ReadGame, WrittenMove
+from azselfplay.games.shogi import GAME
+from azselfplay.games.shogi.attacks import DROP_PLANE, PROMOTION_PLANE, squares_of
+from azselfplay.games.shogi.board import (
+    CODE_LETTERS,
+    IN_ALL,
+    PROMOTED,
+    REST,
+    WHITES,
+    code_at,
+    codes_of,
+    side_to_move,
+)
+from azselfplay.games.shogi.notation import (
+    HAND_ORDER,
+    START_SFEN,
+    action_from_usi,
+    dropped_kind,
+    hand_counts,
+    piece_letters,
+    state_from_sfen,
+)
+from azselfplay.games.spec import RESIGNATION, State
+
+# ---- What both formats share ---------------------------------------------------------------------
+
+
+class End(NamedTuple):
+    """How a game ended: the words for it, and what it means for the side that would be to move."""
+
+    reason: str
+    """As the rules name it, or the tag Termination."""
+    csa: str
+    kif: str
+    value: int
+    """+1 if that side wins, -1 if it loses, 0 for a draw."""
+    said: str = "の勝ち"
+    """What KIF says of the winner."""
+
+
+ENDS = (
+    End("mate", "%TSUMI", "詰み", -1),
+    End(RESIGNATION, "%TORYO", "投了", -1),
+    End("time", "%TIME_UP", "切れ負け", -1),
+    End("repetition", "%SENNICHITE", "千日手", 0, "千日手"),
+    End("impasse", "%JISHOGI", "持将棋", 0, "持将棋"),
+    End("perpetual_check_given", "%{mover}ILLEGAL_ACTION", "反則負け", -1, "の反則勝ち"),
+    End("perpetual_check_suffered", "%{other}ILLEGAL_ACTION", "反則勝ち", 1, "の反則勝ち"),
+    End("declaration", "%KACHI", "入玉勝ち", 1, "の入玉勝ち"),
+)
+BROKEN_OFF = ("%CHUDAN", "中断")
+"""Said of a game where there is no word for how it ended."""
+
+
+def end_of(tags: Mapping[str, str], ending: str) -> End | None:
+    """How a game ended: by the tag Termination, or else by the beginning of its last comment."""
+    reasons = (tags.get("Termination", ""), ending.partition(":")[0])
+    return next((end for reason in reasons for end in ENDS if end.reason == reason), None)
+
+
+def comments(mark: str, text: str) -> list[str]:
+    return [f"{mark}{line}" for line in text.splitlines()]
+
+
+def up_to_resignation(
+    tags: Mapping[str, str], start: State, moves: Sequence[WrittenMove]
+) -> Sequence[WrittenMove]:
+    """The moves up to a resignation. In self-play a side resigns together with its move, which game files
+    cannot express, so that move is left out."""
+    winner = {"1-0": 0, "0-1": 1}.get(tags.get("Result", ""))
+    # The winner is to move only after the loser's last move.
+    is_after_it = winner is not None and winner == side_to_move(start) ^ (len(moves) & 1)
+    return moves[:-1] if tags.get("Termination") == RESIGNATION and is_after_it else moves
+
+
+def _numbers(square: int) -> str:
+    """ "77" for 7g."""
+    return f"{square // 9 + 1}{square % 9 + 1}"
+
+
+def _usi_square(numbers: str) -> str:
+    """ "7g" for "77"."""
+    return numbers[0] + "abcdefghi"[int(numbers[1]) - 1]
+
+
+@dataclass
+class Placed:
+    """A position as a file draws it, piece by piece."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+    """By square (`77`); those of White are `WHITES` larger."""
+    hands: tuple[Counter[int], Counter[int]] = field(default_factory=lambda: (Counter(), Counter()))
+    side: int = 0
+
+    def sfen(self) -> str:
+        """The position; "" is the usual start. Raises ValueError for one that cannot be."""
+        ranks = ([self.codes.get(f"{file}{rank}", 0) for file in "987654321"] for rank in range(1, 10))
+        board = ranks_to_text(list(map(piece_letters, rank)) for rank in ranks)
+        held = "".join(
+            f"{count if count > 1 else ''}{piece_letters(kind + side * WHITES)}"
+            for side in range(2)
+            for kind in map(CODE_LETTERS.index, HAND_ORDER)
+            if (count := self.hands[side][kind])
+        )
+        text = f"{board} {'bw'[self.side]} {held or '-'} 1"
+        # Checked, and so that the same start is not two.
+        return "" if np.array_equal(state_from_sfen(text), state_from_sfen("")) else text
+
+
+def _decoded(data: bytes) -> str:
+    """The text of a file: UTF-8, or else Shift-JIS, in which most older files are."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp932", "replace")
+
+
+def _read(
+    start: str, moves: Sequence[str], outcome: int | None, ended: End | None, tags: Mapping[str, str]
+) -> ReadGame:
+    if not moves:
+        raise ValueError("it has no moves")
+    more = {"Termination": ended.reason} if ended else {}
+    more |= {} if outcome is None else {"Result": {1: "1-0", 0: "1/2-1/2", -1: "0-1"}[outcome]}
+    return ReadGame(start, moves, outcome, {**tags, **more})
+
+
+# ---- CSA, written --------------------------------------------------------------------------------
+
+
+PIECE_NAMES = ("", "FU", "KY", "KE", "GI", "KI", "KA", "HI", "OU", "TO", "NY", "NK", "NG", "", "UM", "RY")
+"""CSA's names by code."""
+CSA_TAGS = {"$EVENT": "Event", "$SITE": "Site"}
+
+
+def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
+    """A game in CSA's format; where CSA has no word for how it ended, that is `%CHUDAN`, broken off. Raises
+    ValueError if a move is invalid.
+
+    tags: as in PGN; White is the first player, which is Black (sente) in shogi. moves: in USI; other lines
+    become comments, because CSA has no variations, and values are written as on Floodgate (`** 31`, in
+    hundredths of a pawn for Black). ending: comment after the last move.
+    """
+    state = state_from_sfen(start)
+    moves = up_to_resignation(tags, state, moves)
+    lines = ["V2.2", f"N+{tags.get('White', '')}", f"N-{tags.get('Black', '')}"]
+    lines += [
+        f"{key}:{tags[name]}" for key, name in CSA_TAGS.items() if name in ("Event", "Site") and name in tags
+    ]
+    # The start position: the board rank by rank, the hands, and the side to move.
+    pieces = [f"{'-' if code >= WHITES else '+'}{PIECE_NAMES[code % WHITES]}" for code in codes_of(state)]
+    squares = [piece if len(piece) > 1 else " * " for piece in pieces]
+    lines += [f"P{rank + 1}{''.join(squares[rank::9][::-1])}" for rank in range(9)]
+    for side, sign in enumerate("+-"):
+        held = "".join(f"00{PIECE_NAMES[kind]}" * count for kind, count in hand_counts(state, side).items())
+        lines += [f"P{sign}{held}"] if held else []
+    lines.append("-" if state[REST] & ONE else "+")
+    for one in moves:
+        action, before = action_from_usi(state, one.move), state
+        state = GAME.after(before, action)
+        origin, target, plane = squares_of(action, before[REST] & ONE)
+        # In CSA a drop comes from square 00.
+        left = "00" if plane >= DROP_PLANE else _numbers(origin)
+        # After the move: CSA names the piece that it has become.
+        piece = PIECE_NAMES[int(code_at(state, target)) % WHITES]
+        lines.append(f"{'-' if before[REST] & ONE else '+'}{left}{_numbers(target)}{piece}")
+        lines += [] if one.value is None else [f"'** {centipawns(one.value)}"]
+        lines += comments("'", one.comment)
+        lines += [f"'{' '.join(line)} {comment}" for line, comment in one.others]
+    mover, other = ("-", "+") if state[REST] & ONE else ("+", "-")
+    end = end_of(tags, ending)
+    word = end.csa.format(mover=mover, other=other) if end else BROKEN_OFF[0]
+    return "\n".join([*lines, word, *comments("'", ending)])
+
+
+# ---- CSA, read -----------------------------------------------------------------------------------
+
+
+_CSA_MOVE = re.compile(r"([+-])([0-9]{2})([1-9]{2})([A-Z]{2})")
+_CSA_PIECE = re.compile(r"([0-9]{2})([A-Z]{2})")
+_CSA_VALUES = {end.csa: end.value for end in ENDS} | {
+    "%ILLEGAL_MOVE": -1,
+    "%HIKIWAKE": 0,
+    "%MAX_MOVES": 0,
+    "%MATTA": None,
+    "%CHUDAN": None,
+}
+"""What the last word means for the side to move; None, like other words: the game has no result."""
+
+
+def read_csa(data: bytes) -> Iterator[ReadGame | ValueError]:
+    """The games in a CSA file, as `GameFormat.read` says."""
+    for text in re.split(r"^/.*$", _decoded(data), flags=re.MULTILINE):
+        words = list[str]()
+        for line in text.splitlines():
+            # Only moves and times stand side by side; names may contain commas.
+            parts = line.strip().split(",") if line[:1] in "+-%T" else [line.strip()]
+            words += filter(None, parts if not line.startswith("'") else [])
+        if not words:
+            continue
+        try:
+            yield _csa_game(words)
+        except ValueError as error:
+            yield error
+
+
+def _csa_game(words: Sequence[str]) -> ReadGame:
+    tags, placed, state = dict[str, str](), Placed(), None
+    start, moves, outcome, ended = "", list[str](), None, None
+    for number, word in enumerate(words):
+        key, _, value = word.partition(":")
+        if word[:2] in ("N+", "N-"):
+            tags["White" if word[1] == "+" else "Black"] = word[2:]
+        elif word.startswith("$"):
+            tags |= {CSA_TAGS[key]: value} if key in CSA_TAGS else {}
+        elif word.startswith("P"):
+            _csa_place(placed, word)
+        elif word in ("+", "-"):
+            placed.side = "+-".index(word)
+            start = placed.sfen() if placed.codes else _usual(placed.side)
+            state = state_from_sfen(start)
+        elif word.startswith(("+", "-")):
+            if state is None:
+                raise ValueError(f"the move {word!r} comes before the side to move, a line `+` or `-`")
+            try:
+                usi = _csa_move(state, word)
+                state = GAME.after(state, action_from_usi(state, usi))
+            except ValueError as error:
+                raise ValueError(f"move {len(moves) + 1} ({word!r}): {error}") from error
+            moves.append(usi)
+        elif word.startswith("%") and state is not None:
+            side = side_to_move(state)
+            # Who has done something illegal is said by its sign.
+            named = word.replace(f"%{'+-'[side]}", "%{mover}").replace(f"%{'-+'[side]}", "%{other}")
+            found = _CSA_VALUES.get(named)
+            outcome = None if found is None else found if side == 0 else -found
+            ended = next((end for end in ENDS if end.csa == named), None)
+            break
+        elif not word.startswith(("V", "T")):
+            raise ValueError(f"statement {number + 1}, {word[:40]!r}, is none of CSA")
+    if state is None:
+        raise ValueError("it does not say which side moves first, in a line `+` or `-`")
+    return _read(start, moves, outcome, ended, tags)
+
+
+def _csa_place(placed: Placed, word: str) -> None:
+    """Read a line of a position: a rank (P1), the usual start without some pieces (PI), or pieces (P+)."""
+    pieces = [(square, name) for square, name in _CSA_PIECE.findall(word[2:])]
+    if any(name not in (*PIECE_NAMES[1:], "AL") for _, name in pieces):
+        raise ValueError(f"{word[:60]!r} names a piece that there is not")
+    if word.startswith("PI"):
+        usual = codes_of(state_from_sfen(""))
+        placed.codes |= {_numbers(square): int(code) for square, code in enumerate(usual) if code}
+        for square, _ in pieces:
+            placed.codes.pop(square, None)
+    elif word[1:2] in ("+", "-"):
+        side = "+-".index(word[1])
+        for square, name in pieces:
+            if name == "AL":
+                # Everything that is neither on the board nor in the other hand.
+                used = Counter(code % WHITES % PROMOTED for code in placed.codes.values())
+                used += placed.hands[1 - side]
+                placed.hands[side].update({kind: most - used[kind] for kind, most in IN_ALL.items()})
+            elif square == "00":
+                placed.hands[side][PIECE_NAMES.index(name)] += 1
+            else:
+                placed.codes[square] = PIECE_NAMES.index(name) + side * WHITES
+    elif word[1:2].isdecimal() and word[1] != "0":
+        for file, piece in zip("987654321", re.findall("...", word[2:].ljust(27)), strict=False):
+            if piece.strip() not in ("", "*"):
+                if piece[0] not in "+-" or piece[1:] not in PIECE_NAMES[1:]:
+                    raise ValueError(f"{piece!r} in {word[:40]!r} is no piece")
+                of_white = WHITES * (piece[0] == "-")
+                placed.codes[f"{file}{word[1]}"] = PIECE_NAMES.index(piece[1:]) + of_white
+    else:
+        raise ValueError(f"{word[:40]!r} is no part of a position")
+
+
+def _csa_move(state: State, word: str) -> str:
+    """A move in USI. CSA names the piece that it has become, so a promotion shows by the piece before it."""
+    found = _CSA_MOVE.fullmatch(word)
+    if not found or found[4] not in PIECE_NAMES[1:]:
+        raise ValueError("it is not written as +7776FU")
+    if "+-".index(found[1]) != side_to_move(state):
+        raise ValueError("the other side is to move")
+    _, left, target, name = found.groups()
+    code = PIECE_NAMES.index(name)
+    if left == "00":
+        return f"{CODE_LETTERS[code]}*{_usi_square(target)}"
+    # Square 0 of a line is none, and holds no piece.
+    place = (int(left[0]) - 1) * 9 + int(left[1]) - 1
+    before = 0 if "0" in left else int(codes_of(state)[place]) % WHITES
+    promotes = "+" if code == before + PROMOTED else ""
+    if not promotes and code != before:
+        raise ValueError(f"the piece on {left} is no {name}, and cannot become one")
+    return _usi_square(left) + _usi_square(target) + promotes
+
+
+def _usual(side: int) -> str:
+    return START_SFEN.replace(" b ", " w ") if side else ""
+
+
+# ---- KIF, written --------------------------------------------------------------------------------
+# UTF-8, as the first line says. Square `７六` is USI's 7f; a move is its target, the piece before the move,
+# and its origin.
+
+
+KIF_SIDES = ("先手", "後手")
+
+KIF_FILES, KIF_RANKS = "１２３４５６７８９", "一二三四五六七八九"
+
+KIF_PIECES = ("", *"歩香桂銀金角飛玉と", "成香", "成桂", "成銀", "", "馬", "龍")
+
+ON_BOARD = ("・", *"歩香桂銀金角飛玉と杏圭全", "", "馬", "龍")
+"""Letters by code, like `KIF_PIECES`."""
+
+KIF_NUMBERS = ("", "", *KIF_RANKS[1:], "十", *(f"十{one}" for one in KIF_RANKS[:8]))
+"""Counts of a piece in a hand; a count of one is not written."""
+
+
+def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
+    """A game as KIF, like `csa`, with other lines as variations. Values are comments as engines leave
+    them (`**解析 0 評価値 31`), in hundredths of a pawn for Black. Raises ValueError if a move is invalid."""
+    state = state_from_sfen(start)
+    moves = up_to_resignation(tags, state, moves)
+    lines = ["#KIF version=2.0 encoding=UTF-8"]
+    lines += [f"開始日時：{tags['Date'].replace('.', '/')}"] if "Date" in tags else []
+    lines += [f"棋戦：{tags['Event']}"] if "Event" in tags else []
+    # The usual start has a name (an even game). Others are drawn, White's hand above and Black's below.
+    if not start:
+        lines.append("手合割：平手")
+    else:
+        shown = [f"{'v' if code >= WHITES else ' '}{ON_BOARD[code % WHITES]}" for code in codes_of(state)]
+        frame = f"+{'-' * 27}+"
+        lines += [f"{KIF_SIDES[1]}の持駒：{_kif_hand(state, 1)}", f"  {' '.join(reversed(KIF_FILES))}", frame]
+        lines += [f"|{''.join(shown[rank::9][::-1])}|{name}" for rank, name in enumerate(KIF_RANKS)]
+        lines += [frame, f"{KIF_SIDES[0]}の持駒：{_kif_hand(state, 0)}"]
+        lines += ["後手番"] if side_to_move(state) else []
+    lines += [f"先手：{tags.get('White', '')}", f"後手：{tags.get('Black', '')}"]
+    lines.append("手数----指手---------消費時間--")
+    last, variations = -1, list[list[str]]()
+    for number, one in enumerate(moves, 1):
+        for line, comment in one.others:
+            found = _kif_line(state, last, number, line)
+            variations.append(["", f"変化：{number}手", found[0], *comments("*", comment), *found[1:]])
+        lines += _kif_line(state, last, number, [one.move])
+        lines += [] if one.value is None else [f"**解析 0 評価値 {centipawns(one.value)}"]
+        lines += comments("*", one.comment)
+        action = action_from_usi(state, one.move)
+        last = int(squares_of(action, state[REST] & ONE)[1])
+        state = GAME.after(state, action)
+    # How the game ended: as a move, and as a sentence.
+    end = end_of(tags, ending)
+    word = sentence = end.kif if end else BROKEN_OFF[1]
+    if end is not None and end.value:
+        sentence = f"{KIF_SIDES[side_to_move(state) ^ (end.value < 0)]}{end.said}"
+    lines += [f"{len(moves) + 1:4} {word}", f"まで{len(moves)}手で{sentence}", *comments("*", ending)]
+    # The latest first: so each branches off the main line, and not off the variation above it.
+    return "\n".join([*lines, *(line for variation in reversed(variations) for line in variation)])
+
+
+def _kif_line(state: State, last: int, number: int, line: Iterable[str]) -> list[str]:
+    """Moves as lines of KIF, the first one with this number. `last`: target of the move before, -1: none."""
+    lines = []
+    for at, move in enumerate(line, number):
+        action = action_from_usi(state, move)
+        origin, target, plane = squares_of(action, state[REST] & ONE)
+        file, rank = divmod(int(target), 9)
+        # A move to the square of the move before says so, instead of the square.
+        text = "同　" if target == last else KIF_FILES[file] + KIF_RANKS[rank]
+        if plane >= DROP_PLANE:
+            text += f"{KIF_PIECES[dropped_kind(action)]}打"
+        else:
+            promotes = "成" if plane >= PROMOTION_PLANE else ""
+            text += f"{KIF_PIECES[int(code_at(state, origin)) % WHITES]}{promotes}({_numbers(origin)})"
+        lines.append(f"{at:4} {text}")
+        state, last = GAME.after(state, action), int(target)
+    return lines
+
+
+def _kif_hand(state: State, side: int) -> str:
+    counts, kinds = hand_counts(state, side), [CODE_LETTERS.index(letter) for letter in HAND_ORDER]
+    held = [f"{KIF_PIECES[kind]}{KIF_NUMBERS[counts[kind]]}" for kind in kinds if counts[kind]]
+    return "　".join(held) or "なし"
+
+
+# ---- KIF, read -----------------------------------------------------------------------------------
+
+
+HANDICAPS = {
+    "平手": "lnsgkgsnl/1r5b1",
+    "香落ち": "lnsgkgsn1/1r5b1",
+    "右香落ち": "1nsgkgsnl/1r5b1",
+    "角落ち": "lnsgkgsnl/1r7",
+    "飛車落ち": "lnsgkgsnl/7b1",
+    "飛香落ち": "lnsgkgsn1/7b1",
+    "二枚落ち": "lnsgkgsnl/9",
+    "三枚落ち": "lnsgkgsn1/9",
+    "四枚落ち": "1nsgkgsn1/9",
+    "五枚落ち": "2sgkgsn1/9",
+    "左五枚落ち": "1nsgkgs2/9",
+    "六枚落ち": "2sgkgs2/9",
+    "八枚落ち": "3gkg3/9",
+    "十枚落ち": "4k4/9",
+}
+"""White's two back ranks."""
+_KIF_CODES = {
+    name: code for names in (ON_BOARD, KIF_PIECES) for code, name in enumerate(names) if name and code
+}
+_KIF_CODES |= {"王": _KIF_CODES["玉"], "竜": _KIF_CODES["龍"]}
+_KIF_MOVE = re.compile(
+    r"\s*([0-9]+)\s+(同|[１-９1-9][一二三四五六七八九])[\s　]*"
+    rf"({'|'.join(sorted(_KIF_CODES, key=len, reverse=True))})(打|成|不成)?(?:\(([1-9]{{2}})\))?(?!\w)"
+)
+_KIF_WORD = re.compile(r"\s*[0-9]+\s+(\S+)")
+_KIF_HEADER = re.compile(r"([^\s：*#|+]{1,20})：(.*)")
+_KIF_VALUES = {end.kif: end.value for end in ENDS} | {
+    "勝ち宣言": 1,
+    "入玉宣言": 1,
+    "中断": None,
+    "不詰": None,
+}
+_KIF_TAGS = {"先手": "White", "下手": "White", "後手": "Black", "上手": "Black"}
+_KIF_TAGS |= {"開始日時": "Date", "棋戦": "Event", "場所": "Site"}
+_MOVES_FOLLOW = "手数--"
+
+
+def read_kif(data: bytes) -> Iterator[ReadGame | ValueError]:
+    """The games in a KIF file, as `GameFormat.read` says. A file may have several, each with its header."""
+    games, has_moves = [list[str]()], False
+    for line in _decoded(data).splitlines():
+        is_move = bool(_KIF_WORD.match(line))
+        is_head = _KIF_HEADER.match(line) and not line.startswith("変化")
+        if has_moves and (is_head or line.startswith(("#KIF", _MOVES_FOLLOW))):
+            games.append([])
+            has_moves = False
+        has_moves = has_moves or is_move
+        games[-1].append(line)
+    for lines in games:
+        if any(line.strip() for line in lines):
+            try:
+                yield _kif_game(lines)
+            except ValueError as error:
+                yield error
+
+
+def _kif_game(lines: Sequence[str]) -> ReadGame:
+    placed, tags, handicap = Placed(), dict[str, str](), "平手"
+    moves, outcome, ended, last, rank = list[str](), None, None, "", 0
+    for line in lines:
+        if line.startswith(("*", "#", "&")):
+            continue
+        if line.startswith("変化"):
+            break
+        if line.startswith("|"):
+            rank += 1
+            for file, (sign, name) in zip("987654321", re.findall(r"([ v^])(.)", line[1:]), strict=False):
+                if name in _KIF_CODES:
+                    placed.codes[f"{file}{rank}"] = _KIF_CODES[name] + WHITES * (sign == "v")
+        elif line.strip() in ("後手番", "上手番"):
+            placed.side = 1
+        elif found := _KIF_MOVE.match(line):
+            last, usi = _kif_move(found, last, len(moves) + 1)
+            moves.append(usi)
+        elif (found := _KIF_WORD.match(line)) and found[1] in _KIF_VALUES:
+            side, value = _kif_start(placed, handicap)[1] ^ (len(moves) & 1), _KIF_VALUES[found[1]]
+            outcome = None if value is None else value if side == 0 else -value
+            ended = next((end for end in ENDS if end.kif == found[1]), None)
+            break
+        elif found:
+            raise ValueError(f"move {len(moves) + 1} ({line.strip()[:40]!r}) cannot be read")
+        elif (found := _KIF_HEADER.match(line)) and found[1].endswith("の持駒"):
+            _kif_held(placed.hands[found[1][0] in "後上"], found[2])
+        elif found:
+            said = found[2].strip("　 ")
+            handicap = said if found[1] == "手合割" else handicap
+            tags |= {_KIF_TAGS[found[1]]: said} if found[1] in _KIF_TAGS else {}
+    return _read(_kif_start(placed, handicap)[0], moves, outcome, ended, tags)
+
+
+def _kif_start(placed: Placed, handicap: str) -> tuple[str, int]:
+    """(start position, side to move first). Raises ValueError."""
+    if placed.codes:
+        return placed.sfen(), placed.side
+    if handicap not in HANDICAPS:
+        raise ValueError(f"the handicap {handicap[:20]!r} is not known, and no board is drawn")
+    if handicap == "平手":
+        return "", 0
+    # White, who gives the handicap, moves first.
+    return f"{HANDICAPS[handicap]}{_usual(1)[len(HANDICAPS['平手']) :]}", 1
+
+
+def _kif_held(hand: Counter[int], text: str) -> None:
+    """Read the pieces in a hand. Raises ValueError."""
+    for word in text.split():
+        code, number = _KIF_CODES.get(word[0], 0), word[1:]
+        if code in IN_ALL and number in (*KIF_NUMBERS, "一"):
+            hand[code] += 1 if number in ("", "一") else KIF_NUMBERS.index(number)
+        elif word != "なし":
+            raise ValueError(f"{word[:20]!r} is no piece in a hand")
+
+
+def _kif_move(found: re.Match[str], last: str, number: int) -> tuple[str, str]:
+    """(target, the move in USI). `last`: target of the move before."""
+    _, square, name, how, origin = found.groups()
+    if square == "同":
+        target = last
+    else:
+        file = KIF_FILES.find(square[0]) + 1 or int(square[0])
+        target = f"{file}{'abcdefghi'[KIF_RANKS.index(square[1])]}"
+    if not target:
+        raise ValueError(f"move {number}: there is no move before it to take back on the same square")
+    if how == "打" or not origin:
+        return target, f"{CODE_LETTERS[_KIF_CODES[name]]}*{target}"
+    return target, _usi_square(origin) + target + ("+" if how == "成" else "")
+
+
+CSA = GameFormat("CSA", (".csa",), csa, read_csa, between="/\n")
+KIF = GameFormat("KIF", (".kif", ".kifu"), kif, read_kif)

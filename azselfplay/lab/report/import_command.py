@@ -1,0 +1,215 @@
+"""`azplay games RUN import FILE`: games of other programs and of people, for a warm start.
+
+They are stored as records without visits, which no player can send, apart from the games of self-play
+(`store.sqlite.IMPORTED`); training uses them where `samples.imported_share` says so (`trainer.imported`). A
+game that cannot be used is named with its file, its number and the reason, and the others are stored.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tyro.conf import Positional
+
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.finding import RUNS, find_run, run_named
+
+if TYPE_CHECKING:
+    from azselfplay.games.spec import Game
+    from azselfplay.host.runs import RunFolder
+    from azselfplay.play.game_files import FileGame
+    from azselfplay.store.sqlite import Entry
+    from protocol.records import GameRecord
+
+EXAMPLES = (
+    "azplay games chess-1 import games.pgn",
+    "azplay games runs/shogi-1 import games.kif",
+    "azplay games go-1 import folder --game go_9x9          (a new run, for azrun --run go-1)",
+)
+GAMES_A_COMMIT = 256
+MOST_SOURCE = 120
+"""Most characters of a record's `source` (`protocol.messages.Name`)."""
+LEFT_OUT = "left out"
+
+
+@dataclass(frozen=True)
+class ImportConfig:
+    """Stores the games of a file in a run: PGN, SGF, CSA or KIF. No trainer may be working on it. A game that
+    is there already is not stored again."""
+
+    run: Positional[str]
+    """Folder of a run, or its name in --runs. With --game, it may be a new one."""
+    action: Positional[Literal["import"]]
+    file: Positional[Path]
+    """A file of games, or a folder: all files below it that are named like such files of the game."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+    game: str = ""
+    """The game of a new run."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(ImportConfig, command="azplay games", examples=EXAMPLES)
+    from azselfplay.store.sqlite import DUPLICATE, RETRY, STORED, Store
+
+    game, folder = _run_of(config)
+    total = Counter[str]()
+    with folder.lock("trainer"), closing(Store(folder.games, game.name)) as store:
+        for file in _files(game, config.file):
+            counts = Counter[str]()
+            found = _entries(game, file, counts)
+            while entries := list(islice(found, GAMES_A_COMMIT)):
+                counts.update(store.commit(entries))
+                if counts[RETRY]:
+                    raise Fatal(f"the games could not be stored: {store.trouble}", Exit.DISK)
+            told = {
+                "imported": counts[STORED],
+                "there already": counts[DUPLICATE],
+                LEFT_OUT: counts[LEFT_OUT],
+            }
+            print(f"{file}: " + ", ".join(f"{number:,} {what}" for what, number in told.items()), flush=True)
+            total += counts
+        imported = store.totals.imported
+    print(
+        f"{imported:,} imported games in {folder.path}; they are used where samples.imported_share is above 0"
+    )
+    # What could be imported was, but a script should know.
+    return int(Exit.BAD_DATA if total[LEFT_OUT] else Exit.OK)
+
+
+def _files(game: Game, path: Path) -> list[Path]:
+    """The file, or the files of a folder. Raises Fatal(BAD_DATA) for a folder without any."""
+    from azselfplay.games.knowledge import knowledge_of
+
+    if not path.is_dir():
+        return [path]
+    suffixes = {suffix for one in knowledge_of(game).formats for suffix in one.suffixes}
+    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in suffixes)
+    if not found:
+        names = ", ".join(sorted(suffixes)) or "such files: the game has no format"
+        raise Fatal(f"the folder {path} has no files named {names}", Exit.BAD_DATA)
+    return found
+
+
+def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
+    """The run and its game. Raises Fatal."""
+    from azselfplay.games import get_game
+    from azselfplay.host.runs import RunFolder
+
+    found = find_run(config.run, config.runs)
+    if found is None and config.game:
+        try:
+            game = get_game(config.game)
+        except ValueError as error:
+            raise Fatal(str(error), Exit.CONFIG) from error
+        found = RunFolder(config.runs, config.run)
+        try:
+            # azserver makes the rest of it when the run begins.
+            found.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Fatal(f"cannot make {found.path}: {error.strerror}", Exit.DISK) from error
+        return game, found
+    # Says which runs there are.
+    found = found or run_named(config.run, config.runs)
+    name = _name_of(found)
+    if config.game not in ("", name):
+        raise Fatal(f"{found.path} is a run of {name}, not of {config.game}", Exit.BAD_DATA)
+    try:
+        return get_game(name), found
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+
+
+def _name_of(folder: RunFolder) -> str:
+    """The game of a run. One that games were imported into has nothing else yet."""
+    from azselfplay.store.reader import StoreReader
+
+    if folder.about.is_file() or not folder.games.is_file():
+        return str(folder.describe()["game"])
+    with closing(StoreReader(folder.games)) as reader:
+        return reader.game
+
+
+def _entries(game: Game, file: Path, counts: Counter[str]) -> Iterator[Entry]:
+    """The games of a file as the store takes them. Those that cannot be used are named and counted."""
+    from azselfplay.play.game_files import BadGame, games_in
+    from azselfplay.store.sqlite import IMPORTED, Entry
+    from protocol.records import sha256, to_bytes
+
+    for found in games_in(game, file):
+        try:
+            if isinstance(found, BadGame):
+                raise ValueError(found.reason)
+            record = record_of(game, found)
+            # Of all that is in it, so that the same game is not stored twice, however often it is imported.
+            record = replace(record, uid=sha256(to_bytes(record))[:16])
+            data = to_bytes(record)
+        # BadRecord is a ValueError.
+        except ValueError as error:
+            counts[LEFT_OUT] += 1
+            print(f"azplay games: {file} game {found.number}: {error}", file=sys.stderr, flush=True)
+            continue
+        yield Entry(
+            uid=record.uid,
+            sha256=sha256(data),
+            source=IMPORTED,
+            plies=record.plies,
+            outcome=record.outcome,
+            reason=record.reason,
+            version_min=0,
+            version_max=0,
+            data=data,
+            is_old=True,
+        )
+
+
+def record_of(game: Game, found: FileGame) -> GameRecord:
+    """A game of a file as a record without visits. Raises ValueError saying why it cannot be trained on."""
+    import numpy as np
+
+    from azselfplay.games.spec import RECORDED
+    from azselfplay.host.logs import on_one_line
+    from protocol.records import GameRecord
+
+    read, history = found.read, found.history
+    if read.other_rules:
+        raise ValueError(f"it is by other rules: {read.other_rules}")
+    if not history.ply:
+        raise ValueError("it has no moves")
+    reason, outcome = history.end_reason(), read.outcome
+    if reason is not None:
+        outcome = history.outcome()
+        if read.outcome not in (None, outcome):
+            raise ValueError(
+                f"its result is {read.outcome:+d}, and by the rules ({reason}) it is {outcome:+d}"
+            )
+    if outcome is None:
+        raise ValueError("it has no result, or was cut off before it")
+    said = (f"{read.tags.get('White', '?')} - {read.tags.get('Black', '?')}", read.tags.get("Date", ""))
+    return GameRecord(
+        uid=bytes(16),
+        game=game.name,
+        start=history.start,
+        # Whatever the cap of this run: the game was played without one.
+        max_plies=max(game.max_plies, history.ply),
+        simulations=1,
+        actions=np.array(history.actions, np.uint16),
+        visited=np.zeros(history.ply, np.uint16),
+        root_values=np.zeros(history.ply, np.float32),
+        flags=np.zeros(history.ply, np.uint8),
+        versions=np.zeros(history.ply, np.uint32),
+        visit_actions=np.zeros(0, np.uint16),
+        visits=np.zeros(0, np.uint16),
+        outcome=outcome,
+        reason=reason or RECORDED,
+        source=on_one_line(" ".join(filter(None, said)))[:MOST_SOURCE],
+    )

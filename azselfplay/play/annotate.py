@@ -1,0 +1,208 @@
+"""The command `azplay annotate`: whole games with the value of each position, mistakes, and what was better.
+
+Every position of a game is searched for itself, many at once, so that the network's batches are full: those
+of several games, where a file has several. What a move has lost is the difference between the value of the
+position and the value after it. How values, marks and other lines are written is the format's affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import Positional
+
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.finding import RUNS, one_network
+from protocol.settings import Count, SomeSimulations
+
+if TYPE_CHECKING:
+    from azselfplay.games.knowledge import GameFormat, Mark, WrittenMove
+    from azselfplay.games.spec import Game
+    from azselfplay.host.aio import Stop
+    from azselfplay.play.analysis import Analyst, Answer
+    from azselfplay.play.game_files import BadGame, FileGame
+
+EXAMPLES = (
+    "azplay annotate game.pgn chess-sparse --out annotated.pgn",
+    "azplay annotate games.sgf runs/go_9x9-tiny --simulations 2000 > annotated.sgf",
+    "azplay annotate game.kif shogi-1 --out annotated.kif",
+)
+GAMES_IN_FLIGHT = 16
+"""Games whose positions are searched at the same time: the end of one leaves no batch half empty."""
+MARKS: tuple[tuple[float, Mark, str], ...] = (
+    (0.3, "??", "Blunder"),
+    (0.2, "?", "Mistake"),
+    (0.1, "?!", "Inaccuracy"),
+)
+"""Loss of value from which a move gets a mark, and its name (lichess's numbers for its winning chances)."""
+LINE = 12
+"""Most moves of a line that was better."""
+
+
+@dataclass(frozen=True)
+class AnnotateConfig:
+    """Games in, the same games with values, mistakes and better lines out: PGN, SGF, CSA or KIF. Comments and
+    variations of the file are left out."""
+
+    file: Positional[Path]
+    """The file of games; it may hold many."""
+    network: Positional[str] = ""
+    """A run, by its folder or its name in --runs (its newest network is used), or a weights file."""
+    weights: Path | None = None
+    """The network, as a flag instead of NETWORK."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+    out: Path | None = None
+    """File to write. Not given: standard output."""
+    simulations: SomeSimulations = 400
+    """Simulations for each position; 0 uses the network alone."""
+    search: str = ""
+    """As for `azplay analyse`."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:N."""
+    in_flight: Count = 0
+    """Positions searched at once; 0: as many as keep the device's batches full."""
+    threads: Count = 0
+    """CPU threads of the network; 0: one per core."""
+
+
+@dataclass
+class Counts:
+    """What was done."""
+
+    games: int = 0
+    positions: int = 0
+    bad: int = 0
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(AnnotateConfig, command="azplay annotate", examples=EXAMPLES)
+    # A network may be named as an argument or by a flag, not by both.
+    config = replace(config, weights=one_network(config.network, config.weights, config.runs))
+    if config.weights is None:
+        raise Fatal("say which network annotates: azplay annotate FILE RUN", Exit.USAGE)
+
+    from azselfplay.host import aio  # these import torch: not on the way to --help
+    from azselfplay.host.runs import write_atomically
+    from azselfplay.play.analysis import Analyst, positions_in_flight
+    from azselfplay.play.game_files import format_of, games_in
+    from azselfplay.play.nets import load_net, search_for
+    from azselfplay.search.evaluator import BadEvaluation
+
+    net = load_net(config.weights, device=config.device, threads=config.threads)
+    with contextlib.closing(net):
+        form, games = format_of(net.game, config.file), games_in(net.game, config.file)
+        search = search_for(config.search, net.game, config.weights)
+        analyst = Analyst.of(net.game, net.evaluator, net.history, search)
+        in_flight = positions_in_flight(config.in_flight, net.target_rows)
+        annotator = Annotator(analyst, f"azselfplay, {net.name}", config, in_flight)
+        texts = list[str]()
+        write: Callable[[str], None] = texts.append if config.out else _print
+        began = time.perf_counter()
+        try:
+            aio.run(lambda stop: annotator.run(games, form, write, stop))
+        except BadEvaluation as error:
+            raise Fatal(str(error), Exit.BAD_DATA) from error
+        seconds, counts = time.perf_counter() - began, annotator.counts
+        if config.out is not None:
+            try:
+                write_atomically(config.out, "".join(texts).encode())
+            except OSError as error:
+                raise Fatal(f"cannot write {config.out}: {error.strerror}", Exit.DISK) from error
+    _say(
+        f"{counts.games} games annotated, {counts.bad} that cannot be read left out; {counts.positions} "
+        f"positions in {seconds:.1f} s: {counts.positions / seconds:,.0f} positions/s"
+    )
+    # What could be annotated was, but a script should know.
+    return int(Exit.BAD_DATA if counts.bad else Exit.OK)
+
+
+class Annotator:
+    """Annotates games one after the other, with the positions of several in flight, at most `in_flight`.
+    `name`: who annotates, for the file."""
+
+    def __init__(self, analyst: Analyst, name: str, config: AnnotateConfig, in_flight: int) -> None:
+        self.counts = Counts()
+        self._analyst, self._name = analyst, name
+        self._simulations, self._file = config.simulations, config.file
+        self._room = asyncio.Semaphore(in_flight)
+
+    async def run(
+        self, games: Iterator[FileGame | BadGame], form: GameFormat, write: Callable[[str], None], stop: Stop
+    ) -> None:
+        """Annotate `games` and give the text of each to `write`, in their order. A stop ends it after those
+        that are in flight."""
+        from azselfplay.play.game_files import BadGame  # imports numpy: not on the way to --help
+
+        stop.waits_for = "games in flight"
+        waiting = deque[asyncio.Task[str]]()
+        async with asyncio.TaskGroup() as group:
+            for found in games:
+                if stop.finishing.is_set():
+                    break
+                if isinstance(found, BadGame):
+                    self.counts.bad += 1
+                    _say(f"{self._file} game {found.number}: {found.reason}")
+                    continue
+                waiting.append(group.create_task(self._annotate(found, form)))
+                if len(waiting) == GAMES_IN_FLIGHT:
+                    self._write(await waiting.popleft(), form, write)
+            while waiting:
+                self._write(await waiting.popleft(), form, write)
+
+    def _write(self, text: str, form: GameFormat, write: Callable[[str], None]) -> None:
+        write((form.between if self.counts.games else "") + text + "\n\n")
+        self.counts.games += 1
+
+    async def _annotate(self, found: FileGame, form: GameFormat) -> str:
+        history = found.history
+        positions = [history.up_to(ply) for ply in range(history.ply + 1)]
+        answers = await self._analyst.analyse_all(positions, self._simulations, self._room)
+        self.counts.positions += len(answers)
+        moves = written_moves(self._analyst.game, found, answers)
+        return form.write({**found.read.tags, "Annotator": self._name}, history.start, moves, "")
+
+
+def written_moves(game: Game, found: FileGame, answers: Sequence[Answer]) -> list[WrittenMove]:
+    """The moves of a game with what the search says of them; `answers` [moves + 1]: of all its positions."""
+    from azselfplay.games.knowledge import WrittenMove
+
+    signs = [1 if game.rules.side_to_move(state) == 0 else -1 for state in found.history.states]
+    written = []
+    for ply, move in enumerate(found.history.moves_text()):
+        # For the side that moves, also after its move.
+        before = answers[ply]["value"]
+        after = answers[ply + 1]["value"] * signs[ply] * signs[ply + 1]
+        marked = next((one for one in MARKS if before - after >= one[0]), None)
+        comment, others = "", []
+        mark: Mark = ""
+        # The same move may look worse after it than before it, which is no fault of who plays it.
+        if marked is not None and move != answers[ply]["best"]:
+            _, mark, name = marked
+            comment = f"{name}: {_percent(before)} became {_percent(after)}."
+            others = [(answers[ply]["pv"][:LINE], f"{_percent(before)}")]
+        written.append(WrittenMove(move, comment, others, after * signs[ply], mark))
+    return written
+
+
+def _percent(value: float) -> str:
+    """What a side expects to score; a draw is a half."""
+    return f"{50 * (1 + value):.0f} %"
+
+
+def _print(text: str) -> None:
+    print(text, end="", flush=True)
+
+
+def _say(text: str) -> None:
+    print(f"azplay annotate: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,117 @@
+"""`azplay games RUN import`: files of other programs into the store of a run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from games_runs import records, store_run
+
+from azselfplay.games import get_game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.report.figures import by_version
+from azselfplay.lab.report.games_command import main
+from azselfplay.store.reader import Range, StoreReader
+from bench.random_games import entry
+
+SGF = "(;SZ[3]PB[one]PW[two]RE[B+R];B[bb];W[aa];B[ba])"
+OTHERS = "(;SZ[3];B[bb])(;SZ[3]RE[W+R];B[bb];W[bb])(;SZ[5]RE[B+R];B[bb])(;SZ[3]KM[6.5]RE[B+R];B[bb])"
+CUT = "(;SZ[3]RE[B+R];B[bb];W[a"
+
+
+def azplay_games(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["azplay games", *map(str, arguments)])
+    return main()
+
+
+def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, monkeypatch, capsys) -> None:
+    """Into a new run; the same file again adds nothing, and the store verifies."""
+    file, run = tmp_path / "a.sgf", tmp_path / "go"
+    file.write_text(SGF + OTHERS + SGF.replace("one", "three") + CUT)
+    given = run.name, "import", file, "--runs", tmp_path, "--game", "go_3x3"
+    assert azplay_games(monkeypatch, *given) == Exit.BAD_DATA
+    out, err = capsys.readouterr()
+    assert f"{file}: 2 imported, 0 there already, 5 left out" in out
+    assert "2 imported games in" in out
+    reasons = {
+        2: "it has no result",
+        3: "move 2 ('B2')",
+        4: "a board of 5",
+        5: "it is by other rules: komi 6.5",
+        7: "no SGF of Go",
+    }
+    lines = err.splitlines()
+    for line, (number, reason) in zip(lines, reasons.items(), strict=True):
+        assert line.startswith(f"azplay games: {file} game {number}: ")
+        assert reason in line
+    # The folder has no other file of games.
+    azplay_games(monkeypatch, *given[:2], tmp_path, *given[3:5])
+    assert "0 imported, 2 there already, 5 left out" in capsys.readouterr().out
+    assert azplay_games(monkeypatch, run, "verify") == Exit.OK
+    reader = StoreReader(run / "games.db")
+    first, second = [row.record(get_game("go_3x3")) for row in reader.rows(Range())]
+    assert (first.source, first.outcome, first.reason, first.plies) == ("one - two", 1, "recorded", 3)
+    assert second.source == "three - two"
+    assert first.is_imported
+    assert reader.old_between(1, 2) == {1, 2}, "nothing takes them for games of self-play"
+
+
+def test_games_of_self_play_and_imported_ones_are_kept_apart(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Figures by weights version leave imported games out; a list shows which they are."""
+    found = records("go_3x3", 3)
+    run = store_run(tmp_path / "go", "go_3x3", [entry(one) for one in found])
+    (tmp_path / "a.sgf").write_text(SGF)
+    assert azplay_games(monkeypatch, run, "import", tmp_path / "a.sgf") == Exit.OK
+    assert sum(one.games for one in by_version(StoreReader(run / "games.db"))) == 3
+    capsys.readouterr()
+    assert azplay_games(monkeypatch, run, "list") == Exit.OK
+    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()[1:]] == ["workers"] * 3 + [
+        "imported"
+    ]
+    assert azplay_games(monkeypatch, run, "show", "4") == Exit.OK
+    assert "imported, without a search: one - two" in capsys.readouterr().out
+
+
+def test_a_result_that_the_rules_contradict_is_left_out(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Black has all of the board."""
+    text = "(;SZ[3]PB[{0}]RE[{0}];B[bb];W[];B[])"
+    (tmp_path / "a.sgf").write_text("".join(map(text.format, ("W+2.5", "B+1.5", "Void"))))
+    given = "go", "import", tmp_path / "a.sgf", "--runs", tmp_path, "--game", "go_3x3"
+    assert azplay_games(monkeypatch, *given) == Exit.BAD_DATA
+    out, err = capsys.readouterr()
+    assert "2 imported" in out
+    assert "its result is -1, and by the rules (fewer_points) it is +1" in err
+
+
+def test_a_run_on_which_a_trainer_works_is_refused(tmp_path: Path, monkeypatch) -> None:
+    run = store_run(tmp_path / "go", "go_3x3", [])
+    (tmp_path / "a.sgf").write_text(SGF)
+    with (
+        RunFolder(tmp_path, "go").lock("trainer"),
+        pytest.raises(Fatal, match="belongs to another trainer") as refused,
+    ):
+        azplay_games(monkeypatch, run, "import", tmp_path / "a.sgf")
+    assert refused.value.code == Exit.TRY_AGAIN
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "code"),
+    [
+        (("RUN", "import", "FOLDER"), "has no files named .sgf", Exit.BAD_DATA),
+        (("nothing", "import", "a.sgf"), "there is no run", Exit.BAD_DATA),
+        (("RUN", "import", "missing.sgf"), "missing.sgf cannot be read", Exit.BAD_DATA),
+        (("RUN", "import", "a.pgn"), "a form that go_3x3 does not read", Exit.BAD_DATA),
+        (("RUN", "import", "a.sgf", "--game", "go_9x9"), "a run of go_3x3, not of go_9x9", Exit.BAD_DATA),
+        (("new", "import", "a.sgf", "--game", "ludo"), "ludo", Exit.CONFIG),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused(
+    given, reason: str, code: Exit, tmp_path: Path, monkeypatch
+) -> None:
+    run = store_run(tmp_path / "go", "go_3x3", [])
+    words = [{"RUN": str(run), "FOLDER": str(tmp_path)}.get(word, word) for word in given]
+    with pytest.raises(Fatal, match=reason) as refused:
+        azplay_games(monkeypatch, *words, "--runs", tmp_path)
+    assert refused.value.code == code

@@ -1,0 +1,124 @@
+"""`azplay annotate`: whole games with values, marks and better lines, read back by other programs."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import chess.pgn
+import cshogi
+import cshogi.KIF
+import pytest
+from sgfmill import sgf
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import replay
+from azselfplay.games.knowledge import ReadGame, knowledge_of
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.annotate import main, written_moves
+from azselfplay.play.game_files import FileGame
+from net.create import create
+
+PGN = """[White "one"]
+[Result "0-1"]
+
+1. f3 {a comment} e5 (1... d5) 2. g4 Qh4# 0-1
+
+1. e4 Ke7 *
+
+[FEN "4k3/P7/8/8/8/8/8/4K2R w K - 0 40"]
+[SetUp "1"]
+
+40. O-O Kd7 *
+"""
+
+
+def annotated(tmp_path: Path, monkeypatch, game: str, file: str, text: str) -> tuple[int, str]:
+    """Return (exit status, what it wrote) for a file with this text. Only chess is searched."""
+    weights, out = tmp_path / "w.safetensors", tmp_path / f"out-{file}"
+    create(game, 0, "1x8", 3, weights)
+    (tmp_path / file).write_text(text)
+    given = [
+        str(tmp_path / file),
+        str(weights),
+        "--out",
+        str(out),
+        "--simulations",
+        "8" if game == "chess" else "0",
+    ]
+    monkeypatch.setattr(sys, "argv", ["azplay annotate", *given])
+    return main(), out.read_text()
+
+
+def test_python_chess_reads_annotated_games(tmp_path: Path, monkeypatch, capfd) -> None:
+    """All games of a file, in order, with their tags and a value at each move; one that cannot be read is
+    named and left out."""
+    code, text = annotated(tmp_path, monkeypatch, "chess", "a.pgn", PGN)
+    assert code == Exit.BAD_DATA
+    assert "a.pgn game 2: illegal san: 'Ke7'" in capfd.readouterr().err
+    file = io.StringIO(text)
+    first, second = chess.pgn.read_game(file), chess.pgn.read_game(file)
+    assert first is not None
+    assert second is not None
+    assert chess.pgn.read_game(file) is None
+    assert not first.errors + second.errors
+    assert (first.headers["White"], first.headers["Result"]) == ("one", "0-1")
+    assert first.headers["Annotator"].startswith("azselfplay, ")
+    assert [move.uci() for move in first.mainline_moves()] == ["f2f3", "e7e5", "g2g4", "d8h4"]
+    assert [move.uci() for move in second.mainline_moves()] == ["e1g1", "e8d7"]
+    evals = [node.eval() for node in first.mainline()]
+    assert None not in evals
+    assert evals[-1].white().score() < -10_000, "mate"
+    assert "a comment" not in text
+
+
+def test_sgfmill_reads_annotated_games(tmp_path: Path, monkeypatch) -> None:
+    text = "(;SZ[5]PB[one]KM[6.5]RU[Chinese]RE[W+R];B[cc];W[bb];B[])"
+    code, annotation = annotated(tmp_path, monkeypatch, "go_5x5", "a.sgf", text)
+    assert code == Exit.OK
+    found = sgf.Sgf_game.from_string(annotation)
+    nodes = found.get_main_sequence()
+    assert [node.get_move() for node in nodes[1:]] == [("b", (2, 2)), ("w", (3, 1)), ("b", None)]
+    root = found.get_root()
+    assert [root.get(name) for name in ("PB", "KM", "RU", "RE")] == ["one", 6.5, "Chinese", "W+R"]
+    for node in nodes[1:]:
+        assert 0 <= float(node.get_raw("SBKV")) <= 100
+        assert node.get("C").startswith(f"Black {node.get_raw('SBKV').decode()} %")
+
+
+def test_cshogi_reads_annotated_games(tmp_path: Path, monkeypatch) -> None:
+    moves = "   1 ７六歩(77)\n   2 ３四歩(33)\n   3 ２二角成(88)\n   4 投了\n"
+    code, text = annotated(tmp_path, monkeypatch, "shogi", "a.kif", f"先手：one\n手数----指手--\n{moves}")
+    assert code == Exit.OK
+    read = cshogi.KIF.Parser.parse_str(text)
+    assert [cshogi.move_to_usi(move) for move in read.moves][:3] == ["7g7f", "3c3d", "8h2b+"]
+    assert (read.names[0], read.win) == ("one", cshogi.BLACK_WIN)
+    assert all("評価値" in comment for comment in read.comments[:3])
+
+
+def test_a_move_is_marked_by_what_it_loses_and_the_better_line_is_a_variation() -> None:
+    """Values are of the side to move in each position; a move that the search prefers has no mark."""
+    game = get_game("chess")
+    history = replay(game, "", ["e2e4", "e7e5", "g1f3", "b8c6"])
+    read = ReadGame("", history.moves_text())
+    values = [0.4, -0.25, 0.0, 0.3, 0.6]  # White's: 0.4, 0.25, 0.0, -0.3, 0.6
+    best = ["d2d4", "c7c5", "g1f3", "g8f6", ""]
+    answers = [
+        {"value": value, "best": move, "pv": [move] * 20} for value, move in zip(values, best, strict=True)
+    ]
+    found = written_moves(game, FileGame(1, read, history), answers)
+    assert [one.mark for one in found] == ["?!", "", "", "??"]
+    assert [one.value for one in found] == pytest.approx([0.25, 0.0, -0.3, 0.6])
+    assert found[0].comment == "Inaccuracy: 70 % became 62 %."
+    assert found[0].others == [(["d2d4"] * 12, "70 %")]
+    assert found[2].comment == ""
+    text = knowledge_of(game).formats[0].write({}, "", [found[0]._replace(others=[(["d2d4"], "70 %")])], "")
+    assert "1. e4 $6 { [%eval 0.37] Inaccuracy: 70 % became 62 %. } ( 1. d4 { 70 % } )" in text
+
+
+def test_a_command_without_a_network_says_what_is_missing(monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["azplay annotate", "a.pgn"])
+    with pytest.raises(Fatal, match="azplay annotate FILE RUN") as refused:
+        main()
+    assert refused.value.code == Exit.USAGE
