@@ -37,6 +37,7 @@ COMMANDS = {
         "azselfplay.lab.backup_command:restore",
         "restore a run from its backup, and verify all of it",
     ),
+    "check-game": ("azselfplay.play.check_game", "check a game of your own, before it is trained"),
     "known": ("azselfplay.play.truth:known", "make the positions with known results (solvers, tables)"),
     "completion": ("azselfplay.lab.completion", "print a script that makes your shell complete all this"),
 }

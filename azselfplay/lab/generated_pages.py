@@ -49,6 +49,7 @@ COMMANDS = {
     "azplay uci": ("azselfplay.play.uci", "UciConfig"),
     "azplay gtp": ("azselfplay.play.gtp", "GtpConfig"),
     "azplay usi": ("azselfplay.play.uci", "UsiConfig"),
+    "azplay check-game": ("azselfplay.play.check_game", "CheckGameConfig"),
     "azplay export": ("azselfplay.play.export", "ExportConfig"),
     "azplay games": ("azselfplay.lab.report.games_command", "GamesConfig"),
     "azplay games RUN import": ("azselfplay.lab.report.import_command", "ImportConfig"),

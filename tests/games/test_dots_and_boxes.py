@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 from naive_dots import NaiveDots, gain
-from playouts import bits, features, legal, replay, scalars
 
 from azselfplay.games import get_game
+from azselfplay.games.conformance import bits, features, legal, replay, scalars
 from azselfplay.games.dots_and_boxes import game_of_size
 from azselfplay.games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, VALUES, Truth, solver_of
 from azselfplay.games.dots_and_boxes.rules import Board

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_go import NaiveGo
-from playouts import bits, features, legal, scalars
 from scaled_examples import scaled
 
 from azselfplay.games import get_game
 from azselfplay.games.bits import ONE, ZERO
+from azselfplay.games.conformance import bits, features, legal, scalars
 from azselfplay.games.go import GoRules, game_of
 from azselfplay.games.go.rules import kernels_of, owners_of
 from azselfplay.games.jit import jit

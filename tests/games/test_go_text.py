@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from playouts import child_of
 
 from azselfplay.games import get_game
+from azselfplay.games.conformance import child_of
 from azselfplay.games.game_history import replay
 from azselfplay.games.go import GoRules, game_of
 from azselfplay.games.go.notation import action_of, vertex_of

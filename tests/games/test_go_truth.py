@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 from naive_go import NaiveGo
-from playouts import legal
 
 from azselfplay.games import get_game
+from azselfplay.games.conformance import legal
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.go import GoRules, game_of
 from azselfplay.games.go.knowledge import GROUPS, VALUES

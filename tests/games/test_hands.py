@@ -9,8 +9,8 @@ import pytest
 import torch
 from hands import GAME
 from naive_hands import NaiveHands
-from playouts import features, legal, playouts
 
+from azselfplay.games.conformance import features, legal, playouts
 from azselfplay.games.spec import outcome_for_first_player
 from net.planes import PlaneShape, features_tensor, unpack
 

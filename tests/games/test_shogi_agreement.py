@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import shogi
-from playouts import legal
 from shogi_agreement import STARTS, compare_games
 
+from azselfplay.games.conformance import legal
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.shogi import GAME
 

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from naive_shogi import plain_planes
-from playouts import codes, legal, scalars
 from shogi_agreement import STARTS
 
+from azselfplay.games.conformance import codes, legal, scalars
 from azselfplay.games.shogi import GAME
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from naive_games import NAIVE_NAMES, naive_game
-from playouts import child_of, legal, playouts
 
 from azselfplay.games import connect_four, get_game, tic_tac_toe
+from azselfplay.games.conformance import child_of, legal, playouts
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import NO_ROOT, outcome_for_first_player
 

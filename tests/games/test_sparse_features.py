@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import pytest
 from naive_sparse import TWINS, Move, possible
-from playouts import Described, described, features, legal, moved, playouts
 
 from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games.conformance import Described, described, features, legal, moved, playouts
 from azselfplay.games.shogi.encoding import possible_actions
 from net.sparse import features_of
 

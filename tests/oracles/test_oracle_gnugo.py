@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from naive_go import NaiveGo
-from playouts import legal
 from scaled_examples import scaled
 
 from azselfplay.games import get_game
+from azselfplay.games.conformance import legal
 from azselfplay.games.go.notation import action_of, vertex_of
 from azselfplay.games.spec import Game
 

@@ -6,10 +6,10 @@ import chess
 import numpy as np
 import pytest
 from every_game import EVERY_GAME
-from playouts import bits, features, legal, playouts, scalars
 from test_chess_perft import KNOWN
 
 from azselfplay.games import get_game
+from azselfplay.games.conformance import bits, features, legal, playouts, scalars
 from azselfplay.games.game_history import GameHistory, replay
 
 CHESS = get_game("chess")

@@ -18,10 +18,10 @@ from naive_search import (
     same_mover,
     windows_value,
 )
-from playouts import playouts
 from twice import GAME as TWICE
 
 from azselfplay.games import get_game
+from azselfplay.games.conformance import playouts
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal

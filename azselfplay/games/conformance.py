@@ -1,0 +1,535 @@
+"""What the rest of the system assumes about any game, checked in random games: `azplay check-game NAME`.
+
+A search and a trainer take a game at its word. A symmetry that is none, or a text that names another move,
+stops nothing: it poisons what is learned. So a new game must pass these checks before it is used. Each is a
+function whose docstring says what a game promises; it raises `Nonconforming` with what was found instead.
+They know no rules: whether a game is played right, only its own tests can say.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games import get_game
+from azselfplay.games.packed import move_features
+from azselfplay.games.spec import (
+    NO_ROOT,
+    PLY_CAP,
+    RECORDED,
+    RESIGNATION,
+    Game,
+    PackedScalars,
+    Positions,
+    State,
+    Symmetry,
+    outcome_for_first_player,
+)
+from azselfplay.games.stubs import Movers
+
+GAMES_EACH = 12
+"""Random games of each game."""
+HISTORIES = (1, 3)
+SPARE = 64
+"""Entries behind an array, so that a game that writes too much is found out, and no memory spoiled."""
+NONSENSE = ("nonsense", "", "0", "-1")
+Words = npt.NDArray[np.uint64]
+
+
+class Nonconforming(AssertionError):
+    """A game breaks a promise; the text says where, and what was found."""
+
+
+def must(is_so: bool | np.bool_, said: str, *values: object) -> None:
+    """Raise Nonconforming with `said`, in which {} stands for each of `values`, unless `is_so`."""
+    if not is_so:
+        raise Nonconforming(said.format(*values))
+
+
+# ---- Random games --------------------------------------------------------------------------------
+
+
+class Playout(NamedTuple):
+    """One random game."""
+
+    positions: Positions
+    """[plies + 1, words]"""
+    actions: list[int]
+    reason: int
+    """0 if it reached the cap on plies."""
+
+
+def legal(game: Game, positions: Positions, n: int) -> list[int]:
+    """The legal actions of `positions[n - 1]`."""
+    actions = np.zeros(game.max_legal + SPARE, dtype=np.uint16)
+    count = int(game.rules.legal_actions(positions, n, actions))
+    must(0 <= count <= game.max_legal, "{} legal actions, and max_legal is {}", count, game.max_legal)
+    found: list[int] = actions[:count].tolist()
+    return found
+
+
+def ended(game: Game, positions: Positions, n: int, root: int = NO_ROOT) -> int:
+    """The end reason of `positions[n - 1]`, 0 if the game goes on."""
+    return int(game.rules.end_reason(positions, n, len(legal(game, positions, n)), root))
+
+
+def child_of(game: Game, state: State, action: int) -> State:
+    child = np.zeros(game.state_words, dtype=np.uint64)
+    game.rules.play(state, action, child)
+    return child
+
+
+def replay(game: Game, actions: Sequence[int]) -> Positions:
+    """The positions after each of `actions`, from the usual start on."""
+    positions = np.zeros((len(actions) + 1, game.state_words), dtype=np.uint64)
+    game.rules.start(positions[0])
+    for ply, action in enumerate(actions):
+        game.rules.play(positions[ply], action, positions[ply + 1])
+    return positions
+
+
+@functools.cache
+def playouts(name: str) -> tuple[Playout, ...]:
+    """The same random games each time, also for a game of tests whose name has a hash of its file."""
+    return tuple(random_games(get_game(name)))
+
+
+def random_games(game: Game, count: int = GAMES_EACH) -> Iterator[Playout]:
+    rng = random.Random("playouts of " + re.sub("_[0-9a-f]{8}$", "", game.name))
+    for _ in range(count):
+        yield _playout(game, rng)
+
+
+def _playout(game: Game, rng: random.Random) -> Playout:
+    positions = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
+    game.rules.start(positions[0])
+    actions: list[int] = []
+    while len(actions) < game.max_plies:
+        n = len(actions) + 1
+        choices = legal(game, positions, n)
+        reason = int(game.rules.end_reason(positions, n, len(choices), NO_ROOT))
+        if reason:
+            return Playout(positions[:n].copy(), actions, reason)
+        must(bool(choices), "ply {}: the game goes on, and no action is legal", len(actions))
+        actions.append(rng.choice(choices))
+        game.rules.play(positions[n - 1], actions[-1], positions[n])
+    return Playout(positions, actions, ended(game, positions, len(actions) + 1))
+
+
+# ---- Packed features, read slowly ----------------------------------------------------------------
+
+
+def features(game: Game, positions: Positions, n: int, history: int, fill: int = 0) -> Words:
+    """Packed features, written over words that held `fill`."""
+    packed_features = np.full(game.feature_words(history), fill, dtype=np.uint64)
+    game.rules.encode(positions, n, history, packed_features)
+    return packed_features
+
+
+def bits(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.uint8]:
+    """[planes, cells] of the bit planes, after checking that they are empty beyond the board."""
+    planes = packed_features[: game.bit_planes(history) * game.words_per_plane].astype("<u8").view(np.uint8)
+    all_bits = np.unpackbits(planes, bitorder="little").reshape(
+        game.bit_planes(history), 64 * game.words_per_plane
+    )
+    must(not all_bits[:, game.cells :].any(), "a bit plane has bits beyond its {} cells", game.cells)
+    return all_bits[:, : game.cells]
+
+
+def codes(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.int64]:
+    """[history, cells], after checking that all codes exist and that none lies beyond the board."""
+    coded, begin = game.coded_cells, game.bit_planes(history) * game.words_per_plane
+    if coded is None:
+        return np.zeros((history, 0), np.int64)
+    block = packed_features[begin : begin + history * coded.words(game.cells)]
+    found = np.array([unpacked(word, (coded.bits,) * coded.cells_a_word) for word in block.tolist()])
+    found = found.reshape(history, -1)
+    must(not found[:, game.cells :].any(), "there are codes beyond the {} cells", game.cells)
+    must(found.max() < len(coded.planes_of), "the code {} is none of {}", found.max(), len(coded.planes_of))
+    return found[:, : game.cells]
+
+
+def unpacked(word: int, widths: tuple[int, ...]) -> list[int]:
+    """The numbers of so many bits each in a word, after checking that nothing is behind them."""
+    found = []
+    for width in widths:
+        found.append(word & (1 << width) - 1)
+        word >>= width
+    must(word == 0, "there is something behind the fields of a word")
+    return found
+
+
+def scalars(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.float32]:
+    """[scalars of all positions, then of now], after checking their bounds and that nothing is behind
+    them."""
+    end = game.feature_words(history) - game.scalar_planes
+    tail, packed = packed_features[end:], packed_features[:end].tolist()
+    must(not (tail >> np.uint64(32)).any(), "there is something in the high half of a scalar's word")
+    found: list[float] = []
+    for block in [game.scalars_once] + [game.scalars_per_position] * history:  # from the last one on
+        words = [packed.pop() for _ in range(block.words)][::-1]
+        found[:0] = packed_shares(block, words)
+    return np.array([*found, *tail.astype(np.uint32).view(np.float32)], np.float32)
+
+
+def packed_shares(block: PackedScalars, words: list[int]) -> list[float]:
+    """Counts divided by their divisors, after checking that none is above 1."""
+    shares = []
+    for at, word in enumerate(words):
+        mine = [field for field, place in zip(block.fields, block.places(), strict=True) if place[0] == at]
+        for count, (_, divisor) in zip(unpacked(word, tuple(width for width, _ in mine)), mine, strict=True):
+            must(count <= divisor, "a packed scalar is {}, and its divisor {}", count, divisor)
+            shares.append(count / divisor)
+    return shares
+
+
+def moved(game: Game, symmetry: Symmetry, packed_features: Words, history: int) -> Words:
+    """Packed features after a symmetry of the board."""
+    found = np.zeros_like(packed_features)
+    planes = game.plane_map(symmetry, 1)
+    move_features(packed_features, symmetry.cells, planes, game.code_bits, history, found)
+    return found
+
+
+Described = tuple[list[int], list[list[int]]]
+"""The active features of a position, and the rows of each of its actions."""
+UNTOUCHED = -7
+
+
+def described(game: Game, packed_features: Words, history: int, actions: list[int]) -> Described:
+    """What the game's sparse features say, after checking that nothing is written behind it, that everything
+    is in range, and that no feature is there twice."""
+    sparse = game.sparse
+    assert sparse is not None
+    active = np.full(sparse.most_active + 8, UNTOUCHED, np.int32)
+    rows = np.full(game.max_legal * sparse.tables + 8, UNTOUCHED, np.int32)
+    given = packed_features.copy()
+    end = len(actions) * sparse.tables
+    found = sparse.describe(given, history, np.array(actions, np.uint16), len(actions), active, rows)
+    must((given == packed_features).all(), "describe() has changed the features")
+    must(0 <= found <= sparse.most_active, "{} active features of {} at most", found, sparse.most_active)
+    must((active[found:] == UNTOUCHED).all(), "describe() writes behind the active features")
+    must((rows[end:] == UNTOUCHED).all(), "describe() writes behind the rows of the actions")
+    seen = active[:found].tolist()
+    must(all(0 <= one < sparse.features for one in seen), "an active feature is out of range: {}", seen)
+    must(len(set(seen)) == found, "a feature is active twice: {}", sorted(seen))
+    of_actions = rows[:end]
+    # The last one stands for no row.
+    in_range = ((of_actions >= 0) & (of_actions <= sparse.action_rows)).all()
+    must(in_range, "the row of an action is out of range: {}", of_actions.tolist())
+    return seen, of_actions.reshape(-1, sparse.tables).tolist()
+
+
+# ---- The checks ----------------------------------------------------------------------------------
+
+
+Playouts = Sequence[Playout]
+Check = Callable[[Game, Playouts], None]
+
+
+def sizes_fit(game: Game, playouts: Playouts) -> None:
+    """Sizes fit each other, and the end reasons have names and values."""
+    must(game.end_reasons[0].value == 0, "end reason 0 stands for a game that goes on, so its value is 0")
+    names = [reason.name for reason in game.end_reasons]
+    must(len(set(names)) == len(names), "two end reasons have one name: {}", names)
+    taken = {PLY_CAP, RESIGNATION, RECORDED} & set(names)
+    must(not taken, "{} names an end that every game can have", taken)
+    values = {reason.value for reason in game.end_reasons}
+    must(values <= {-1, 0, 1}, "values of ends are -1, 0 or 1, not {}", values)
+    must(game.max_legal <= game.actions <= 65535, "max_legal {}, actions {}", game.max_legal, game.actions)
+    must(
+        1 <= game.mean_legal <= game.max_legal, "mean_legal {}, max_legal {}", game.mean_legal, game.max_legal
+    )
+
+
+def first_player_begins(game: Game, playouts: Playouts) -> None:
+    """The usual start, by the rules and by its empty text, is not over, and the first player is to move."""
+    positions = replay(game, [])
+    must(game.rules.side_to_move(positions[0]) == 0, "the second player begins")
+    must(ended(game, positions, 1) == 0, "the game is over at its start")
+    by_text = game.notation.state_from_text("")
+    must(np.array_equal(by_text, positions[0]), 'start() and state_from_text("") differ')
+
+
+def legal_actions_are_distinct(game: Game, playouts: Playouts) -> None:
+    """Legal actions are in range, distinct and repeatable, and there is one while the game goes on."""
+    for playout in playouts:
+        for n in range(1, len(playout.positions)):
+            actions = legal(game, playout.positions, n)
+            must(len(actions) == len(set(actions)), "ply {}: an action is listed twice: {}", n - 1, actions)
+            must(
+                max(actions) < game.actions,
+                "ply {}: action {} is not below {}",
+                n - 1,
+                max(actions),
+                game.actions,
+            )
+            again = legal(game, playout.positions, n)
+            must(
+                actions == again,
+                "ply {}: asked twice, other actions are legal: {}, {}",
+                n - 1,
+                actions,
+                again,
+            )
+
+
+def playing_leaves_the_parent(game: Game, playouts: Playouts) -> None:
+    """The same move makes the same child, leaves its parent as it was, and one of two players is to move."""
+    for playout in playouts:
+        for ply, action in enumerate(playout.actions):
+            parent = playout.positions[ply].copy()
+            child = child_of(game, parent, action)
+            must(np.array_equal(parent, playout.positions[ply]), "ply {}: play() changes the parent", ply)
+            same = np.array_equal(child, playout.positions[ply + 1])
+            must(same, "ply {}: action {} leads to another position than before", ply, action)
+            side = game.rules.side_to_move(child)
+            must(side in (0, 1), "ply {}: the side to move is {}, not 0 or 1", ply, side)
+
+
+def every_game_ends(game: Game, playouts: Playouts) -> None:
+    """A game ends for a known reason or at the cap on its length, and not before its last position."""
+    for playout in playouts:
+        must(0 <= playout.reason < len(game.end_reasons), "there is no end reason {}", playout.reason)
+        at_cap = len(playout.actions) == game.max_plies
+        must(bool(playout.reason) or at_cap, "a game of {} plies has no end", len(playout.actions))
+        for n in range(1, len(playout.positions)):
+            must(ended(game, playout.positions, n) == 0, "ply {}: asked again, the game is over", n - 1)
+
+
+def searches_end_games_no_later(game: Game, playouts: Playouts) -> None:
+    """Where the rules end a game, a search sees an end of the same value, whichever position is its root."""
+    for playout in playouts:
+        n = len(playout.positions)
+        for root in range(n - 1) if playout.reason else ():
+            in_search = ended(game, playout.positions, n, root)
+            values = [game.end_reasons[reason].value for reason in (in_search, playout.reason)]
+            must(in_search != 0 and values[0] == values[1], "root {}: a search sees {}", root, in_search)
+
+
+def earlier_roots_end_games_too(game: Game, playouts: Playouts) -> None:
+    """A game that ends in a search ends in one with an earlier root too."""
+    for playout in playouts[:2]:
+        for n in range(1, len(playout.positions) + 1):
+            ends = [ended(game, playout.positions, n, root) != 0 for root in range(n)]
+            must(ends == sorted(ends, reverse=True), "ply {}: with a later root the game ends", n - 1)
+
+
+def outcomes_convert(game: Game, playouts: Playouts) -> None:
+    """One side's win is the other side's loss, and where the game has a score, who has more has won."""
+    for playout in playouts:
+        value = game.end_reasons[playout.reason].value
+        side = int(game.rules.side_to_move(playout.positions[-1]))
+        outcome = outcome_for_first_player(value, side)
+        must(outcome_for_first_player(outcome, side) == value, "a value of {} does not convert", value)
+        if game.score is not None:
+            score = game.score(playout.positions[-1])
+            must(np.sign(score) == outcome, "the score is {}, the outcome {}", score, outcome)
+
+
+def positions_survive_text(game: Game, playouts: Playouts) -> None:
+    """The text of a position gives that position again."""
+    for playout in playouts:
+        for ply, state in enumerate(playout.positions):
+            text = game.notation.state_to_text(state)
+            again = game.notation.state_from_text(text)
+            must(np.array_equal(again, state), "ply {}: {!r} is read as another position", ply, text)
+
+
+def actions_survive_text(game: Game, playouts: Playouts) -> None:
+    """Every legal action has a text of its own, which gives that action again."""
+    for playout in playouts:
+        for n in range(1, len(playout.positions), 7):
+            state, actions = playout.positions[n - 1], legal(game, playout.positions, n)
+            texts = [game.notation.action_to_text(state, action) for action in actions]
+            must(len(set(texts)) == len(texts), "ply {}: two actions have one text: {}", n - 1, texts)
+            again = [game.notation.action_from_text(state, text) for text in texts]
+            must(again == actions, "ply {}: {} are read as {}, not as {}", n - 1, texts, again, actions)
+
+
+def nonsense_is_refused(game: Game, playouts: Playouts) -> None:
+    """Text that is no position or no move raises a ValueError with a sentence."""
+    start = game.notation.state_from_text("")
+    asked: list[tuple[str, Callable[[str], Any]]] = [("nonsense", game.notation.state_from_text)]
+    asked += [(text, functools.partial(game.notation.action_from_text, start)) for text in NONSENSE]
+    for text, read in asked:
+        try:
+            found = read(text)
+        except ValueError as error:
+            must(bool(re.search(r"\w \w", str(error))), "{!r} is refused without a sentence: {}", text, error)
+        else:
+            raise Nonconforming(f"{text!r} is read as {found}")
+
+
+def pictures_have_all_rows(game: Game, playouts: Playouts) -> None:
+    """A drawn board has at least one line for each row."""
+    for playout in playouts[:2]:
+        lines = len(game.notation.render(playout.positions[-1]).splitlines())
+        must(lines >= game.rows, "{} lines for {} rows", lines, game.rows)
+
+
+def features_are_written_whole(game: Game, playouts: Playouts) -> None:
+    """Features do not depend on what the words held before, and lie on the board and in [0, 1]."""
+    for playout in playouts:
+        for history in HISTORIES:
+            for n in range(1, len(playout.positions) + 1, 5):
+                found = features(game, playout.positions, n, history)
+                over = features(game, playout.positions, n, history, fill=2**64 - 1)
+                must(np.array_equal(found, over), "ply {}: encode() leaves bits of what was there", n - 1)
+                seen = bits(game, found, history).any() or codes(game, found, history).any()
+                must(bool(seen) or n == 1, "ply {}: the features are empty", n - 1)
+                numbers = scalars(game, found, history)
+                in_range = ((numbers >= 0) & (numbers <= 1)).all()
+                must(in_range, "ply {}: a scalar is not in [0, 1]: {}", n - 1, numbers)
+
+
+def history_is_behind(game: Game, playouts: Playouts) -> None:
+    """A longer history adds planes behind the newest ones; positions before the start are empty."""
+    each = game.scalars_per_position.planes
+    for playout in playouts:
+        for n in (1, 2, len(playout.positions)):
+            short, long = (features(game, playout.positions, n, history) for history in (1, 4))
+            known = min(n, 4)
+            newest = bits(game, long, 4)[: game.planes_per_position]
+            same = np.array_equal(newest, bits(game, short, 1))
+            same &= np.array_equal(codes(game, long, 4)[:1], codes(game, short, 1))
+            now, past = scalars(game, short, 1), scalars(game, long, 4)
+            same &= np.array_equal([*past[:each], *past[4 * each :]], now)
+            must(same, "ply {}: the newest position is not the first in the features", n - 1)
+            before = bits(game, long, 4)[known * game.planes_per_position :].any()
+            before |= codes(game, long, 4)[known:].any() | past[known * each : 4 * each].any()
+            must(not before, "ply {}: there is something before the start of the game", n - 1)
+
+
+def symmetries_are_permutations(game: Game, playouts: Playouts) -> None:
+    """A symmetry has every cell, action and plane once, and none is the identity or a copy of another."""
+    maps = [tuple(symmetry.cells) for symmetry in game.symmetries]
+    must(len({*maps, tuple(range(game.cells))}) == len(maps) + 1, "two symmetries are one, or nothing moves")
+    for symmetry in game.symmetries:
+        for what, found, count in (
+            ("cells", symmetry.cells, game.cells),
+            ("actions", symmetry.actions, game.actions),
+            ("planes", game.plane_map(symmetry, 3), game.bit_planes(3)),
+        ):
+            is_one = sorted(found.tolist()) == list(range(count))
+            must(is_one, "{}: {} is no permutation of {} numbers", symmetry.name, what, count)
+
+
+def rules_see_no_symmetry(game: Game, playouts: Playouts) -> None:
+    """A mirrored game has the mirrored legal actions and features, and ends in the same way."""
+    for symmetry in game.symmetries:
+        for playout in playouts[:4]:
+            mapped = replay(game, [int(symmetry.actions[action]) for action in playout.actions])
+            for n in range(1, len(playout.positions) + 1):
+                actions = legal(game, playout.positions, n)
+                wanted = {int(symmetry.actions[action]) for action in actions}
+                found = set(legal(game, mapped, n))
+                must(wanted == found, "{}, ply {}: {} are legal, not {}", symmetry.name, n - 1, found, wanted)
+                before, after = (features(game, line, n, 2) for line in (playout.positions, mapped))
+                same = np.array_equal(moved(game, symmetry, before, 2), after)
+                must(same, "{}, ply {}: the features are not the mirrored ones", symmetry.name, n - 1)
+            reason = ended(game, mapped, len(mapped))
+            must(reason == playout.reason, "{}: ends by {}, not {}", symmetry.name, reason, playout.reason)
+
+
+def movers_are_those_of_positions(game: Game, playouts: Playouts) -> None:
+    """Who makes each move is known from the moves, from the start and from any position of a game."""
+    movers = Movers(game)
+    for playout in playouts:
+        signs = [1 - 2 * int(game.rules.side_to_move(state)) for state in playout.positions]
+        for ply in (0, len(playout.actions) // 2):
+            start = game.notation.state_to_text(playout.positions[ply])
+            found = movers(start, np.array(playout.actions[ply:], np.uint16)).tolist()
+            must(found == signs[ply:-1], "from ply {}: {}, not {}", ply, found, signs[ply:-1])
+
+
+def sparse_features_fit(game: Game, playouts: Playouts) -> None:
+    """Sizes of the sparse features fit, and their name ends in a number, to grow with each change."""
+    if (sparse := game.sparse) is None:
+        return
+    named = re.fullmatch(r"[^-]+(-[a-z]+)+-\d+", sparse.name)
+    must(named is not None, "{!r} is not named like hex-stones-1", sparse.name)
+    must(
+        1 <= sparse.most_active <= sparse.features,
+        "most_active {} of {}",
+        sparse.most_active,
+        sparse.features,
+    )
+    must(1 <= sparse.tables <= sparse.action_rows, "{} tables, {} rows", sparse.tables, sparse.action_rows)
+    if sparse.shared is not None:
+        fits = sparse.shared.dtype == np.int32 and len(sparse.shared) == sparse.features
+        must(fits, "shared is {}[{}]", sparse.shared.dtype, len(sparse.shared))
+        found = {*sparse.shared.ravel().tolist(), -1}
+        must(found == set(range(-1, sparse.shared.max() + 1)), "shared rows are not numbered from 0 on")
+
+
+def sparse_features_are_repeatable(game: Game, playouts: Playouts) -> None:
+    """Sparse features are in range, distinct and repeatable, and those of an action depend on no other."""
+    for playout in playouts if game.sparse is not None else ():
+        for history in HISTORIES:
+            for n in range(1, len(playout.positions), 3):
+                actions = legal(game, playout.positions, n)
+                found = features(game, playout.positions, n, history)
+                first = described(game, found, history, actions)
+                must(
+                    first == described(game, found, history, actions),
+                    "ply {}: asked twice, they differ",
+                    n - 1,
+                )
+                fewer = described(game, found, history, actions[1:])[1]
+                must(first[1][1:] == fewer, "ply {}: rows of an action depend on other actions", n - 1)
+
+
+def any_words_are_described(game: Game, playouts: Playouts) -> None:
+    """Any words have sparse features in range: leaves come from other machines, and nothing checks them."""
+    rng = np.random.default_rng(1)
+    for trial in range(40 if game.sparse is not None else 0):
+        words = rng.integers(0, 2**64, game.feature_words(2), np.uint64)
+        if trial < 2:
+            words[:] = (0, 2**64 - 1)[trial]
+        actions = rng.choice(game.actions, min(game.actions, game.max_legal), replace=False)
+        described(game, words, 2, actions.tolist())
+
+
+def mirrored_positions_have_as_many(game: Game, playouts: Playouts) -> None:
+    """A mirrored position has as many sparse features."""
+    for symmetry in game.symmetries if game.sparse is not None else ():
+        for playout in playouts[:4]:
+            for n in range(1, len(playout.positions)):
+                before, actions = features(game, playout.positions, n, 2), legal(game, playout.positions, n)
+                images = symmetry.actions[actions].tolist()
+                seen = len(described(game, before, 2, actions)[0])
+                image = len(described(game, moved(game, symmetry, before, 2), 2, images)[0])
+                must(seen == image, "{}, ply {}: {} and {}", symmetry.name, n - 1, seen, image)
+
+
+CHECKS: tuple[Check, ...] = (
+    sizes_fit,
+    first_player_begins,
+    legal_actions_are_distinct,
+    playing_leaves_the_parent,
+    every_game_ends,
+    searches_end_games_no_later,
+    earlier_roots_end_games_too,
+    outcomes_convert,
+    positions_survive_text,
+    actions_survive_text,
+    nonsense_is_refused,
+    pictures_have_all_rows,
+    features_are_written_whole,
+    history_is_behind,
+    symmetries_are_permutations,
+    rules_see_no_symmetry,
+    movers_are_those_of_positions,
+    sparse_features_fit,
+    sparse_features_are_repeatable,
+    any_words_are_described,
+    mirrored_positions_have_as_many,
+)
+"""All checks, the simplest first: what a later one finds may follow from what an earlier one has found."""

@@ -1,0 +1,127 @@
+"""`azplay check-game`: a game that breaks a promise is found out, whichever it breaks."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from azselfplay.games import get_game
+from azselfplay.games.conformance import CHECKS, Check, random_games
+from azselfplay.games.spec import EndReason, Game, Symmetry
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.check_game import fault_of, main
+
+GAME = get_game("tic_tac_toe")
+FOUR = get_game("connect_four")
+ROWS_SWAPPED = np.array([3, 4, 5, 0, 1, 2, 6, 7, 8])
+
+
+def with_rules(game: Game, **functions: Callable[..., object]) -> Game:
+    return dataclasses.replace(game, rules=dataclasses.replace(game.rules, **functions))
+
+
+def with_text(game: Game, **functions: Callable[..., object]) -> Game:
+    return dataclasses.replace(game, notation=dataclasses.replace(game.notation, **functions))
+
+
+def play_and_touch(parent, action, child) -> None:
+    GAME.rules.play(parent, action, child)
+    parent[0] ^= np.uint64(1) << np.uint64(action)
+
+
+def twice_the_first(positions, n, actions) -> int:
+    count = GAME.rules.legal_actions(positions, n, actions)
+    actions[count - 1] = actions[0]
+    return int(count)
+
+
+def encode_over(positions, n, history, features) -> None:
+    before = features[-1]
+    GAME.rules.encode(positions, n, history, features)
+    features[-1] |= before
+
+
+def oldest_first(positions, n, history, features) -> None:
+    GAME.rules.encode(positions, n, history, features)
+    planes = features[: 2 * history].reshape(history, 2)
+    planes[:] = planes[::-1].copy()
+
+
+def over_in_a_search(positions, n, count, root) -> int:
+    return 0 if root >= 0 else int(GAME.rules.end_reason(positions, n, count, root))
+
+
+def described_by_chance(*arguments: object) -> int:
+    assert FOUR.sparse is not None
+    found = int(FOUR.sparse.describe(*arguments))
+    active = arguments[4]
+    active[0] = FOUR.sparse.features  # type: ignore[index]
+    return found
+
+
+BROKEN = {
+    "sizes_fit": dataclasses.replace(GAME, end_reasons=(*GAME.end_reasons, EndReason("resignation", 0))),
+    "first_player_begins": with_rules(GAME, side_to_move=lambda state: 1 - GAME.rules.side_to_move(state)),
+    "legal_actions_are_distinct": with_rules(GAME, legal_actions=twice_the_first),
+    "playing_leaves_the_parent": with_rules(GAME, play=play_and_touch),
+    "searches_end_games_no_later": with_rules(GAME, end_reason=over_in_a_search),
+    "positions_survive_text": with_text(GAME, state_to_text=lambda _: ""),
+    "actions_survive_text": with_text(GAME, action_to_text=lambda _, action: str((action + 1) % 9 + 1)),
+    "nonsense_is_refused": with_text(GAME, action_from_text=lambda *_: 0),
+    "pictures_have_all_rows": with_text(GAME, render=lambda _: "a board"),
+    "features_are_written_whole": with_rules(GAME, encode=encode_over),
+    "history_is_behind": with_rules(GAME, encode=oldest_first),
+    "symmetries_are_permutations": dataclasses.replace(GAME, symmetries=GAME.symmetries * 2),
+    "rules_see_no_symmetry": dataclasses.replace(
+        GAME, symmetries=(Symmetry("rows swapped", ROWS_SWAPPED, ROWS_SWAPPED),)
+    ),
+    "sparse_features_are_repeatable": dataclasses.replace(
+        FOUR, sparse=dataclasses.replace(FOUR.sparse, describe=described_by_chance)
+    ),
+    "sparse_features_fit": dataclasses.replace(FOUR, sparse=dataclasses.replace(FOUR.sparse, name="mine")),
+}
+"""By the check that finds it: a game with one fault."""
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_game_with_a_fault_does_not_pass(name: str) -> None:
+    """The checks that have nothing to do with it do; games that are well pass all (`test_conformance`)."""
+    check: Check = next(one for one in CHECKS if one.__name__ == name)
+    sound = FOUR if BROKEN[name].name == FOUR.name else GAME
+    games = tuple(random_games(sound, 4))
+    assert fault_of(check, BROKEN[name], games)
+    assert not fault_of(check, sound, games)
+
+
+def test_the_command_says_what_each_check_found(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["azplay check-game", "tic_tac_toe", "--games", "3"])
+    assert main() == Exit.OK
+    out = capsys.readouterr().out.splitlines()
+    assert [line[:8].strip() for line in out[:-1]] == ["ok"] * len(CHECKS)
+    assert out[-1].startswith(f"tic_tac_toe: all {len(CHECKS)} checks passed, in 3 random games of ")
+    monkeypatch.setattr("azselfplay.games.get_game", lambda _: BROKEN["rules_see_no_symmetry"])
+    assert main() == Exit.FOUND
+    out = capsys.readouterr().out.splitlines()
+    assert (
+        "FAILED  A mirrored game has the mirrored legal actions and features, and ends in the same way."
+        in out
+    )
+    assert any(line.strip().startswith("rules_see_no_symmetry: rows swapped") for line in out)
+    assert "1 of" in out[-1]
+
+
+def test_a_game_that_cannot_be_played_and_one_that_there_is_not_are_told(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["azplay check-game", "ludo"])
+    with pytest.raises(Fatal, match="ludo") as refused:
+        main()
+    assert refused.value.code == Exit.CONFIG
+    dead = with_rules(GAME, play=lambda *_: 1 // 0)
+    monkeypatch.setattr("azselfplay.games.get_game", lambda _: dead)
+    assert main() == Exit.FOUND
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "FAILED  random games cannot be played"
+    assert lines[1].strip().startswith("ZeroDivisionError: ")
