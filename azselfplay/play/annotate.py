@@ -96,7 +96,7 @@ def main() -> int:
     from azselfplay.host.runs import write_atomically
     from azselfplay.play.analysis import Analyst, positions_in_flight
     from azselfplay.play.game_files import format_of, games_in
-    from azselfplay.play.nets import load_net, search_for
+    from azselfplay.play.nets import load_net, search_for, search_name
     from azselfplay.search.evaluator import BadEvaluation
 
     net = load_net(config.weights, device=config.device, threads=config.threads)
@@ -106,6 +106,7 @@ def main() -> int:
         analyst = Analyst.of(net.game, net.evaluator, net.history, search)
         in_flight = positions_in_flight(config.in_flight, net.target_rows)
         annotator = Annotator(analyst, f"azselfplay, {net.name}", config, in_flight)
+        _say(f"search {search_name(search)}; it may take up to a minute to be compiled")
         texts = list[str]()
         write: Callable[[str], None] = texts.append if config.out else _print
         began = time.perf_counter()

@@ -84,6 +84,20 @@ def test_a_game_from_another_start_is_read_from_there(name: str, form: str, star
     assert list(read.moves) == game.moves_text()
 
 
+def test_variations_of_kif_stand_behind_the_main_line_the_latest_first() -> None:
+    """So each branches off the main line, and a reader that knows no variations (cshogi) finds that first."""
+    game = played("shogi", 4, 30)
+    text = form_of("shogi", "KIF").write({"Termination": "resignation"}, "", annotated(game), "")
+    read = cshogi.KIF.Parser.parse_str(text)
+    assert [cshogi.move_to_usi(move) for move in read.moves[: game.ply]] == game.moves_text()
+    numbers = [int(line[3:-1]) for line in text.splitlines() if line.startswith("変化：")]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(numbers) >= game.ply
+    first = text.partition("変化：1手\n")[2].splitlines()
+    assert first[0].startswith("   1 ")
+    assert first[1] == "*75 %"
+
+
 # ---- Shogi: what cshogi writes, and the words for the end --------------------------------------------
 
 

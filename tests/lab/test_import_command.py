@@ -66,6 +66,8 @@ def test_games_of_self_play_and_imported_ones_are_kept_apart(tmp_path: Path, mon
     assert azplay_games(monkeypatch, run, "import", tmp_path / "a.sgf") == Exit.OK
     assert sum(one.games for one in by_version(StoreReader(run / "games.db"))) == 3
     capsys.readouterr()
+    assert azplay_games(monkeypatch, run, "stats") == Exit.OK
+    assert capsys.readouterr().out.endswith("\n1 imported games are not among them\n")
     assert azplay_games(monkeypatch, run, "list") == Exit.OK
     assert [line.split()[3] for line in capsys.readouterr().out.splitlines()[1:]] == ["workers"] * 3 + [
         "imported"

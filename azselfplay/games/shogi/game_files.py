@@ -356,11 +356,12 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
         lines += ["後手番"] if side_to_move(state) else []
     lines += [f"先手：{tags.get('White', '')}", f"後手：{tags.get('Black', '')}"]
     lines.append("手数----指手---------消費時間--")
-    last, variations = -1, list[list[str]]()
+    last, variations = -1, list[tuple[int, list[str]]]()
     for number, one in enumerate(moves, 1):
         for line, comment in one.others:
             found = _kif_line(state, last, number, line)
-            variations.append(["", f"変化：{number}手", found[0], *comments("*", comment), *found[1:]])
+            head = ["", f"変化：{number}手", found[0], *comments("*", comment)]
+            variations.append((number, head + found[1:]))
         lines += _kif_line(state, last, number, [one.move])
         lines += [] if one.value is None else [f"**解析 0 評価値 {centipawns(one.value)}"]
         lines += comments("*", one.comment)
@@ -374,7 +375,9 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
         sentence = f"{KIF_SIDES[side_to_move(state) ^ (end.value < 0)]}{end.said}"
     lines += [f"{len(moves) + 1:4} {word}", f"まで{len(moves)}手で{sentence}", *comments("*", ending)]
     # The latest first: so each branches off the main line, and not off the variation above it.
-    return "\n".join([*lines, *(line for variation in reversed(variations) for line in variation)])
+    for _, variation in sorted(variations, key=lambda one: -one[0]):
+        lines += variation
+    return "\n".join(lines)
 
 
 def _kif_line(state: State, last: int, number: int, line: Iterable[str]) -> list[str]:

@@ -115,6 +115,8 @@ def main() -> int:
         from azselfplay.lab.report.figures import by_version
 
         _print(results_by_version(by_version(games)))
+        if imported := len(games.imported(sys.maxsize)[0]):
+            print(f"{imported:,} imported games are not among them")
         return int(Exit.OK)
 
 

@@ -48,6 +48,7 @@ class ImportConfig:
     run: Positional[str]
     """Folder of a run, or its name in --runs. With --game, it may be a new one."""
     action: Positional[Literal["import"]]
+    """This word."""
     file: Positional[Path]
     """A file of games, or a folder: all files below it that are named like such files of the game."""
     runs: Path = RUNS
@@ -62,28 +63,19 @@ def main() -> int:
     from azselfplay.store.sqlite import DUPLICATE, RETRY, STORED, Store
 
     game, folder = _run_of(config)
-    total = Counter[str]()
+    counts, files = Counter[str](), _files(game, config.file)
+    found = (entry for file in files for entry in _entries(game, file, counts))
     with folder.lock("trainer"), closing(Store(folder.games, game.name)) as store:
-        for file in _files(game, config.file):
-            counts = Counter[str]()
-            found = _entries(game, file, counts)
-            while entries := list(islice(found, GAMES_A_COMMIT)):
-                counts.update(store.commit(entries))
-                if counts[RETRY]:
-                    raise Fatal(f"the games could not be stored: {store.trouble}", Exit.DISK)
-            told = {
-                "imported": counts[STORED],
-                "there already": counts[DUPLICATE],
-                LEFT_OUT: counts[LEFT_OUT],
-            }
-            print(f"{file}: " + ", ".join(f"{number:,} {what}" for what, number in told.items()), flush=True)
-            total += counts
+        while entries := list(islice(found, GAMES_A_COMMIT)):
+            counts.update(store.commit(entries))
+            if counts[RETRY]:
+                raise Fatal(f"the games could not be stored: {store.trouble}", Exit.DISK)
         imported = store.totals.imported
-    print(
-        f"{imported:,} imported games in {folder.path}; they are used where samples.imported_share is above 0"
-    )
+    told = {"imported": STORED, "there already": DUPLICATE, LEFT_OUT: LEFT_OUT}
+    print(f"{config.file}: " + ", ".join(f"{counts[status]:,} {what}" for what, status in told.items()))
+    print(f"{imported:,} imported games in {folder.path}, used where samples.imported_share is above 0")
     # What could be imported was, but a script should know.
-    return int(Exit.BAD_DATA if total[LEFT_OUT] else Exit.OK)
+    return int(Exit.BAD_DATA if counts[LEFT_OUT] else Exit.OK)
 
 
 def _files(game: Game, path: Path) -> list[Path]:
