@@ -16,9 +16,11 @@ import pytest
 
 from azselfplay.games import get_game
 from azselfplay.games import names as plugins
+from azselfplay.games.conformance import CHECKS, random_games
 from azselfplay.games.game_history import replay
 from azselfplay.games.jit import foreign_key
 from azselfplay.games.names import is_game, listed
+from azselfplay.play.check_game import fault_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "your_own_game"
@@ -100,6 +102,14 @@ def test_the_example_ends_as_its_rules_say(packages: Path) -> None:
     history = replay(get_game("avoid_three"), "", ["1", "16", "2", "5", "3"])
     assert history.end_reason() == "three_in_a_row"
     assert history.outcome() == -1
+
+
+def test_the_example_passes_the_checks_of_every_game(packages: Path) -> None:
+    game = get_game("avoid_three")
+    playouts = tuple(random_games(game, 4))
+    assert {check.__name__: fault_of(check, game, playouts) for check in CHECKS} == {
+        check.__name__: "" for check in CHECKS
+    }
 
 
 @pytest.mark.nightly
