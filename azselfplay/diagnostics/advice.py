@@ -1,6 +1,8 @@
 """What to do about each alert: the first thing to do, the likely cause, and what else to change.
 
-docs/troubleshooting.md has a heading for each alert, which `Advice` and the pages of a run link to.
+Alerts are shown by many commands, and few of these take the flags of azserver or of the trainer. So advice
+names settings as they stand in files. docs/troubleshooting.md says how each command takes them; it has a
+heading for each alert, which `Advice` and the pages of a run link to.
 """
 
 from __future__ import annotations
@@ -25,60 +27,60 @@ class Advice:
 
 ADVICE: Mapping[str, Advice] = {
     "draw collapse": Advice(
-        "halve --samples.per-position of the trainer",
+        "halve samples.per_position of the trainer",
         "the network learns that everything is drawn, so nobody tries to win; it seldom recovers by itself",
-        "first look for a bug in values or rules; then fewer steps a game (--samples.per-position), "
-        "--self-play.search.fpu reduction, a longer --self-play.moves.temperature-plies, a lower "
-        "--optimizer.lr; do not raise the simulations before less than 70 % are draws; or go back to a "
+        "first look for a bug in values or rules; then fewer steps a game (samples.per_position), "
+        "self_play.search.fpu reduction, a longer self_play.moves.temperature_plies, a lower "
+        "optimizer.lr; do not raise the simulations before less than 70 % are draws; or go back to a "
         "checkpoint from before it",
     ),
     "value says draw": Advice(
-        "begin games from varied openings: --self-play.opening.random-share 0.3 of azserver",
+        "begin games from varied openings: self_play.opening.random_share 0.3 of azserver",
         "calling every position a draw is nearly always right, so results teach little",
-        "more decisive games first: varied openings (--self-play.opening.random-share), "
-        "--loss.capped-value-weight 0.1, a share of won endgames (--self-play.start.generator)",
+        "more decisive games first: varied openings (self_play.opening.random_share), "
+        "loss.capped_value_weight 0.1, a share of won endgames (self_play.start.generator)",
     ),
     "search without effect": Advice(
-        "double --self-play.search.simulations of azserver",
+        "double self_play.search.simulations of azserver",
         "too few simulations for so many moves, or unvisited moves count as lost, so the search follows the "
         "network, and the network learns what it knows already",
-        "more --self-play.search.simulations or --self-play.search.selection gumbel; "
-        "--self-play.search.fpu reduction (an absolute one must fit values in -1..1); more "
-        "--self-play.noise.root-noise",
+        "more self_play.search.simulations or self_play.search.selection gumbel; "
+        "self_play.search.fpu reduction (an absolute one must fit values in -1..1); more "
+        "self_play.noise.root_noise",
     ),
     "repetitions": Advice(
-        "double --self-play.moves.temperature-plies of azserver",
+        "double self_play.moves.temperature_plies of azserver",
         "neither side makes progress, and moving to and fro looks as good as anything else",
-        "a longer --self-play.moves.temperature-plies, more --self-play.noise.root-noise",
+        "a longer self_play.moves.temperature_plies, more self_play.noise.root_noise",
     ),
     "short draws": Advice(
-        "begin games from varied openings: --self-play.opening.random-share 0.3 of azserver",
+        "begin games from varied openings: self_play.opening.random_share 0.3 of azserver",
         "games end as draws before anything has happened",
         "as for draw collapse; many different openings help most",
     ),
     "games cut off": Advice(
-        "set --loss.capped-value-weight 0.1 of the trainer",
+        "set loss.capped_value_weight 0.1 of the trainer",
         "won positions are not converted; each such game labels very many positions as draws",
-        "--loss.capped-value-weight 0.1 (trainer), so that they say little about values; a smaller "
-        "--self-play.max-plies while the network is weak, so that they fill less of the window",
+        "loss.capped_value_weight 0.1 (trainer), so that they say little about values; a smaller "
+        "self_play.max_plies while the network is weak, so that they fill less of the window",
     ),
     "values too sure": Advice(
-        "halve --samples.per-position of the trainer",
+        "halve samples.per_position of the trainer",
         "the value head has memorised results: too many steps on too few games, or too high a rate",
-        "a smaller --samples.per-position, a larger --window.positions, a lower --optimizer.lr",
+        "a smaller samples.per_position, a larger window.positions, a lower optimizer.lr",
     ),
     "old weights": Advice(
-        "this is harmless if many finished games wait to be stored: wait, use fewer --games, or double "
-        "--self-play.search.simulations of azserver",
+        "this is harmless if many finished games wait to be stored: wait, play fewer games at once, or "
+        "double self_play.search.simulations of azserver",
         "games are played faster than the trainer stores them, and grow old while they wait in the spool; "
         "seldom, players do not get new weights",
         "if no games wait, look for weights that were refused or not delivered in the logs of azserver, "
-        "trainer and clients; a larger --publishing.steps makes versions rarer",
+        "trainer and clients; a larger publishing.steps makes versions rarer",
     ),
     "memorising": Advice(
-        "halve --samples.per-position of the trainer",
+        "halve samples.per_position of the trainer",
         "the network has memorised the games in the window; new games will surprise it",
-        "a smaller --samples.per-position (1 to 2), a larger --window.positions, or a smaller network",
+        "a smaller samples.per_position (1 to 2), a larger window.positions, or a smaller network",
     ),
 }
 """Advice by the name of the alert; covers all alerts of this version."""

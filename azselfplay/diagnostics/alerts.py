@@ -25,6 +25,10 @@ log = logging.getLogger(__name__)
 SMALLEST_STRETCH = 30
 """Least number of games in a stretch; with fewer, chance alone may explain anything."""
 
+LEAST_STEPS = 1000
+"""Training steps before which nothing is judged: 10 publications by default. The first games of a run are few
+and played by networks that know nothing, so any network memorises them, and they end in any way."""
+
 # One bad stretch may be chance, three in a row hardly are.
 IN_A_ROW = 3
 """Stretches that must all show a collapse, and training figures that must all show memorising."""
@@ -141,6 +145,8 @@ class Signs:
     lag: float | None = None
     """Weights versions that the newest games are behind (median); None: unknown."""
     samples_per_position: float | None = None
+    step: float | None = None
+    """The present step of training; None: unknown."""
 
 
 Check = Callable[[Signs], str]
@@ -161,6 +167,8 @@ def alert(name: str) -> Callable[[Check], Check]:
 
 def find_alerts(signs: Signs) -> list[Alert]:
     """All alerts, the most serious first."""
+    if signs.step is not None and signs.step < LEAST_STEPS:
+        return []
     # Untrained weights play at random: their games show every sign of a run that does not learn.
     judged = replace(signs, stretches=[one for one in signs.stretches if is_judged(one)])
     return [Alert(name, seen) for name, check in CHECKS.items() if (seen := check(judged))]
@@ -339,8 +347,9 @@ class Watch:
             held_out = figures.get("held_out_value_loss")
             self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))
         signs = Signs(
-            self._game, list(self._stretches), list(self._lessons), self.lag, figures["samples_per_position"]
-        )
+            self._game, list(self._stretches), list(self._lessons), self.lag,
+            figures["samples_per_position"], figures["step"],
+        )  # fmt: skip
         found = {one.name: one for one in find_alerts(signs)}
         for name, one in found.items():
             # Told once, not at each look.

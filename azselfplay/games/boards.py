@@ -108,6 +108,8 @@ def number_from_text(text: str, what: str, most: int) -> int:
 
 
 # ---- Pictures ------------------------------------------------------------------------------------
+# Pages give parts of these classes other colours in the dark: `paper`, `ink` and `pencil` (lines, letters),
+# `hole`. Elsewhere their colours are those of the picture.
 
 
 def picture(width: float, height: float, parts: Iterable[str]) -> bytes:
@@ -116,10 +118,10 @@ def picture(width: float, height: float, parts: Iterable[str]) -> bytes:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'.encode()
 
 
-def text_at(x: float, y: float, text: str, size: int, colour: str) -> str:
-    """A text whose middle is at `x`, and which stands on `y`."""
+def text_at(x: float, y: float, text: str, size: int, colour: str, more: str = "") -> str:
+    """A text whose middle is at `x`, and which stands on `y`; `more`: further attributes."""
     font = f'font-family="sans-serif" font-size="{size}" text-anchor="middle" fill="{colour}"'
-    return f'<text x="{x:g}" y="{y:g}" {font}>{text}</text>'
+    return f'<text x="{x:g}" y="{y:g}" {font}{more}>{text}</text>'
 
 
 def lines(left: int, top: int, step: int, count: int, colour: str) -> list[str]:

@@ -70,6 +70,11 @@ class ReadGame(NamedTuple):
     """How the file's rules differ from this game's (`komi 6.5`), so that its result says little of ours."""
 
 
+GameWriter = Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
+"""(tags of PGN, whose White is the first player; start; the moves; last comment) -> the game as text. Raises
+ValueError if a move is not legal."""
+
+
 @dataclass(frozen=True)
 class GameFormat:
     """A format of game files that programs for the game use."""
@@ -78,9 +83,7 @@ class GameFormat:
     """`PGN`"""
     suffixes: tuple[str, ...]
     """Of its files: `.pgn`"""
-    write: Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
-    """(tags of PGN, whose White is the first player; start; the moves; last comment) -> the game as text.
-    Raises ValueError if a move is not legal."""
+    write: GameWriter
     read: Callable[[bytes], Iterator[ReadGame | ValueError]]
     """The games of a file, one after the other. One that cannot be read is the error that says why."""
     between: str = ""
@@ -302,6 +305,10 @@ class Spot(NamedTuple):
     width: float
     height: float
 
+    def opposite(self, width: float, height: float) -> Spot:
+        """The spot on a turned picture of this size."""
+        return self._replace(x=width - self.x - self.width, y=height - self.y - self.height)
+
 
 @dataclass(frozen=True)
 class Clicks:
@@ -329,6 +336,19 @@ def grid(names: Sequence[Sequence[str]], left: float, top: float, step: float) -
 
 
 @dataclass(frozen=True)
+class Words:
+    """How people speak of a game."""
+
+    sides: tuple[str, str] = ("the first player", "the second player")
+    move: Callable[[State, int, int | None], str] | None = None
+    """(state, a legal action, the action before it or None) -> the move as people write it (SAN in chess).
+    None: as in the game's notation."""
+    number: Callable[[State], int] | None = None
+    """(state) -> the number of its move, for games like chess in which a move of each side has the same.
+    None: every move has its own."""
+
+
+@dataclass(frozen=True)
 class Knowledge:
     """Everything about a game that workers do not need."""
 
@@ -341,10 +361,11 @@ class Knowledge:
     read_start: Callable[[str], str] = str.strip
     """Converts a start position of an openings file to the game's notation."""
     svg: Callable[[State, str], bytes] | None = None
-    """(state, the move that led to it, "" at the start) -> picture of a board. None: the terminal's drawing
-    is shown."""
+    """(state, the move that led to it, "" at the start) -> picture of a board. None, like `clicks`: one that
+    is drawn from the planes (`games.drawn`)."""
     clicks: Clicks | None = None
     """Where to click on that picture. None: moves are chosen by their text."""
+    words: Words = Words()
     formats: tuple[GameFormat, ...] = ()
     """The formats of its game files, the usual one first."""
     solution: Solution | None = None
@@ -356,13 +377,21 @@ _of_variants: dict[str, Knowledge] = {}
 
 
 def knowledge_of(game: Game) -> Knowledge:
-    """What is known about a game; nothing if it has no knowledge."""
+    """What is known about a game: at least a picture of its board."""
     if not game.knowledge:
-        return Knowledge()
+        return _drawn(Knowledge(), game)
     known: Knowledge | Callable[[Game], Knowledge] = importlib.import_module(game.knowledge).KNOWLEDGE
     # A game with variants has a function instead.
     if isinstance(known, Knowledge):
-        return known
+        return _drawn(known, game)
     if game.name not in _of_variants:
-        _of_variants[game.name] = known(game)
+        _of_variants[game.name] = _drawn(known(game), game)
     return _of_variants[game.name]
+
+
+def _drawn(known: Knowledge, game: Game) -> Knowledge:
+    if known.svg is not None:
+        return known
+    from azselfplay.games.drawn import with_drawing  # which is written in terms of this module
+
+    return with_drawing(known, game)

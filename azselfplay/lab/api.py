@@ -1,7 +1,7 @@
 """The interface for people's own programs: what `import azselfplay as az` gives.
 
     run = az.load("connect_four-sparse")         # a run, a weights file, or a game for an untrained network
-    position = run.position("4 4")               # moves, or FEN, SFEN, SGF
+    position = run.position("4 4")               # moves, or FEN, SFEN, PGN, SGF
     found = position.search(simulations=400)     # best move, value, visits, expected line
     game = az.play(run, "alphabeta:2")
     az.train("connect_four", minutes=10)
@@ -31,7 +31,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.game_texts import after_moves, read_position
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import is_game
 from azselfplay.games.spec import Game as Rules
@@ -156,31 +157,9 @@ class Run:
         `text` is a position (FEN, SFEN, or as docs/games.md says), moves from the start separated by spaces,
         or a game as PGN or SGF. Raises Error naming what cannot be read, or the move that is not legal."""
         try:
-            # A PGN and an SGF begin with a bracket, which no position and no move of our games does.
-            formats = knowledge_of(self._rules).formats
-            if formats and text.lstrip().startswith(("(", "[")):
-                recorded = next(formats[0].read(text.encode()))
-                if isinstance(recorded, ValueError):
-                    raise recorded
-                return self._after(recorded.start, (*recorded.moves, *moves))
-            start = knowledge_of(self._rules).read_start(text)
-            try:
-                self._rules.notation.state_from_text(start)
-            except ValueError as no_position:
-                try:
-                    return self._after("", (*text.split(), *moves))
-                except ValueError as no_moves:
-                    why = f"not as a position ({no_position}) and not as moves from the start ({no_moves})"
-                    # Nobody knows which of the two was meant, so both reasons are given.
-                    raise Error(f"{text!r} cannot be read, {why}") from no_moves
-            return self._after(start, tuple(moves))
+            return Position(self, read_position(self._rules, text, moves))
         except ValueError as error:
             raise Error(str(error)) from error
-
-    def _after(self, start: str, moves: tuple[str, ...]) -> Position:
-        """Return the position after `moves` from `start`. Raises ValueError. The cap on the length of games
-        is of self-play, and no rule: it counts from here."""
-        return Position(self, replay(self._rules, start, moves, self._rules.max_plies + len(moves)))
 
     # ---- Many positions at once ---------------------------------------------------------------
 
@@ -274,7 +253,7 @@ class Position:
     def play(self, move: str) -> Position:
         """Return the position after `move`. Raises Error if it is not legal."""
         try:
-            return self.run._after(self.start, (*self.moves, move))
+            return Position(self.run, after_moves(self.run._rules, self.start, (*self.moves, move)))
         except ValueError as error:
             raise Error(str(error)) from error
 

@@ -54,7 +54,7 @@ def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
         "draw collapse: 70%, 80%, 90% draws in the last 3 stretches (least so far 10%; limit 60%)"
     )
     assert str(alert).startswith(alert.short)
-    assert "What to do: halve --samples.per-position of the trainer. More: docs/" in str(alert)
+    assert "What to do: halve samples.per_position of the trainer. More: docs/" in str(alert)
 
 
 def test_untrained_games_and_few_games_say_nothing() -> None:
@@ -142,7 +142,7 @@ def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
     (alert,) = find_alerts(Signs(CHESS, [low, low, low]))
     assert "0.040, 0.040, 0.040 nats" in alert.seen
     assert "3.0 moves with visits, another first choice than the network's in 5%" in alert.seen
-    assert "--self-play.search.simulations" in alert.change
+    assert "self_play.search.simulations" in alert.change
 
 
 def test_a_stretch_counts_values_as_the_first_player_sees_them() -> None:

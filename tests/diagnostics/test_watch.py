@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from azselfplay.diagnostics.alerts import LESSON_STEPS, NEWEST_GAMES, Watch
+from azselfplay.diagnostics.alerts import LEAST_STEPS, LESSON_STEPS, NEWEST_GAMES, Watch
 from azselfplay.games import get_game
 from bench.random_games import random_game
 from protocol.records import GameRecord
@@ -19,7 +19,8 @@ from trainer.figures import POINT_SECONDS, Curves
 
 GAME = get_game("connect_four")
 FIGURES = {
-    "step": 0, "policy_loss": None, "policy_entropy": None, "value_loss": None, "samples_per_position": 2.0,
+    "step": LEAST_STEPS, "policy_loss": None, "policy_entropy": None, "value_loss": None,
+    "samples_per_position": 2.0,
 }  # fmt: skip
 
 
@@ -64,9 +65,21 @@ def test_memorising_is_seen_over_steps() -> None:
     watch, found = Watch(GAME, 50), []
     for step in range(0, 12 * LESSON_STEPS, 5):
         loss = 0.9 - 0.05 * step / LESSON_STEPS
-        figures = {"step": step, "policy_loss": 1.51, "policy_entropy": 1.5, "value_loss": loss}
+        figures = {"step": LEAST_STEPS + step, "policy_loss": 1.51, "policy_entropy": 1.5, "value_loss": loss}
         found = watch.alerts({**FIGURES, **figures})
     assert [text.split(":")[0] for text in found] == ["memorising"]
+
+
+def test_a_run_that_has_just_begun_has_no_alert_whatever_its_games_and_losses_look_like() -> None:
+    """After 146 steps, a minute of azrun, a newcomer was told that the network memorises."""
+    for steps, found in ((LEAST_STEPS - 1, []), (LEAST_STEPS, ["draw collapse", "memorising"])):
+        watch = Watch(GAME, 50)
+        watch.on_games(games(150, 0), 3)
+        losses = {"policy_loss": 1.51, "policy_entropy": 1.5, "value_loss": 0.5, "held_out_value_loss": 0.9}
+        for step in range(0, steps, LESSON_STEPS):
+            watch.alerts({**FIGURES, **losses, "step": step})
+        alerts = watch.alerts({**FIGURES, **losses, "step": steps})
+        assert [text.split(":")[0] for text in alerts] == found
 
 
 def test_figures_are_of_the_newest_full_stretch() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from every_game import EVERY_GAME
+from twice import NAME as TWICE
 
 from azselfplay.games import get_game
+from azselfplay.games.drawn import COLOURS
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.knowledge import Clicks, Spot, knowledge_of
+from azselfplay.games.shogi.notation import LAST
 from azselfplay.lab.web.games import spots_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -29,7 +33,7 @@ def drawn(name: str, moves: list[str]) -> ElementTree.Element:
     return ElementTree.fromstring(svg(state, moves[-1] if moves else ""))
 
 
-@pytest.mark.parametrize("name", EVERY_GAME)
+@pytest.mark.parametrize("name", [*EVERY_GAME, TWICE])
 def test_every_legal_action_is_clicked_on_spots_of_the_picture_or_has_none(name: str) -> None:
     game, clicks = get_game(name), clicks_of(name)
     spots, rng, going = {spot.name for spot in clicks.spots}, np.random.default_rng(1), GameHistory(game)
@@ -46,7 +50,7 @@ def test_every_legal_action_is_clicked_on_spots_of_the_picture_or_has_none(name:
             break
 
 
-@pytest.mark.parametrize("name", EVERY_GAME)
+@pytest.mark.parametrize("name", [*EVERY_GAME, TWICE])
 def test_spots_lie_inside_the_picture_and_do_not_overlap(name: str) -> None:
     clicks = clicks_of(name)
     root = drawn(name, [])
@@ -96,3 +100,33 @@ def test_moves_are_clicked_as_people_expect(
     game = get_game(name)
     state = replay(game, "", moves).state
     assert clicks_of(name).clicked(state, game.notation.action_from_text(state, action)) == clicked
+
+
+def test_a_game_of_ones_own_is_drawn_with_the_colour_of_each_player_and_the_free_moves() -> None:
+    """Also where a side moves twice, so that the planes of the side to move change hands irregularly."""
+    game = get_game(TWICE)
+    played, rng = GameHistory(game), np.random.default_rng(1)
+    movers: list[int] = []
+    for _ in range(5):
+        movers.append(played.side_to_move)
+        played.play(int(rng.choice(played.legal_actions())))
+        root = drawn(TWICE, played.moves_text())
+        stones = Counter(circle.get("fill", "") for circle in root.iter(f"{SVG}circle"))
+        assert stones == Counter(COLOURS[side] for side in movers)
+        free = sorted(text.text or "" for text in root.iter(f"{SVG}text"))
+        legal = map(int, played.legal_actions())
+        assert free == sorted(game.notation.action_to_text(played.state, action) for action in legal)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_last_move_of_shogi_is_marked_on_its_squares(turned: bool) -> None:
+    clicks, state = clicks_of("shogi"), replay(get_game("shogi"), "", ["7g7f"]).state
+    assert clicks.svg_turned is not None
+    picture = ElementTree.fromstring(clicks.svg_turned(state, "7g7f")) if turned else drawn("shogi", ["7g7f"])
+    marked = {
+        (float(rect.get("x", 0)), float(rect.get("y", 0)))
+        for rect in picture.iter(f"{SVG}rect")
+        if rect.get("fill") == LAST
+    }
+    spots = spots_of(clicks, turned=turned)
+    assert marked == {(spot.x, spot.y) for spot in spots if spot.name in ("7g", "7f")}

@@ -19,15 +19,16 @@ from twice import GAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.spec import Game
 from azselfplay.games.stubs import Movers
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab.report.figures import by_version
 from azselfplay.lab.report.games_command import main
-from azselfplay.lab.report.stored_games import as_text, plies
+from azselfplay.lab.report.stored_games import forms_of, plies
 from azselfplay.store.reader import PAGE, Range, open_games
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry
-from protocol.records import PER_PLY
+from protocol.records import PER_PLY, GameRecord
 
 
 def azplay_games(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -175,14 +176,18 @@ def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_p
 def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
     """This holds for games that the rules ended; a resigned game has no score, nor does a game without
     one."""
+
+    def as_text(game: Game, record: GameRecord) -> str:
+        return forms_of(game)["text"](game, {"Result": "*"}, record, 0)
+
     record = records(TWICE.name, 1)[0]
     final = replay(TWICE, "", [str(action + 1) for action in record.actions]).state
     assert TWICE.score is not None
-    assert f'[Score "{TWICE.score(final):+g}"]' in as_text(TWICE, {"Result": "*"}, record)
+    assert f'[Score "{TWICE.score(final):+g}"]' in as_text(TWICE, record)
     given_up = dataclasses.replace(record, actions=record.actions[:3], visited=record.visited[:3])
-    assert "Score" not in as_text(TWICE, {"Result": "*"}, given_up)
+    assert "Score" not in as_text(TWICE, given_up)
     four = records("connect_four", 1)[0]
-    assert "Score" not in as_text(get_game("connect_four"), {"Result": "*"}, four)
+    assert "Score" not in as_text(get_game("connect_four"), four)
 
 
 def test_a_name_that_a_client_gives_itself_adds_no_line_and_controls_no_terminal(

@@ -8,16 +8,16 @@ import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from games_runs import records
-from report_runs import collapsed_run, whole_run
+from report_runs import STEPS, collapsed_run, whole_run
 
 from azselfplay.games import get_game
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Exit
-from azselfplay.lab.report import page
 from azselfplay.lab.report.command import main
 from azselfplay.store.sqlite import Store
 
@@ -31,6 +31,7 @@ class Balanced(HTMLParser):
     """Fails if a tag is closed out of order."""
 
     VOID = ("meta", "img", "br")
+    CDATA_CONTENT_ELEMENTS = ("script", "style")
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,8 +45,12 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
-def no_charts(*_: object) -> list[object]:
-    return []
+def data_in(text: str) -> dict[str, Any]:
+    """What the page's script draws."""
+    found = re.search(r'<script type="application/json" id="data">([^<]*)</script>', text)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -54,7 +59,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "chess"])
 def test_a_report_is_one_whole_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Images are embedded, nothing is fetched, no script runs, and the run's files stay unchanged. Games
+    """Images, style and scripts are in it, nothing is fetched, and the run's files stay unchanged. Games
     differ in the picture of their board only (games/test_clicks.py)."""
     run = whole_run(tmp_path / "run", name, records(name, 6, versions=(0, 1, 2)))
     before = files_of(run)
@@ -66,35 +71,45 @@ def test_a_report_is_one_whole_page(name: str, tmp_path: Path, monkeypatch: pyte
     parser = Balanced()
     parser.feed(text)
     assert parser.open == []
-    assert "<script" not in text
-    sources = re.findall(r'src="([^"]*)"', text)
-    for source in sources:
+    assert not re.findall(r"<link|<iframe|url\(h|^import |@import|<script[^>]* src", text, re.MULTILINE)
+    for source in re.findall(r'src="([^"]*)"', text):
         assert source.startswith("data:image/svg+xml;base64,")
         ElementTree.fromstring(base64.b64decode(source.partition(",")[2]))
-    for title in (
+    data = data_in(text)
+    assert [chart["title"] for chart in data["games"]] == ["Results", "Ends", "Are root values right?"]
+    drawn = {chart["title"] for chart in data["history"]["charts"]}
+    assert drawn >= {
         "Policy loss",
-        "Value loss",
-        "Results",
-        "Ends",
-        "Length",
-        "Unique openings",
-        "Age of weights in games",
-        "What the search adds",
-        "Sure of a move",
-        "Values before and after the search",
         "Results in the window",
         "Values of known positions",
-    ):
-        assert f'<img alt="{title}"' in text
+        "What the search adds",
+    }
+    assert data["history"]["columns"]["trainer/step"][-1] == STEPS - 1
+    differ = {one["name"]: (one["value"], one["default"]) for one in data["settings"] if one["differs"]}
+    assert differ["self_play.search.simulations"] == ("20", "800")
     drawn = knowledge_of(get_game(name)).svg is not None
     assert (text.count('class="board"'), text.count("<pre>")) == ((9, 0) if drawn else (0, 9))
+
+
+def test_numbers_are_written_in_one_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One page said 10570 games and 199,064 positions."""
+    run = whole_run(tmp_path / "run", "tic_tac_toe", records("tic_tac_toe", 1))
+    figures = {"games": 10570, "positions": 199064, "games_per_h": 16741.83, "policy_loss": 2.14126}
+    (run / "figures.json").write_text(json.dumps(figures))
+    report(monkeypatch, run)
+    text = (run / "report.html").read_text()
+    for name, written in (
+        ("games", "10,570"),
+        ("positions", "199,064"),
+        ("games per h", "16,742"),
+        ("policy loss", "2.141"),
+    ):
+        assert f"<td>{name}</td><td>{written}</td>" in text
 
 
 def test_a_collapse_is_on_the_page_and_on_stderr(tmp_path: Path, monkeypatch, capsys) -> None:
     """The page and the terminal give the numbers and what to change; stdout has only the path."""
     run = collapsed_run(tmp_path / "run")
-    for charts in ("training_charts", "result_charts", "sample_charts", "speed_chart"):
-        monkeypatch.setattr(page, charts, no_charts)
     assert report(monkeypatch, run) == Exit.OK
     text, printed = (run / "report.html").read_text(), capsys.readouterr()
     assert printed.out == f"{run / 'report.html'}\n"
@@ -112,9 +127,14 @@ def begun(tmp_path: Path) -> Path:
 
 
 def test_a_run_that_has_just_begun_has_a_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page has no chart."""
+    """Its charts have no figures."""
     assert report(monkeypatch, begun) == Exit.OK
     assert "No game is finished yet" in (begun / "report.html").read_text()
+
+
+def ladder_in(run: Path) -> list[dict[str, Any]]:
+    ladder: list[dict[str, Any]] = data_in((run / "report.html").read_text())["history"]["strength"]["ladder"]
+    return ladder
 
 
 def test_ratings_are_drawn_if_there_are_any(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,16 +143,18 @@ def test_ratings_are_drawn_if_there_are_any(begun: Path, monkeypatch: pytest.Mon
     rated = {"players": players, "ratings": {"v1": {"elo": 10, "margin95": 5}}, "game": "chess"}
     (begun / "ratings.json").write_text(json.dumps(rated))
     report(monkeypatch, begun)
-    assert '<img alt="Strength"' in (begun / "report.html").read_text()
+    assert [row["step"] for row in ladder_in(begun)] == [1]
     (begun / "ratings.json").write_text("{")
     report(monkeypatch, begun)
-    assert '<img alt="Strength"' not in (begun / "report.html").read_text()
+    assert ladder_in(begun) == []
 
 
 def test_names_in_a_run_cannot_break_the_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Text from files stays text and never becomes markup."""
+    """Text from files stays text and never becomes markup, also in the data of the script."""
     (begun / "figures.json").write_text(json.dumps({"<b>": "<script>"}))
+    (begun / "config.toml").write_text('net = "</script><b>"')
     report(monkeypatch, begun)
     text = (begun / "report.html").read_text()
     assert "&lt;script&gt;" in text
-    assert "<script" not in text
+    assert text.count("<script") == 2
+    assert data_in(text)["settings"][0]["value"] == "</script><b>"

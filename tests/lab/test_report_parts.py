@@ -18,9 +18,8 @@ from report_runs import copies, figures, whole_run
 from azselfplay.diagnostics.stretches import entropies
 from azselfplay.games import get_game
 from azselfplay.games.stubs import Movers
-from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.charts import calibration
-from azselfplay.lab.report.curves import STEP, read_history
+from azselfplay.lab.report.curves import STEP, Curves
 from azselfplay.lab.report.figures import Bin, Sampled, add, merged, read_bins, take_sample
 from azselfplay.store.reader import open_games
 
@@ -29,7 +28,7 @@ def test_neighbouring_versions_share_a_bin_until_it_has_games_enough() -> None:
     """No game is lost, the order stays, and there are not many more bins than asked for."""
     versions = [Bin(v, v, 10 * v, 10 * v + 15, games) for v, games in enumerate([500, 5, 10, 40, 1, 2, 400])]
     bins = merged(versions, 4)
-    assert [one.label for one in bins] == ["0", "1-5", "6"]
+    assert [(one.first, one.last) for one in bins] == [(0, 0), (1, 5), (6, 6)]
     assert [one.games for one in bins] == [500, 58, 400]
     assert (bins[1].low, bins[1].high) == (10, 65)
     assert merged([], 4) == []
@@ -39,16 +38,14 @@ def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
     found = records("connect_four", 90, versions=(0, 1, 2))
     run = whole_run(tmp_path / "run", "connect_four", found)
     with closing(open_games(str(run), tmp_path)) as games:
-        bins, (all_games,) = read_bins(games).bins, read_bins(games, 1).bins
-    assert [one.label for one in bins] == ["0", "1", "2"]
-    assert (all_games.games, all_games.label) == (90, "0-2")
+        bins, (all_games,) = read_bins(games), read_bins(games, 1)
+    assert [(one.first, one.last) for one in bins] == [(0, 0), (1, 1), (2, 2)]
+    assert (all_games.games, all_games.first, all_games.last) == (90, 0, 2)
     for one in bins:
         own = [record for record in found if record.versions[0] == one.first]
         assert one.outcomes == Counter(record.outcome for record in own)
         assert one.reasons == Counter(record.reason for record in own)
-        lengths = sorted(record.plies for record in own)
-        assert one.percentile(50) == lengths[len(lengths) // 2 - 1]
-        assert (one.percentile(0), one.percentile(100)) == (lengths[0], lengths[-1])
+        assert one.plies == sum(record.plies for record in own)
 
 
 def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
@@ -59,13 +56,12 @@ def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
     connection.execute("UPDATE games SET data = x'00' WHERE seq = 1")
     connection.close()
     with closing(open_games(str(run), tmp_path)) as games:
-        binned = read_bins(games)
-        few, all_games = take_sample(games, binned, 10), take_sample(games, binned, 1000)
-    assert [one.games for one in few.bins] == [9, 10]
-    assert few.damaged == all_games.damaged == 1
-    assert [one.games for one in all_games.bins] == [59, 60]
-    assert [one.stretch.variety.unique(10) for one in all_games.bins] == [1 / 59, 1 / 60]
-    assert [round(one.mean_age, 6) for one in all_games.bins] == [30.0, 29.5]
+        bins = read_bins(games)
+        few, all_games = take_sample(games, bins, 10), take_sample(games, bins, 1000)
+    assert [one.games for one in few[0]] == [9, 10]
+    assert few[1] == all_games[1] == 1
+    assert [one.games for one in all_games[0]] == [59, 60]
+    assert [one.stretch.variety.unique(10) for one in all_games[0]] == [1 / 59, 1 / 60]
 
 
 def test_plies_without_a_search_have_no_value(tmp_path: Path) -> None:
@@ -96,8 +92,8 @@ def test_sums_of_a_game_are_those_of_plain_loops() -> None:
         wanted.append(-sum(n / sum(visits) * math.log(n / sum(visits)) for n in visits))
         at += visited
     assert entropies(record) == pytest.approx(wanted)
-    assert found.roots.means()["entropy"] == pytest.approx(sum(wanted) / record.plies)
-    assert found.roots.means()["moves"] == record.visited.sum() / record.plies
+    assert found.stretch.roots.means()["entropy"] == pytest.approx(sum(wanted) / record.plies)
+    assert found.stretch.roots.means()["moves"] == record.visited.sum() / record.plies
     outcomes = np.zeros(20, np.int64)
     for ply, value in enumerate(record.root_values.tolist()):
         outcomes[min(19, int((value + 1) * 10))] += -int(movers[ply])
@@ -119,13 +115,12 @@ def test_honest_values_lie_on_the_line() -> None:
 
 def test_history_is_read_from_whole_lines(tmp_path: Path) -> None:
     """Half a line is left out; repeated steps count once."""
-    run = RunFolder(tmp_path, "run")
-    run.create("chess", 8)
+    file = tmp_path / "figures.jsonl"
     lines = [json.dumps(figures(step)) for step in (3, 5, 7, 6, 8)]
-    run.figures_log.write_text("\n".join(lines) + '\n{"time": 3, "tra')
-    history = read_history(run)
-    assert history.damaged == 1
-    assert [row[STEP] for row in history.rows] == [3, 5, 6, 8]
-    assert history.curve("trainer/policy_loss")[1][:1] == pytest.approx([2.97])
-    assert [lesson.step for lesson in history.lessons()] == [6, 8]
-    assert read_history(RunFolder(tmp_path, "empty")).rows == []
+    file.write_text("\n".join(lines) + '\n{"time": 3, "tra')
+    curves = Curves(file)
+    curves.look()
+    assert curves.damaged == 1
+    assert [row[STEP] for row in curves.rows] == [3, 5, 6, 8]
+    assert curves.as_columns()["trainer/policy_loss"][:1] == pytest.approx([2.97])
+    assert [lesson.step for lesson in curves.lessons()] == [6, 8]

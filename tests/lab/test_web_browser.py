@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -35,7 +36,6 @@ PAGES = {
     "/run/a-run/games": "Searched games 1 to 6",
     "/run/a-run/games/1": "Value for the first player",
     "/run/a-run/play": "New game",
-    "/run/a-run/strength": "Ladder",
     "/compare": "a-run: training",
 }
 
@@ -115,11 +115,11 @@ def test_hints_and_moves_work_with_the_keyboard(page: sync_api.Page, site: str) 
 
 
 def test_a_stored_game_is_stepped_through_with_the_keyboard(page: sync_api.Page, site: str) -> None:
-    page.goto(site + "/run/a-run/games/1")
+    page.goto(site + "/run/a-run/games/1#0")
     page.get_by_text("Position 0 of").wait_for()
     page.keyboard.press("ArrowRight")
     page.get_by_text("Position 1 of").wait_for()
-    assert "x" in (page.locator(".picture").get_attribute("alt") or "")
+    assert "x" in (page.locator(".picture").get_attribute("aria-label") or "")
     page.keyboard.press("End")
     page.get_by_role("heading", name="End of the game").wait_for()
 
@@ -130,7 +130,7 @@ def test_a_variation_that_a_search_finds_is_looked_at_and_left_again(page: sync_
     lines = page.get_by_role("region", name="Variations")
     lines.get_by_role("button", name=re.compile("^Show the position after . .$")).first.press("Enter")
     sync_api.expect(page.locator(".where")).to_contain_text("Variation from position 2:")
-    alt = page.locator(".picture").get_attribute("alt") or ""
+    alt = page.locator(".picture").get_attribute("aria-label") or ""
     assert alt.count("x") + alt.count("o") - "Board".count("o") == 4
     page.get_by_role("button", name="Back to the game").press("Enter")
     sync_api.expect(page.locator(".where")).to_have_text(re.compile("^Position 2 of"))
@@ -143,8 +143,10 @@ def test_curves_follow_a_run_whose_figures_grow_and_can_be_zoomed(
     chart = page.get_by_role("img", name="Policy loss at training step")
     sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS - 1))
     with (runs / "a-run" / "figures.jsonl").open("a") as file:
-        file.write(json.dumps(figures(STEPS + 60)) + "\n")
+        file.write(json.dumps({**figures(STEPS + 60), "known_errors/tree": 0.25}) + "\n")
     sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS + 60))
+    sync_api.expect(page.get_by_role("img", name="Errors in known positions")).to_be_visible()
+    sync_api.expect(page.locator(".card").first).to_contain_text("25 % errors")
     page.get_by_role("button", name="Policy loss: zoom in").click()
     all_again = page.get_by_role("button", name="Policy loss: show everything")
     sync_api.expect(all_again).to_be_enabled()
@@ -153,20 +155,98 @@ def test_curves_follow_a_run_whose_figures_grow_and_can_be_zoomed(
     sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS + 60))
 
 
-def test_a_run_and_its_alerts_are_first_in_the_list(page: sync_api.Page, site: str) -> None:
+def test_the_list_of_runs_begins_with_the_run_and_its_state_and_leads_to_play(
+    page: sync_api.Page, site: str
+) -> None:
     page.goto(site)
     page.locator("tbody tr").first.wait_for()
-    assert page.locator("th").all_inner_texts()[:4] == ["Run", "Alerts", "State", "Game"]
+    assert page.locator("th").all_inner_texts()[:4] == ["Run", "Policy loss", "State", "Game"]
+    first = page.locator("tbody tr").first
+    sync_api.expect(first.get_by_role("img", name=re.compile("^Policy loss from 2.99 to 2"))).to_be_visible()
+    first.get_by_role("link", name=re.compile("^Play against")).click()
+    page.get_by_role("button", name="New game").wait_for()
 
 
-def test_a_report_fits_a_phone(page: sync_api.Page, tmp_path: Path) -> None:
+def test_a_stored_game_opens_at_its_last_decision_with_what_the_network_thinks(
+    page: sync_api.Page, site: str
+) -> None:
+    """Its last moves, and the network of the weights that played, are seen without scrolling or choosing."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(site + "/run/a-run/games/1")
+    moves = page.get_by_role("list", name="Moves").get_by_role("button")
+    last = moves.count() - 1
+    page.get_by_text(f"Position {last} of {last + 1}").wait_for()
+    sync_api.expect(moves.nth(last)).to_be_in_viewport()
+    sync_api.expect(moves.nth(last - 1)).to_have_attribute("aria-current", "step")
+    sync_api.expect(page.get_by_text("for the side to move; win")).to_contain_text("00000")
+    moves.nth(1).click()
+    page.get_by_text("Position 2 of").wait_for()
+
+
+def test_curves_can_be_smoothed_and_shown_in_logarithms(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/run/a-run")
+    chart = page.locator("figure", has=page.get_by_role("heading", name="Policy loss", exact=True))
+    sync_api.expect(chart.locator(".curve:not(.faint)[d]")).to_have_count(2)
+    middle = chart.locator(".tick.y").nth(1)
+    before = middle.get_attribute("y")
+    page.get_by_label("Smoothing").fill("0.9")
+    sync_api.expect(chart.locator(".faint")).to_have_count(2)
+    assert chart.locator("li").count() == 2
+    page.get_by_label("logarithmic").check()
+    assert middle.get_attribute("y") != before
+
+
+def test_the_strength_of_a_run_stands_first_with_fixed_players_or_the_command_that_measures_it(
+    page: sync_api.Page, site: str, runs: Path
+) -> None:
+    first = page.locator("figure").first
+    page.goto(site + "/run/another")
+    sync_api.expect(first).to_contain_text(f"azplay ladder {runs}/another")
+    rated = {f"v{step}": {"elo": 400.0 + step, "margin95": 40.0} for step in (1, 2)}
+    networks = [{"name": n, "label": n, "simulations": 9, "step": int(n[1]), "version": 1} for n in rated]
+    fixed = {"random": 0.0, "weak": 300.0, "strong": 500.0, "perfect": 1500.0}
+    players = [*networks, *({"name": name, "label": name} for name in fixed)]
+    ratings = rated | {name: {"elo": elo, "margin95": 0.0} for name, elo in fixed.items()}
+    (runs / "another" / "ratings.json").write_text(json.dumps({"players": players, "ratings": ratings}))
+    page.reload()
+    sync_api.expect(page.locator(".card").first).to_contain_text("402 Elo")
+    sync_api.expect(first.locator(".named")).to_have_text(["weak 300", "strong 500"])
+    sync_api.expect(first.locator(".dot")).to_have_count(2)
+
+
+def test_runs_of_one_game_are_compared_and_their_settings_come_first(
+    page: sync_api.Page, site: str, runs: Path
+) -> None:
+    for name, game, simulations in (("third", "tic_tac_toe", 40), ("four", "connect_four", 20)):
+        shutil.copytree(runs / "a-run", runs / name)
+        (runs / name / "run.json").write_text(json.dumps({"format": 5, "game": game, "history": 1}))
+        (runs / name / "config.toml").write_text(f"[self_play.search]\nsimulations = {simulations}\n")
+    page.goto(site + "/compare?run=a-run&run=third&run=four")
+    differ = page.get_by_role("region", name="Settings that differ").locator("tr").nth(-1)
+    sync_api.expect(differ).to_have_text("azserverself_play.search.simulations2040800")
+    boxes = page.get_by_role("group", name="Runs").get_by_role("checkbox")
+    assert boxes.count() == 3
+    page.get_by_role("checkbox", name="another").check()
+    page.get_by_text("another: training").first.wait_for()
+    assert page.get_by_text("four: training").count() == 0
+    for name in ("third", "four"):
+        shutil.rmtree(runs / name)
+
+
+def test_a_report_is_drawn_by_the_scripts_of_the_pages_without_a_server_and_fits_a_phone(
+    page: sync_api.Page, tmp_path: Path
+) -> None:
     run_with_games(tmp_path, "tic_tac_toe")
     report = RunFolder(tmp_path, "a-run")
     with closing(StoreReader(report.games)) as games:
-        text = report_page(collect(report, games, 2))
+        (tmp_path / "report.html").write_text(report_page(collect(report, games, 2)))
+    page.context.set_offline(True)
     page.set_viewport_size(PHONE)
-    page.set_content(text)
-    assert page.locator("figure").count() > 3
+    page.goto(f"file://{tmp_path}/report.html")
+    for title in ("Policy loss", "Results in the window", "Results", "Are root values right?"):
+        chart = page.locator("figure", has=page.get_by_role("heading", name=title, exact=True))
+        sync_api.expect(chart.locator("path.curve").last).to_have_attribute("d", re.compile("^M[1-9]"))
+    assert page.locator("h2").all_inner_texts()[:3] == ["Alerts", "Strength", "Learning"]
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 

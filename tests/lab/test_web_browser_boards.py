@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from web_runs import run_with_games
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -20,6 +23,7 @@ PROMOTIONS = [
     {"text": "e7e8q", "clicks": ["e7", "e8"]},
     {"text": "e7e8n", "clicks": ["e7", "e8"]},
     {"text": "e7d8", "clicks": ["e7", "d8"]},
+    {"text": "d8e7", "clicks": ["d8", "e7"]},
     {"text": "pass", "clicks": []},
 ]
 
@@ -38,12 +42,59 @@ def test_moves_with_the_same_clicks_are_told_apart_by_buttons(page: sync_api.Pag
     assert page.evaluate("window.played") == ["e7e8n", "e7d8", "pass"]
 
 
-def test_a_game_without_a_picture_is_played_by_buttons(page: sync_api.Page, site: str) -> None:
+def test_a_finger_drags_a_piece_and_not_the_page(browser: sync_api.Browser, site: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 300}, has_touch=True, is_mobile=True)
+    page = context.new_page()
     page.goto(site + "/compare")
-    page.evaluate(BOARD, [None, [], [{"text": "b4", "clicks": []}, {"text": "c3", "clicks": []}]])
-    sync_api.expect(page.locator(".drawing")).to_have_text("x o")
-    page.get_by_role("button", name="c3").click()
-    assert page.evaluate("window.played") == ["c3"]
+    page.evaluate(BOARD, [SVG, SPOTS, PROMOTIONS])
+    box = page.locator(".board").bounding_box()
+    assert box is not None
+    page.evaluate("y => scrollTo(0, y)", box["y"])
+    x, y = (
+        box["x"] + box["width"] / 4,
+        page.evaluate("document.querySelector('.board').getBoundingClientRect().y"),
+    )
+    touch = context.new_cdp_session(page)
+    for kind, share in (("touchStart", 0.6), *[("touchMove", 0.6 - step / 20) for step in range(9)]):
+        touch.send(
+            "Input.dispatchTouchEvent",
+            {"type": kind, "touchPoints": [{"x": x, "y": y + share * box["height"]}]},
+        )
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert page.evaluate("window.played") == ["d8e7"]
+    context.close()
+
+
+def test_chess_is_played_by_dragging_and_found_again_after_leaving(
+    page: sync_api.Page, site: str, runs: Path
+) -> None:
+    run_with_games(runs, "chess", "chess", games=1)
+    page.goto(site + "/run/chess/play")
+    page.get_by_label("Simulations a move").select_option("1")
+    page.get_by_role("button", name="New game").click()
+    moves = page.locator(".played-moves button")
+    for count, (origin, target) in enumerate([("e2", "e4"), ("g1", "g3"), ("g1", "f3")]):
+        sync_api.expect(page.locator(".state")).to_contain_text("Your move: you are White.")
+        drag(page, origin, target)
+        sync_api.expect(moves).to_have_count((2, 2, 4)[count])  # a knight does not go to g3
+    played = moves.all_inner_texts()
+    assert played[::2] == ["e4", "Nf3"]
+    page.goto(site + "/run/chess")
+    page.goto(site + "/run/chess/play")
+    sync_api.expect(moves).to_have_text(played)
+    moves.nth(0).click()
+    sync_api.expect(page.locator(".state")).to_have_text("The position after 1. e4.")
+
+
+def drag(page: sync_api.Page, origin: str, target: str) -> None:
+    """Drag a piece of White from square to square, slowly enough for the page to see it."""
+    box = page.locator(".board .overlay").bounding_box()
+    assert box is not None
+    for square, act in ((origin, page.mouse.down), (target, page.mouse.up)):
+        file, rank = "abcdefgh".index(square[0]), 8 - int(square[1])
+        x, y = (15 + 45 * (place + 0.5) for place in (file, rank))  # as python-chess draws 390 x 390
+        page.mouse.move(box["x"] + x * box["width"] / 390, box["y"] + y * box["height"] / 390, steps=4)
+        act()
 
 
 def test_a_stored_game_is_played_on_from_the_position_shown_without_another_click(
@@ -51,7 +102,7 @@ def test_a_stored_game_is_played_on_from_the_position_shown_without_another_clic
 ) -> None:
     page.goto(site + "/run/a-run/games/1#3")
     page.get_by_role("link", name="Play on from here").click()
-    sync_api.expect(page.locator(".state")).to_have_text("Your move: you are the second player.")
+    sync_api.expect(page.locator(".state")).to_have_text("Your move: you are O.")
     sync_api.expect(page.locator(".played-moves li")).to_have_count(3)
     assert page.locator(".spot").count() == 6
-    sync_api.expect(page.get_by_role("button", name="Play from this position")).to_be_enabled()
+    sync_api.expect(page.get_by_role("button", name="Hint")).to_be_enabled()

@@ -52,6 +52,7 @@ def test_a_game_is_shown_position_by_position_with_what_the_search_found(runs: P
     async def look(client: Client) -> None:
         path = "/api/run/a-run/games/1"
         game = await got(client, path)
+        assert (await got(client, "/api/run/a-run/games"))["games"][-1]["last"] == game["moves"][-6:]
         assert len(game["values"]) == len(game["moves"]) == game["plies"]
         for ply in range(game["plies"] + 1):
             found = await got(client, f"{path}/at/{ply}")
@@ -60,7 +61,7 @@ def test_a_game_is_shown_position_by_position_with_what_the_search_found(runs: P
             assert board["position"].count("x") + board["position"].count("o") == ply
             if ply < game["plies"]:
                 candidates = found["search"]["candidates"]
-                assert found["search"]["move"] == game["moves"][ply]
+                assert [one["said"] for one in candidates if one["played"]] == [game["moves"][ply]]
                 assert sum(one["share"] for one in candidates) == pytest.approx(1)
                 assert candidates[0]["clicks"] == [f"cell {candidates[0]['text']}"]
         assert found["search"] is None

@@ -31,7 +31,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_list_of_runs_tells_game_network_games_and_alerts(runs: Path) -> None:
+def test_the_list_of_runs_tells_game_network_games_alerts_and_a_note(runs: Path) -> None:
+    (runs / "a-run" / "notes.md").write_text("Half the samples.\n\nSee why.\n")
+
     async def look(client: Client) -> None:
         (run,) = await got(client, "/api/runs")
         assert run["name"] == "a-run"
@@ -40,13 +42,17 @@ def test_the_list_of_runs_tells_game_network_games_and_alerts(runs: Path) -> Non
         assert run["games"] == 3.0 * (STEPS - 1)
         assert run["alerts"] == []
         assert run["strength"] is None
+        assert run["curve"][0] == [1, 2.99]
+        assert run["curve"][-1] == [STEPS - 1, figures(STEPS - 1)["trainer/policy_loss"]]
+        assert run["note"] == "Half the samples."
+        assert (await got(client, "/api/run/a-run/settings"))["notes"] == "Half the samples.\n\nSee why."
 
     looked_at(runs, look)
 
 
 def test_every_page_loads_and_allows_nothing_from_elsewhere(runs: Path) -> None:
     async def look(client: Client) -> None:
-        of_run = ["", "/games", "/games/1", "/play", "/strength"]
+        of_run = ["", "/games", "/games/1", "/play"]
         for path in ["/", "/compare", *(f"/run/a-run{rest}" for rest in of_run)]:
             async with client.get(path) as answer:
                 assert answer.status == 200
@@ -122,7 +128,7 @@ def test_a_game_that_this_process_does_not_know_is_told_with_what_to_do(runs: Pa
     async def look(client: Client) -> None:
         error = (await got(client, "/api/run/a-run/games", 409))["error"]
         assert error.startswith("unknown game 'hexx'")
-        assert error.endswith("If the game is new, start `azplay web` again.")
+        assert error.endswith("If the game is new, start azplay web again.")
 
     looked_at(runs, look)
     with pytest.raises(Fatal) as found:
@@ -192,7 +198,8 @@ def test_curves_are_columns_of_equal_length(runs: Path) -> None:
         columns = found["columns"]
         assert {len(values) for values in columns.values()} == {STEPS - 1}
         assert columns["trainer/policy_loss"][-1] == figures(STEPS - 1)["trainer/policy_loss"]
-        assert found["charts"][-1]["curves"] == [["KQK", "probe_values/KQK"]]
+        (probes,) = [chart for chart in found["charts"] if chart["title"] == "Values of known positions"]
+        assert probes["curves"] == [["KQK", "probe_values/KQK"]]
 
     looked_at(runs, look)
 
@@ -211,7 +218,7 @@ def test_live_figures_follow_what_the_trainer_writes_and_tell_cause_and_remedy(t
             known, strange = found["alerts"]
             assert known["seen"] == "much"
             assert "memorised" in known["cause"]
-            assert "--samples.per-position" in known["change"]
+            assert "samples.per_position" in known["change"]
             assert strange == {"name": "of another version", "seen": "x"}
 
     looked_at(tmp_path, look)
@@ -247,7 +254,7 @@ def test_strength_shows_the_ladder_and_the_errors_that_were_left(runs: Path) -> 
     (folder / "truth-2.json").write_text("{")
 
     async def look(client: Client) -> None:
-        found = await got(client, "/api/run/a-run/strength")
+        found = (await got(client, "/api/run/a-run/history"))["strength"]
         (rated,) = found["ladder"]
         assert (rated["step"], rated["elo"], rated["search"]) == (100, 300.0, "50 simulations, puct")
         assert found["fixed"] == [{"label": "random", "elo": 0.0}]

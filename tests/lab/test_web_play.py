@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from web_runs import got, looked_at, ordered, run_with_games
 
 from azselfplay.games import get_game
 from azselfplay.lab.web.app import SITE
+from azselfplay.link.weights_files import hash_in_name
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
 
@@ -75,6 +77,73 @@ def test_a_stored_game_is_gone_on_from_and_not_taken_back_into(runs: Path) -> No
         assert "no game 99" in (await ordered(client, PLAY, {"game": 99}, 404))["error"]
 
     looked_at(runs, look)
+
+
+def test_a_pasted_position_or_game_is_gone_on_from(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        game = await ordered(client, PLAY, {"side": 1, "position": "5 1 2"})
+        assert (game["moves"], game["first"], game["is_mine"]) == (["5", "1", "2"], 3, True)
+        game = await ordered(client, PLAY, {"position": "o../.x./..."})
+        assert (game["moves"], game["board"]["position"]) == ([], "o../.x./...")
+        again = await ordered(client, PLAY, {"position": "o../.x./...", "moves": ["9"]})
+        assert again["board"]["position"] == "o.x/.x./..."
+        wrong = await ordered(client, PLAY, {"position": "5 5"}, 400)
+        assert "cannot be used" in wrong["error"]
+        assert "move 2 ('5')" in wrong["error"]
+
+    looked_at(runs, look)
+
+
+def test_a_game_speaks_of_its_sides_and_shows_and_writes_what_was_played(tmp_path: Path) -> None:
+    run_with_games(tmp_path, "chess", games=1)
+
+    async def look(client: Client) -> None:
+        game = await ordered(client, PLAY, {"position": "e2e4 e7e5", "simulations": 1})
+        assert (game["sides"], game["said"], game["movers"]) == (["White", "Black"], ["e4", "e5"], [0, 1])
+        path = f"/api/play/{game['room']}"
+        game = await ordered(client, f"{path}/move?turned=1", {"move": "g1f3"})
+        assert game["said"] == ["e4", "e5", "Nf3"]
+        seen = {spot[0]: spot[1:3] for spot in game["board"]["spots"]}
+        assert seen["h8"] == [15, 330]
+        assert (await got(client, f"{path}/at/1"))["position"].split()[:2] == [AFTER_E4, "b"]
+        assert "positions 0 to 3, not 4" in (await got(client, f"{path}/at/4", 404))["error"]
+        game = await ordered(client, f"{path}/reply", {})
+        line = game["found"]["lines"][0]
+        assert len(line["said"]) == len(line["moves"])
+        assert game["said"][-1] == line["said"][0]
+        assert game["forms"] == ["PGN", "text"]
+        file = await got(client, f"{path}/file?form=PGN")
+        assert file["name"].endswith(".pgn")
+        assert f"1. e4 e5 2. Nf3 {game['said'][-1]} *" in file["text"]
+        assert '[White "a person"]' in file["text"]
+        assert "no format 'KIF'" in (await got(client, f"{path}/file?form=KIF", 404))["error"]
+
+    looked_at(tmp_path, look)
+
+
+AFTER_E4 = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR"
+
+
+def test_networks_are_listed_by_step_age_and_strength(tmp_path: Path) -> None:
+    folder = run_with_games(tmp_path, "tic_tac_toe", games=1)
+    (newest,) = folder.glob("weights/000002-*")
+    (folder / "weights" / "000003-01234569.safetensors").write_bytes(b"nothing of the kind")
+    rated = {"name": "n", "label": "", "simulations": 9, "version": 2, "sha256": hash_in_name(newest)}
+    ratings = {"players": [rated], "ratings": {"n": {"elo": 321.0, "margin95": 9.0}}}
+    (folder / "ratings.json").write_text(json.dumps(ratings))
+
+    async def look(client: Client) -> None:
+        found = await got(client, "/api/run/a-run/networks")
+        assert found["sides"] == ["X", "O"]
+        assert [(one["step"], one["elo"]) for one in found["networks"]] == [
+            (None, None),
+            (2, 321.0),
+            (1, None),
+        ]
+        assert found["networks"][1]["name"] == newest.stem
+        assert found["networks"][1]["at"] == pytest.approx(newest.stat().st_mtime)
+
+    looked_at(tmp_path, look)
 
 
 @pytest.mark.parametrize(

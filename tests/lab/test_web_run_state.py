@@ -145,7 +145,7 @@ def test_pages_that_end_with_their_run_tell_its_last_figures(tmp_path: Path) -> 
     looked_at(tmp_path, look)
 
 
-PAGES = tuple(f"run/a-run/{page}" for page in ("history", "strength", "games", "weights", "games/1"))
+PAGES = tuple(f"run/a-run/{page}" for page in ("history", "settings", "games", "weights", "games/1"))
 COMMANDS = (
     *("report RUN --out OUT", "status RUN", "games RUN list", "games RUN show 1", "games RUN stats"),
     *(

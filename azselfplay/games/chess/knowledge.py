@@ -38,6 +38,7 @@ from azselfplay.games.knowledge import (
     Row,
     Say,
     Solution,
+    Words,
 )
 from azselfplay.games.spec import State
 
@@ -396,6 +397,7 @@ KNOWLEDGE = Knowledge(
     read_start=fen_of_epd,
     svg=notation.svg,
     clicks=notation.CLICKS,
+    words=Words(notation.COLOURS, notation.san, notation.move_number),
     formats=(notation.PGN,),
     solution=SOLUTION,
     matches=Matches(

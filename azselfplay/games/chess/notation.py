@@ -139,8 +139,12 @@ def state_to_fen(state: State) -> str:
     field = flags >> int(EN_PASSANT_SHIFT) & int(EN_PASSANT_MASK)
     en_passant = "abcdefgh"[field - 1] + "63"[side] if field else "-"
     clock = flags >> int(CLOCK_SHIFT) & int(CLOCK_MASK)
-    move = (flags >> int(PLIES_SHIFT) & int(PLIES_MASK)) // 2 + 1
-    return f"{board} {'wb'[side]} {castling or '-'} {en_passant} {clock} {move}"
+    return f"{board} {'wb'[side]} {castling or '-'} {en_passant} {clock} {move_number(state)}"
+
+
+def move_number(state: State) -> int:
+    """The number of the move that comes, from 1: White's and Black's have the same."""
+    return (int(state[FLAGS]) >> int(PLIES_SHIFT) & int(PLIES_MASK)) // 2 + 1
 
 
 def _parse_castling(text: str, letters: list[str]) -> int:
@@ -264,6 +268,14 @@ def svg(state: State, move: str, *, turned: bool = False) -> bytes:
     board, last = chess.Board(state_to_fen(state)), chess.Move.from_uci(move) if move else None
     below = chess.BLACK if turned else chess.WHITE
     return str(chess.svg.board(board, orientation=below, size=PICTURE_SIZE, lastmove=last)).encode()
+
+
+def san(state: State, action: int, _before: int | None = None) -> str:
+    """An action as people write it: "Nf3", "O-O", "exd8=Q+"."""
+    import chess
+
+    board = chess.Board(state_to_fen(state))
+    return board.san(chess.Move.from_uci(action_to_uci(state, action)))
 
 
 MARKS = {"?!": 6, "?": 2, "??": 4}

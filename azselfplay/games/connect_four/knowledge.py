@@ -33,6 +33,7 @@ from azselfplay.games.knowledge import (
     Say,
     Solution,
     Spot,
+    Words,
 )
 from azselfplay.games.small import EMPTY, FIRST, board_rows, cells_in_line, window_heuristic
 from azselfplay.games.spec import State
@@ -189,7 +190,7 @@ def svg(state: State, move: str) -> bytes:
         last = next(((down, col) for down, row in enumerate(rows) if row[col] != EMPTY), None)
     winning = cells_in_line(rows, 4)
     parts = [
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff" class="paper"/>',
         f'<rect width="{WIDTH}" height="{HEIGHT - FOOT}" rx="{MARGIN}" fill="{FRAME}"/>',
     ]
     for down, row in enumerate(rows):
@@ -197,19 +198,22 @@ def svg(state: State, move: str) -> bytes:
             colour = HOLE if seen == EMPTY else FIRSTS if seen == FIRST else SECONDS
             rim = f' stroke="{LAST}" stroke-width="4"' if (down, col) == last else ""
             place = f'cx="{MARGIN + STEP * col + STEP // 2}" cy="{MARGIN + STEP * down + STEP // 2}"'
-            parts.append(f'<circle {place} r="{STEP // 2 - 4}" fill="{colour}"{rim}/>')
+            kind = ' class="hole"' if seen == EMPTY else ""
+            parts.append(f'<circle {place} r="{STEP // 2 - 4}" fill="{colour}"{rim}{kind}/>')
             if (down, col) in winning:
                 parts.append(f'<circle {place} r="{DOT}" fill="{LAST}"/>')
     for col in range(COLS):
         x = MARGIN + STEP * col + STEP // 2
-        parts.append(text_at(x, HEIGHT - MARGIN, str(col + 1), 14, "#404040"))
+        parts.append(text_at(x, HEIGHT - MARGIN, str(col + 1), 14, "#404040", ' class="ink"'))
     return picture(WIDTH, HEIGHT, parts)
 
 
 CLICKS = Clicks(
     WIDTH,
     HEIGHT,
-    tuple(Spot(f"column {col + 1}", MARGIN + STEP * col, 0, STEP, HEIGHT) for col in range(COLS)),
+    tuple(
+        Spot(f"column {col + 1}", MARGIN + STEP * col, MARGIN, STEP, HEIGHT - MARGIN) for col in range(COLS)
+    ),
     lambda _state, action: (f"column {action + 1}",),
 )
 
@@ -303,6 +307,7 @@ KNOWLEDGE = Knowledge(
     },
     svg=svg,
     clicks=CLICKS,
+    words=Words(("Yellow", "Red")),
     solution=SOLUTION,
     matches=Matches(opponents=("alphabeta:5", "rollouts:1000"), opening_plies=2),
 )

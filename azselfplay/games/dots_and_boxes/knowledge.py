@@ -21,7 +21,7 @@ from azselfplay.games.dots_and_boxes import NAME, notation, rules
 from azselfplay.games.dots_and_boxes.notation import Text
 from azselfplay.games.dots_and_boxes.rules import BOX_EDGES, EDGE_BOXES, NO_BOX, Board, owned, side_to_move
 from azselfplay.games.jit import bind, jit, kernel
-from azselfplay.games.knowledge import Check, Drawn, Heuristic, Knowledge, Known, Row, Say, Solution
+from azselfplay.games.knowledge import Check, Drawn, Heuristic, Knowledge, Known, Row, Say, Solution, Words
 from azselfplay.games.spec import Game, State
 
 # ---- Solver --------------------------------------------------------------------------------------
@@ -283,6 +283,7 @@ def knowledge_of_game(game: Game) -> Knowledge:
         heuristic=Heuristic(**{name: getattr(found, name) for name in names}, sees_reply=False),
         svg=partial(notation.svg, truth.text),
         clicks=notation.clicks(truth.text),
+        words=Words(("Blue", "Orange")),
         solution=solution if truth.board.edges <= MOST_EDGES else None,
     )
 

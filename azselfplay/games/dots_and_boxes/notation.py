@@ -141,8 +141,8 @@ REACH = 16
 """Width of the area around an edge that can be clicked."""
 COLOURS = ("#7aa6d9", "#e0a060")
 """Colours of the first and of the second player's boxes."""
-LAST = "#c03030"
-"""Colour of the last edge."""
+INK, FAINT, LAST = "#202020", "#808080", "#d04040"
+"""Colours of dots, letters and edges; of edges that are not drawn; of the last edge."""
 
 
 def _size(board: Board) -> tuple[int, int]:
@@ -179,7 +179,7 @@ def svg(text: Text, state: State, move: str) -> bytes:
     def at(y: int, x: int) -> tuple[float, float]:
         return _place(board, y, x)
 
-    parts = []
+    parts = [f'<rect width="{width}" height="{height}" fill="#ffffff" class="paper"/>']
     for (y, x), box in board.box_at.items():
         for player, owned in enumerate((first, second)):
             if owned >> box & 1:
@@ -188,18 +188,21 @@ def svg(text: Text, state: State, move: str) -> bytes:
                 place = f'x="{left}" y="{top}" width="{STEP}" height="{STEP}"'
                 parts.append(f'<rect {place} fill="{COLOURS[player]}"/>')
     for (y, x), edge in board.edge_at.items():
-        if drawn >> edge & 1:
-            (x1, y1), (x2, y2) = (at(y, x - 1), at(y, x + 1)) if x % 2 else (at(y - 1, x), at(y + 1, x))
-            colour = LAST if text.edge_name(edge) == move else "#202020"
-            place = f'x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"'
-            parts.append(f'<line {place} stroke="{colour}" stroke-width="{EDGE}"/>')
+        (x1, y1), (x2, y2) = (at(y, x - 1), at(y, x + 1)) if x % 2 else (at(y - 1, x), at(y + 1, x))
+        is_last = text.edge_name(edge) == move
+        look = f'stroke="{LAST if is_last else INK}" stroke-width="{EDGE}"' + (
+            "" if is_last else ' class="ink"'
+        )
+        if not drawn >> edge & 1:
+            look = f'stroke="{FAINT}" stroke-dasharray="3 3" class="pencil"'
+        parts.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" {look}/>')
     for row in range(board.rows + 1):
         for col in range(board.cols + 1):
             cx, cy = at(2 * row, 2 * col)
             name = f"<title>{LETTERS[col]}{row + 1}</title>"
-            parts.append(f'<circle cx="{cx}" cy="{cy}" r="{DOT}">{name}</circle>')
+            parts.append(f'<circle cx="{cx}" cy="{cy}" r="{DOT}" fill="{INK}" class="ink">{name}</circle>')
     for col in range(board.cols + 1):
-        parts.append(text_at(at(0, 2 * col)[0], height - 4, LETTERS[col], 11, "#606060"))
+        parts.append(text_at(at(0, 2 * col)[0], height - 4, LETTERS[col], 11, INK, ' class="ink"'))
     for row in range(board.rows + 1):
-        parts.append(text_at(7, at(2 * row, 0)[1] + 4, str(row + 1), 11, "#606060"))
+        parts.append(text_at(7, at(2 * row, 0)[1] + 4, str(row + 1), 11, INK, ' class="ink"'))
     return picture(width, height, parts)

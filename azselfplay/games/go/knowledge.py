@@ -41,7 +41,7 @@ from azselfplay.games.go.rules import (
 from azselfplay.games.go.sgf import sgf_format
 from azselfplay.games.go.solver import LARGEST, Table
 from azselfplay.games.jit import bind, kernel, signed
-from azselfplay.games.knowledge import Check, Drawn, Heuristic, Knowledge, Known, Row, Say, Solution
+from azselfplay.games.knowledge import Check, Drawn, Heuristic, Knowledge, Known, Row, Say, Solution, Words
 from azselfplay.games.names import parts_of
 from azselfplay.games.spec import Game, Positions, State
 
@@ -225,6 +225,7 @@ def knowledge_of_game(game: Game) -> Knowledge:
         heuristic=Heuristic(**{name: getattr(found, name) for name in names}, sees_reply=False),
         svg=partial(notation.svg, text),
         clicks=notation.clicks(rules.size),
+        words=Words(("Black", "White")),
         formats=(sgf_format(rules),),
         solution=solution_of(rules, text),
     )

@@ -8,6 +8,7 @@ because of earlier positions is not included.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,6 +164,8 @@ class Text:
 # ---- Pictures ------------------------------------------------------------------------------------
 
 
+STARS = {19: (3, 9, 15), 13: (3, 6, 9), 9: (2, 4, 6), 7: (3,), 5: (2,)}
+"""Rows, and columns, on which the board of a size has dots. On 9 x 9 only the corners and the middle do."""
 STEP, MARGIN = 24, 30
 """Pixels: between two lines, and the margin around the board, which holds the coordinates."""
 WOOD, LINE, LAST = "#e3b76b", "#5a4520", "#c03030"
@@ -177,9 +180,14 @@ def svg(text: Text, state: State, move: str) -> bytes:
     width = STEP * (size - 1) + 2 * MARGIN
     parts = [f'<rect width="{width}" height="{width}" fill="{WOOD}"/>']
     parts += lines(MARGIN, MARGIN, STEP, size, LINE)
-    for at in range(size):
-        parts.append(text_at(MARGIN + STEP * at, width - 5, COLUMNS[at], 11, LINE))
-        parts.append(text_at(9, MARGIN + STEP * (size - 1 - at) + 4, str(at + 1), 11, LINE))
+    for y, x in itertools.product(STARS.get(size, ()), repeat=2):
+        if size != 9 or (y == 4) == (x == 4):
+            place = f'cx="{MARGIN + STEP * x}" cy="{MARGIN + STEP * y}"'
+            parts.append(f'<circle {place} r="3" fill="{LINE}"/>')
+    # On all four edges, so that the board stands in the middle.
+    for at, edge in itertools.product(range(size), (9, width - 9)):
+        parts.append(text_at(MARGIN + STEP * at, edge + 4, COLUMNS[at], 11, LINE))
+        parts.append(text_at(edge, MARGIN + STEP * (size - 1 - at) + 4, str(at + 1), 11, LINE))
     for down, row in enumerate(text.rows(state)):
         for col, letter in enumerate(row):
             vertex = vertex_of(size, (size - 1 - down) * size + col)

@@ -31,6 +31,8 @@ from azselfplay.games.shogi.board import (
 )
 from azselfplay.games.shogi.notation import (
     HAND_ORDER,
+    KANJI,
+    RANK_KANJI,
     START_SFEN,
     action_from_usi,
     dropped_kind,
@@ -325,11 +327,11 @@ def _usual(side: int) -> str:
 
 KIF_SIDES = ("先手", "後手")
 
-KIF_FILES, KIF_RANKS = "１２３４５６７８９", "一二三四五六七八九"
+KIF_FILES, KIF_RANKS = "１２３４５６７８９", RANK_KANJI
 
 KIF_PIECES = ("", *"歩香桂銀金角飛玉と", "成香", "成桂", "成銀", "", "馬", "龍")
 
-ON_BOARD = ("・", *"歩香桂銀金角飛玉と杏圭全", "", "馬", "龍")
+ON_BOARD = ("・", *KANJI[1:])
 """Letters by code, like `KIF_PIECES`."""
 
 KIF_NUMBERS = ("", "", *KIF_RANKS[1:], "十", *(f"十{one}" for one in KIF_RANKS[:8]))
@@ -356,18 +358,18 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
         lines += ["後手番"] if side_to_move(state) else []
     lines += [f"先手：{tags.get('White', '')}", f"後手：{tags.get('Black', '')}"]
     lines.append("手数----指手---------消費時間--")
-    last, variations = -1, list[tuple[int, list[str]]]()
+    before: int | None = None
+    variations = list[tuple[int, list[str]]]()
     for number, one in enumerate(moves, 1):
         for line, comment in one.others:
-            found = _kif_line(state, last, number, line)
+            found = _kif_line(state, before, number, line)
             head = ["", f"変化：{number}手", found[0], *comments("*", comment)]
             variations.append((number, head + found[1:]))
-        lines += _kif_line(state, last, number, [one.move])
+        lines += _kif_line(state, before, number, [one.move])
         lines += [] if one.value is None else [f"**解析 0 評価値 {centipawns(one.value)}"]
         lines += comments("*", one.comment)
-        action = action_from_usi(state, one.move)
-        last = int(squares_of(action, state[REST] & ONE)[1])
-        state = GAME.after(state, action)
+        before = action_from_usi(state, one.move)
+        state = GAME.after(state, before)
     # How the game ended: as a move, and as a sentence.
     end = end_of(tags, ending)
     word = sentence = end.kif if end else BROKEN_OFF[1]
@@ -380,23 +382,27 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     return "\n".join(lines)
 
 
-def _kif_line(state: State, last: int, number: int, line: Iterable[str]) -> list[str]:
-    """Moves as lines of KIF, the first one with this number. `last`: target of the move before, -1: none."""
+def _kif_line(state: State, before: int | None, number: int, line: Iterable[str]) -> list[str]:
+    """Moves as lines of KIF, the first one with this number. `before`: the action that led to `state`."""
     lines = []
     for at, move in enumerate(line, number):
         action = action_from_usi(state, move)
-        origin, target, plane = squares_of(action, state[REST] & ONE)
-        file, rank = divmod(int(target), 9)
-        # A move to the square of the move before says so, instead of the square.
-        text = "同　" if target == last else KIF_FILES[file] + KIF_RANKS[rank]
-        if plane >= DROP_PLANE:
-            text += f"{KIF_PIECES[dropped_kind(action)]}打"
-        else:
-            promotes = "成" if plane >= PROMOTION_PLANE else ""
-            text += f"{KIF_PIECES[int(code_at(state, origin)) % WHITES]}{promotes}({_numbers(origin)})"
-        lines.append(f"{at:4} {text}")
-        state, last = GAME.after(state, action), int(target)
+        lines.append(f"{at:4} {kif_move(state, action, before)}")
+        state, before = GAME.after(state, action), action
     return lines
+
+
+def kif_move(state: State, action: int, before: int | None) -> str:
+    """A move as KIF has it: its target, the piece before the move, and its origin, as in ７六歩(77). A move
+    to the square of the move `before` says so, instead of the square."""
+    origin, target, plane = squares_of(action, state[REST] & ONE)
+    file, rank = divmod(int(target), 9)
+    last = None if before is None else squares_of(before, state[REST] & ONE ^ ONE)[1]
+    square = "同　" if target == last else KIF_FILES[file] + KIF_RANKS[rank]
+    if plane >= DROP_PLANE:
+        return f"{square}{KIF_PIECES[dropped_kind(action)]}打"
+    promotes = "成" if plane >= PROMOTION_PLANE else ""
+    return f"{square}{KIF_PIECES[int(code_at(state, origin)) % WHITES]}{promotes}({_numbers(origin)})"
 
 
 def _kif_hand(state: State, side: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from azselfplay.games.bits import ONE, ZERO, count_ones
 from azselfplay.games.jit import jit
-from azselfplay.games.knowledge import Heuristic, Knowledge, Matches
+from azselfplay.games.knowledge import Heuristic, Knowledge, Matches, Words
 from azselfplay.games.shogi import notation
 from azselfplay.games.shogi.attacks import DROP_PLANE, PROMOTION_PLANE, squares_of
 from azselfplay.games.shogi.board import (
@@ -31,10 +31,11 @@ from azselfplay.games.shogi.board import (
     kinds_seen,
     men_of,
     occupied_of,
+    side_to_move,
     sides_seen,
 )
 from azselfplay.games.shogi.encoding import BY_CODE
-from azselfplay.games.shogi.game_files import CSA, KIF
+from azselfplay.games.shogi.game_files import CSA, KIF, kif_move
 from azselfplay.games.shogi.rules import END_REASONS, MATE
 from azselfplay.games.spec import State
 
@@ -131,6 +132,10 @@ KNOWLEDGE = Knowledge(
     book=BOOK,
     svg=notation.svg,
     clicks=notation.CLICKS,
+    words=Words(
+        notation.COLOURS,
+        lambda state, action, before: "▲△"[side_to_move(state)] + kif_move(state, action, before),
+    ),
     formats=(CSA, KIF),
     matches=Matches(
         opponents=("random", "greedy", "alphabeta:1"),

@@ -4,8 +4,8 @@ A position that no game of shogi could reach is refused with a sentence saying w
 number may be missing or 0 (then 1), "" and "startpos" stand for the usual start, and pieces may be missing
 from the game, as in problems; but both kings must be there.
 
-On a picture Black is at the bottom, each hand on its own side. Pieces are letters, as in SFEN, so that no
-Japanese font is needed; they point in their direction of movement.
+On a picture each hand is on its own side. Pieces are letters, as in SFEN, so that no Japanese font is needed;
+they point in their direction of movement. `data-kanji` has the Japanese name, which pages show instead.
 """
 
 from __future__ import annotations
@@ -255,47 +255,63 @@ TOP, WIDTH, HEIGHT = HAND + 16, 9 * STEP + 2 * MARGIN, 9 * STEP + 2 * HAND + 32
 WOOD, LINE, PIECE, PROMOTED_LETTERS, LAST = "#efd9a7", "#6b5427", "#fbf3dd", "#b02a2a", "#e3b04f"
 
 
-def svg(state: State, move: str) -> bytes:
-    """The position; `move` (USI, "" at the start) led to it, and its squares are marked."""
+KANJI = ("", *"歩香桂銀金角飛玉と杏圭全", "", "馬", "龍")
+"""One character for each piece by code, like `CODE_LETTERS`."""
+RANK_KANJI = "一二三四五六七八九"
+
+
+def svg(state: State, move: str, *, turned: bool = False) -> bytes:
+    """The position; `move` (USI, "" at the start) led to it, and its squares are marked. `turned`: White at
+    the bottom."""
     parts = [
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#f6efdf"/>',
         f'<rect x="{MARGIN}" y="{TOP}" width="{9 * STEP}" height="{9 * STEP}" fill="{WOOD}"/>',
     ]
+    squares, hands = SQUARE_SPOTS, HAND_SPOTS
+    if turned:
+        squares, *both = (tuple(spot.opposite(WIDTH, HEIGHT) for spot in some) for some in (squares, *hands))
+        hands = (both[0], both[1])
     marked = {move[:2], move[2:4]}
-    for spot in SQUARE_SPOTS:
+    for spot in squares:
         if spot.name in marked:
             place = f'x="{spot.x}" y="{spot.y}" width="{STEP}" height="{STEP}"'
             parts.append(f'<rect {place} fill="{LAST}"/>')
     parts += lines(MARGIN, TOP, STEP, 10, LINE)
-    for at, (file, rank) in enumerate(zip("987654321", "abcdefghi", strict=True)):
+    order = -1 if turned else 1
+    for at, (file, rank) in enumerate(zip("987654321"[::order], "abcdefghi"[::order], strict=True)):
         parts.append(text_at(MARGIN + STEP * (at + 0.5), TOP - 4, file, 11, LINE))
-        parts.append(text_at(WIDTH - MARGIN / 2, TOP + STEP * (at + 0.6), rank, 11, LINE))
+        name = f' data-kanji="{RANK_KANJI["abcdefghi".index(rank)]}"'
+        parts.append(text_at(WIDTH - MARGIN / 2, TOP + STEP * (at + 0.6), rank, 11, LINE, name))
     # Spots run along the ranks, squares down the files.
     by_name = dict(zip(SQUARE_NAMES, codes_of(state), strict=True))
-    for spot in SQUARE_SPOTS:
+    for spot in squares:
         code = int(by_name[spot.name])
         if code:
-            parts.append(_piece(spot, CODE_LETTERS[code % WHITES], turned=code >= WHITES))
+            parts.append(_piece(spot, code % WHITES, turned=(code >= WHITES) != turned))
     for side in range(2):
         counts = hand_counts(state, side)
-        for spot, letter in zip(HAND_SPOTS[side], HAND_ORDER, strict=True):
-            if count := counts[CODE_LETTERS.index(letter)]:
-                parts.append(_piece(spot, letter, turned=side == 1))
+        for spot, letter in zip(hands[side], HAND_ORDER, strict=True):
+            kind = CODE_LETTERS.index(letter)
+            if count := counts[kind]:
+                parts.append(_piece(spot, kind, turned=(side == 1) != turned))
                 x, y = spot.x + spot.width + 4, spot.y + spot.height - 6
                 parts.append(text_at(x, y, str(count), 12, LINE))
     return picture(WIDTH, HEIGHT, parts)
 
 
-def _piece(spot: Spot, letters: str, *, turned: bool) -> str:
-    """A pentagon that points to the other side."""
+def _piece(spot: Spot, kind: int, *, turned: bool) -> str:
+    """A pentagon that points to the other side. kind: code of the piece as Black's."""
     x, y = spot.x + spot.width / 2, spot.y + spot.height / 2
     up = -1 if turned else 1
     outline = " ".join(
         f"{x + dx:g},{y - up * dy:g}" for dx, dy in ((0, 18), (12, 12), (16, -16), (-16, -16), (-12, 12))
     )
-    colour = PROMOTED_LETTERS if letters.startswith("+") else "#202020"
+    colour = PROMOTED_LETTERS if kind > KING else "#202020"
+    # Letters stay upright. What is written here turns a name around its own middle.
+    around = f' data-turn="rotate(180 {x:g} {y - 2:g})"' if turned else ""
+    more = f' data-kanji="{KANJI[kind]}"{around}'
     shape = f'<polygon points="{outline}" fill="{PIECE}" stroke="{LINE}"/>'
-    return shape + text_at(x, y + 6 + 2 * up, letters, 17, colour)
+    return shape + text_at(x, y + 6 + 2 * up, CODE_LETTERS[kind], 17, colour, more)
 
 
 def _in_hand(side: int, letter: str) -> str:
@@ -323,4 +339,5 @@ def _clicked(state: State, action: int) -> tuple[str, ...]:
 _RANKS = [[f"{file}{rank}" for file in range(9, 0, -1)] for rank in "abcdefghi"]
 SQUARE_SPOTS = grid(_RANKS, MARGIN, TOP, STEP)
 HAND_SPOTS = (_hand_spots(0), _hand_spots(1))
-CLICKS = Clicks(WIDTH, HEIGHT, (*SQUARE_SPOTS, *HAND_SPOTS[0], *HAND_SPOTS[1]), _clicked)
+_SPOTS = (*SQUARE_SPOTS, *HAND_SPOTS[0], *HAND_SPOTS[1])
+CLICKS = Clicks(WIDTH, HEIGHT, _SPOTS, _clicked, svg_turned=partial(svg, turned=True))

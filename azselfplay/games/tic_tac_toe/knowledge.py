@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from azselfplay.games.boards import picture, text_at
-from azselfplay.games.knowledge import Check, Clicks, Knowledge, Known, Row, Say, Solution, grid
+from azselfplay.games.knowledge import Check, Clicks, Knowledge, Known, Row, Say, Solution, Words, grid
 from azselfplay.games.small import EMPTY, FIRST, board_rows, cells_in_line, window_heuristic
 from azselfplay.games.spec import State
 from azselfplay.games.tic_tac_toe import COLS, GAME, ROWS
@@ -149,5 +149,6 @@ KNOWLEDGE = Knowledge(
     anchors={"random": 0, "rollouts:5": 134, "greedy": 420, "rollouts:50": 489, "alphabeta:9": 571},
     svg=svg,
     clicks=CLICKS,
+    words=Words(("X", "O")),
     solution=Solution(covers="all positions", probe=probe, rows=rows, checks=checks, groups=(GROUP,)),
 )

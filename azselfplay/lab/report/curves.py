@@ -8,16 +8,13 @@ the moments that it keeps whenever there are too many.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from azselfplay.diagnostics.alerts import LESSONS, Lesson
 from azselfplay.host.reading import json_in, open_regular
-from azselfplay.host.runs import RunFolder
 
 STEP = "trainer/step"
 LEARNED = ("policy_loss", "policy_entropy", "value_loss")
@@ -46,12 +43,42 @@ class Chart:
     """Sentences for the caption by the curve's label: only charts with that curve have them."""
     prefix: str = ""
     """The chart also has a curve for each figure whose name begins with this, if no other chart names it."""
-    only: Literal["", "web", "report"] = ""
-    """Where it is shown, if not in both: a report counts the games themselves, and has room for more."""
 
 
 PROBES, KNOWN_ERRORS = "probe_values/", "known_errors/"
-CHARTS = (
+
+# The strength of the networks stands first: it is what a run is for. Its other chart, Elo, is of other files
+# (report.strength).
+STRENGTH = (
+    Chart(
+        "Errors in known positions",
+        "Share in which the network's likeliest move, without a search, throws the result away. Only "
+        "positions in which some move does. Each line is a group of positions, of which a fixed sample is "
+        "asked about (100); azplay truth asks about all.",
+        (),
+        "share of positions",
+        explained={
+            "tree": "tree: positions of the whole game.",
+            "mate in one": "mate in one: every move that does not mate counts.",
+        },
+        percent=True,
+        prefix=KNOWN_ERRORS,
+    ),
+    Chart(
+        "Values of known positions",
+        "What the network says of positions whose value is known, for the side to move, -1 to 1.",
+        (),
+        "value",
+        least_span=0.5,
+        explained={
+            "start": "start: the usual start, for the first player.",
+            "KQK": "KQK is won for the side to move (near +1), KKQ is lost (near -1).",
+        },
+        prefix=PROBES,
+    ),
+)
+
+LEARNING = (
     Chart(
         "Policy loss",
         "Cross-entropy with the search's policy. No network gets below the entropy of its targets; what is "
@@ -73,33 +100,26 @@ CHARTS = (
         least_span=0.3,
     ),
     Chart(
-        "Gradient norm",
-        "Before clipping.",
-        (("gradient norm", "trainer/gradient_norm"),),
-        "gradient norm",
-        only="report",
+        "Spread of values",
+        "Standard deviation over positions of held-out games: near 0, all values are the same.",
+        (("spread", "trainer/value_spread"), ("correlation with material", "trainer/value_material_r")),
+        "standard deviation, correlation",
+        least_span=0.3,
+        explained={
+            "correlation with material": "Correlation with material: below 0 a sign is wrong, near 0 nothing "
+            "is learned."
+        },
     ),
-    Chart(
-        "Samples per position",
-        "How often a position has been trained on, mean over all searched positions.",
-        (("samples per position", "trainer/samples_per_position"),),
-        "samples per position",
-        only="report",
-    ),
-    Chart(
-        "Replay window",
-        "Positions in the window, and all positions so far.",
-        (("window", "trainer/window_positions"), ("all", "trainer/positions")),
-        "positions",
-        only="report",
-    ),
+    Chart("Gradient norm", "Before clipping.", (("norm", "trainer/gradient_norm"),), "gradient norm"),
     Chart(
         "Weight norm",
-        "Of all weights. If it keeps rising, each step changes less: use a larger --optimizer.weight-decay.",
-        (("weight norm", "trainer/weight_norm"),),
+        "Of all weights. If it keeps rising, each step changes less: raise optimizer.weight_decay.",
+        (("norm", "trainer/weight_norm"),),
         "weight norm",
-        only="report",
     ),
+)
+
+GAMES = (
     Chart(
         "Results in the window",
         "Shares of the positions whose game the first player won, nobody won, or the second player won. Few "
@@ -117,123 +137,123 @@ CHARTS = (
         "Of the newest games, 10 % have at most p10 plies, half at most p50, and 90 % at most p90.",
         (("p10", "lengths/p10"), ("p50", "lengths/p50"), ("p90", "lengths/p90")),
         "plies per game",
-        only="web",
     ),
     Chart(
-        "What the search adds",
-        "How much the search's policy differs from the network's. Near 0 it teaches nothing new.",
-        (("KL", "search/kl"),),
-        "KL divergence, nats",
-        only="web",
-    ),
-    Chart(
-        "Another move than the network's",
-        "Share of the searches whose most visited move is not the network's first choice.",
-        (("share", "search/differs"),),
-        "share of searches",
+        "Unique openings",
+        "Different first 10 (and 20) plies, as a share of the newest games. Falling: more noise is needed.",
+        (("10 plies", "unique_openings/ply_10"), ("20 plies", "unique_openings/ply_20")),
+        "share of games",
         percent=True,
-        only="web",
     ),
     Chart(
         "Games an hour",
         "Over the last five minutes.",
         (("games an hour", "trainer/games_per_h"),),
         "games per hour",
-        only="web",
     ),
     Chart(
-        "Value of the start position",
-        "What the network says of the usual start, for the first player, -1 to 1.",
-        (("value", "probe_values/start"),),
-        "value",
-        least_span=0.5,
-        only="web",
+        "Replay window",
+        "Positions in the window, and all positions so far.",
+        (("window", "trainer/window_positions"), ("all", "trainer/positions")),
+        "positions",
     ),
     Chart(
-        "Values of known positions",
-        "What the network says of positions whose value is known, for the side to move, -1 to 1.",
-        (),
-        "value",
-        least_span=0.5,
-        explained={
-            "KQK": "KQK is won for the side to move (near +1), KKQ is lost (near -1), the start is level."
-        },
-        prefix=PROBES,
+        "Samples per position",
+        "How often a position has been trained on, mean over all searched positions.",
+        (("samples", "trainer/samples_per_position"),),
+        "samples per position",
     ),
     Chart(
-        "Errors in known positions",
-        "Share in which the network's likeliest move, without a search, throws the result away. Only "
-        "positions in which some move does. Each line is a group of positions, of which a fixed sample is "
-        "asked about (100); `azplay truth` asks about all.",
-        (),
-        "share of positions",
-        explained={
-            "tree": "tree: positions of the whole game.",
-            "mate in one": "mate in one: every move that does not mate counts.",
-        },
-        percent=True,
-        prefix=KNOWN_ERRORS,
-    ),
-    Chart(
-        "Spread of values",
-        "Standard deviation over positions of held-out games: near 0, all values are the same.",
-        (("spread", "trainer/value_spread"), ("correlation with material", "trainer/value_material_r")),
-        "standard deviation, correlation",
-        explained={
-            "correlation with material": "Correlation with material: below 0 a sign is wrong, near 0 nothing "
-            "is learned."
-        },
-        only="report",
+        "Age of weights",
+        "Versions that the newest games are behind, median. The alert begins above 3.",
+        (("age", "trainer/weights_age"),),
+        "versions",
     ),
 )
-ON_PAGES = tuple(chart for chart in CHARTS if chart.only != "report")
-IN_REPORTS = tuple(chart for chart in CHARTS if chart.only != "web")
+
+SEARCH = (
+    Chart(
+        "What the search adds",
+        "KL of the visits and the network's priors. Below 0.05 it teaches nothing new: the network knows the "
+        "game, or has too few simulations to learn from.",
+        (("KL", "search/kl"),),
+        "KL divergence, nats",
+    ),
+    Chart(
+        "Sure of a move",
+        "Share of the visits that the most visited move has; and of the searches in which that is not the "
+        "network's first choice.",
+        (("most visited move", "search/top_share"), ("another than the network's", "search/differs")),
+        "share of visits, of searches",
+        percent=True,
+    ),
+    Chart(
+        "Values after the search",
+        "Mean distance of the root's value from the network's own. Large and not falling: the value lags.",
+        (("distance", "search/value_shift"),),
+        "difference in value",
+    ),
+    Chart(
+        "Policy targets",
+        "Mean entropy of the visits: much is left to learn if it is high, nothing new near 0.",
+        (("entropy", "search/entropy"),),
+        "entropy, nats",
+    ),
+    Chart(
+        "Moves with visits",
+        "Root moves that the search tried, in the mean. Very few: it only follows the network.",
+        (("moves", "search/moves"),),
+        "moves per search",
+    ),
+    Chart(
+        "Depth of the search",
+        "Plies that simulations went down, in the mean, and the deepest of all.",
+        (("mean", "search/mean_depth"), ("deepest", "search/max_depth")),
+        "plies",
+    ),
+    Chart(
+        "Values that are sure",
+        "Root values beyond 0.99 either way, without the last 4 plies of each game; and how many of these "
+        "named the wrong result.",
+        (("sure", "root_values/sure"), ("of these wrong", "root_values/sure_wrong")),
+        "share of root values",
+        percent=True,
+    ),
+)
+
+GROUPS = {"Strength": STRENGTH, "Learning": LEARNING, "Games": GAMES, "Search": SEARCH}
+"""All charts by the heading above them, for the pages and the report."""
+CHARTS = tuple(chart for group in GROUPS.values() for chart in group)
 X_AXES = (STEP, "trainer/games", "time")
-PREFIXES = tuple(chart.prefix for chart in ON_PAGES if chart.prefix)
-NAMES = (*X_AXES, *(name for chart in ON_PAGES for _, name in chart.curves), "trainer/weights_version")
+PREFIXES = tuple(chart.prefix for chart in CHARTS if chart.prefix)
+NAMES = (*X_AXES, *(name for chart in CHARTS for _, name in chart.curves), "trainer/weights_version")
 """Figures that a page needs, besides those with a prefix."""
 
 
-def with_curves(
-    charts: Iterable[Chart], found: Iterable[str]
-) -> list[tuple[Chart, str, list[tuple[str, str]]]]:
-    """(chart, caption, (label, figure) of its curves) of each chart that has curves. `found`: the figures of
-    this run."""
-    charts, found = list(charts), list(found)
-    named = {name for chart in charts for _, name in chart.curves}
+def charts(found: Iterable[str]) -> list[dict[str, Any]]:
+    """The charts for a page. `found`: the figures of this run with a prefix."""
+    found = list(found)
     shown = []
-    for chart in charts:
-        curves = list(chart.curves)
-        for name in found:
-            if chart.prefix and name.startswith(chart.prefix) and name not in named:
-                curves.append((name.removeprefix(chart.prefix), name))
-        known = [label for label, name in curves if name in found]
-        explained = [text for label, text in chart.explained.items() if label in known]
-        if curves:
-            shown.append((chart, " ".join([chart.caption, *explained]), curves))
+    for group, some in GROUPS.items():
+        for chart in some:
+            more = [name for name in found if chart.prefix and name.startswith(chart.prefix)]
+            curves = [*chart.curves, *((name.removeprefix(chart.prefix), name) for name in more)]
+            explained = [chart.explained[label] for label, _ in curves if label in chart.explained]
+            caption = " ".join([chart.caption, *explained])
+            described = {"title": chart.title, "group": group, "caption": caption, "curves": curves}
+            limits = {"percent": chart.percent, "unit": chart.unit, "least_span": chart.least_span}
+            if curves:
+                shown.append(described | limits)
     return shown
-
-
-def charts(named: Iterable[str]) -> list[dict[str, Any]]:
-    """The charts for a page. `named`: the figures of this run with a prefix."""
-    return [
-        {
-            "title": chart.title, "caption": caption, "curves": [list(curve) for curve in curves],
-            "percent": chart.percent, "unit": chart.unit, "least_span": chart.least_span,
-        }
-        for chart, caption, curves in with_curves(ON_PAGES, named)
-    ]  # fmt: skip
 
 
 class Curves:
     """The figures of one run over time. Only one thread at a time may use it."""
 
-    def __init__(self, path: Path, most: float = MOST, *, whole_rows: bool = False) -> None:
-        """`most`: half the moments that are kept. `whole_rows`: keep all figures, not only those that
-        the pages have charts of."""
+    def __init__(self, path: Path, most: float = MOST) -> None:
+        """`most`: half the moments that are kept."""
         self._path = path
         self._most = most
-        self._whole_rows = whole_rows
         self._forget()
 
     def _forget(self) -> None:
@@ -290,7 +310,7 @@ class Curves:
         self.named.update(dict.fromkeys(name for name in row if name.startswith(PREFIXES)))
         # A page needs few of the figures, and a long run has many rows.
         shown = {name: row[name] for name in (*NAMES, *self.named) if name in row}
-        self.rows.append(row if self._whole_rows else shown)
+        self.rows.append(shown)
         self._numbers.append(self._read)
         self._read += 1
         if len(self.rows) > 2 * self._most:
@@ -300,6 +320,10 @@ class Curves:
             kept = [one for one in numbered if one[0] % self._stride == 0 or one[0] == newest]
             self._numbers, self.rows = [number for number, _ in kept], [row for _, row in kept]
 
+    def history(self) -> dict[str, Any]:
+        """The charts and their figures, for a page."""
+        return {"charts": charts(self.named), "columns": self.as_columns()}
+
     def as_columns(self) -> dict[str, list[float | None]]:
         """A list for each figure, with one entry per row."""
         return {name: [row.get(name) for row in self.rows] for name in (*NAMES, *self.named)}
@@ -308,22 +332,6 @@ class Curves:
     def damaged(self) -> int:
         """Lines that could not be read, or are not yet whole."""
         return self._damaged + bool(self._rest)
-
-
-@dataclass(frozen=True)
-class History:
-    """Figures by name, one row per moment, in the order of training."""
-
-    rows: list[dict[str, float]]
-    """Rows of figures with the names that TensorBoard shows, such as `trainer/policy_loss`; `time` in seconds
-    since 1970."""
-    damaged: int = 0
-    """Lines that could not be read. The last line may be incomplete because it is being written."""
-
-    def curve(self, name: str) -> tuple[list[float], list[float]]:
-        """(steps, values) of the rows that have the figure."""
-        known = [row for row in self.rows if name in row]
-        return [row[STEP] for row in known], [row[name] for row in known]
 
     def lessons(self) -> list[Lesson]:
         """Losses at points spread over the last half of training."""
@@ -342,14 +350,6 @@ class History:
             )
             for row in chosen
         ]
-
-
-def read_history(run: RunFolder) -> History:
-    """All figures of a run; none if it has not trained yet, or they cannot be read."""
-    curves = Curves(run.figures_log, math.inf, whole_rows=True)
-    with suppress(OSError):
-        curves.look()
-    return History(curves.rows, curves.damaged)
 
 
 def row_of(line: bytes) -> dict[str, float] | None:

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.diagnostics.stretches import OPENINGS, RootSums, Stretch, Variety, percentile_of
+from azselfplay.diagnostics.stretches import Stretch
 from azselfplay.games import get_game
-from azselfplay.games.spec import Game
 from azselfplay.games.stubs import Movers, Signs
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED
@@ -55,21 +54,12 @@ class Bin:
     """Games by outcome for the first player."""
     reasons: Counter[str] = field(default_factory=Counter)
     sources: Counter[str] = field(default_factory=Counter)
-    lengths: Counter[int] = field(default_factory=Counter)
-    """Games by plies."""
+    plies: int = 0
+    """Total plies of all games."""
 
     @property
     def label(self) -> str:
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-
-    @property
-    def plies(self) -> int:
-        """Total plies of all games."""
-        return sum(plies * games for plies, games in self.lengths.items())
-
-    def percentile(self, percent: int) -> int:
-        """Percentile of the lengths, plies; see `percentile_of`."""
-        return percentile_of(self.lengths, percent)
 
     def __add__(self, other: Bin) -> Bin:
         """Combine the games of both."""
@@ -82,21 +72,8 @@ class Bin:
             outcomes=self.outcomes + other.outcomes,
             reasons=self.reasons + other.reasons,
             sources=self.sources + other.sources,
-            lengths=self.lengths + other.lengths,
+            plies=self.plies + other.plies,
         )
-
-
-@dataclass(frozen=True)
-class Binned:
-    """All games of a run in bins, oldest first."""
-
-    bins: list[Bin]
-    first_game: dict[int, int]
-    """By version: number of the first game in which this version or a newer one played."""
-
-    def of_version(self, version: int) -> int:
-        """Index of the bin that the version belongs to."""
-        return next((i for i, one in enumerate(self.bins) if version <= one.last), len(self.bins) - 1)
 
 
 def by_version(games: StoreReader) -> list[Bin]:
@@ -113,14 +90,13 @@ def by_version(games: StoreReader) -> list[Bin]:
         one.outcomes[outcome] += number
         one.reasons[reason] += number
         one.sources[source] += number
-        one.lengths[plies] += number
+        one.plies += plies * number
     return [found[version] for version in sorted(found)]
 
 
-def read_bins(games: StoreReader, most: int = BINS) -> Binned:
-    """Count all games."""
-    versions = by_version(games)
-    return Binned(merged(versions, most), first_games([(one.first, one.low) for one in versions]))
+def read_bins(games: StoreReader, most: int = BINS) -> list[Bin]:
+    """Count all games. Returns the bins, oldest first."""
+    return merged(by_version(games), most)
 
 
 def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
@@ -143,25 +119,11 @@ def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
     return found
 
 
-def first_games(rows: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """By version, the first game of that version or a newer one. `rows`: (version, its first game), oldest
-    version first."""
-    found: dict[int, int] = {}
-    first = None
-    # From the newest back, so that each knows of those after it.
-    for version, low in reversed(rows):
-        first = low if first is None else min(first, low)
-        found[version] = first
-    return dict(sorted(found.items()))
-
-
 @dataclass
 class Sampled:
     """Sums over the sampled games of a bin."""
 
     stretch: Stretch = field(default_factory=Stretch)
-    ages: float = 0.0
-    """Sum over plies of the games finished since the first game of the ply's weights."""
     values: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
     """[VALUE_BINS] searched plies by root value; the sums below have the same bins."""
     value_sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(VALUE_BINS))
@@ -172,43 +134,20 @@ class Sampled:
     def games(self) -> int:
         return self.stretch.games
 
-    @property
-    def roots(self) -> RootSums:
-        return self.stretch.roots
 
-    @property
-    def mean_age(self) -> float:
-        return self.ages / max(1, self.stretch.plies)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """All sampled games of a run."""
-
-    bins: list[Sampled]
-    damaged: int
-    opening_plies: int
-
-
-def opening_plies(game: Game) -> int:
-    """The length of an opening in plies: ten, or fewer in short games."""
-    return min(OPENINGS[0], game.max_plies // 2)
-
-
-def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
-    """Read at most `most` games of each bin, a page at a time."""
+def take_sample(games: StoreReader, bins: Sequence[Bin], most: int) -> tuple[list[Sampled], int]:
+    """Read at most `most` games of each bin, a page at a time. Returns the sums of each bin, and how many
+    damaged games were left out."""
     game = get_game(games.game)
-    movers_of, plies = Movers(game), opening_plies(game)
-    lengths = (plies, OPENINGS[1])
-    sums, damaged = [Sampled(Stretch(variety=Variety(lengths))) for _ in binned.bins], 0
+    movers_of = Movers(game)
+    sums, damaged = [Sampled() for _ in bins], 0
     chosen: list[int] = []  # numbers of the games, evenly spread over those of each bin
-    for part in binned.bins:
+    for part in bins:
         count = min(most, part.games)
         rows = games.query(_CHOSEN, part.first, part.last, part.high, count, part.games, count)
         chosen += (seq for (seq,) in rows)
-    known = list(binned.first_game)
+    lasts = [one.last for one in bins]
     for stored in games.numbered(sorted(chosen)):
-        one = sums[binned.of_version(stored.version_max)]
         try:
             record = stored.record(game)
             movers = movers_of(record.start, record.actions)
@@ -216,12 +155,9 @@ def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
         except (BadRecord, ValueError):
             damaged += 1
             continue
-        add(one, record, movers)
-        for version, count in zip(*np.unique(record.versions, return_counts=True), strict=True):
-            # A version without a game of its own counts like the next one that has.
-            at = min(bisect.bisect_left(known, int(version)), len(known) - 1)
-            one.ages += int(count) * max(0, stored.seq - binned.first_game[known[at]])
-    return Sample(sums, damaged, plies)
+        # A game that came meanwhile may have newer weights than all of them.
+        add(sums[min(bisect.bisect_left(lasts, stored.version_max), len(bins) - 1)], record, movers)
+    return sums, damaged
 
 
 def add(sums: Sampled, record: GameRecord, movers: Signs) -> None:

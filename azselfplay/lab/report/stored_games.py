@@ -24,7 +24,8 @@ import numpy as np
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, board_text
-from azselfplay.games.knowledge import GameFormat, WrittenMove, knowledge_of
+from azselfplay.games.game_texts import writers_of
+from azselfplay.games.knowledge import GameWriter, WrittenMove, knowledge_of
 from azselfplay.games.spec import RECORDED, RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import on_one_line
@@ -45,9 +46,6 @@ CANDIDATES = 4
 
 Writer = Callable[[Game, dict[str, str], GameRecord, int], str]
 """(game, tags, record, how many other moves of each search to add) -> the game as text."""
-
-TEXT = "text"
-"""Our own format, which every game has: tags and moves."""
 
 
 # ---- For people ---------------------------------------------------------------------------------
@@ -175,8 +173,7 @@ def _results(name: str, results: Bin) -> str:
 
 def forms_of(game: Game) -> dict[str, Writer]:
     """The formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
-    found: dict[str, Writer] = {one.name: partial(as_pgn, one) for one in knowledge_of(game).formats}
-    return {**found, TEXT: as_text}
+    return {form: partial(as_pgn, write) for form, write in writers_of(game).items()}
 
 
 @dataclass(frozen=True)
@@ -256,7 +253,7 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
     return {**found, "Start": record.start} if record.start else found
 
 
-def as_pgn(form: GameFormat, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
+def as_pgn(write: GameWriter, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
     """A game as PGN, or in another format. Raises ValueError if it breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)
     moves = [
@@ -264,26 +261,7 @@ def as_pgn(form: GameFormat, game: Game, headers: dict[str, str], record: GameRe
         for ply in plies(game, record, game_history)
     ]
     tags_of_form = {name: text for name, text in headers.items() if name != "Start"}
-    return form.write(tags_of_form, record.start, moves, "")
-
-
-def as_text(game: Game, headers: dict[str, str], record: GameRecord, others: int = 0) -> str:
-    """A game as tags and moves, with other moves in brackets after the one played. The move number grows with
-    each turn of the first player. Raises ValueError if the game breaks the rules."""
-    game_history = GameHistory(game, record.start, record.max_plies)
-    lines, number, before = list[str](), 0, 1
-    for ply in plies(game, record, game_history):
-        # Sides need not alternate: a number is a turn of the first player.
-        number += ply.side < before or number == 0
-        before = ply.side
-        shown = [f"{ply.move} {{{comment(ply)}}}"]
-        shown += [f"({move} {{{its_comment}}})" for move, its_comment in other_moves(ply, others)]
-        lines.append(f"{number}{'...' if ply.side else '.'} {' '.join(shown)}")
-    all_tags = {"Game": game.name, **headers}
-    if (score := game_history.score()) is not None:
-        all_tags["Score"] = f"{score:+g}"
-    written = [f'[{name} "{text}"]' for name, text in all_tags.items()]
-    return "\n".join([*written, "", *lines, headers["Result"]])
+    return write(tags_of_form, record.start, moves, "")
 
 
 def other_moves(ply: Ply, most: int) -> list[tuple[str, str]]:

@@ -23,9 +23,13 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
+from azselfplay.games import get_game
+from azselfplay.games.game_texts import read_position
+from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.web.games import Filter, Shelf, moves
+from azselfplay.lab.report.settings import notes_of, settings_of
+from azselfplay.lab.web.games import Filter, Shelf, board, moves
 from azselfplay.lab.web.guarding import (
     MOST_BODY,
     REQUEST_WITHIN,
@@ -38,8 +42,16 @@ from azselfplay.lab.web.guarding import (
     only_for,
     page,
 )
-from azselfplay.lab.web.rooms import MOST_SIMULATIONS, Room, Rooms, Terms, find_weights, weights_of
-from azselfplay.lab.web.runs import strength_of, summaries
+from azselfplay.lab.web.rooms import (
+    MOST_SIMULATIONS,
+    Room,
+    Rooms,
+    Terms,
+    find_weights,
+    networks_of,
+    weights_of,
+)
+from azselfplay.lab.web.runs import summaries
 from azselfplay.lab.web.watching import Watching
 from azselfplay.play.analysis import Analyst, Request
 
@@ -52,7 +64,6 @@ PAGES = (
     ("games", "/run/{run}/games", "Games of {run}"),
     ("game", "/run/{run}/games/{number}", "Game {number} of {run}"),
     ("play", "/run/{run}/play", "Play against {run}"),
-    ("strength", "/run/{run}/strength", "Strength of {run}"),
 )
 """Pages of a run: script, address, title."""
 
@@ -201,7 +212,7 @@ async def runs_page(request: web.Request) -> web.Response:
 
 @routes.get("/compare")
 async def compare_page(_request: web.Request) -> web.Response:
-    return _html(page("Compare two runs", "compare"))
+    return _html(page("Compare runs", "compare"))
 
 
 async def run_page(script: str, title: str, request: web.Request) -> web.Response:
@@ -241,11 +252,11 @@ async def events(request: web.Request) -> web.StreamResponse:
     return response
 
 
-@routes.get("/api/run/{run}/strength")
-async def strength(request: web.Request) -> web.Response:
+@routes.get("/api/run/{run}/settings")
+async def settings(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run = site.run_of(request)
-    return as_json(await site.reading(lambda: strength_of(run)))
+    return as_json(await site.reading(lambda: {"settings": settings_of(run), "notes": notes_of(run)}))
 
 
 # ---- Stored games --------------------------------------------------------------------------------
@@ -320,6 +331,20 @@ async def weights(request: web.Request) -> web.Response:
     return as_json(await site.reading(lambda: weights_of(run)))
 
 
+@routes.get("/api/run/{run}/networks")
+async def networks(request: web.Request) -> web.Response:
+    """What the page needs before a game: the run's networks, the names of the sides, and the first board."""
+    site = request.app[SITE]
+    run = site.run_of(request)
+
+    def found() -> dict[str, Any]:
+        game = get_game(run.describe()["game"])
+        begin = board(game, game.notation.state_from_text(""), "")
+        return {"networks": networks_of(run), "sides": knowledge_of(game).words.sides, "board": begin}
+
+    return as_json(await site.reading(found))
+
+
 @routes.get("/run/{run}/games/{number}/download")
 async def download(request: web.Request) -> web.Response:
     site = request.app[SITE]
@@ -345,6 +370,8 @@ class Opening(Struct, forbid_unknown_fields=True):
     """Number of a stored game to continue; 0: a new game from the start."""
     ply: Annotated[int, Meta(ge=0, le=MOST)] = 0
     """Position in that game."""
+    position: Annotated[str, Meta(max_length=MOST_BODY)] = ""
+    """A position or a game that was pasted, to continue (`games.game_texts.read_position`)."""
     moves: Annotated[tuple[Annotated[str, Meta(max_length=40)], ...], Meta(max_length=10_000)] = ()
     """Moves of a game that is opened again."""
 
@@ -379,6 +406,13 @@ async def open_room(request: web.Request) -> web.Response:
         way = await site.reading(lambda: site.shelf.moves_to(run, wanted.game, wanted.ply))
         # The game goes on from a position of a stored one.
         terms = replace(terms, start=way.start, moves=way.moves, max_plies=way.max_plies)
+    elif wanted.position:
+        try:
+            name = run.describe()["game"]
+            given = await site.reading(lambda: read_position(get_game(name), wanted.position))
+        except ValueError as error:
+            raise Trouble(f"The position cannot be used: {error}", HTTPStatus.BAD_REQUEST) from error
+        terms = replace(terms, start=given.start, moves=tuple(given.moves_text()), max_plies=given.max_plies)
     try:
         room = await site.rooms.open(run, file, terms)
     except ValueError as error:
@@ -390,9 +424,25 @@ def _room(request: web.Request) -> Room:
     return request.app[SITE].rooms.find(request.match_info["room"])
 
 
+def _turned(request: web.Request) -> bool:
+    return bool(number_in(request, "turned", 0, 0, 1))
+
+
 @routes.get("/api/play/{room}")
 async def look_at_room(request: web.Request) -> web.Response:
-    return as_json(_room(request).view())
+    return as_json(_room(request).view(turned=_turned(request)))
+
+
+@routes.get("/api/play/{room}/at/{ply}")
+async def look_at_position(request: web.Request) -> web.Response:
+    """The board after that many moves of the game."""
+    ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
+    return as_json(_room(request).board_at(ply, turned=_turned(request)))
+
+
+@routes.get("/api/play/{room}/file")
+async def file_of_room(request: web.Request) -> web.Response:
+    return as_json(_room(request).file(request.query.get("form", "")))
 
 
 @routes.post("/api/play/{room}/{what}")
@@ -414,4 +464,4 @@ async def act_in_room(request: web.Request) -> web.Response:
                 request.app[SITE].rooms.leave(room)
             case _:
                 raise Trouble("There is no such order.", HTTPStatus.NOT_FOUND)
-        return as_json(room.view())
+        return as_json(room.view(turned=_turned(request)))

@@ -15,15 +15,18 @@ from http import HTTPStatus
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, board_text, replay
+from azselfplay.games.game_texts import TEXT, said
 from azselfplay.games.knowledge import Clicks, Spot, knowledge_of
 from azselfplay.games.spec import PLY_CAP, RESIGNATION, Game, State
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.report.stored_games import RESULTS, TEXT, Ply, forms_of, plies, tags, versions
+from azselfplay.lab.report.stored_games import RESULTS, Ply, forms_of, plies, tags, versions
 from azselfplay.lab.web.guarding import Trouble
 from azselfplay.store.reader import StoreReader
-from azselfplay.store.rows import COLUMNS, Stored
+from azselfplay.store.rows import COLUMNS, DATA, Stored
 from protocol.records import POLICY_TARGET, BadRecord, GameRecord
 
 PAGE = 50
@@ -34,6 +37,9 @@ LOOKED_AT = 100_000
 
 KEPT = 8
 """Games kept in memory, because stepping through a game requests each of its positions."""
+
+LAST = 6
+"""Moves shown of each game in the list."""
 
 CANDIDATES = 12
 """Moves shown with their visits."""
@@ -109,14 +115,14 @@ class Shelf:
             clauses = [("seq BETWEEN ? AND ?", [first, last]), *wanted.clauses()]
             where = " AND ".join(text for text, _ in clauses)
             values = [value for _, some in clauses for value in some]
-            sql = f"SELECT {COLUMNS} FROM games WHERE {where} ORDER BY seq DESC LIMIT {PAGE}"
-            rows = [Stored.of(row) for row in games.query(sql, *values)]
+            sql = f"SELECT {COLUMNS}, {DATA} FROM games WHERE {where} ORDER BY seq DESC LIMIT {PAGE}"
+            rows, game = [Stored.of(row) for row in games.query(sql, *values)], get_game(games.game)
             # Without the first, which stands for a game that goes on.
-            reasons = [reason.name for reason in get_game(games.game).end_reasons[1:]]
+            reasons = [reason.name for reason in game.end_reasons[1:]]
             # A page that is not full has read all that it may: the next one begins before that.
             older = rows[-1].seq if len(rows) == PAGE else first
             return {
-                "games": [_about(row) for row in rows],
+                "games": [{**_about(row), "last": last_moves(game, row)} for row in rows],
                 "older": older if older > low else None,
                 "looked_at": [first, last],
                 "span": [low, high],
@@ -128,6 +134,7 @@ class Shelf:
         one = self._of(run, number)
         # Values are stored for the side that moves.
         turn = [1 if ply.side == 0 else -1 for ply in one.plies]
+        words = knowledge_of(one.game).words
         return {
             **_about(one.stored),
             "player": one.record.source,
@@ -136,7 +143,9 @@ class Shelf:
             "score": one.played.score(),
             "start": one.record.start,
             "forms": list(forms_of(one.game)),
-            "moves": [ply.move for ply in one.plies],
+            "moves": said(one.game, one.played.states, one.played.actions),
+            "numbers": [words.number(state) for state in one.played.states[:-1]] if words.number else None,
+            "names": words.sides,
             "sides": [ply.side for ply in one.plies],
             "values": [
                 ply.value * sign if ply.all_visits else None
@@ -165,13 +174,13 @@ class Shelf:
                 raise Trouble(text, HTTPStatus.BAD_REQUEST) from error
             return {**found, "board": board(one.game, state, line[-1])}
         before, is_over = one.plies[ply - 1].move if ply else "", ply == len(one.plies)
+        last = one.played.actions[ply - 1] if ply else None
         found["board"] = board(one.game, one.played.states[ply], before, is_over=is_over)
         if not is_over:
             done, state, total = one.plies[ply], one.played.states[ply], max(1, one.plies[ply].all_visits)
             most = done.most_visited[:CANDIDATES]
             actions = [one.game.notation.action_from_text(state, text) for text, _ in most]
             found["search"] = {
-                "move": done.move,
                 "side": done.side,
                 "value": done.value,
                 "prior_value": done.prior_value,
@@ -180,8 +189,16 @@ class Shelf:
                 "visits": done.all_visits,
                 "is_target": bool(one.record.flags[ply] & POLICY_TARGET),
                 "candidates": [
-                    {**move, "visits": visits, "share": visits / total}
-                    for move, (_, visits) in zip(moves(one.game, state, actions), most, strict=True)
+                    {
+                        **move,
+                        "said": said(one.game, state[None], [action], last)[0],
+                        "played": move["text"] == done.move,
+                        "visits": visits,
+                        "share": visits / total,
+                    }
+                    for move, action, (_, visits) in zip(
+                        moves(one.game, state, actions), actions, most, strict=True
+                    )
                 ],
             }
         return found
@@ -243,6 +260,19 @@ def _store(run: RunFolder) -> Iterator[StoreReader]:
         yield games
 
 
+def last_moves(game: Game, stored: Stored) -> list[str]:
+    """The last LAST moves of a game, as people write them; none if it is damaged."""
+    try:
+        record = stored.record(game)
+        states, actions = [game.notation.state_from_text(record.start)], record.actions.tolist()
+        for action in actions:
+            states = [*states[-LAST:], game.after(states[-1], action)]
+        before = actions[-LAST - 1] if len(actions) > LAST else None
+        return said(game, np.array(states[:-1]), actions[-LAST:], before)
+    except (BadRecord, ValueError, IndexError):
+        return []
+
+
 def _check_ply(one: Open, ply: int) -> None:
     if not 0 <= ply <= len(one.plies):
         raise Trouble(f"Game {one.stored.seq} has the positions 0 to {len(one.plies)}, not {ply}.")
@@ -268,7 +298,7 @@ def board(game: Game, state: State, move: str, *, side: int = 0, is_over: bool =
     """The position `state` [state_words] reached by `move` ("" at the start), as `side` sees it. `is_over`:
     the game has ended with it, so its text names nobody to move."""
     known = knowledge_of(game)
-    clicks = known.clicks if known.svg is not None else None
+    clicks = known.clicks
     turned = clicks.svg_turned if clicks is not None and side == 1 else None
     # A game without a turned picture shows both players the same one.
     draw = turned or known.svg
@@ -286,31 +316,16 @@ def spots_of(clicks: Clicks, *, turned: bool) -> tuple[Spot, ...]:
     """Where to click; on a turned picture every spot is in the opposite place."""
     if not turned:
         return clicks.spots
-    return tuple(
-        spot._replace(x=clicks.width - spot.x - spot.width, y=clicks.height - spot.y - spot.height)
-        for spot in clicks.spots
-    )
+    return tuple(spot.opposite(clicks.width, clicks.height) for spot in clicks.spots)
 
 
 def moves(game: Game, state: State, actions: Iterable[int]) -> list[dict[str, Any]]:
-    """Legal actions in `state` as text, and the names of the spots to click in order; for a game
-    without a picture also the `place_of` each."""
-    known = knowledge_of(game)
-    clicks = known.clicks if known.svg is not None else None
+    """Legal actions in `state` as text, and the names of the spots to click in order."""
+    clicks = knowledge_of(game).clicks
     return [
         {
             "text": game.notation.action_to_text(state, action),
             "clicks": [] if clicks is None else list(clicks.clicked(state, action)),
-            "place": place_of(game, action) if known.svg is None else None,
         }
         for action in actions
     ]
-
-
-def place_of(game: Game, action: int) -> tuple[int, int] | None:
-    """(row from the top, column) of a button for `action`: its cell where actions are cells, its column where
-    they are columns (in row 0). None: the action has no place on the board."""
-    if game.actions - game.extra_actions == game.cells and action < game.cells:
-        row, col = divmod(action, game.cols)
-        return game.rows - 1 - row, col
-    return (0, action) if game.actions == game.cols else None

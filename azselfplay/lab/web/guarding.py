@@ -24,6 +24,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
 from azselfplay.games.names import UnknownGame
+from azselfplay.host.config import software
 from azselfplay.host.exits import Fatal
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ unfinished header, and allows 1 MB of it.)"""
 
 FAULT = "That is a fault in azselfplay itself; the terminal of azplay web shows it."
 
-NEW_GAME = "If the game is new, start `azplay web` again."
+NEW_GAME = "If the game is new, start azplay web again."
 """This process knows the packages that were installed when it started."""
 
 _REASONS = {
@@ -63,7 +64,7 @@ _REASONS = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"The request is longer than {MOST_BODY} bytes.",
 }
 
-SECTIONS = {"run": "Overview", "games": "Games", "play": "Play", "strength": "Strength"}
+SECTIONS = {"run": "Overview", "games": "Games", "play": "Play"}
 """Pages of a run: script and name."""
 
 
@@ -311,7 +312,8 @@ def _frame(title: str, head: str, body: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)} · azselfplay</title>"
         '<link rel="icon" href="/assets/icon.svg"><link rel="stylesheet" href="/assets/style.css">'
-        f"{head}</head><body>{body}</body></html>"
+        f"{head}</head><body>{body}<footer>{html.escape(software())}: docs/web.md explains these pages"
+        "</footer></body></html>"
     )
 
 

@@ -1,4 +1,4 @@
-"""Games of a person against a network of a run, as many as there is memory for.
+"""Games of a person against a network of a run, as many as there is memory for; and which networks there are.
 
 A room is one game with the tree that searches it. Networks are loaded once, in a thread, however many games
 are played against them. Where there are too many games, the one that nobody has touched for longest makes
@@ -12,19 +12,30 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.game_texts import said, writers_of
+from azselfplay.games.knowledge import WrittenMove, knowledge_of
+from azselfplay.games.spec import State
 from azselfplay.host.runs import RunFolder, modified
-from azselfplay.lab.web.games import board, moves
+from azselfplay.lab.report.stored_games import RESULTS
+from azselfplay.lab.report.strength import read_ratings
+from azselfplay.lab.web.games import ENDINGS, board, moves
 from azselfplay.lab.web.guarding import Trouble
-from azselfplay.link.weights_files import SUFFIX, version_in
+from azselfplay.link.weights_files import SUFFIX, hash_in_name, short_hash, version_in
+from azselfplay.play.book import head
 from azselfplay.play.nets import LoadedNet, load_net, search_for
 from azselfplay.play.orders import Report, Request
 from azselfplay.play.thinker import Thinker, Thinking
 from azselfplay.play.uci_lines import wdl_per_mille
+from net.weights import BadWeights, read_meta
 
 MOST_ROOMS = 8
 """Most concurrent games; each has a tree of HASH_MIB."""
@@ -52,6 +63,30 @@ def weights_of(run: RunFolder) -> list[str]:
     files = (path for path in run.weights.glob(f"*{SUFFIX}") if path.is_file())
     newest_first = sorted(files, key=lambda path: (version_in(path), modified(path), path.name), reverse=True)
     return [path.stem for path in newest_first]
+
+
+def networks_of(run: RunFolder) -> list[dict[str, Any]]:
+    """The run's networks, newest first: `name`, training `step`, `at` (seconds since 1970), and the `elo` of
+    its best search by `azplay ladder`; None where that is unknown."""
+    elo: dict[str, float] = {}
+    for player, rating in read_ratings(run.path / "ratings.json").rated():
+        digits = short_hash(player.sha256)
+        elo[digits] = max(rating.elo, elo.get(digits, rating.elo))
+    found = []
+    for name in weights_of(run):
+        file = run.weights / f"{name}{SUFFIX}"
+        about = {"step": _step(file), "at": modified(file), "elo": elo.get(hash_in_name(file))}
+        found.append({"name": name, **about})
+    return found
+
+
+@lru_cache(10_000)
+def _step(file: Path) -> int | None:
+    """The training step that a file of weights names; the file never changes."""
+    try:
+        return read_meta(head(file)).step
+    except (BadWeights, OSError):
+        return None
 
 
 def find_weights(run: RunFolder, name: str) -> Path:
@@ -163,6 +198,8 @@ class Room:
         self._played = self._replayed(terms.moves + terms.played)
         self._found: dict[str, Any] | None = None
         """The newest search result, for the position before the network's move or the present one."""
+        self._said: list[tuple[int, str]] = []
+        """(action, how people write it) of the moves so far: written once."""
 
     # ---- What a person does ---------------------------------------------------------------------
 
@@ -221,6 +258,7 @@ class Room:
             show_draw=True,
         )
         side, state = self._played.side_to_move, self._played.state.copy()
+        before = self._played.actions[-1] if self._played.actions else None
         found = await self.thinker.think(Thinking(request), reports.append)
         action = found.action if found.moves else int(self._played.legal_actions()[0])
         report = reports[-1]
@@ -240,6 +278,7 @@ class Room:
             "lines": [
                 {
                     "moves": list(line.moves[:LONGEST]),
+                    "said": self._said_line(state, line.moves[:LONGEST], before),
                     "visits": line.visits,
                     "share": line.visits / total,
                     "value": line.value,
@@ -251,38 +290,97 @@ class Room:
         }
         return action
 
+    def _said_line(self, state: State, moves: Sequence[str], before: int | None) -> list[str]:
+        positions, actions = [state], list[int]()
+        for move in moves:
+            actions.append(self._game.notation.action_from_text(positions[-1], move))
+            positions.append(self._game.after(positions[-1], actions[-1]))
+        return said(self._game, np.array(positions), actions, before)
+
     # ---- What is shown --------------------------------------------------------------------------
 
-    def view(self) -> dict[str, Any]:
-        """Everything that a page shows. `wdl`: win, draw and loss of the first player, per mille."""
-        played = self._played
-        over, texts = played.end_reason(), played.moves_text()
+    def view(self, *, turned: bool = False) -> dict[str, Any]:
+        """Everything that a page shows, with the board `turned` to the network's side or not.
+
+        `wdl`: win, draw and loss of the first player, per mille. `said`: moves as people write them."""
+        known = knowledge_of(self._game)
+        played, words, clicks = self._played, known.words, known.clicks
+        over = played.end_reason()
         mine = over is None and played.side_to_move == self._terms.side
         legal = played.legal_actions().tolist() if mine else []
+        before = played.actions[-1] if played.actions else None
         return {
             "room": self.token,
             "run": self.run,
             "game": self._game.name,
             "weights": self.thinker.net.name,
             "simulations": self._terms.simulations,
+            "sides": list(words.sides),
             "side": self._terms.side,
-            "to_move": played.side_to_move,
             "is_mine": mine,
-            "board": board(
-                self._game,
-                played.state,
-                texts[-1] if texts else "",
-                side=self._terms.side,
-                is_over=over is not None,
-            ),
-            "legal": moves(self._game, played.state, legal),
-            "moves": texts,
+            "board": self.board_at(played.ply, turned=turned),
+            "legal": [
+                {**move, "said": said(self._game, played.states[-1:], [action], before)[0]}
+                for move, action in zip(moves(self._game, played.state, legal), legal, strict=True)
+            ],
+            "moves": played.moves_text(),
+            "said": self._said_so_far(),
+            "numbers": [words.number(state) for state in played.states[:-1]] if words.number else None,
+            "movers": [int(self._game.rules.side_to_move(state)) for state in played.states[:-1]],
             "first": len(self._terms.moves),
             "over": over,
             "outcome": None if over is None else played.outcome(),
             "score": played.score(),
             "found": self._found,
+            "can_turn": clicks is not None and clicks.svg_turned is not None,
+            "forms": list(writers_of(self._game)),
         }
+
+    def _said_so_far(self) -> list[str]:
+        actions = self._played.actions
+        same = 0
+        while same < min(len(actions), len(self._said)) and self._said[same][0] == actions[same]:
+            same += 1
+        before, new = actions[same - 1] if same else None, actions[same:]
+        texts = said(self._game, self._played.states[same:], new, before)
+        self._said[same:] = zip(new, texts, strict=True)
+        return [text for _, text in self._said]
+
+    def board_at(self, ply: int, *, turned: bool) -> dict[str, Any]:
+        """The board after `ply` moves, as the person sees it, or `turned`. Raises Trouble(404)."""
+        if not 0 <= ply <= self._played.ply:
+            text = f"The game has the positions 0 to {self._played.ply}, not {ply}."
+            raise Trouble(text, HTTPStatus.NOT_FOUND)
+        texts = self._played.moves_text()
+        return board(
+            self._game,
+            self._played.states[ply],
+            texts[ply - 1] if ply else "",
+            side=self._terms.side ^ turned,
+            is_over=ply == self._played.ply and self._played.end_reason() is not None,
+        )
+
+    def file(self, form: str) -> dict[str, str]:
+        """The `name` and the `text` of a file of the game so far, in one of the view's `forms`. Raises
+        Trouble(404)."""
+        write = writers_of(self._game).get(form)
+        if write is None:
+            raise Trouble(f"There is no format {form[:40]!r} for this game.", HTTPStatus.NOT_FOUND)
+        over, today = self._played.end_reason(), datetime.now(UTC)
+        players = ["a person", f"{self.run}, {self.thinker.net.name}"]
+        tags = {
+            "Event": f"azselfplay {self.run}",
+            "Site": "?",
+            "Date": today.strftime("%Y.%m.%d"),
+            "Round": "?",
+            "White": players[self._terms.side],
+            "Black": players[1 - self._terms.side],
+            "Result": "*" if over is None else RESULTS[self._played.outcome()],
+            "Termination": over or "unterminated",
+        }
+        text = write(tags, self._played.start, [WrittenMove(one) for one in self._played.moves_text()], "")
+        ending = ENDINGS.get(form, form.lower())
+        return {"name": f"{self.run}-{today:%Y%m%d-%H%M}.{ending}", "text": text + "\n"}
 
 
 @dataclass

@@ -1,5 +1,5 @@
-"""A run in a few figures, read from the ends of its files: for the list of runs, for the head of its page,
-and its strength over training from the results of `azplay ladder` and `azplay truth`.
+"""A run in a few figures, read from the ends of its files: for the list of runs, and for the head of its
+page.
 
 Whether it is running, has ended, or has fallen silent follows from its locks and the ages of its files: locks
 are only looked up, never tried.
@@ -10,19 +10,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import time
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from azselfplay.games import get_game
-from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Fatal
-from azselfplay.host.reading import read_json
+from azselfplay.host.reading import open_regular, read_json
 from azselfplay.host.runs import (
+    LAST_BYTES,
     Left,
     RunFolder,
     has_final_figures,
@@ -31,7 +30,9 @@ from azselfplay.host.runs import (
     newest_row,
     shown_settings,
 )
-from azselfplay.lab.report.charts import read_ratings
+from azselfplay.lab.report.curves import STEP, row_of
+from azselfplay.lab.report.settings import notes_of
+from azselfplay.lab.report.strength import strongest
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +48,8 @@ or game. While it trains, figures are written at least once a minute."""
 
 PROGRAMS = ("azserver", "trainer")
 
-MOST_FILES = 200
-
-STEP_IN_NAME = re.compile(r"\(step (\d+)\)")
-"""The training step in the name of a network (`play.nets.LoadedNet.name`)."""
-
-SHARES = ("rows", "errors", "errors_matter")
-"""Fields of `play.truth_errors.Errors`."""
+LOSS, POINTS = "trainer/policy_loss", 24
+"""The small curve in the list of runs."""
 
 Held = frozenset[tuple[int, int]]
 
@@ -88,7 +84,9 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
             log.warning("the run %s cannot be shown: %s: %s", run.path, type(error).__name__, error)
             why = f"cannot be read ({type(error).__name__}: {error})"[:300]
             about = {"name": run.name, "game": why, "state": State.ENDED, "running": False}
-            listed.append(about | dict.fromkeys(unknown) | {"changed": changed, "alerts": []})
+            listed.append(
+                about | dict.fromkeys(unknown) | {"changed": changed, "curve": [], "note": "", "alerts": []}
+            )
     return listed
 
 
@@ -128,18 +126,36 @@ def summary(run: RunFolder, held: Held) -> dict[str, Any]:
         "step": row.get("trainer/step", figures.get("step")),
         "version": row.get("trainer/weights_version", figures.get("weights_version")),
         "strength": strongest(run),
+        "curve": small_curve(run.figures_log, _size(run.figures_log)) if row or figures else [],
+        "note": next(iter(notes_of(run).splitlines()), ""),
         "alerts": row.get("alerts", figures.get("alerts")) or [],
     }
 
 
-def strongest(run: RunFolder) -> dict[str, Any] | None:
-    """The newest of the run's networks that `azplay ladder` has rated, by its best search."""
-    rated = [one for one in read_ratings(run.path / "ratings.json").rated() if one[0].step is not None]
-    if not rated:
-        return None
-    newest = max(player.step or 0 for player, _ in rated)
-    best = max((rating for player, rating in rated if player.step == newest), key=lambda rating: rating.elo)
-    return {"elo": best.elo, "margin": best.margin95, "step": newest}
+def _size(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat().st_size
+    return 0
+
+
+@lru_cache(maxsize=2 * MOST_RUNS)
+def small_curve(path: Path, size: int) -> list[tuple[float, float]]:
+    """(step, policy loss) at about POINTS moments, evenly spread over the first `size` bytes of
+    figures.jsonl. Only the lines there are read, and those of a run that has ended only once."""
+    found: dict[float, float] = {}
+    with contextlib.suppress(OSError), open_regular(path) as file:
+        lines = []
+        for at in range(POINTS):
+            file.seek(size * at // POINTS)
+            if at:
+                file.readline(LAST_BYTES)  # the rest of a line
+            lines.append(file.readline(LAST_BYTES))
+        file.seek(max(0, size - LAST_BYTES))
+        lines += file.read(LAST_BYTES).split(b"\n")[-2:-1]
+        for row in map(row_of, lines):
+            if row is not None and LOSS in row:
+                found[row[STEP]] = row[LOSS]
+    return sorted(found.items())
 
 
 def state_of(run: RunFolder, held: Held) -> State:
@@ -190,55 +206,3 @@ def _grew_at(run: RunFolder) -> float:
     log = run.games.with_name(run.games.name + "-wal")
     logs = (log,) if log.is_file() and log.stat().st_size else ()
     return max(modified(path) for path in (run.figures_log, run.games, *logs))
-
-
-def strength_of(run: RunFolder) -> dict[str, Any]:
-    """Ratings and errors by training step; empty lists where nothing was measured.
-
-    `is_solved`: whether the best moves of some positions of the game are known. `ladder`: a row for each
-    rated network, with its 95 % margin. `fixed`: the players without a network on the same scale.
-    """
-    is_solved = False
-    with contextlib.suppress(Fatal, ValueError):
-        is_solved = knowledge_of(get_game(run.describe()["game"])).solution is not None
-    ladder, fixed = [], []
-    for player, rating in read_ratings(run.path / "ratings.json").rated():
-        if player.version is None:
-            fixed.append({"label": player.label, "elo": rating.elo})
-            continue
-        ladder.append(
-            {
-                "step": player.step or 0,
-                "hours": player.hours,
-                "games": player.games_before,
-                "search": f"{player.simulations} simulations, {player.search}",
-                "label": player.label,
-                "elo": rating.elo,
-                "margin": rating.margin95,
-            }
-        )
-    return {
-        "is_solved": is_solved,
-        "ladder": sorted(ladder, key=lambda row: (row["search"], row["step"])),
-        "fixed": sorted(fixed, key=lambda row: row["elo"]),
-        "errors": errors(run),
-    }
-
-
-def errors(run: RunFolder) -> list[dict[str, Any]]:
-    """Errors in positions of known truth, from the files `truth*.json` of the run's folder."""
-    unique: dict[tuple[int, str, str], dict[str, Any]] = {}
-    for path in sorted(run.path.glob("truth*.json"))[:MOST_FILES]:
-        # Of a damaged file the rows before the damage are kept.
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            for player in read_json(path)["players"]:
-                step = STEP_IN_NAME.search(player["player"])
-                if step is None:  # not a network of a run
-                    continue
-                simulations = player["simulations"]
-                search = f"{simulations} simulations, {player['search']}" if simulations else "raw policy"
-                for name, group in player["groups"].items():
-                    row = {"step": int(step[1]), "search": search, "group": name}
-                    # A later file replaces an earlier one.
-                    unique[row["step"], search, name] = row | {key: group[key] for key in SHARES}
-    return sorted(unique.values(), key=lambda row: (row["search"], row["group"], row["step"]))

@@ -23,7 +23,8 @@ from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder, shown_settings
 from azselfplay.host.view import rows as as_rows
-from azselfplay.lab.report.curves import STEP, Curves, charts
+from azselfplay.lab.report.curves import STEP, Curves
+from azselfplay.lab.report.strength import strength_of
 from azselfplay.lab.web.guarding import FAULT, Trouble, trouble_of
 from azselfplay.lab.web.players import Players
 from azselfplay.lab.web.runs import State, locked_inodes, summary
@@ -84,9 +85,9 @@ class Files:
         }
 
     def history(self) -> dict[str, Any]:
-        """All curves."""
+        """All curves, and the strength of the networks."""
         self.curves.look()
-        return {"charts": charts(list(self.curves.named)), "columns": self.curves.as_columns()}
+        return {**self.curves.history(), "strength": strength_of(self.run)}
 
 
 def _with_advice(text: str) -> dict[str, str]:

@@ -1,28 +1,41 @@
-// A board to look at or to play on. The game defines where its moves are clicked; moves without a place, and
-// those of a game without a picture, are buttons. Everything can be done with the keyboard.
+// A board to look at or to play on. The game defines where its moves are clicked; a piece can be dragged too. Moves
+// without a place are buttons, and so is every move below the board. Everything can be done with the keyboard.
 
-import { el, svgEl } from "./core.js";
+import { choice, el, svgEl } from "./core.js";
 
-/** A mark on one spot: a disc in its middle, or the foot of a column, so that the stones stay visible. */
-function shade(spot, opacity, title) {
-  const radius = Math.min(spot.width, spot.height) * 0.34;
-  if (spot.height > 2 * spot.width) {
-    const height = spot.width * 0.5;
-    return svgEl("rect", { ...spot, y: spot.y + spot.height - height, height, rx: 4, class: "shade", opacity }, title);
+const LETTERS = "letters";
+const SLACK = 5; // pixels that a finger may move without dragging
+const byNumber = new Intl.Collator("en", { numeric: true });
+
+/** The picture as elements of the page, so that a piece can be dragged, and style.css knows the dark. */
+function drawing(svg, label) {
+  // The pages forbid styles in markup. As attributes they are allowed.
+  const source = svg.replaceAll(' style="', ' data-style="');
+  const picture = document.adoptNode(new DOMParser().parseFromString(source, "image/svg+xml").documentElement);
+  for (const one of picture.querySelectorAll("[data-style]")) {
+    for (const [, name, value] of one.dataset.style.matchAll(/([\w-]+)\s*:\s*([^;]+)/g)) one.setAttribute(name, value);
   }
-  return svgEl("circle", { cx: spot.x + spot.width / 2, cy: spot.y + spot.height / 2, r: radius, class: "shade", opacity }, title);
+  picture.removeAttribute("width");
+  picture.removeAttribute("height");
+  for (const [name, value] of Object.entries({ class: "picture", role: "img", "aria-label": label })) picture.setAttribute(name, value);
+  return picture;
 }
 
-const PROSE = /[a-z]{3,} [a-z]{2,}/i; // a line below a board that says what its cells are called
-
-/** The lines of a board without a picture; lines of words wrap, rows of cells never do. */
-const drawn = (text) => text.split("\n").map((line) => el("span", { class: PROSE.test(line) ? "said" : false }, `${line}\n`));
-
-/** A button at its place [row, column]: together they have the shape of the board. */
-function placed(button, place) {
-  if (place) [button.style.gridRow, button.style.gridColumn] = place.map((at) => at + 1);
-  return button;
+/** Whether this machine has a Japanese font: without one all its characters look the same. */
+function canWriteKanji() {
+  const [one, other] = ["歩", "香"].map((text) => {
+    const paper = el("canvas", { width: 20, height: 20 }).getContext("2d");
+    paper.font = "16px sans-serif";
+    paper.fillText(text, 1, 16);
+    return paper.getImageData(0, 0, 20, 20).data.join();
+  });
+  return one !== other;
 }
+
+/** What is written on the pieces: `kanji` or `letters`. */
+export const writing = () => localStorage.getItem("pieces") ?? (canWriteKanji() ? "kanji" : LETTERS);
+
+const middle = (spot) => [spot.x + spot.width / 2, spot.y + spot.height / 2];
 
 export class Board {
   /** `play(text)`: a move was chosen. Without it the board is for looking only. */
@@ -30,79 +43,123 @@ export class Board {
     this.play = play;
     this.chosen = [];
     this.legal = [];
+    this.dragged = null;
     this.picture = el("div", { class: "board" });
     this.chooser = el("div", { class: "chooser", role: "group", "aria-label": "Which move" });
     this.passes = el("div", { class: "passes" });
     this.buttons = el("div", { class: "moves" });
     this.count = el("summary", {});
     this.list = el("details", { class: "all-moves" }, this.count, this.buttons);
-    this.element = el("div", { class: "board-and-moves" }, this.picture, this.chooser, this.passes, play ? this.list : null);
+    this.pieces = el("div", { class: "fields" });
+    this.text = el("pre", { class: "drawing" });
+    this.element = el("div", { class: "board-and-moves" }, this.picture, this.chooser, this.passes, play ? this.list : null,
+      el("details", { class: "all-moves" }, el("summary", {}, "The board as text"), this.text), this.pieces);
   }
 
-  /** `arrows`: [{clicks, share, text}], drawn stronger the larger their share. */
+  /** `arrows`: [{clicks, share, text}], drawn wider the larger their share. */
   show(board, legal = [], arrows = []) {
     this.board = board;
     this.legal = legal;
-    this.chosen = [];
-    this.spots = new Map(board.spots.map(([name, x, y, width, height]) => [name, { x, y, width, height }]));
-    if (board.svg === null) this.picture.replaceChildren(el("pre", { class: "drawing" }, ...drawn(board.text)));
-    else this.picture.replaceChildren(this.image(), this.overlay = svgEl("svg", { class: "overlay", viewBox: `0 0 ${board.width || 1} ${board.height || 1}` }));
     this.arrows = arrows;
+    this.chosen = [];
+    this.dragged = null;
+    this.spots = new Map(board.spots.map(([name, x, y, width, height]) => [name, { x, y, width, height }]));
+    this.drawn = drawing(board.svg, `Board: ${board.position}`);
+    this.marks = svgEl("g");
+    this.overlay = svgEl("svg", {
+      class: "overlay", viewBox: `0 0 ${board.width} ${board.height}`,
+      onpointerdown: (event) => this.grab(event), onpointermove: (event) => this.drag(event),
+      onpointerup: (event) => this.drop(event), onpointercancel: () => this.letGo(),
+    });
+    this.picture.style.maxWidth = `${(74 * board.width) / board.height}vh`; // the whole board is seen at once
+    this.picture.replaceChildren(this.drawn, this.overlay);
+    this.text.textContent = board.text;
+    this.write();
     this.offer();
   }
 
-  image() {
-    const source = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(this.board.svg)}`;
-    return el("img", { class: "picture", src: source, alt: `Board: ${this.board.position}` });
+  /** Kanji or letters on the pieces of a game that has both. */
+  write() {
+    const named = this.drawn.querySelectorAll("[data-kanji]");
+    if (!named.length) return;
+    if (!this.pieces.firstChild) {
+      this.pieces.append(choice("Pieces", [["kanji", "kanji"], [LETTERS, "letters"]], writing(), (which) => {
+        localStorage.setItem("pieces", which);
+        dispatchEvent(new Event("writing"));
+        this.show(this.board, this.legal, this.arrows);
+      }).field);
+    }
+    if (writing() === LETTERS) return;
+    for (const one of named) {
+      one.textContent = one.dataset.kanji;
+      if (one.dataset.turn) one.setAttribute("transform", one.dataset.turn);
+    }
   }
 
   /** What can be clicked now: spots, a choice between moves with the same clicks, and all moves as buttons. */
   offer() {
     const going = this.legal.filter((move) => this.chosen.every((name, at) => move.clicks[at] === name));
-    const begun = this.chosen.length > 0;
-    const done = begun ? going.filter((move) => move.clicks.length === this.chosen.length) : [];
-    const button = (move) => el("button", { type: "button", class: "move", onclick: () => this.play(move.text) }, move.text);
+    const done = this.chosen.length ? going.filter((move) => move.clicks.length === this.chosen.length) : [];
+    const button = (move) => el("button", { type: "button", class: "move", onclick: () => this.play(move.text) }, move.said ?? move.text);
     this.chooser.replaceChildren(...(done.length > 1 ? done.map(button) : []));
-    const shaped = this.legal.some((move) => move.place);
-    const apart = (move) => (this.board.svg === null ? shaped && !move.place : !move.clicks.length);
-    this.passes.replaceChildren(...this.legal.filter(apart).map(button));
-    this.buttons.replaceChildren(...this.legal.filter((move) => !shaped || move.place).map((move) => placed(button(move), move.place)));
-    this.buttons.classList.toggle("like-the-board", shaped);
+    this.passes.replaceChildren(...this.legal.filter((move) => !move.clicks.length).map(button));
+    const sorted = [...this.legal].sort((one, other) => byNumber.compare(one.said ?? one.text, other.said ?? other.text));
+    this.buttons.replaceChildren(...sorted.map(button));
     this.count.textContent = `All ${this.legal.length} moves as buttons`;
     this.list.hidden = !this.legal.length;
-    if (this.board.svg === null) this.list.open = true;
-    if (this.overlay?.isConnected) this.drawOverlay(going, begun);
+    this.drawOverlay(going);
+    this.mark();
   }
 
-  drawOverlay(going, begun) {
+  /** Marks where the chosen piece may go: in the picture, so that a dragged piece is above. */
+  mark() {
+    const going = this.legal.filter((move) => this.chosen.length && this.chosen.every((name, at) => move.clicks[at] === name));
+    const next = new Set(going.map((move) => move.clicks[this.chosen.length]).filter(Boolean));
+    this.marks.replaceChildren(...[...next].map((name) => this.target(name, this.spots.get(name))));
+    this.drawn.append(this.marks);
+  }
+
+  drawOverlay(going) {
     const next = new Set(going.map((move) => move.clicks[this.chosen.length]).filter(Boolean));
     const first = new Set(this.legal.map((move) => move.clicks[0]).filter(Boolean));
     const parts = this.arrows.flatMap((arrow) => this.arrow(arrow));
     for (const [name, spot] of this.spots) {
       if (!next.has(name) && !first.has(name)) continue;
-      const kind = this.chosen.includes(name) ? "chosen" : begun && next.has(name) ? "next" : "first";
-      const act = () => this.click(name);
+      const kind = this.chosen.includes(name) ? "chosen" : this.chosen.length && next.has(name) ? "next" : "first";
+      const moves = this.canDrag(name) ? " movable" : "";
       parts.push(svgEl("rect", {
-        ...spot, class: `spot ${kind}`, role: "button", tabindex: 0, "aria-label": this.named(name, kind), "data-spot": name, onclick: act,
+        ...spot, class: `spot ${kind}${moves}`, role: "button", tabindex: 0, "aria-label": this.named(name, kind), "data-spot": name, onclick: () => this.click(name),
         onkeydown: (event) => {
           if (event.key !== "Enter" && event.key !== " ") return;
           event.preventDefault();
-          act();
+          this.click(name);
         },
       }, svgEl("title", {}, name)));
     }
+    this.overlay.classList.toggle("drags", [...first].some((name) => this.canDrag(name)));
     this.overlay.replaceChildren(...parts);
+  }
+
+  /** A dot, or a ring around a piece that is taken. */
+  target(name, spot) {
+    const [cx, cy] = middle(spot);
+    const size = Math.min(spot.width, spot.height);
+    const takes = this.on(name).length > 0;
+    return svgEl("circle", { cx, cy, r: size * (takes ? 0.44 : 0.15), class: takes ? "target taken" : "target" });
   }
 
   named(name, kind) {
     return { chosen: `${name}, chosen`, next: `to ${name}`, first: name }[kind];
   }
 
+  fits(clicks) {
+    return this.legal.some((move) => clicks.every((one, at) => move.clicks[at] === one));
+  }
+
   click(name) {
-    const fits = (clicks) => this.legal.some((move) => clicks.every((one, at) => move.clicks[at] === one));
-    const again = this.chosen.length === 1 && this.chosen[0] === name && !fits([name, name]);
+    const again = this.chosen.length === 1 && this.chosen[0] === name && !this.fits([name, name]);
     const longer = [...this.chosen, name];
-    this.chosen = again ? [] : fits(longer) ? longer : [name];
+    this.chosen = again ? [] : this.fits(longer) ? longer : [name];
     const done = this.legal.filter((move) => move.clicks.length === this.chosen.length && move.clicks.every((one, at) => one === this.chosen[at]));
     if (done.length === 1) {
       this.play(done[0].text);
@@ -113,23 +170,100 @@ export class Board {
     focused?.focus();
   }
 
+  // ---- Dragging ----------------------------------------------------------------------------------
+
+  canDrag(name) {
+    return this.legal.some((move) => move.clicks.length > 1 && move.clicks[0] === name);
+  }
+
+  /** The parts of the picture that stand on a spot: its piece. */
+  on(name) {
+    const spot = this.spots.get(name);
+    return [...this.drawn.querySelectorAll("use, circle:not(.target), polygon, text")].filter((one) => {
+      const { left, top, width, height } = one.getBoundingClientRect();
+      const { x, y } = this.point(left + width / 2, top + height / 2);
+      return width > 0 && x > spot.x && x < spot.x + spot.width && y > spot.y && y < spot.y + spot.height;
+    });
+  }
+
+  /** A point of the screen in the picture's units. */
+  point(x, y) {
+    return new DOMPoint(x, y).matrixTransform(this.overlay.getScreenCTM().inverse());
+  }
+
+  grab(event) {
+    const name = event.target.dataset?.spot;
+    if (event.button === 0 && name && this.canDrag(name)) this.dragged = { name, from: this.point(event.clientX, event.clientY), x: event.clientX, y: event.clientY, piece: null };
+  }
+
+  drag(event) {
+    const held = this.dragged;
+    if (!held || (!held.piece && Math.hypot(event.clientX - held.x, event.clientY - held.y) < SLACK)) return;
+    if (!held.piece) {
+      held.piece = this.on(held.name);
+      this.overlay.setPointerCapture(event.pointerId);
+      this.chosen = [held.name];
+      this.mark();
+      this.drawn.append(...held.piece); // above all others
+    }
+    const { x, y } = this.point(event.clientX, event.clientY);
+    this.move(held.piece, x - held.from.x, y - held.from.y);
+  }
+
+  move(piece, x, y) {
+    for (const one of piece) one.style.translate = x || y ? `${x}px ${y}px` : "";
+  }
+
+  drop(event) {
+    const held = this.dragged;
+    if (!held?.piece) {
+      this.dragged = null; // a click
+      return;
+    }
+    const { x, y } = this.point(event.clientX, event.clientY);
+    const [to, spot] = [...this.spots].find(([, one]) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height) ?? [];
+    if (to === undefined || to === held.name || !this.fits([held.name, to])) {
+      this.letGo();
+      return;
+    }
+    const [from, goal] = [middle(this.spots.get(held.name)), middle(spot)];
+    this.move(held.piece, goal[0] - from[0], goal[1] - from[1]); // until the board of the next position is there
+    this.dragged = null;
+    this.click(to);
+  }
+
+  /** The piece goes back; what was chosen can be chosen anew. */
+  letGo() {
+    if (this.dragged?.piece) {
+      this.move(this.dragged.piece, 0, 0);
+      this.chosen = [];
+      this.offer();
+    }
+    this.dragged = null;
+  }
+
+  // ---- Hints -------------------------------------------------------------------------------------
+
   arrow({ clicks, share, text }) {
     const spots = clicks.map((name) => this.spots.get(name));
     if (!spots.length || spots.includes(undefined)) return [];
-    const middle = (spot) => [spot.x + spot.width / 2, spot.y + spot.height / 2];
-    const strength = (0.15 + 0.75 * share).toFixed(2);
     const title = svgEl("title", {}, `${text} ${(100 * share).toFixed(0)} %`);
-    const [x1, y1] = middle(spots[0]);
-    if (spots.length === 1) return [shade(spots[0], strength, title)];
+    const [spot] = spots;
+    const size = Math.min(spot.width, spot.height);
+    const [x1, y1] = middle(spot);
+    if (spots.length === 1) {
+      // A disc in the middle, or at the top of a column, which is free where the column can be chosen.
+      const cy = spot.height > 2 * spot.width ? spot.y + size / 2 : y1;
+      return [svgEl("circle", { cx: x1, cy, r: size * (0.12 + 0.26 * share), class: "shade" }, title)];
+    }
     const [x2, y2] = middle(spots[spots.length - 1]);
-    const size = Math.min(spots[0].width, spots[0].height);
     const length = Math.hypot(x2 - x1, y2 - y1) || 1;
     const [dx, dy] = [(x2 - x1) / length, (y2 - y1) / length];
-    const wide = size * (0.06 + 0.14 * share);
+    const wide = size * (0.05 + 0.15 * share);
     const [hx, hy] = [x2 - dx * size * 0.32, y2 - dy * size * 0.32];
-    const head = [[x2, y2], [hx - dy * wide * 1.6, hy + dx * wide * 1.6], [hx + dy * wide * 1.6, hy - dx * wide * 1.6]];
-    return [svgEl("g", { class: "arrow", opacity: strength },
-      svgEl("line", { x1, y1, x2: hx, y2: hy, "stroke-width": wide }),
-      svgEl("polygon", { points: head.map((point) => point.map((n) => n.toFixed(1)).join(",")).join(" ") }), title)];
+    // One outline around shaft and head.
+    const shape = [[1, x1, y1], [1, hx, hy], [2.8, hx, hy], [0, x2, y2], [-2.8, hx, hy], [-1, hx, hy], [-1, x1, y1]]
+      .map(([side, x, y]) => `${(x - dy * side * wide / 2).toFixed(1)},${(y + dx * side * wide / 2).toFixed(1)}`);
+    return [svgEl("polygon", { points: shape.join(" "), class: "arrow" }, title)];
   }
 }

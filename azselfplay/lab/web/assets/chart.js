@@ -20,6 +20,13 @@ export function ticks(low, high, wanted, least = 0) {
   return found;
 }
 
+/** 1, 2 and 5 times powers of ten between `low` and `high`, for an axis in logarithms. */
+export function logTicks(low, high) {
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) found.push(...[1, 2, 5].map((n) => n * 10 ** power));
+  return found.filter((at) => at >= low && at <= high);
+}
+
 /** Labels of numbers one step apart: with just enough digits to tell neighbours apart. */
 export function labels(places, percent = false) {
   const most = Math.max(...places.map(Math.abs));
@@ -48,7 +55,9 @@ export class Chart {
     this.leastStep = least_step;
     this.decimals = decimals;
     this.choose = choose;
+    this.isLog = false;
     this.series = [];
+    this.levels = [];
     this.zoom = null;
     this.cursor = null;
     this.svg = svgEl("svg", { class: "plot", height: HEIGHT, tabindex: 0, role: "img", "aria-label": title });
@@ -65,11 +74,12 @@ export class Chart {
     new ResizeObserver(() => this.draw()).observe(this.svg);
   }
 
-  /** `series`: {label, xs, ys, colour, dash, margins}; null values are gaps. */
-  set(series, xLabel, mark = null) {
+  /** `series`: {label, xs, ys, colour, dash, margins, faint}; null values are gaps, and faint ones are not in the legend. `levels`: horizontal lines, {label, y}. */
+  set(series, xLabel, mark = null, levels = []) {
     this.series = series;
     this.xLabel = xLabel;
     this.mark = mark;
+    this.levels = levels;
     this.draw();
   }
 
@@ -114,7 +124,9 @@ export class Chart {
       return margin ? [y - margin, y + margin] : [y];
     }));
     if (!ys.length) return [0, 1];
+    ys.push(...this.levels.map((level) => level.y));
     const [least, most] = [Math.min(...ys), Math.max(...ys)];
+    if (this.isLog && least > 0) return [least / 1.05, 1.05 * most];
     if (this.leastSpan === null && !this.zoom && least >= 0) return [0, this.percent ? Math.min(1, 1.06 * most || 1) : 1.06 * most || 1];
     // Values that hardly differ must not look like a cliff.
     const span = Math.max(1.12 * (most - least), this.leastSpan ?? LEAST_SPAN * Math.abs(most)) || 1;
@@ -130,16 +142,20 @@ export class Chart {
     const y = this.heights(x);
     this.place = (value) => EDGE.left + ((value - x[0]) / (x[1] - x[0])) * (width - EDGE.left - EDGE.right);
     this.value = (pixels) => x[0] + ((pixels - EDGE.left) / (width - EDGE.left - EDGE.right)) * (x[1] - x[0]);
-    this.height = (value) => HEIGHT - EDGE.bottom - ((value - y[0]) / (y[1] - y[0])) * (HEIGHT - EDGE.top - EDGE.bottom);
+    // Values that may be 0 or less have no logarithm.
+    const scale = this.isLog && y[0] > 0 && !this.range ? Math.log10 : (value) => value;
+    this.height = (value) => HEIGHT - EDGE.bottom - ((scale(value) - scale(y[0])) / (scale(y[1]) - scale(y[0]))) * (HEIGHT - EDGE.top - EDGE.bottom);
+    this.isLogNow = scale === Math.log10;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-    this.svg.replaceChildren(...this.axes(x, y, width), ...this.curves(x, width), this.line = svgEl("line", { class: "cursor", y1: EDGE.top, y2: HEIGHT - EDGE.bottom, visibility: "hidden" }), this.band = svgEl("rect", { class: "band", y: EDGE.top, height: HEIGHT - EDGE.top - EDGE.bottom, visibility: "hidden" }));
+    this.svg.replaceChildren(...this.axes(x, y, width), ...this.lines(width), ...this.curves(x, width), this.line = svgEl("line", { class: "cursor", y1: EDGE.top, y2: HEIGHT - EDGE.bottom, visibility: "hidden" }), this.band = svgEl("rect", { class: "band", y: EDGE.top, height: HEIGHT - EDGE.top - EDGE.bottom, visibility: "hidden" }));
     this.all.disabled = this.zoom === null;
     this.tell();
   }
 
   axes(x, y, width) {
-    const heights = ticks(y[0], y[1], 5);
-    const written = labels(heights, this.percent);
+    const powers = this.isLogNow ? logTicks(y[0], y[1]) : [];
+    const heights = powers.length > 1 ? powers : ticks(y[0], y[1], 5);
+    const written = powers.length > 1 && !this.percent ? powers.map(short) : labels(heights, this.percent);
     const lines = heights.flatMap((at, index) => [
       svgEl("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: this.height(at), y2: this.height(at) }),
       svgEl("text", { x: EDGE.left - 6, y: this.height(at) + 4, class: "tick end y" }, written[index]),
@@ -155,6 +171,18 @@ export class Chart {
     return [...lines, ...marks, name, unit];
   }
 
+  /** The levels, and over them the names of those that are far enough apart. */
+  lines(width) {
+    let last = Infinity;
+    const named = [...this.levels].sort((a, b) => a.y - b.y).flatMap(({ label, y }) => {
+      if (last - this.height(y) < 13) return [];
+      last = this.height(y);
+      return [svgEl("text", { class: "tick named", x: EDGE.left + 4, y: last + 4 }, label)];
+    });
+    const lines = this.levels.map(({ y }) => svgEl("line", { class: "level", x1: EDGE.left, x2: width - EDGE.right, y1: this.height(y), y2: this.height(y) }));
+    return [...lines, ...named];
+  }
+
   curves(x, width) {
     const clip = `clip${Math.random().toString(36).slice(2)}`;
     const frame = svgEl("clipPath", { id: clip }, svgEl("rect", { x: EDGE.left - DOT, y: 0, width: width - EDGE.left - EDGE.right + 2 * DOT, height: HEIGHT }));
@@ -162,8 +190,8 @@ export class Chart {
       const points = one.xs.map((at, index) => [at, one.ys[index], one.margins?.[index]])
         .filter(([at, value]) => at !== null && value !== null && value !== undefined);
       const path = points.map(([at, value], index) => `${index ? "L" : "M"}${this.place(at).toFixed(1)} ${this.height(value).toFixed(1)}`).join("");
-      const parts = [svgEl("path", { d: path || "M0 0", class: `curve ${looks(one)}` })];
-      if (points.length <= 60) {
+      const parts = [svgEl("path", { d: path || "M0 0", class: `curve ${looks(one)}${one.faint ? " faint" : ""}` })];
+      if (points.length <= 60 && !one.faint) {
         for (const [at, value, margin] of points) {
           if (margin) parts.push(svgEl("line", { class: `margin c${one.colour}`, x1: this.place(at), x2: this.place(at), y1: this.height(value - margin), y2: this.height(value + margin) }));
           parts.push(svgEl("circle", { class: `dot c${one.colour}`, cx: this.place(at), cy: this.height(value), r: 2.5 }));
@@ -183,7 +211,7 @@ export class Chart {
       if (this.decimals !== null) return signed(value, this.decimals);
       return this.percent ? `${(100 * value).toFixed(1)} %` : short(value);
     };
-    const told = this.series.map((one) => [one, written(nearest(one, at))]);
+    const told = this.series.filter((one) => !one.faint).map((one) => [one, written(nearest(one, at))]);
     this.legend.replaceChildren(...told.map(([one, value]) => el("li", {},
       svgEl("svg", { class: "swatch", viewBox: "0 0 34 4", "aria-hidden": "true" }, svgEl("line", { class: `curve ${looks(one)}`, x1: 0, x2: 34, y1: 2, y2: 2 })),
       `${one.label} `, el("b", {}, value))));

@@ -119,3 +119,12 @@ export function choice(label, options, selected, onchange) {
     options.map(([value, text]) => el("option", { value, selected: String(value) === String(selected) }, text)));
   return { select, field: el("label", {}, el("span", {}, label), select) };
 }
+
+/** A command for a shell, with a button that copies it; the text can be selected where a browser has no clipboard. */
+export function command(text) {
+  const button = el("button", { type: "button", onclick: async () => {
+    await navigator.clipboard?.writeText(text);
+    button.textContent = navigator.clipboard ? "Copied" : "Select it";
+  } }, "Copy");
+  return el("p", { class: "command" }, el("code", {}, text), button);
+}

@@ -1,11 +1,12 @@
-// The charts of a run's figures over time.
+// The charts of a run's figures over time, in groups, with the strength of its networks first.
 
-import { el, choice } from "./core.js";
+import { choice, command, el } from "./core.js";
 import { Chart } from "./chart.js";
+import { ELO, levels, measurements, ratings } from "./strength.js";
 
 const AXES = [["trainer/step", "training step"], ["trainer/games", "games"], ["time", "time"]];
 const SHORT_RUN = 2 * 3600; // seconds; the time axis of shorter runs is in minutes
-const MEASURED = /^(trainer\/held_out_|probe_values\/|known_errors\/)/; // measured at each publication; the rows between repeat the values
+const MEASURED = /^(trainer\/(held_out_|value_spread|value_material)|probe_values\/|known_errors\/)/; // measured at each publication; the rows between repeat the values
 
 /** Whether each row has new measurements. They are made together: if one value is new, all are. */
 function measuredIn(columns) {
@@ -19,43 +20,61 @@ function timeUnitOf(runs) {
   return longest < SHORT_RUN ? { seconds: 60, label: "minutes" } : { seconds: 3600, label: "hours" };
 }
 
+/** The exponential moving mean with `weight` 0..1 for what came before, as TensorBoard has it; gaps stay. */
+export function smoothed(ys, weight) {
+  let [sum, norm] = [0, 0];
+  return ys.map((y) => {
+    if (y === null || y === undefined) return y;
+    sum = weight * sum + (1 - weight) * y;
+    norm = weight * norm + (1 - weight);
+    return sum / norm;
+  });
+}
+
 /** Charts of one run, or of several runs together. */
 export class Curves {
   constructor(runs) {
-    this.runs = runs; // [name, {charts, columns}]
+    this.runs = runs; // [name, {charts, columns, strength}]
     this.axis = AXES[0][0];
+    this.smoothing = 0;
     this.timeUnit = { seconds: 3600, label: "hours" };
     this.charts = new Map();
-    this.grid = el("div", { class: "grid" });
+    this.grids = new Map();
     const { field } = choice("Curves over", AXES, this.axis, (axis) => {
       this.axis = axis;
       for (const chart of this.charts.values()) chart.zoom = null;
       this.draw();
     });
-    this.element = el("section", { "aria-label": "Curves" }, el("div", { class: "fields" }, field), this.grid);
+    const smoothing = el("input", { type: "range", min: 0, max: 0.95, step: 0.05, value: 0, oninput: () => {
+      this.smoothing = Number(smoothing.value);
+      this.draw();
+    } });
+    const log = el("input", { type: "checkbox", onchange: () => {
+      for (const chart of this.charts.values()) chart.isLog = log.checked;
+      this.draw();
+    } });
+    this.element = el("section", { "aria-label": "Curves" }, el("div", { class: "fields" }, field,
+      el("label", {}, el("span", {}, "Smoothing"), smoothing), el("label", { class: "check" }, log, " logarithmic")));
     this.draw();
+    if (runs.length === 1) this.gridOf(ELO.group).after(measurements(runs[0][1].strength));
   }
 
-  /** Adds a row of figures of the first run. */
+  /** Adds a row of figures of the first run. Returns false for figures that no chart is known of yet: the first errors in known positions come some minutes after the first row. */
   add(row) {
     const { columns } = this.runs[0][1];
     const times = columns.time;
-    if (times.length && times[times.length - 1] >= row.time) return;
+    if (Object.keys(row).some((name) => !(name in columns))) return false;
+    if (times.length && times[times.length - 1] >= row.time) return true;
     const steps = columns[AXES[0][0]];
     while (steps.length && steps[steps.length - 1] >= row[AXES[0][0]]) for (const values of Object.values(columns)) values.pop();
-    if (Object.keys(row).some((name) => !(name in columns))) {
-      for (const name of Object.keys(row)) columns[name] ??= times.map(() => null);
-    }
     for (const [name, values] of Object.entries(columns)) values.push(row[name] ?? null);
     this.draw();
-  }
-
-  get moments() {
-    return this.runs[0][1].columns.time.length;
+    return true;
   }
 
   draw() {
     this.timeUnit = timeUnitOf(this.runs);
+    this.show(ELO, ratings(this.runs, this.axis, this.timeUnit.seconds), levels(this.runs));
     const known = new Map();
     for (const [, { charts }] of this.runs) {
       for (const chart of charts) {
@@ -64,32 +83,55 @@ export class Curves {
         known.set(chart.title, { ...chart, curves: [...curves, ...more] });
       }
     }
-    for (const about of known.values()) {
-      const series = this.runs.flatMap(([run, found], index) => this.series(run, found, about, index));
-      if (!series.length) continue;
-      if (!this.charts.has(about.title)) {
-        const chart = new Chart(about);
-        this.charts.set(about.title, chart);
-        this.grid.append(chart.element);
-      }
-      this.charts.get(about.title).set(series, this.axisLabel);
+    for (const about of known.values()) this.show(about, this.runs.flatMap(([, found], index) => this.series(found, about, index)));
+  }
+
+  /** Draws a chart, which is made with its first curve. */
+  show(about, series, lines = []) {
+    const grid = this.gridOf(about.group);
+    if (!series.length) {
+      if (about === ELO && !grid.children.length) grid.append(this.unmeasured());
+      return;
     }
+    if (!this.charts.has(about.title)) {
+      const chart = new Chart(about);
+      this.charts.set(about.title, chart);
+      grid.append(chart.element);
+    }
+    this.charts.get(about.title).set(series, this.axisLabel, null, lines);
+  }
+
+  gridOf(group) {
+    if (!this.grids.has(group)) {
+      const grid = el("div", { class: "grid" });
+      this.grids.set(group, grid);
+      this.element.append(el("h2", {}, group), grid);
+    }
+    return this.grids.get(group);
+  }
+
+  /** In place of the chart of Elo: how it is measured. */
+  unmeasured() {
+    return el("figure", { class: "chart" }, el("figcaption", {}, el("h3", {}, ELO.title)),
+      el("p", {}, "Nobody has let these networks play against players of known strength yet. This command does; it goes on where it stopped, and its results are drawn here:"),
+      this.runs.map(([, { strength }]) => command(strength.commands.ladder)));
   }
 
   get axisLabel() {
     return this.axis === "time" ? this.timeUnit.label : AXES.find(([name]) => name === this.axis)[1];
   }
 
-  series(run, { columns }, about, index) {
+  series({ columns }, about, index) {
     const xs = this.places(columns);
     const isNew = measuredIn(columns);
     return about.curves.flatMap(([label, name], at) => {
       let ys = columns[name];
       if (!ys?.some((value) => value !== null)) return [];
       if (MEASURED.test(name)) ys = ys.map((value, row) => (isNew[row] ? value : null));
-      const told = this.runs.length > 1 ? `${run}: ${label}` : label;
+      const several = this.runs.length > 1;
       // Runs differ by colour and figures by dashes; the figures of a single run by both.
-      return [{ label: told, xs, ys, colour: this.runs.length > 1 ? index : at % 8, dash: at }];
+      const one = { label: several ? `${this.runs[index][0]}: ${label}` : label, xs, ys, colour: several ? index : at % 8, dash: at };
+      return this.smoothing ? [{ ...one, faint: true }, { ...one, ys: smoothed(ys, this.smoothing) }] : [one];
     });
   }
 

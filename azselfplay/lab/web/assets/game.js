@@ -6,17 +6,17 @@ import { Chart } from "./chart.js";
 import { Variations } from "./variations.js";
 
 const { run, number } = main.dataset;
-const SIDES = ["first player", "second player"];
 const OTHERS = 3; // other moves of each search in a download with variations
 const about = el("p", { class: "state" });
 const board = new Board();
 const value = new Chart({ title: "Value for the first player", unit: "value", caption: "After the search, and the network's own before it. Click to go there.", range: [-1.05, 1.05], least_step: 1, decimals: 3, choose: (at) => go(Math.round(at)) });
+const list = el("ol", { class: "played-moves short", "aria-label": "Moves" });
 const slider = el("input", { type: "range", min: 0, value: 0, "aria-label": "Position", oninput: () => go(Number(slider.value)) });
 const where = el("p", { class: "where", role: "status" });
 const search = el("section", { "aria-label": "The search in this position" });
 const network = el("section", { "aria-label": "A network on this position" });
 const variations = new Variations(run, Number(number), (moves) => trying(() => showLine(moves)));
-const meaning = el("p", { class: "note", hidden: true }, "Green: moves that the search tried. The stronger the green, the more visits.");
+const meaning = el("p", { class: "note", hidden: true }, "Green: moves that the search tried, the larger the more visits.");
 const onward = el("a", {}, "Play on from here");
 let game = null;
 let ply = 0;
@@ -46,6 +46,28 @@ function drawAbout() {
   drawLinks();
 }
 
+/** All moves. In chess a number is of a move of each side. */
+function drawMoves() {
+  const turns = [];
+  game.moves.forEach((move, at) => {
+    const number = game.numbers?.[at] ?? at + 1;
+    if (!game.numbers || number !== game.numbers[at - 1]) turns.push([el("span", { class: "ply" }, `${number}.${game.numbers && game.sides[at] ? ".." : ""}`)]);
+    turns[turns.length - 1].push(el("button", { type: "button", class: "move", onclick: () => go(at + 1) }, move));
+  });
+  list.replaceChildren(...turns.map((turn) => el("li", {}, turn)));
+}
+
+/** Marks the move that led to the position, and scrolls the list, but not the page, to it. */
+function markMove() {
+  const buttons = [...list.querySelectorAll("button")];
+  for (const [at, one] of buttons.entries()) {
+    if (at === ply - 1) one.setAttribute("aria-current", "step");
+    else one.removeAttribute("aria-current");
+  }
+  const shown = (buttons[ply - 1] ?? buttons[0])?.closest("li");
+  if (shown) list.scrollTop = shown.offsetTop - list.clientHeight / 2;
+}
+
 function drawValue() {
   const xs = game.moves.map((_, at) => at);
   value.set([
@@ -64,10 +86,10 @@ function drawSearch() {
   const shares = new Map(said()?.policy.map((one) => [one.text, one.share]) ?? []);
   const columns = [["Move"], ["Visits", true], ["Search"], ...(said() ? [["Network"]] : [])];
   const rows = found.candidates.map((one) => [
-    el("span", { class: one.text === found.move ? "played" : null }, one.text), count(one.visits), bar(one.share, 0), ...(said() ? [bar(shares.get(one.text), 1)] : [])]);
+    el("span", { class: one.played ? "played" : null }, one.said), count(one.visits), bar(one.share, 0), ...(said() ? [bar(shares.get(one.text), 1)] : [])]);
   search.replaceChildren(
     el("h2", {}, "Search"),
-    el("p", {}, `The ${SIDES[found.side]} played `, el("b", {}, found.move), `. Value ${signed(found.value, 3)}, network ${signed(found.prior_value, 3)}, KL ${fixed(found.kl, 3)} nats, ${count(found.visits)} visits${depth}. ${found.is_target ? "The network learns from this policy." : "Not a policy target."}`),
+    el("p", {}, `${game.names[found.side]} played `.replace(/^t/, "T"), el("b", {}, game.moves[position.ply]), `. Value ${signed(found.value, 3)}, network ${signed(found.prior_value, 3)}, KL ${fixed(found.kl, 3)} nats, ${count(found.visits)} visits${depth}. ${found.is_target ? "The network learns from this policy." : "Not a policy target."}`),
     table("Moves by visits", columns, rows));
 }
 
@@ -86,8 +108,9 @@ function drawNetwork() {
     trying(askNetwork);
   });
   const found = said();
-  const lines = found ? [el("p", {}, `${found.weights}: value ${signed(found.value, 3)} for the side to move; win ${percent(found.wdl[0])}, draw ${percent(found.wdl[1])}, loss ${percent(found.wdl[2])}, without a search.`)] : [];
-  network.replaceChildren(el("h2", {}, "Network"), el("div", { class: "fields" }, field), ...lines);
+  const waits = asked && position?.search ? [el("p", { class: "note" }, "Asking the network. The first time takes some seconds.")] : [];
+  const lines = found ? [el("p", {}, `${found.weights}: value ${signed(found.value, 3)} for the side to move; win ${percent(found.wdl[0])}, draw ${percent(found.wdl[1])}, loss ${percent(found.wdl[2])}, without a search.`)] : waits;
+  network.replaceChildren(el("h2", {}, "Network"), ...lines, el("div", { class: "fields" }, field));
 }
 
 async function askNetwork() {
@@ -109,6 +132,7 @@ function draw() {
   meaning.hidden = !position.search || position.board.svg === null;
   value.mark = ply;
   value.draw();
+  markMove();
   drawSearch();
   drawNetwork();
   variations.at(ply, game.sides[ply], asked);
@@ -150,13 +174,17 @@ await trying(async () => {
   slider.max = game.moves.length;
   drawAbout();
   drawValue();
-  main.append(about, el("div", { class: "beside" }, el("div", {}, board.element, meaning, steps, slider, where, onward), el("div", {}, search, network, variations.element)), value.element);
-  await go(Number(location.hash.slice(1)) || 0);
+  drawMoves();
+  main.append(about, el("div", { class: "beside stored" }, el("div", {}, board.element, steps, slider, where, meaning, onward), el("div", {}, list, search, network, variations.element)), value.element);
+  // Without a place in the address: the last position in which there was something to decide.
+  await go(location.hash ? Number(location.hash.slice(1)) || 0 : game.moves.length - 1);
 });
 if (game) {
   try {
     weights = await ask(api(run, "/weights"));
+    asked = weights.find((name) => Number(name.split("-")[0]) === Number(game.weights.split("-").pop())) ?? weights[0] ?? "";
     drawNetwork();
+    await askNetwork();
   } catch (error) {
     complain(error);
   }

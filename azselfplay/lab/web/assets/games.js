@@ -3,7 +3,7 @@
 import { api, ask, choice, count, el, main, pageOf, table, trying, words } from "./core.js";
 
 const { run } = main.dataset;
-const COLUMNS = [["Game", true], ["Stored"], ["Played by"], ["Plies", true], ["Result"], ["Ended by"], ["Weights", true]];
+const COLUMNS = [["Game", true], ["Result"], ["Ended by"], ["Last moves"], ["Plies", true], ["Weights", true], ["Played by"], ["Stored"]];
 const query = new URLSearchParams(location.search);
 const place = el("div");
 const form = el("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); change(); } });
@@ -40,8 +40,9 @@ function change() {
 
 function row(game) {
   return [
-    el("a", { href: pageOf(run, `/games/${game.number}`) }, `${game.number}`),
-    new Date(1000 * game.received).toLocaleString(), game.source, count(game.plies), game.result, words(game.reason), game.weights,
+    el("a", { href: pageOf(run, `/games/${game.number}`) }, count(game.number)), game.result, words(game.reason),
+    el("span", { class: "moves-of" }, game.last.length < game.plies ? "… " : "", game.last.join(" ")), count(game.plies), game.weights, game.source,
+    new Date(1000 * game.received).toLocaleString(),
   ];
 }
 

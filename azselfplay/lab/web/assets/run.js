@@ -1,7 +1,8 @@
 // One run: live figures, players, alerts, curves.
 
-import { ago, api, ask, complain, count, duration, el, fixed, main, stateOf, table, taken, trying, words } from "./core.js";
+import { ago, api, ask, complain, count, duration, el, fixed, main, percent, stateOf, table, taken, trying, words } from "./core.js";
 import { Curves } from "./curves.js";
+import { settingsOf } from "./settings.js";
 
 const { run } = main.dataset;
 const state = el("p", { class: "state", role: "status" }, "Reading ...");
@@ -10,9 +11,12 @@ const alerts = el("section", { "aria-label": "Alerts" });
 const players = el("section", { "aria-label": "Players" });
 const figures = el("section", { "aria-label": "All figures" });
 const curvesPlace = el("section");
+const settings = el("section", { "aria-label": "Settings" });
+const notes = el("p", { class: "notes", hidden: true });
+const ERRORS = "known_errors/";
 let curves = null;
 let newest = null;
-main.append(state, alerts, cards, curvesPlace, players, figures);
+main.append(notes, state, alerts, cards, curvesPlace, settings, players, figures);
 
 function card(name, value, more = "") {
   return el("div", { class: "card" }, el("dt", {}, name), el("dd", {}, value, more ? el("small", {}, more) : null));
@@ -43,16 +47,23 @@ function liveCards(live) {
 /** The same cards without figures, so that nothing moves when these come. */
 const awaitedCards = (why) => liveCards({}).map((one) => card(one.querySelector("dt").textContent, "–", why));
 
+/** Elo if it was measured, else how many known positions the newest network gets wrong. */
+function strengthCard({ summary: { strength }, row }) {
+  if (strength) return card("Strength", `${count(strength.elo)} Elo`, `± ${count(strength.margin)} at step ${count(strength.step)}`);
+  const [group] = Object.keys(row ?? {}).filter((name) => name.startsWith(ERRORS));
+  return group ? card("Strength", `${percent(row[group])} errors`, `in known positions, ${group.slice(ERRORS.length)}`) : card("Strength", "–", "not measured yet: see below");
+}
+
 function drawCards(found) {
   const { summary: about, live } = found;
   cards.replaceChildren(
+    strengthCard(found),
     card("Game", words(about.game), `network ${about.network ?? "?"}`),
     card("Created", ago(about.created), stateOf(about)[0]),
     card("Games", count(about.games), about.running ? `${count(about.games_per_h)} an hour` : ""),
     card("Training step", count(about.step), `weights version ${count(about.version)}`),
     ...(about.running ? [card("Next weights", ...next(found))] : []),
     ...(live ? liveCards(live) : about.running ? awaitedCards(found.server) : []),
-    card("Strength", about.strength ? `${count(about.strength.elo)} Elo` : "–", about.strength ? `± ${count(about.strength.margin)} at step ${count(about.strength.step)}` : "not measured: azplay ladder"),
   );
 }
 
@@ -103,8 +114,7 @@ function draw(found) {
   drawCards(found);
   drawPlayers(found);
   drawFigures(found);
-  if (found.row && curves) curves.add(found.row);
-  else if (found.row) trying(loadCurves);
+  if (found.row && !curves?.add(found.row)) trying(loadCurves);
 }
 
 async function loadCurves() {
@@ -114,10 +124,18 @@ async function loadCurves() {
     return;
   }
   curves = new Curves([[run, history]]);
-  curvesPlace.replaceChildren(el("h2", {}, "Curves"), el("p", { class: "note" }, "Drag over a stretch to zoom, double-click to see all again; with the keyboard: +, −, 0 and the arrows."), curves.element);
+  curvesPlace.replaceChildren(curves.element, el("p", { class: "note" }, "Drag over a stretch of a chart to zoom, double-click to see all again; with the keyboard: +, −, 0 and the arrows."));
+}
+
+async function loadSettings() {
+  const found = await ask(api(run, "/settings"));
+  notes.textContent = found.notes;
+  notes.hidden = !found.notes;
+  settings.replaceChildren(el("h2", {}, "Settings"), settingsOf(found.settings));
 }
 
 trying(loadCurves);
+trying(loadSettings);
 const events = new EventSource(api(run, "/events"));
 events.onmessage = (event) => draw(JSON.parse(event.data));
 let lost = false;

@@ -1,10 +1,12 @@
-// How strong a run's networks are over training.
+// How strong a run's networks are over training: Elo from azplay ladder, errors from azplay truth.
 
-import { api, ask, count, duration, el, main, percent, table, trying } from "./core.js";
+import { command, count, duration, el, percent, table } from "./core.js";
 import { Chart } from "./chart.js";
-import { Curves } from "./curves.js";
 
-const { run } = main.dataset;
+export const ELO = {
+  title: "Elo", group: "Strength", unit: "Elo (random = 0)", least_span: 200,
+  caption: "With 95 % intervals, from azplay ladder. Broken lines: players that never change and keep the scale, as far as they are near.",
+};
 
 function grouped(rows, key) {
   const groups = new Map();
@@ -12,33 +14,43 @@ function grouped(rows, key) {
   return [...groups];
 }
 
-function elo(found) {
-  if (!found.ladder.length) {
-    return [el("p", {}, "Nobody has rated this run's networks. ", el("code", {}, `azplay ladder ${run}`), " does, and leaves ratings.json in its folder.")];
-  }
-  const chart = new Chart({ title: "Elo over training", unit: "Elo", least_span: 200, caption: "With 95 % intervals. Players that never change keep the scale." });
-  chart.set(grouped(found.ladder, (row) => row.search).map(([label, rows], at) => ({
-    label, xs: rows.map((row) => row.step), ys: rows.map((row) => row.elo), margins: rows.map((row) => row.margin), colour: at % 8, dash: at,
-  })), "training step");
-  const rows = found.ladder.map((row) => [row.label, row.search, count(row.step), count(row.games), duration(row.hours === null ? null : 3600 * row.hours), `${count(row.elo)} ± ${count(row.margin)}`]);
-  const others = found.fixed.map((row) => [row.label, count(row.elo)]);
-  return [chart.element, table("Rated networks", [["Network"], ["Search"], ["Step", true], ["Games before", true], ["Time", true], ["Elo", true]], rows),
-    el("h3", {}, "On the same scale"), table("Players that never change", [["Player"], ["Elo", true]], others)];
+/** Curves of the rated networks of `runs`, [name, {strength}], one for each search. `seconds`: in a unit of the time axis. */
+export function ratings(runs, axis, seconds) {
+  const place = { "trainer/step": (row) => row.step, "trainer/games": (row) => row.games, time: (row) => row.hours * 3600 / seconds }[axis];
+  return runs.flatMap(([run, { strength }], index) => grouped(strength.ladder, (row) => row.search).map(([search, rows], at) => ({
+    label: runs.length > 1 ? `${run}: ${search}` : search, xs: rows.map(place), ys: rows.map((row) => row.elo),
+    margins: rows.map((row) => row.margin), colour: runs.length > 1 ? index : at % 8, dash: at,
+  })));
 }
 
-/** The chart of the errors that the trainer counted at each publication of weights, as on the run's own page. */
-function ownErrors(past) {
-  const charts = past.charts.filter(({ curves }) => curves.some(([, name]) => name.startsWith("known_errors/")));
-  return [...new Curves([[run, { ...past, charts }]]).charts.values()].map((chart) => chart.element);
+/** The fixed players among these ratings, and the next one on either side; more would squeeze the curves. */
+export function levels(runs) {
+  const rated = runs.flatMap(([, { strength }]) => strength.ladder.map((row) => row.elo));
+  const fixed = runs.flatMap(([, { strength }]) => strength.fixed);
+  const [low, high] = [Math.min(...rated), Math.max(...rated)];
+  const below = Math.max(-Infinity, ...fixed.map((one) => one.elo).filter((elo) => elo <= low));
+  const above = Math.min(Infinity, ...fixed.map((one) => one.elo).filter((elo) => elo >= high));
+  const near = fixed.filter((one) => one.elo >= below && one.elo <= above);
+  return [...new Map(near.map((one) => [one.label, { label: `${one.label} ${count(one.elo)}`, y: one.elo }])).values()];
 }
 
-function howToMeasure(found) {
-  if (!found.is_solved) return el("p", {}, "No position of this game is solved, so errors cannot be counted. Matches measure strength: ", el("code", {}, `azplay ladder ${run}`), ".");
-  return el("p", {}, el("code", {}, `azplay truth runs/${run}/weights/FILE --json runs/${run}/truth-N.json`), " counts the errors of a network, with a search too; files called truth*.json in the run's folder are shown here.");
+/** All that was measured about one run, as tables, and the commands that measure more. */
+export function measurements({ ladder, fixed, errors, is_solved: isSolved, commands }) {
+  const rated = ladder.map((row) => [row.label, row.search, count(row.step), count(row.games), duration(row.hours === null ? null : 3600 * row.hours), `${count(row.elo)} ± ${count(row.margin)}`]);
+  const players = fixed.map((row) => [row.label, count(row.elo)]);
+  const rows = errors.map((row) => [count(row.step), row.search, row.group, count(row.rows), percent(row.errors), percent(row.errors_matter)]);
+  return el("details", { class: "more" }, el("summary", {}, "Measurements in numbers, and how to measure more"),
+    rated.length ? table("Rated networks", [["Network"], ["Search"], ["Step", true], ["Games before", true], ["Time", true], ["Elo", true]], rated) : null,
+    players.length ? table("Players that never change", [["Player that never changes"], ["Elo", true]], players) : null,
+    el("p", {}, "Elo, against players that never change and against each other:"), command(commands.ladder),
+    el("div", { class: "grid" }, errorCharts(errors)),
+    rows.length ? table("Errors in known positions", [["Step", true], ["Search"], ["Group"], ["Positions", true], ["Errors", true], ["Where it matters", true]], rows) : null,
+    isSolved ? [el("p", {}, "Errors in known positions, with a search too. Each file truth*.json in the run's folder is shown here:"), command(commands.truth)]
+      : el("p", {}, "No position of this game is solved, so errors cannot be counted."));
 }
 
-function errors(found, past) {
-  const charts = grouped(found.errors, (row) => row.search).map(([search, rows]) => {
+function errorCharts(errors) {
+  return grouped(errors, (row) => row.search).map(([search, rows]) => {
     const whole = rows.some((row) => row.group === "tree") ? " tree: all positions of the game." : "";
     const chart = new Chart({ title: `Errors, ${search}`, unit: "share of positions", caption: `Share of the known positions in which the chosen move throws the result away. Each line is one group of positions.${whole}`, percent: true });
     chart.set(grouped(rows, (row) => row.group).map(([label, some], at) => ({
@@ -46,15 +58,4 @@ function errors(found, past) {
     })), "training step");
     return chart.element;
   });
-  const rows = found.errors.map((row) => [count(row.step), row.search, row.group, count(row.rows), percent(row.errors), percent(row.errors_matter)]);
-  return [
-    el("div", { class: "grid" }, ownErrors(past), charts),
-    rows.length ? table("Errors in known positions", [["Step", true], ["Search"], ["Group"], ["Positions", true], ["Errors", true], ["Where it matters", true]], rows) : howToMeasure(found),
-  ];
 }
-
-await trying(async () => {
-  const [found, past] = await Promise.all(["/strength", "/history"].map((path) => ask(api(run, path))));
-  main.append(el("section", { "aria-label": "Ladder" }, el("h2", {}, "Ladder"), elo(found)),
-    el("section", { "aria-label": "Known positions" }, el("h2", {}, "Known positions"), errors(found, past)));
-});

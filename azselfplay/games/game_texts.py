@@ -1,0 +1,106 @@
+"""Positions and games as people write them: what they paste, how they say moves, and files for programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.knowledge import GameWriter, ReadGame, WrittenMove, knowledge_of
+from azselfplay.games.spec import Game, Positions
+
+# ---- Reading -------------------------------------------------------------------------------------
+
+
+FILE = re.compile(r"\s*(\[|\(|1\s*\.|V2|N[+-]|#KIF|[手開棋先])")
+"""How a game file begins: with a tag or the first move's number (PGN), a bracket (SGF), the version or a name
+(CSA), or a heading (KIF). No position and no move of a game does."""
+
+
+def read_position(game: Game, text: str, moves: Iterable[str] = ()) -> GameHistory:
+    """The usual start, or the position in `text`, and then `moves`.
+
+    text: a position in the game's notation (FEN, SFEN, EPD), moves from the start separated by spaces, or a
+    file of the game's formats, of which the first game counts. Raises ValueError naming what cannot be read,
+    or the move that is not legal.
+    """
+    known, faults = knowledge_of(game), list[ValueError]()
+    for form in known.formats if FILE.match(text) else ():
+        found = next(form.read(text.encode()), ValueError("there is no game in it"))
+        if isinstance(found, ReadGame):
+            return after_moves(game, found.start, (*found.moves, *moves))
+        faults.append(found)
+    if faults:
+        raise faults[0]
+    start = known.read_start(text)
+    try:
+        game.notation.state_from_text(start)
+    except ValueError as no_position:
+        if "/" in text:  # between the ranks of a position, and in no move
+            raise
+        try:
+            return after_moves(game, "", (*text.split(), *moves))
+        except ValueError as no_moves:
+            why = f"not as a position ({no_position}) and not as moves from the start ({no_moves})"
+            # Nobody knows which of the two was meant, so both reasons are given.
+            raise ValueError(f"{text!r} cannot be read, {why}") from no_moves
+    return after_moves(game, start, tuple(moves))
+
+
+def after_moves(game: Game, start: str, moves: Sequence[str]) -> GameHistory:
+    """The game after `moves`. Raises ValueError. The cap on the length of games is of self-play, and no rule:
+    it counts from there."""
+    return replay(game, start, moves, game.max_plies + len(moves))
+
+
+# ---- Saying --------------------------------------------------------------------------------------
+
+
+def said(game: Game, positions: Positions, actions: Sequence[int], before: int | None = None) -> list[str]:
+    """Moves as people write them: `actions[i]` in `positions[i]` [n, state_words]. before: the action that
+    led to the first position."""
+    move = knowledge_of(game).words.move
+    if move is None:
+        pairs = zip(positions, actions, strict=False)  # a game has one position more than actions
+        return [game.notation.action_to_text(state, action) for state, action in pairs]
+    last = [before, *actions]
+    return [move(positions[at], action, last[at]) for at, action in enumerate(actions)]
+
+
+# ---- Writing -------------------------------------------------------------------------------------
+
+
+TEXT = "text"
+"""Our own format, which every game has: tags and moves."""
+
+
+def writers_of(game: Game) -> dict[str, GameWriter]:
+    """The formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
+    found = {one.name: one.write for one in knowledge_of(game).formats}
+    return {**found, TEXT: partial(_as_text, game)}
+
+
+def _as_text(
+    game: Game, tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str
+) -> str:
+    """A game as tags and moves, with other moves in brackets after the one played. The move number grows with
+    each turn of the first player. Raises ValueError if the game breaks the rules."""
+    history = GameHistory(game, start, game.max_plies + len(moves))
+    lines, number, before = list[str](), 0, 1
+    for one in moves:
+        # Sides need not alternate: a number is a turn of the first player.
+        side = history.side_to_move
+        number += side < before or number == 0
+        before = side
+        shown = [" ".join([*line, *([f"{{{comment}}}"] if comment else [])]) for line, comment in one.others]
+        played = f"{one.move} {{{one.comment}}}" if one.comment else one.move
+        turn = " ".join([played, *(f"({line})" for line in shown)])
+        lines.append(f"{number}{'...' if side else '.'} {turn}")
+        history.play_text(one.move)
+    all_tags = {"Game": game.name, **tags} | ({"Start": start} if start else {})
+    if (score := history.score()) is not None:
+        all_tags["Score"] = f"{score:+g}"
+    written = [f'[{name} "{text}"]' for name, text in all_tags.items()]
+    end = [f"{{{ending}}}"] if ending else []
+    return "\n".join([*written, "", *lines, *end, tags.get("Result", "*")])

@@ -1,0 +1,82 @@
+"""The settings that a run was made with, each beside the default of this version: for its page, for
+comparisons, and for its report.
+
+They are read from the files that azserver and the trainer leave in the run's folder. What only says where the
+run is or where its programs listen is left out: it changes nothing about what is learned.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from typing import Any
+
+from azselfplay.host.config import flattened, to_toml
+from azselfplay.host.reading import open_regular
+from azselfplay.host.runs import RunFolder, shown_settings
+from server.config import ServerConfig
+from trainer.config import TrainerConfig
+
+NOTES = "notes.md"
+"""A file that a person may write into a run's folder."""
+
+MOST_NOTES = 4000
+"""Most bytes of it that are shown."""
+
+PLACES = frozenset(
+    [
+        "run",
+        "runs",
+        "game",
+        "board",
+        "listen",
+        "port",
+        "server",
+        "server_key",
+        "web",
+        "metrics_port",
+        "metrics_listen",
+        "log_format",
+        "trainer_grace",
+    ]
+)
+
+
+@cache
+def defaults_of(kind: type[ServerConfig] | type[TrainerConfig]) -> dict[str, Any]:
+    """All defaults by name, such as "optimizer.lr"; those that are None, "chosen by the program", are left
+    out."""
+    return flattened(tomllib.loads(to_toml(kind())))
+
+
+def settings_of(run: RunFolder) -> list[dict[str, Any]]:
+    """Each setting as `program`, `name`, `value` and `default` (text as in TOML; "" where this version has no
+    default), and whether it `differs`. Those of files that cannot be read are missing."""
+    found = []
+    for program, path, kind in (
+        ("azserver", run.config, ServerConfig),
+        ("trainer", run.trainer_config, TrainerConfig),
+    ):
+        defaults = defaults_of(kind)
+        for name, value in flattened(shown_settings(path)).items():
+            if name not in PLACES:
+                default = defaults.get(name)
+                told = {"value": as_text(value), "default": "" if default is None else as_text(default)}
+                found.append({"program": program, "name": name, **told, "differs": value != default})
+    return found
+
+
+def as_text(value: Any) -> str:
+    """A setting as a person would write it: booleans as in TOML, text without quotes unless it is empty."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value) or '""'
+
+
+def notes_of(run: RunFolder) -> str:
+    """What a person wrote about the run into NOTES; "" if there is nothing."""
+    try:
+        with open_regular(run.path / NOTES) as file:
+            return file.read(MOST_NOTES).decode(errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,83 @@
+"""Positions and moves as people paste and say them."""
+
+from __future__ import annotations
+
+import pytest
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import replay
+from azselfplay.games.game_texts import read_position, said, writers_of
+from azselfplay.games.knowledge import WrittenMove
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "people"),
+    [
+        ("chess", "e2e4 e7e5 g1f3 b8c6 f1b5 g8f6 e1g1", "e4 e5 Nf3 Nc6 Bb5 Nf6 O-O"),
+        ("shogi", "7g7f 3c3d 8h2b+ 3a2b B*4e", "▲７六歩(77) △３四歩(33) ▲２二角成(88) △同　銀(31) ▲４五角打"),
+        ("go_5x5", "C3 pass", "C3 pass"),
+    ],
+)
+def test_moves_are_said_as_people_write_them(name: str, moves: str, people: str) -> None:
+    game, wanted = get_game(name), people.split(" ")
+    played = replay(game, "", moves.split())
+    assert said(game, played.states, played.actions) == wanted
+    before = played.actions[2:3]  # the rest alone: what was said of the moves before does not matter
+    assert said(game, played.states[3:], played.actions[3:], *before) == wanted[3:]
+
+
+FEN = "rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "position"),
+    [
+        ("chess", FEN, FEN),
+        ("chess", "e2e4 e7e5 g1f3", FEN),
+        ("chess", "1. e4 e5 2. Nf3 (2. f4) *", FEN),
+        (
+            "chess",
+            '[Event "?"]\n[FEN "4k3/8/8/8/8/8/8/R3K3 w Q - 0 1"]\n\n1. O-O-O',
+            "4k3/8/8/8/8/8/8/2KR4 b - - 1 1",
+        ),
+        ("go_5x5", "(;SZ[5];B[cc];W[])", "...../...../..x../...../..... x 1"),
+        ("connect_four", "4 4", "......./......./......./......./...o.../...x..."),
+    ],
+)
+def test_what_people_paste_is_a_position(name: str, text: str, position: str) -> None:
+    game = get_game(name)
+    assert game.notation.state_to_text(read_position(game, text).state) == position
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("chess", "1. e4 e4", "illegal san"),
+        ("chess", "e2e5", "not as a position.*and not as moves from the start"),
+        ("connect_four", "4 9", "not as a position.*move 2 .'9'."),
+        ("go_5x5", "(;SZ[9];B[cc])", "board of 9, not of 5"),
+    ],
+)
+def test_what_cannot_be_read_is_explained(name: str, text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_position(get_game(name), text)
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "move"),
+    [
+        ("chess", "PGN", "e2e4"),
+        ("go_5x5", "SGF", "C3"),
+        ("shogi", "CSA", "7g7f"),
+        ("connect_four", "text", "4"),
+    ],
+)
+def test_the_usual_format_of_a_game_is_the_first_and_has_its_move(name: str, form: str, move: str) -> None:
+    game = get_game(name)
+    first, write = next(iter(writers_of(game).items()))
+    text = write({"Result": "*"}, "", [WrittenMove(move)], "")
+    assert first == form
+    if form in ("PGN", "SGF"):
+        assert read_position(game, text).moves_text() == [move]
+    else:
+        assert ("+7776FU" if form == "CSA" else "\n1. 4\n*") in text
