@@ -169,7 +169,7 @@ def test_csa_may_say_the_position_in_other_ways(lines: str, start: str) -> None:
         (
             "chess",
             "a.pgn",
-            '1. e4 Ke7 1-0\n\n1. e4 e5 1-0\n\n[Variant "Atomic"]\n\n1. e4 *\n\n1. e4 1/2',
+            '1. e4 Ke7 ) e5 1-0\n\n1. e4 ) (1. d4) e5 1-0\n\n[Variant "Atomic"]\n\n1. e4 *\n\n1. e4 1/2',
             {1: "illegal san", 3: "Atomic"},
         ),
         (

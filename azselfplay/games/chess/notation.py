@@ -320,8 +320,10 @@ def read_pgn(data: bytes) -> Iterator[ReadGame | ValueError]:
         ended = ""
 
         def begin_variation(self) -> chess.pgn.SkipType:  # type: ignore[override]
-            super().begin_variation()
             return chess.pgn.SKIP
+
+        def end_variation(self) -> None:
+            pass  # python-chess calls it without the other behind an illegal move
 
         def visit_result(self, result: str) -> None:
             super().visit_result(result)
