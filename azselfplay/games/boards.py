@@ -1,16 +1,19 @@
-"""What the boards of several games have in common: squares along a line, the ranks of FEN and SFEN, values as
-engines say them, and pictures as SVG.
+"""What the boards of several games have in common: squares along a line, the ranks of FEN and SFEN, pictures
+as SVG and where they are clicked, and values as engines say them.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from azselfplay.games.spec import State
 
 # ---- Squares -------------------------------------------------------------------------------------
 # A square is `size * line + place`: rank and file in chess, file and rank in shogi.
@@ -132,6 +135,49 @@ def lines(left: int, top: int, step: int, count: int, colour: str) -> list[str]:
             ends = f'x1="{x}" y1="{y}" x2="{x + across}" y2="{y + down}"'
             found.append(f'<line {ends} stroke="{colour}"/>')
     return found
+
+
+# ---- Where a picture is clicked ---------------------------------------------------------------------
+
+
+class Spot(NamedTuple):
+    """A place on the picture of a board that can be clicked; a rectangle, in the picture's units."""
+
+    name: str
+    """For people and screen readers: `e4`, `column 3`."""
+    x: float
+    y: float
+    width: float
+    height: float
+
+    def opposite(self, width: float, height: float) -> Spot:
+        """The spot on a turned picture of this size."""
+        return self._replace(x=width - self.x - self.width, y=height - self.y - self.height)
+
+
+@dataclass(frozen=True)
+class Clicks:
+    """How a person plays on the picture that `Knowledge.svg` (`games.knowledge`) draws."""
+
+    width: float
+    """Width of the picture's view box, like `height`; its upper left corner is (0, 0)."""
+    height: float
+    spots: tuple[Spot, ...]
+    clicked: Callable[[State, int], tuple[str, ...]]
+    """(state, a legal action) -> the names of the spots to click, in order; () for an action without a place
+    (a pass). Actions with the same clicks (a promotion or none) are told apart by their text."""
+    svg_turned: Callable[[State, str], bytes] | None = None
+    """The picture from the second player's side, where every spot is in the opposite place. None: both
+    players see the same picture."""
+
+
+def grid(names: Sequence[Sequence[str]], left: float, top: float, step: float) -> tuple[Spot, ...]:
+    """Square spots side by side, from rows of names, the top row first."""
+    return tuple(
+        Spot(name, left + col * step, top + row * step, step, step)
+        for row, line in enumerate(names)
+        for col, name in enumerate(line)
+    )
 
 
 # ---- Values --------------------------------------------------------------------------------------

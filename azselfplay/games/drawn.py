@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.boards import picture, text_at
-from azselfplay.games.knowledge import Clicks, Knowledge, Spot, Words, grid
+from azselfplay.games.boards import Clicks, Spot, grid, picture, text_at
 from azselfplay.games.spec import Game, State
 
 Planes = npt.NDArray[np.uint8]
@@ -31,12 +28,6 @@ MOST_MEN = 4
 PAPER, LINE, NUMBER = "#fbfaf6", "#8a8577", "#6b675c"
 SIDES, COLOURS = ("Blue", "Orange"), ("#2d5fa8", "#b5532a", "#5a5f66")
 """Names of the players, and colours of their men and of those that are nobody's."""
-
-
-def with_drawing(known: Knowledge, game: Game) -> Knowledge:
-    """`known` with a picture of the board and clicks, and players that are called like the colours there."""
-    words = Words(SIDES) if known.words == Words() and kinds_of_men(game) else known.words
-    return replace(known, svg=partial(svg, game), clicks=clicks_of(game), words=words)
 
 
 def svg(game: Game, state: State, _move: str) -> bytes:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from azselfplay.games.boards import Clicks
+from azselfplay.games.drawn import SIDES, clicks_of, kinds_of_men, svg
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import Game, Positions, State
 
@@ -295,46 +298,6 @@ class Matches:
     odds: Odds | None = None
 
 
-class Spot(NamedTuple):
-    """A place on the picture of a board that can be clicked; a rectangle, in the picture's units."""
-
-    name: str
-    """For people and screen readers: `e4`, `column 3`."""
-    x: float
-    y: float
-    width: float
-    height: float
-
-    def opposite(self, width: float, height: float) -> Spot:
-        """The spot on a turned picture of this size."""
-        return self._replace(x=width - self.x - self.width, y=height - self.y - self.height)
-
-
-@dataclass(frozen=True)
-class Clicks:
-    """How a person plays on the picture that `Knowledge.svg` draws."""
-
-    width: float
-    """Width of the picture's view box, like `height`; its upper left corner is (0, 0)."""
-    height: float
-    spots: tuple[Spot, ...]
-    clicked: Callable[[State, int], tuple[str, ...]]
-    """(state, a legal action) -> the names of the spots to click, in order; () for an action without a place
-    (a pass). Actions with the same clicks (a promotion or none) are told apart by their text."""
-    svg_turned: Callable[[State, str], bytes] | None = None
-    """The picture from the second player's side, where every spot is in the opposite place. None: both
-    players see the same picture."""
-
-
-def grid(names: Sequence[Sequence[str]], left: float, top: float, step: float) -> tuple[Spot, ...]:
-    """Square spots side by side, from rows of names, the top row first."""
-    return tuple(
-        Spot(name, left + col * step, top + row * step, step, step)
-        for row, line in enumerate(names)
-        for col, name in enumerate(line)
-    )
-
-
 @dataclass(frozen=True)
 class Words:
     """How people speak of a game."""
@@ -390,8 +353,8 @@ def knowledge_of(game: Game) -> Knowledge:
 
 
 def _drawn(known: Knowledge, game: Game) -> Knowledge:
+    """Return `known` with a picture; without one of its own the sides are called like the colours there."""
     if known.svg is not None:
         return known
-    from azselfplay.games.drawn import with_drawing  # which is written in terms of this module
-
-    return with_drawing(known, game)
+    words = Words(SIDES) if known.words == Words() and kinds_of_men(game) else known.words
+    return replace(known, svg=partial(svg, game), clicks=clicks_of(game), words=words)

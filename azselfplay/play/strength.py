@@ -7,6 +7,7 @@ logarithm, which is about what doublings give.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from itertools import pairwise
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from azselfplay.games.spec import Game
+from azselfplay.link.weights_files import read_weights
 
 SCALING = "scaling.json"
 """The file of `azplay scaling`, in the run's folder or beside the weights file."""
@@ -60,8 +62,7 @@ def measured(weights: Path, search: str, game: Game) -> Strength | None:
     if path is None:
         return None
     from azselfplay.play.book import rated_searches  # these take a second, so only where there are ratings
-    from azselfplay.play.ladder import find_network
     from azselfplay.play.nets import search_for, search_name
 
-    point, _, _ = find_network(weights)
-    return Strength.of(rated_searches(path, point.sha256, search_name(search_for(search, game, weights))))
+    network = hashlib.sha256(read_weights(weights)).hexdigest()
+    return Strength.of(rated_searches(path, network, search_name(search_for(search, game, weights))))

@@ -11,9 +11,10 @@ from every_game import EVERY_GAME
 from twice import NAME as TWICE
 
 from azselfplay.games import get_game
+from azselfplay.games.boards import Clicks, Spot
 from azselfplay.games.drawn import COLOURS
 from azselfplay.games.game_history import GameHistory, replay
-from azselfplay.games.knowledge import Clicks, Spot, knowledge_of
+from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.shogi.notation import LAST
 from azselfplay.lab.web.games import spots_of
 

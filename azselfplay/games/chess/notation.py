@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from azselfplay.games import spec
-from azselfplay.games.boards import centipawns, number_from_text, ranks_from_text, ranks_to_text
+from azselfplay.games.boards import Clicks, centipawns, grid, number_from_text, ranks_from_text, ranks_to_text
 from azselfplay.games.chess.board import (
     ACTION_OF,
     BLACK,
@@ -40,7 +40,7 @@ from azselfplay.games.chess.board import (
 )
 from azselfplay.games.chess.rules import MAX_LEGAL, en_passant_field, in_check, legal_actions
 from azselfplay.games.game_history import legal_action
-from azselfplay.games.knowledge import Clicks, GameFormat, ReadGame, WrittenMove, grid
+from azselfplay.games.knowledge import GameFormat, ReadGame, WrittenMove
 from azselfplay.games.spec import Notation, State
 
 # ---- FEN -----------------------------------------------------------------------------------------

@@ -17,13 +17,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from azselfplay.games.boards import picture, text_at
+from azselfplay.games.boards import Clicks, Spot, picture, text_at
 from azselfplay.games.connect_four import CELLS, COLS, GAME, ROWS
 from azselfplay.games.connect_four.solver import Solver, board_of, look_ahead
 from azselfplay.games.knowledge import (
     BadTruth,
     Check,
-    Clicks,
     Drawn,
     Knowledge,
     Known,
@@ -32,7 +31,6 @@ from azselfplay.games.knowledge import (
     Row,
     Say,
     Solution,
-    Spot,
     Words,
 )
 from azselfplay.games.small import EMPTY, FIRST, board_rows, cells_in_line, window_heuristic

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from azselfplay.games.boards import bits_of, picture, text_at, words_of
+from azselfplay.games.boards import Clicks, Spot, bits_of, picture, text_at, words_of
 from azselfplay.games.dots_and_boxes.rules import SIDES, Board, Point
-from azselfplay.games.knowledge import Clicks, Spot
 from azselfplay.games.spec import Notation, State
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

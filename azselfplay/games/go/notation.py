@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from azselfplay.games.boards import bits_of, lines, picture, text_at
+from azselfplay.games.boards import Clicks, bits_of, grid, lines, picture, text_at
 from azselfplay.games.go.board import Board
-from azselfplay.games.knowledge import Clicks, grid
 from azselfplay.games.spec import Notation, State
 
 # ---- Vertices ------------------------------------------------------------------------------------

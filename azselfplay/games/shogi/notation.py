@@ -18,9 +18,18 @@ import numpy as np
 
 from azselfplay.games import spec
 from azselfplay.games.bits import ONE
-from azselfplay.games.boards import lines, number_from_text, picture, ranks_from_text, ranks_to_text, text_at
+from azselfplay.games.boards import (
+    Clicks,
+    Spot,
+    grid,
+    lines,
+    number_from_text,
+    picture,
+    ranks_from_text,
+    ranks_to_text,
+    text_at,
+)
 from azselfplay.games.game_history import legal_action
-from azselfplay.games.knowledge import Clicks, Spot, grid
 from azselfplay.games.shogi.attacks import (
     ACTION_OF,
     AROUND,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from azselfplay.games.boards import picture, text_at
-from azselfplay.games.knowledge import Check, Clicks, Knowledge, Known, Row, Say, Solution, Words, grid
+from azselfplay.games.boards import Clicks, grid, picture, text_at
+from azselfplay.games.knowledge import Check, Knowledge, Known, Row, Say, Solution, Words
 from azselfplay.games.small import EMPTY, FIRST, board_rows, cells_in_line, window_heuristic
 from azselfplay.games.spec import State
 from azselfplay.games.tic_tac_toe import COLS, GAME, ROWS

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from azselfplay.games import get_game
+from azselfplay.games.boards import Clicks, Spot
 from azselfplay.games.game_history import GameHistory, board_text, replay
 from azselfplay.games.game_texts import TEXT, said
-from azselfplay.games.knowledge import Clicks, Spot, knowledge_of
+from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.spec import PLY_CAP, RESIGNATION, Game, State
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.stored_games import RESULTS, Ply, forms_of, plies, tags, versions
