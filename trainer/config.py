@@ -92,7 +92,8 @@ class LossSettings:
     """Weights of heads for training only, such as `reply:0.15,moves_left:0.1`; each above 0. They teach the
     body and do not play. `moves_left`: the plies left in the game (lc0: yes; try 0.1). `soft_policy`: visits
     ^ (1 / 4), to tell unlikely moves apart (KataGo: 8). `reply`: the visits of the next position, which is
-    usually the opponent's (KataGo: 0.15). Empty: none (AlphaZero)."""
+    usually the opponent's (KataGo: 0.15). `ownership`: who owns each point at the end, in Go (try 0.5), which
+    `azplay gtp` then also tells. Empty: none (AlphaZero)."""
     policy_loss: Literal["legal", "all"] = "legal"
     """Whether the softmax of the policy loss is over the legal moves, as in the search (lc0), or over all
     actions (AlphaZero's published pseudocode)."""

@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from trainer.config import LossSettings
-from trainer.sampler_kernel import Counts, rows_in
-from trainer.window import Window
+from trainer.sampler_kernel import Counts, SymmetryMaps, rows_in
+from trainer.window import Numbers, Window
 
 
 class Targets(NamedTuple):
@@ -181,9 +180,9 @@ class Head:
 
     loss: Callable[[Tensor, Batch], Tensor]
     targets: Any = None
-    """A NamedTuple that `of(window, numbers, action_maps)` makes for the positions `numbers [n]` of the
-    window, given where the symmetry of each sample moves each action, [n, actions]. It has `part(index,
-    parts)`, as `Samples` has. None: what `Batch` has is enough."""
+    """A NamedTuple that `of(window, numbers, symmetries, maps)` makes for the positions `numbers [n]` of the
+    window, each through the symmetry `symmetries [n]` of `maps`. It has `part(index, parts)`, as `Samples`
+    has. None: what `Batch` has is enough."""
 
 
 def trained_heads(settings: LossSettings) -> Mapping[str, Head]:
@@ -225,14 +224,9 @@ class Replies(NamedTuple):
     """Number of samples of the whole batch that have entries."""
 
     @classmethod
-    def of(
-        cls, window: Window, numbers: npt.NDArray[np.int64], action_maps: npt.NDArray[np.int64]
-    ) -> Replies:
-        """Return the replies to the positions `numbers [n]` of the window. A position has none if its game
-        ends with the next move, or if the next position is no policy target.
-
-        action_maps: [n, actions] where the symmetry of each sample moves each action.
-        """
+    def of(cls, window: Window, numbers: Numbers, symmetries: Numbers, maps: SymmetryMaps) -> Replies:
+        """Return the replies to the positions `numbers [n]` of the window, each through a symmetry. A
+        position has none if its game ends with the next move, or if the next position is no policy target."""
         rings, following = window.rings, numbers + 1
         slots = rings.game[numbers % window.capacity]
         # The next position belongs to the same game and has visits to learn from.
@@ -244,7 +238,7 @@ class Replies(NamedTuple):
         # `reduceat` takes no empty list of beginnings.
         totals = np.add.reduceat(numbers_of_visits, begins) if len(rows) else numbers_of_visits
         of_row = np.repeat(rows, counts)
-        actions = action_maps[of_row, rings.visit_action[visits].astype(np.int64)]
+        actions = maps.actions[symmetries[of_row], rings.visit_action[visits].astype(np.int64)]
         return cls(of_row, actions, numbers_of_visits / np.repeat(totals, counts), rows_in(of_row))
 
     def part(self, index: int, parts: int) -> Replies:
@@ -258,6 +252,48 @@ def reply_loss(logits: Tensor, found: Replies) -> Tensor:
     divided by the samples of the batch that have one."""
     log_policy = functional.log_softmax(logits.float(), dim=1)[found.rows, found.actions]
     loss: Tensor = -(found.shares * log_policy).sum() / max(found.samples, 1)
+    return loss
+
+
+# Ownership (KataGo, arXiv 1902.10565, section 3.4): who owns each cell when the game is over. Programs for Go
+# show it, and remove dead stones by it. The score has no head: it is the sum of the owners.
+class Owners(NamedTuple):
+    """Owners of the cells at the end of the game: arrays, or tensors; row `i` belongs to sample `i`."""
+
+    owners: Any
+    """int8[n, cells] +1 where the side to move owns the cell, -1 where the other does, 0 for nobody."""
+    known: Any
+    """uint8[n] 0 where the last board of the game says nothing (`trainer.window.FinalBoards`)."""
+    samples: int
+    """Number of samples of the whole batch that are known."""
+
+    @classmethod
+    def of(cls, window: Window, numbers: Numbers, symmetries: Numbers, maps: SymmetryMaps) -> Owners:
+        """Return the owners for the positions `numbers [n]` of the window, each through a symmetry."""
+        boards, places = window.final_boards, maps.cells[symmetries]
+        # A game without owners: nothing is known of any cell.
+        if not len(boards.known):
+            return cls(np.zeros(places.shape, np.int8), np.zeros(len(numbers), np.uint8), 0)
+        slots = window.rings.game[numbers % window.capacity]
+        known, owners = boards.known[slots], np.empty(places.shape, np.int8)
+        mine = boards.signs[numbers % window.capacity, None] * boards.owners[slots]
+        np.put_along_axis(owners, places, mine, axis=1)
+        return cls(owners, known, int(known.sum()))
+
+    def part(self, index: int, parts: int) -> Owners:
+        """Return those of samples `index`, `index + parts`, ..."""
+        return Owners(self.owners[index::parts], self.known[index::parts], self.samples)
+
+
+def ownership_loss(logits: Tensor, found: Owners) -> Tensor:
+    """Return the cross-entropy of `logits` float[n, cells] (of owning the cell, before the sigmoid), averaged
+    over the cells, summed over the samples that are known, and divided by their number in the batch."""
+    # Samples beside the games come last (`sampler_kernel.joined`), and have no owners.
+    wanted = (1.0 + found.owners.float()) / 2.0
+    each = functional.binary_cross_entropy_with_logits(
+        logits[: len(wanted)].float(), wanted, reduction="none"
+    ).mean(dim=1)
+    loss: Tensor = (found.known * each).sum() / max(found.samples, 1)
     return loss
 
 
@@ -291,6 +327,7 @@ HEADS: Mapping[str, Head] = {
         )
     ),
     "reply": Head(lambda outputs, batch: reply_loss(outputs, batch.own), Replies),
+    "ownership": Head(lambda outputs, batch: ownership_loss(outputs, batch.own), Owners),
     "soft_policy": Head(
         lambda outputs, batch: soft_policy_loss(outputs, batch.targets, batch.settings.policy_loss)
     ),

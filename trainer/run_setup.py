@@ -147,7 +147,12 @@ def resign_threshold(
 
 
 def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:
-    """Raise Fatal unless the longest possible game fits into the window."""
+    """Raise Fatal unless the longest possible game fits into the window, and the heads suit the game."""
+    if "ownership" in config.loss.head_weights and game.owners is None:
+        raise Fatal(
+            f"--loss.heads ownership: in {game.name} nobody owns cells at the end of a game; leave it out",
+            Exit.CONFIG,
+        )
     longest = settings.max_plies or game.max_plies
     # A game takes one entry for each action visited, and may have more of these than usual.
     needed = int(longest * max(1.0, game.max_legal / game.mean_legal)) + 1

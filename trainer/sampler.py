@@ -59,12 +59,13 @@ class Sampler:
         self._history = history
         symmetries = game.symmetries if symmetric else ()
         planes = [np.arange(game.planes_per_position), *(game.plane_map(one, 1) for one in symmetries)]
-        self._maps = SymmetryMaps(  # the identity first
+        self.maps = SymmetryMaps(  # the identity first
             cells=np.array([np.arange(game.cells), *(one.cells for one in symmetries)], np.int64),
             planes=np.array(planes, np.int64),
             actions=np.array([np.arange(game.actions), *(one.actions for one in symmetries)], np.int64),
             code_bits=game.code_bits,
         )
+        """Of all symmetries that samples may go through."""
         kernels = bind([sampler_kernel], {game.name: bindings(game)})
         self._write, self._write_wins = kernels.write_samples, kernels.write_wins
         self._scratch = [
@@ -111,7 +112,7 @@ class Sampler:
             draws = Draws(
                 rng.integers(first, window.next_position, tried),
                 rng.integers(0, self._game.max_legal, tried),  # counted around: few positions have so many
-                rng.integers(0, len(self._maps.cells), most),
+                rng.integers(0, len(self.maps.cells), most),
             )
             wins = self.make_wins(window, draws)
             # As many as were found; the others are drawn as usual, so that the batch is full.
@@ -122,7 +123,7 @@ class Sampler:
         if surprise_share:
             chosen = rng.random(count) < surprise_share
             numbers[chosen] = by_surprise(window, first, numbers[chosen], rng.random(int(chosen.sum())))
-        symmetries = rng.integers(0, len(self._maps.cells), count)
+        symmetries = rng.integers(0, len(self.maps.cells), count)
         return self.make(window, numbers, symmetries)
 
     def newest(self, window: Window, limit: int, count: int) -> Samples:
@@ -147,8 +148,9 @@ class Sampler:
         self._check(window, numbers, symmetries)
         samples = self._written(window, numbers, symmetries)
         if self._targets:
-            through = self._maps.actions[symmetries]
-            found = {name: own.of(window, numbers, through) for name, own in self._targets.items()}
+            found = {
+                name: own.of(window, numbers, symmetries, self.maps) for name, own in self._targets.items()
+            }
             samples = samples._replace(heads=found)
         return samples
 
@@ -158,7 +160,7 @@ class Sampler:
         self._check(window, draws.numbers, draws.symmetries)
         samples = self._room(window, len(draws.symmetries))
         rows, entries = self._write_wins(
-            window.rings, window.starts, draws, self._maps, self._history, self._scratch[0], samples
+            window.rings, window.starts, draws, self.maps, self._history, self._scratch[0], samples
         )
         return first_of(samples, rows, entries)
 
@@ -178,7 +180,7 @@ class Sampler:
             own: dict[str, Any] = {name: getattr(room, name)[begin:end] for name in of_rows}
             own |= {name: getattr(room, name)[begin * most : end * most] for name in of_entries}
             some, through = numbers[begin:end], symmetries[begin:end]
-            settings = self._maps, self._history, self._scratch[part]
+            settings = self.maps, self._history, self._scratch[part]
             entries = self._write(window.rings, window.starts, some, through, *settings, Samples(**own))
             own["rows"][:entries] += begin
             return slice(begin * most, begin * most + entries)
@@ -203,7 +205,7 @@ class Sampler:
     ) -> None:
         bounds = (
             ("position", numbers, window.first_position, window.next_position),
-            ("symmetry", symmetries, 0, len(self._maps.cells)),
+            ("symmetry", symmetries, 0, len(self.maps.cells)),
         )
         for name, chosen, first, end in bounds:
             if len(chosen) and not (first <= chosen.min() and chosen.max() < end):

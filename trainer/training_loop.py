@@ -149,13 +149,17 @@ class TrainingLoop:
         """Make a new window, also for the held-out games; `fill` reads their games."""
         window, samples, loss = self._config.window, self._config.samples, self._config.loss
         values_of = search_values(self._game, loss.value_q_lambda)
+        with_owners = "ownership" in loss.head_weights
         self.window = Window(
             self._game,
             window.positions,
             with_surprise=samples.surprise_share > 0,
+            with_owners=with_owners,
             values_of=values_of,
         )
-        self._held_out = HeldOut(self._game, samples.held_out, window.positions, values_of)
+        self._held_out = HeldOut(
+            self._game, samples.held_out, window.positions, values_of, with_owners=with_owners
+        )
         self._filled: int | None = None
         """`seq` up to which stored games were read; None before `fill`."""
 

@@ -42,7 +42,7 @@ class HeldOut:
     similar.
 
     share: share of all games, 0..1. positions: capacity of the training window; what does not fit there does
-    not fit here. values_of: as for that window.
+    not fit here. values_of, with_owners: as for that window.
     """
 
     def __init__(
@@ -51,10 +51,12 @@ class HeldOut:
         share: float,
         positions: int,
         values_of: ValuesOf = root_values,
+        *,
+        with_owners: bool = False,
     ) -> None:
         self._below = int(share * 2**64)
         room = min(positions, CAPACITY) if share else 1
-        self.window = Window(game, room, values_of=values_of)
+        self.window = Window(game, room, with_owners=with_owners, values_of=values_of)
 
     def takes(self, record: GameRecord) -> bool:
         """Return whether this game is held out: the same answer at any time and on any machine."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.spec import PLY_CAP, Game, Notation
+from azselfplay.games.spec import PLY_CAP, RESIGNATION, Game, Notation
 from azselfplay.games.stubs import Movers
 from protocol.records import POLICY_TARGET, GameRecord, check_bounds
 
@@ -63,6 +63,17 @@ class Rings(NamedTuple):
     """[games] row of its start position in the table of starts."""
 
 
+class FinalBoards(NamedTuple):
+    """Who owns the cells at the end of the games; empty where nobody asked."""
+
+    owners: npt.NDArray[np.int8]
+    """[games, cells] +1 the first player, -1 the second, 0 nobody."""
+    known: npt.NDArray[np.uint8]
+    """[games] 0 where the length limit or a resignation ended the game: nothing is settled then."""
+    signs: npt.NDArray[np.int8]
+    """[positions] +1 where the first player moves, -1 where the second does."""
+
+
 def root_values(record: GameRecord) -> npt.NDArray[np.float32]:
     """Return [plies] the value of each root after its own search, for the side to move."""
     return record.root_values
@@ -74,8 +85,9 @@ class Window:
     positions: capacity (AlphaZero: the positions of its last 1,000,000 games). visited_per_position: room for
     visits, on average; 0 uses the game's mean number of legal actions. plies_per_game: sizes the table of
     games; if games are shorter than this on average, it fills up first. with_surprise: store what
-    `trainer.sampler.by_surprise` needs (4 bytes a position). values_of: the search's values that are stored
-    for a game.
+    `trainer.sampler.by_surprise` needs (4 bytes a position). with_owners: store `final_boards`, if the game
+    has owners (a byte a position, and one for each cell a game). values_of: the search's values that are
+    stored for a game.
     """
 
     def __init__(
@@ -86,6 +98,7 @@ class Window:
         plies_per_game: float = 5.0,
         *,
         with_surprise: bool = False,
+        with_owners: bool = False,
         values_of: ValuesOf = root_values,
     ) -> None:
         visits = int(positions * (visited_per_position or game.mean_legal)) + 1
@@ -111,6 +124,13 @@ class Window:
         self._starts = StartTable(game.notation, game.state_words)
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
         """[positions] `running_surprise` of its game; or empty."""
+        self._movers = Movers(game) if with_owners and game.owners else None
+        owned = games if self._movers else 0
+        self.final_boards = FinalBoards(
+            owners=np.zeros((owned, game.cells), np.int8),
+            known=np.zeros(owned, np.uint8),
+            signs=np.zeros(positions if self._movers else 0, np.int8),
+        )
         self._outcome_positions = [0, 0, 0]
         self._targets = 0
         self._oldest_game = 0
@@ -190,7 +210,8 @@ class Window:
     @property
     def bytes_per_position(self) -> float:
         """Memory of all rings when full, divided by the capacity."""
-        return (sum(ring.nbytes for ring in self.rings) + self.surprise.nbytes) / self.capacity
+        rings = (*self.rings, *self.final_boards, self.surprise)
+        return sum(ring.nbytes for ring in rings) / self.capacity
 
     @property
     def mean_visited(self) -> float:
@@ -236,6 +257,12 @@ class Window:
         _put(rings.root_value, at, self._values_of(record))
         if len(self.surprise):
             _put(self.surprise, at, running_surprise(record))
+        if self._movers is not None and self._game.owners is not None:
+            # Once, when the game comes in: a sample then only looks its owners up.
+            boards = self.final_boards
+            _put(boards.signs, at, self._movers(record.start, record.actions))
+            boards.owners[slot] = self._game.owners(self._movers.last)
+            boards.known[slot] = record.reason not in (PLY_CAP, RESIGNATION)
         _put(rings.visit_action, self._next_visit, record.visit_actions)
         _put(rings.visit_count, self._next_visit, record.visits)
         rings.game_first[slot] = at

@@ -336,6 +336,9 @@ class Game:
     score: Callable[[State], float] | None = None
     """The first player's lead, in the game's own unit (boxes; points, minus komi); where the rules end the
     game its sign is the outcome. None: the game has no score besides the outcome."""
+    owners: Callable[[State], npt.NDArray[np.int8]] | None = None
+    """[cells] who owns each cell at the end of a game: +1 the first player, -1 the second, 0 nobody; plain
+    Python, once a game. None: no cell is owned."""
     knowledge: str = ""
     """The module with what else is known about the game, imported when it is asked for
     (`games.knowledge.knowledge_of`); "": nothing is known."""

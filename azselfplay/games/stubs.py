@@ -151,6 +151,8 @@ class Movers:
         self._write = bind([sys.modules[__name__]], {game.name: bindings(game)}).write_movers
         self._line = np.zeros((2, game.state_words), np.uint64)
         self._starts: dict[str, npt.NDArray[np.uint64]] = {}
+        self.last = self._line[0]
+        """The position after the last of these moves, until the next call."""
 
     def __call__(self, start: str, actions: npt.NDArray[np.uint16]) -> Signs:
         """int8[plies]: +1 where the first player moves, -1 where the second does.
@@ -167,6 +169,7 @@ class Movers:
         self._line[0] = self._starts[start]
         signs = np.zeros(len(actions), np.int8)
         self._write(self._line, actions, signs)
+        self.last = self._line[len(actions) & 1]
         return signs
 
 

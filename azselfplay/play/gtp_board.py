@@ -188,7 +188,7 @@ class GoBoard:
         return stones_of(self.game_history.game, self.game_history.state)
 
     def empty_points(self, owner: int) -> list[str]:
-        """Vertices of the empty points in the area of `owner`: 0 Black, 1 White, -1 neither."""
+        """Vertices of the empty points in the area of `owner`: +1 Black, -1 White, 0 neither."""
         stones = {self.action(vertex) for side in self.stones() for vertex in side}
         owners = owners_of(self.rules, self.game_history.state)
         found = [point for point, one in enumerate(owners) if one == owner and point not in stones]

@@ -288,7 +288,7 @@ def _final_score(desk: Desk, _: Arguments) -> str:
 def _final_status_list(desk: Desk, arguments: Arguments) -> str:
     """The status of stones by area scoring of the present board: every stone is alive. Empty points as in GNU
     Go."""
-    owners = {"black_territory": 0, "white_territory": 1, "dame": -1}
+    owners = {"black_territory": 1, "white_territory": -1, "dame": 0}
     status = arguments[0].lower()
     if status in owners:
         return " ".join(desk.board.empty_points(owners[status]))

@@ -34,7 +34,7 @@ class Outputs(NamedTuple):
     value: Tensor
     """[n, 3] logits or [n, 1] before tanh"""
     training: dict[str, Tensor]
-    """Those of the heads for training only, by name: [n] numbers or [n, actions] logits."""
+    """Those of the heads for training only, by name: [n] numbers, or [n, actions] or [n, cells] logits."""
 
 
 class Network(nn.Module):
@@ -284,6 +284,8 @@ def training_head(name: str, architecture: BoardArchitecture, game: Game, kernel
     """The module of a head for training only, one of `TRAINING_HEADS`. `kernel`: as in `policy_head`."""
     if TRAINING_HEADS[name] == "number":
         return NumberHead(architecture, game.cells)
+    if TRAINING_HEADS[name] == "cells":
+        return PlanesPolicyHead(architecture.channels, planes=1, others=0, kernel=kernel)
     return policy_head(architecture, game, kernel)
 
 

@@ -72,7 +72,7 @@ ENTRIES = (
         in_search=True,
     ),
 )
-TRAINING_HEADS = {"moves_left": "number", "soft_policy": "policy", "reply": "policy"}
+TRAINING_HEADS = {"moves_left": "number", "soft_policy": "policy", "reply": "policy", "ownership": "cells"}
 """Heads that only training uses (`trainer.loss.HEADS`), in the order in which they are made, and what the
 module of each gives (`net.architectures.network.training_head`)."""
 

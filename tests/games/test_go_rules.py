@@ -169,13 +169,10 @@ def test_area_scores_are_those_of_an_independent_flood_fill(size: int, data: st.
         if side is not None:
             state[side * words + number // 64] |= np.uint64(1 << number % 64)
     reached = [twin.reached(side) for side in (0, 1)]
-    owners = [
-        -1 if (point in reached[0]) == (point in reached[1]) else 0 if point in reached[0] else 1
-        for point in twin.points()
-    ]
+    owners = [(point in reached[0]) - (point in reached[1]) for point in twin.points()]
     assert owners_of(rules, state).tolist() == owners
     assert game.score is not None
-    assert game.score(state) == twin.score() == owners.count(0) - owners.count(1)
+    assert game.score(state) == twin.score() == sum(owners)
 
 
 @pytest.mark.parametrize(("name", "cap"), [("go_2x2", 64), ("go_3x3", 64), ("go_4x4", 32), ("go", 722)])

@@ -52,7 +52,7 @@ def test_outputs_of_all_heads(game: Game) -> None:
     with torch.no_grad():
         every, plain = (network(one, game).all_heads(planes(game)) for one in (ALL, PLAIN))
     shapes = {name: tuple(outputs.shape) for name, outputs in every.training.items()}
-    of_kind = {"number": (5,), "policy": (5, game.actions)}
+    of_kind = {"number": (5,), "policy": (5, game.actions), "cells": (5, game.cells)}
     assert shapes == {name: of_kind[kind] for name, kind in TRAINING_HEADS.items()}
     assert plain.training == {}
     assert torch.equal(every.policy, plain.policy)

@@ -64,6 +64,13 @@ def test_a_new_network_does_not_replace_a_trained_one(tmp_path: Path) -> None:
     assert not (tmp_path / "run-1").exists()
 
 
+def test_a_head_that_the_game_cannot_teach_is_refused(tmp_path: Path) -> None:
+    """Nobody owns squares at the end of tic-tac-toe."""
+    fatal = refusal(tmp_path, welcome_at(0), heads="ownership:1")
+    assert (fatal.code, "nobody owns cells" in str(fatal)) == (Exit.CONFIG, True)
+    assert not (tmp_path / "run-1").exists()
+
+
 def test_damaged_checkpoints_are_none(tmp_path: Path) -> None:
     run = opened(tmp_path, welcome_at(0))
     run.training.save()

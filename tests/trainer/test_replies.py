@@ -13,10 +13,12 @@ from azselfplay.games import get_game
 from bench.random_games import random_game
 from protocol.records import POLICY_TARGET, GameRecord
 from trainer.loss import Replies, reply_loss
+from trainer.sampler import Sampler
 from trainer.window import Window
 
 GAME = get_game("tic_tac_toe")
-MAPS = np.array([np.arange(GAME.actions), *(one.actions for one in GAME.symmetries)])
+SAMPLER = Sampler(GAME, 1, symmetric=True)
+MAPS = SAMPLER.maps.actions
 
 
 def naive_reply(record: GameRecord, ply: int, action_map: list[int]) -> dict[int, float]:
@@ -43,7 +45,7 @@ def test_agrees_with_the_slow_twin(seed: int, capacity: int, draws: list[tuple[i
     positions = [(record, ply) for record in records for ply in range(record.plies)][-window.positions :]
     chosen = [(at % len(positions), symmetry) for at, symmetry in draws]
     numbers = window.first_position + np.array([at for at, _ in chosen])
-    found = Replies.of(window, numbers, MAPS[[symmetry for _, symmetry in chosen]])
+    found = Replies.of(window, numbers, np.array([symmetry for _, symmetry in chosen]), SAMPLER.maps)
     for row, (at, symmetry) in enumerate(chosen):
         own = found.rows == row
         entries = dict(zip(found.actions[own].tolist(), found.shares[own].tolist(), strict=True))

@@ -119,6 +119,6 @@ def test_a_setting_that_changes_nothing_alone_names_the_other() -> None:
 def test_symmetries_are_seen_by_default_where_there_are_any(tmp_path: Path) -> None:
     """`auto` and `on` use tic-tac-toe's eight symmetries, `off` none."""
     maps = [
-        len(training(tmp_path / mode, symmetric=mode)._sampler._maps.cells) for mode in ("auto", "on", "off")
+        len(training(tmp_path / mode, symmetric=mode)._sampler.maps.cells) for mode in ("auto", "on", "off")
     ]
     assert maps == [8, 8, 1]

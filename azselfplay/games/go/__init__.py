@@ -6,7 +6,7 @@ The usual game is 19 x 19 with a komi of 7.5; others are called `go_9x9`, `go_5x
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from azselfplay.games import small
 from azselfplay.games.go.board import Board
@@ -16,6 +16,7 @@ from azselfplay.games.go.rules import (
     SCALAR_PLANES,
     GoRules,
     kernels_of,
+    owners_of,
     rules_of_options,
 )
 from azselfplay.games.spec import EndReason, Game, Rules, State
@@ -69,6 +70,7 @@ def game_of(rules: GoRules) -> Game:
         notation=text.notation(),
         symmetries=small.square_symmetries(rules.size, extra_actions=1),
         score=score,
+        owners=partial(owners_of, rules),
         knowledge="azselfplay.games.go.knowledge",
     )
 

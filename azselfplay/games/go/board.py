@@ -251,9 +251,6 @@ def key_of_listed(side: int, scratch: Words, count: int) -> Any:
 # ---- Area ----------------------------------------------------------------------------------------
 
 
-NOBODY = -1
-
-
 @kernel
 def list_reached(state: State, side: int, scratch: Words) -> None:
     """List the stones of `side` and all empty points that they reach, through empty points, in `scratch`
@@ -291,11 +288,11 @@ def area_lead(state: State) -> int:
 
 @kernel
 def find_owners(state: State, owners: npt.NDArray[np.int8]) -> None:
-    """Write the owner of each point's area, 0 or 1 or NOBODY, to `owners` [points]."""
+    """Write +1 where a point is in the first player's area, -1 where it is in the second's, 0 where it is in
+    nobody's, to `owners` [points]."""
     first, second = scratch_words(ROOM), scratch_words(ROOM)
     list_reached(state, 0, first)
     list_reached(state, 1, second)
     for point in range(POINTS):
-        is_first, is_second = has(first, 0, point), has(second, 0, point)
-        # Reached by both or by none (an empty board).
-        owners[point] = NOBODY if is_first == is_second else 0 if is_first else 1
+        # A point that both reach, or none (an empty board), belongs to nobody.
+        owners[point] = (1 if has(first, 0, point) else 0) - (1 if has(second, 0, point) else 0)

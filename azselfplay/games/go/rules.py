@@ -450,8 +450,8 @@ def bindings_of(rules: GoRules) -> dict[str, Bindings]:
 
 
 def owners_of(rules: GoRules, state: State) -> npt.NDArray[np.int8]:
-    """[points] the owner of each point's area on the present board, all stones being alive: 0 the first
-    player (Black), 1 the second, -1 nobody."""
+    """[points] whose area each point is in on the present board, all stones being alive: +1 the first
+    player's (Black), -1 the second's, 0 nobody's."""
     owners = np.zeros(rules.size * rules.size, np.int8)
     kernels_of(rules).find_owners(state, owners)
     return owners
