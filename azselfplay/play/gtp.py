@@ -82,12 +82,14 @@ def main() -> int:
     ).resolved()
     from azselfplay.play.gtp_board import GoBoard, rules_of
     from azselfplay.play.gtp_commands import Desk
-    from azselfplay.play.nets import game_for
+    from azselfplay.play.nets import game_for, meta_of
 
     game = game_for(settings.game, settings.weights, "go")
+    heads = meta_of(settings.weights).architecture.training_heads if settings.weights else ()
     try:
         # An untrained network is made for any size; a trained one has weights for each cell of one size.
-        desk = Desk(GoBoard(rules_of(game)), size=game.rows if settings.weights else None)
+        size = game.rows if settings.weights else None
+        desk = Desk(GoBoard(rules_of(game)), size, asks_network="ownership" in heads)
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
     options = Options(
@@ -110,6 +112,9 @@ SEARCHING = frozenset({"genmove", "reg_genmove", *FORMATS, *GENMOVE_FORMATS})
 
 NEED_NETWORK = SEARCHING | {"time_settings", "kgs-time_settings", "time_left"}
 """Commands that wait for the network. Clocks start after the commands that set them."""
+
+OF_OWNERSHIP = frozenset({"final_score", "final_status_list"})
+"""Commands that ask the network which stones are dead, if it knows; else all are alive."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +184,8 @@ class GtpEngine:
 
     def searched(self, found: Found, now: float) -> list[Order]:
         assert self._task is not None, "a search has a command"
+        if self._task.command.name in OF_OWNERSHIP:
+            return self._tell_owners(self._task, found) + self._go_on(now)
         # A stream has no answer of its own: it stays open until the controller sends something.
         if not self._task.has_move and not self._waiting:
             self._has_ended = True
@@ -215,12 +222,16 @@ class GtpEngine:
 
     def _answer(self, command: Command, now: float) -> list[Order]:
         name, arguments = command.name, command.arguments
-        if name in NEED_NETWORK and (self._loaded != self._setup or self._preparing is not None):
+        asks_owners = self.desk.asks_network and name in OF_OWNERSHIP
+        is_ready = self._loaded == self._setup and self._preparing is None
+        if (name in NEED_NETWORK or asks_owners) and not is_ready:
             self._held = command  # also while another set-up is being prepared, which this one replaces
             return self._prepare()
         try:
             if name in SEARCHING:
                 return self._search(command, now)
+            if asks_owners:
+                return self._ask_owners(command, now)
             if name in self.desk.commands:
                 text = self.desk.answer(name, arguments)
                 # A new game is the time to load: the controller sets its clocks only afterwards.
@@ -291,6 +302,7 @@ class GtpEngine:
             may_move_early=side_clock is not None and side_clock.keeps_rest and not self.options.temperature,
             temperature=self.options.temperature / 100,
             lines=1 if stream is None else wanted.most,
+            ownership=wanted.ownership,
             report_seconds=wanted.interval,
         )
         self.desk.is_new_game = False
@@ -318,6 +330,28 @@ class GtpEngine:
             self.desk.board.play(task.colour, move)
         text = success(task.command, move) if task.format is None else f"play {move}\n"
         return [Say(text)]
+
+    def _ask_owners(self, command: Command, now: float) -> list[Order]:
+        """Ask the network who will own the points of the present board."""
+        game_history = self.desk.board.game_history
+        actions, pass_ = list(game_history.actions), game_history.game.actions - 1
+        colour = self.desk.board.to_move
+        # Before the passes that ended the game: no position of training comes after them.
+        while actions and actions[-1] == pass_:
+            actions.pop()
+            colour = 1 - colour
+        self._task = Task(command, colour, now, has_move=False)
+        return [Start(Request(game_history.start, tuple(actions), now, simulations=1, ownership=True))]
+
+    def _tell_owners(self, task: Task, found: Found) -> list[Order]:
+        """Answer the command, now that it is known who will own the points."""
+        self._task = None
+        sign = -1 if task.colour else 1
+        desk = replace(self.desk, ownership=tuple(sign * one for one in found.ownership))
+        try:
+            return [Say(success(task.command, desk.answer(task.command.name, task.command.arguments)))]
+        except GtpError as error:
+            return [Say(failure(task.command, str(error)))]
 
     # ---- Inside -------------------------------------------------------------------------------
 

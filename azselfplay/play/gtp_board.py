@@ -22,6 +22,8 @@ from azselfplay.play.gtp_lines import NAMES, GtpError
 from azselfplay.play.orders import shown
 from azselfplay.play.thinker import OpenGame
 
+DEAD = 0.5
+"""Ownership by the other side above which a stone is dead."""
 STONES, EMPTY = "xo", "."
 """Letters in a position of `games.go.notation`."""
 
@@ -187,10 +189,43 @@ class GoBoard:
         """Vertices of the black and of the white stones."""
         return stones_of(self.game_history.game, self.game_history.state)
 
-    def empty_points(self, owner: int) -> list[str]:
-        """Vertices of the empty points in the area of `owner`: +1 Black, -1 White, 0 neither."""
+    def dead(self, ownership: Sequence[float]) -> tuple[list[str], list[str]]:
+        """Vertices of the black and of the white stones that are dead: on average over its chain, each will
+        be the other side's with more than DEAD. ownership: [points] in [-1, 1], 1 for Black; () if it is
+        not known, and every stone lives."""
+        side_of = {self.action(one): side for side, found in enumerate(self.stones()) for one in found}
+        dead: tuple[list[str], list[str]] = ([], [])
+        left = set(side_of) if ownership else set()
+        while left:
+            chain = [left.pop()]
+            side = side_of[chain[0]]
+            # The list grows while it is read: each stone brings its neighbours.
+            for point in chain:
+                beside = [point - self.size, point + self.size]
+                beside += [point - 1] if point % self.size else []
+                beside += [point + 1] if (point + 1) % self.size else []
+                own = [one for one in beside if one in left and side_of[one] == side]
+                chain += own
+                left.difference_update(own)
+            for_black = sum(ownership[point] for point in chain) / len(chain)
+            if (for_black if side else -for_black) > DEAD:
+                dead[side].extend(vertex_of(self.size, point) for point in sorted(chain))
+        return dead
+
+    def without(self, dead: tuple[list[str], list[str]]) -> GoBoard:
+        """The board without these black and white stones."""
+        board = GoBoard(self.rules)
+        black, white = (
+            [one for one in found if one not in gone] for found, gone in zip(self.stones(), dead, strict=True)
+        )
+        board.set_up(black, white, self.to_move)
+        return board
+
+    def empty_points(self, owner: int, dead: tuple[list[str], list[str]] = ([], [])) -> list[str]:
+        """Vertices of the empty points in the area of `owner` (+1 Black, -1 White, 0 neither), once the dead
+        stones are gone."""
         stones = {self.action(vertex) for side in self.stones() for vertex in side}
-        owners = owners_of(self.rules, self.game_history.state)
+        owners = owners_of(self.rules, self.without(dead).game_history.state)
         found = [point for point, one in enumerate(owners) if one == owner and point not in stones]
         return [vertex_of(self.size, point) for point in found]
 

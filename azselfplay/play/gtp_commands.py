@@ -109,6 +109,10 @@ class Desk:
     """Whether no search has seen this game yet."""
     clocks: list[GtpClock | None] = field(default_factory=lambda: [None, None])
     """Clocks of Black and White; None: no limit."""
+    asks_network: bool = False
+    """Whether the network tells who will own the points (`gtp.OF_OWNERSHIP`)."""
+    ownership: tuple[float, ...] = ()
+    """[points] in [-1, 1], 1 where Black will own the point; () where nobody asked the network."""
 
     @property
     def commands(self) -> Collection[str]:
@@ -281,21 +285,23 @@ def _set_rule(desk: Desk, arguments: Arguments) -> str:
 
 @command("final_score")
 def _final_score(desk: Desk, _: Arguments) -> str:
-    return result_text(desk.board.score())
+    return result_text(desk.board.without(desk.board.dead(desk.ownership)).score())
 
 
 @command("final_status_list STATUS")
 def _final_status_list(desk: Desk, arguments: Arguments) -> str:
-    """The status of stones by area scoring of the present board: every stone is alive. Empty points as in GNU
-    Go."""
+    """The status of stones by area scoring of the present board, without the stones that are dead. Those in a
+    seki are alive. Empty points as in GNU Go."""
     owners = {"black_territory": 1, "white_territory": -1, "dame": 0}
-    status = arguments[0].lower()
+    status, board = arguments[0].lower(), desk.board
+    dead = board.dead(desk.ownership)
     if status in owners:
-        return " ".join(desk.board.empty_points(owners[status]))
+        return " ".join(board.empty_points(owners[status], dead))
     if status not in ("alive", "seki", "dead"):
         known = ", ".join(["alive", "seki", "dead", *owners])
         raise GtpError(f"syntax error: a status is one of {known}, not {shown(status)}")
-    return "\n".join(" ".join(one) for one in desk.board.stones() if one) if status == "alive" else ""
+    found = {"alive": board.without(dead).stones(), "dead": dead, "seki": ()}[status]
+    return "\n".join(" ".join(one) for one in found if one)
 
 
 @command("showboard")

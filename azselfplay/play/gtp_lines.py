@@ -2,7 +2,8 @@
 
 A command is an optional id, a name and words; the answer repeats the id after `=` or `?` and ends with an
 empty line. Streams are written in the formats of Leela Zero and KataGo; fields that need figures which a
-value network without score does not have (scoreLead, ownership, lcb) are left out. Pure.
+value network without score does not have (scoreLead, lcb) are left out; ownership is told where the network
+has that head. Pure.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ MOST_MOVES = 400
 
 IGNORED = frozenset(
     {
-        *("minmoves", "ownership", "ownershipStdev", "movesOwnership", "movesOwnershipStdev"),
+        *("minmoves", "ownershipStdev", "movesOwnership", "movesOwnershipStdev"),
         *("pvVisits", "pvEdgeVisits", "noResultValue"),
     }
 )
@@ -142,6 +143,7 @@ class Wanted:
     """Most moves in a line."""
     restrictions: tuple[Restriction, ...] = ()
     root_info: bool = False
+    ownership: bool = False
 
 
 def wanted_of(arguments: tuple[str, ...]) -> Wanted:
@@ -149,7 +151,8 @@ def wanted_of(arguments: tuple[str, ...]) -> Wanted:
     GtpError."""
     words = list(arguments)
     colour = colour_of(words.pop(0)) if words and words[0].lower() in COLOURS else None
-    interval, most, root_info = USUAL_INTERVAL, MOST_MOVES, False
+    interval, most = USUAL_INTERVAL, MOST_MOVES
+    root_info = ownership = False
     restrictions: list[Restriction] = []
     # An interval may stand without its key.
     if words and words[0][:1].isdigit():
@@ -162,6 +165,8 @@ def wanted_of(arguments: tuple[str, ...]) -> Wanted:
             most = max(1, min(MOST_MOVES, int(number(value, "maxmoves"))))
         elif key == "rootInfo":
             root_info = value.lower() == "true"
+        elif key == "ownership":
+            ownership = value.lower() == "true"
         elif key in ("allow", "avoid"):
             vertices = tuple(_next(words).split(","))
             # KataGo's depth up to which it holds. Here it holds for the move to be played alone.
@@ -169,7 +174,7 @@ def wanted_of(arguments: tuple[str, ...]) -> Wanted:
             restrictions.append(Restriction(key == "allow", colour_of(value), vertices))
         elif key not in IGNORED:
             raise GtpError(f"syntax error: nothing is known of {shown(key)}")
-    return Wanted(colour, interval, most, tuple(restrictions), root_info)
+    return Wanted(colour, interval, most, tuple(restrictions), root_info, ownership)
 
 
 def _next(words: list[str]) -> str:
@@ -188,17 +193,23 @@ def lz_line(report: Report, wanted: Wanted) -> str:  # noqa: ARG001 - as kata_li
 
 
 def kata_line(report: Report, wanted: Wanted) -> str:
-    """KataGo's format: winrate and prior in [0, 1], utility in [-1, 1], for the side to move."""
+    """KataGo's format: winrate and prior in [0, 1], utility and ownership in [-1, 1], for the side to move;
+    ownership by rows from the upper left."""
     text = " ".join(
         f"info move {line.moves[0]} visits {line.visits} utility {line.value:.6f} "
         f"winrate {winrate(line.value):.6f} prior {line.prior:.6f} order {order} pv {' '.join(line.moves)}"
         for order, line in enumerate(report.lines)
     )
-    if not wanted.root_info:
-        return text
-    visits = sum(line.visits for line in report.lines)
-    value = sum(line.visits * line.value for line in report.lines) / max(1, visits)
-    return f"{text} rootInfo visits {visits} utility {value:.6f} winrate {winrate(value):.6f}"
+    if wanted.root_info:
+        visits = sum(line.visits for line in report.lines)
+        value = sum(line.visits * line.value for line in report.lines) / max(1, visits)
+        text += f" rootInfo visits {visits} utility {value:.6f} winrate {winrate(value):.6f}"
+    if report.ownership:
+        size = math.isqrt(len(report.ownership))
+        # Cells are counted from the lowest row.
+        rows = [report.ownership[row * size :][:size] for row in reversed(range(size))]
+        text += f" ownership {' '.join(f'{one:.4f}' for row in rows for one in row)}"
+    return text
 
 
 def winrate(value: float) -> float:

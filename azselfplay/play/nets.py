@@ -8,14 +8,15 @@ the search of the run to which the weights belong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from azselfplay.games import get_game
 from azselfplay.games.names import DEFAULT_GAME, nearest, parts_of
@@ -29,6 +30,9 @@ from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
 from azselfplay.search.settings import FIELDS, FOR_EVALUATION, fields_of, resolve
 from net.sparse import Sparse, SparsePlayer
 from protocol.settings import SelfPlaySettings, changed
+
+if TYPE_CHECKING:
+    from net.weights import WeightsMeta
 
 SPARSE_ROWS = 64
 """Rows of a batch of a sparse network: a tenth of a millisecond."""
@@ -48,6 +52,9 @@ class LoadedNet:
     """Positions in flight that keep the device busy."""
     own: SparsePlayer | None = None
     """The same network, if it can be part of a search."""
+    ownership: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float32]] | None = None
+    """Packed features [n, words] to [n, cells] in [-1, 1]: 1 where the side to move will own the cell. None:
+    the network was trained without that head."""
 
     def close(self) -> None:
         self.evaluator.close()
@@ -103,16 +110,27 @@ def _behind_evaluator(
     from net.architectures.network import build
     from net.architectures.registry import named
     from net.inference import Inference
-    from net.weights import WeightsMeta
+    from net.planes import PlaneShape, features_tensor, unpack
+    from net.weights import WeightsMeta, load
 
     inference = Inference(game, history, device, threads=threads or None)
     if weights is not None:
-        step = inference.load(weights).step
+        network, meta = load(weights, game=game, history=history)
     else:
         # An untrained network is the same in every process that has the seed.
         torch.manual_seed(seed)
-        network, step = build(named(preset), game, history).eval(), 0
-        inference.use(network, WeightsMeta(game.name, history, network.architecture))
+        network = build(named(preset), game, history).eval()
+        meta = WeightsMeta(game.name, history, network.architecture)
+    inference.use(network, meta)
+    step = meta.step
+
+    @torch.inference_mode()
+    def ownership(features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
+        # One position a search: the evaluator need not know this head, which searches do not read.
+        planes = unpack(features_tensor(features), PlaneShape.of(game, history))
+        logits = network.all_heads(planes).training["ownership"]
+        found: npt.NDArray[np.float32] = torch.tanh(logits / 2).numpy()
+        return found
 
     def infer(batch: LeafBatch) -> Evaluations:
         priors, wdl = inference.run(batch.features, batch.counts, batch.actions)
@@ -121,15 +139,21 @@ def _behind_evaluator(
     name = f"{weights.resolve().stem} (step {step})" if weights else f"untrained {preset}"
     # Larger batches gain little speed, and the last few positions then wait alone for the device.
     evaluator = LocalEvaluator(infer, inference.target_rows)
-    return LoadedNet(game, history, name, step, evaluator, inference.target_rows)
+    knows = ownership if "ownership" in network.architecture.training_heads else None
+    return LoadedNet(game, history, name, step, evaluator, inference.target_rows, ownership=knows)
 
 
 def game_of(weights: Path) -> str:
-    """The name of a weights file's game. Raises Fatal(BAD_DATA) if it is not a weights file, or damaged."""
+    """The name of a weights file's game. Raises as `meta_of`."""
+    return meta_of(weights).game
+
+
+def meta_of(weights: Path) -> WeightsMeta:
+    """What a weights file says of its network. Raises Fatal(BAD_DATA) if it is none, or damaged."""
     from net.weights import BadWeights, read_meta
 
     try:
-        return read_meta(read_weights(weights)).game
+        return read_meta(read_weights(weights))
     except BadWeights as error:
         raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
 

@@ -169,6 +169,8 @@ class Request:
     """Most moves in a report."""
     show_draw: bool = False
     """Whether reports include the network's draw probability at the root."""
+    ownership: bool = False
+    """Whether reports and the end tell who will own each cell, if the network knows."""
     report_seconds: float = REPORT_SECONDS
     """Seconds between two reports."""
     refusal: str = ""
@@ -252,6 +254,8 @@ class Report:
     progress: Progress = Progress(0.0, 0, 0, 0)
     draw: float | None = None
     """The network's draw probability at the root, if requested."""
+    ownership: tuple[float, ...] = ()
+    """[cells] in [-1, 1], 1 where the side to move will own the cell, if requested and known."""
     outcome: int | None = None
     """+1, 0 or -1 for the side to move, if the game is over; then there are no lines."""
     note: str = ""
@@ -270,6 +274,8 @@ class Found:
     """Value of that move for the side to move; or the result, if the game is over."""
     claim: str = ""
     """The end reason by which the side to move has won, if a claim was requested."""
+    ownership: tuple[float, ...] = ()
+    """As in the reports."""
 
 
 class Engine(Protocol):

@@ -168,6 +168,11 @@ class Thinker:
             tell(Report(note="there was no time to evaluate the position: the first legal move is played"))
             action = int(request.allowed[0] if request.allowed else actions[0])
             return Found((self.game.notation.action_to_text(tree.state, action),), action)
+        ownership: tuple[float, ...] = ()
+        if request.ownership and self.net.ownership is not None:
+            # In a thread, because a large network takes longer than input may wait.
+            seen = LeafBatch.of(tree.root_leaf()).features
+            ownership = tuple((await asyncio.to_thread(self.net.ownership, seen))[0].tolist())
         if self._is_planned:  # sequential halving must know the number of simulations before it begins
             wanted = min(request.simulations or PLANNED_SIMULATIONS, MAX_SIMULATIONS)
             tree.settings = changed(tree.settings, {"search.simulations": wanted})
@@ -178,7 +183,7 @@ class Thinker:
         async def report_regularly() -> None:
             while True:
                 await asyncio.sleep(request.report_seconds)
-                tell(self._report(request, draw))
+                tell(self._report(request, draw, ownership))
 
         reporting = asyncio.create_task(report_regularly())
         try:
@@ -186,10 +191,11 @@ class Thinker:
         finally:
             # Before the last report, so that none comes after it.
             reporting.cancel()
-        tell(self._report(request, draw))
+        tell(self._report(request, draw, ownership))
         index = best_index(tree, request.allowed, request.temperature, self._rng)
         action = int(tree.edges_of(0)["action"][index])
-        return Found(line_of_play(tree, self.game, index), action, value_of(tree, index))
+        moves, value = line_of_play(tree, self.game, index), value_of(tree, index)
+        return Found(moves, action, value, ownership=ownership)
 
     def contenders(self, allowed: Sequence[int] = ()) -> list[int]:
         """Visits of the root's moves, of the actions `allowed` (none: all), that are not proven to lose."""
@@ -229,13 +235,13 @@ class Thinker:
         elapsed, left = now - thinking.started, thinking.limits.until - now
         return cannot_be_overtaken(self.contenders(request.allowed), tree.simulations, elapsed, left)
 
-    def _report(self, request: Request, draw: float | None) -> Report:
+    def _report(self, request: Request, draw: float | None, ownership: tuple[float, ...]) -> Report:
         tree, simulations = self.tree, self.tree.simulations
         total, deepest = tree.depths
         seconds = asyncio.get_running_loop().time() - request.began
         depth = round(total / max(1, simulations))
         progress = Progress(seconds, simulations, depth, deepest, hashfull(tree))
-        return Report(lines_of(tree, self.game, request.lines, request.allowed), progress, draw)
+        return Report(lines_of(tree, self.game, request.lines, request.allowed), progress, draw, ownership)
 
 
 MEASURED_SHARE = 0.1

@@ -185,6 +185,11 @@ class Architecture:
     largest: ClassVar[dict[str, int]] = {}
     """Upper bound of each field that counts something; the lower bound is 1."""
 
+    @property
+    def training_heads(self) -> tuple[str, ...]:
+        """Names of its heads for training only."""
+        return ()
+
     def __post_init__(self) -> None:
         for name, largest in self.largest.items():
             size = getattr(self, name)

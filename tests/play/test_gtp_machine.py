@@ -205,6 +205,48 @@ def test_the_score_is_that_of_the_board_as_it_stands():
     assert said(engine, "final_status_list white_territory") == "="
 
 
+OWNED = [1.0] * 10 + [0.0] * 5 + [-1.0] * 10
+"""5 x 5: Black owns the two lowest rows, White the two highest."""
+
+
+def test_a_network_that_knows_who_will_own_the_points_says_which_stones_are_dead():
+    """It is asked about the position before the passes, and answers for the side to move there: White."""
+    engine = GtpEngine(Desk(GoBoard(GoRules(5)), asks_network=True), "test", Options(SETUP))
+    moves = ["b B2", "w D4", "b E5", "w D1", "b C3", "w pass", "b pass"]
+    said(engine, *(f"play {move}" for move in moves))
+    assert engine.feed("final_score", 0.0) == [Prepare(SETUP)]
+    (start,) = engine.prepared(SETUP, 0.0)
+    assert (start.request.ownership, len(start.request.actions)) == (True, 5)
+    found = Found(("C4",), ownership=tuple(-one for one in OWNED))
+    assert engine.searched(found, 0.0) == [Say("= W+6.5\n")]
+    answers = {"dead": "E5\nD1", "alive": "C3 B2\nD4", "white_territory": "", "seki": ""}
+    for status, answer in answers.items():
+        assert isinstance(engine.feed(f"final_status_list {status}", 0.0)[-1], Start)
+        (told,) = engine.searched(found, 0.0)
+        assert told.text.rstrip() == f"= {answer}".rstrip()
+    engine.feed("final_status_list sleepy", 0.0)
+    assert engine.searched(found, 0.0)[0].text.startswith("? syntax error")
+
+
+def test_a_stone_is_as_dead_as_its_chain():
+    """The mean over a chain counts, and half of the way is not enough."""
+    board = GoBoard(GoRules(3))
+    board.set_up(("A1", "A2", "C3"), ("C1",), 0)
+    ownership = [-1.0, 0.0, 0.51, -0.2, 0.0, 0.0, 0.0, 0.0, -0.5]
+    assert board.dead(ownership) == (["A1", "A2"], ["C1"])
+    assert board.dead(()) == ([], [])
+
+
+def test_ownership_is_told_by_rows_from_the_upper_left_after_everything_else():
+    engine = ready_engine()
+    assert start_of(engine, "kata-analyze b 50 ownership true rootInfo true").ownership
+    line = Line(("C3",), 9, 0.5, 0.25)
+    (told,) = engine.reported(Report((line,), Progress(0.0, 9, 1, 1), ownership=tuple(OWNED)))
+    assert told.text.split(" ownership ")[1].split() == ["-1.0000"] * 10 + ["0.0000"] * 5 + ["1.0000"] * 10
+    (told,) = engine.reported(Report((line,), Progress(0.0, 9, 1, 1)))
+    assert "ownership" not in told.text
+
+
 def test_a_clock_limits_the_search_and_goes_on_without_time_left():
     engine = ready_engine()
     said(engine, "time_settings 60 10 5")

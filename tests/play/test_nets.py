@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from azselfplay.games import get_game
@@ -14,6 +15,7 @@ from azselfplay.play import export as onnx_command
 from azselfplay.play.nets import game_of, load_net
 from net.architectures.network import build
 from net.architectures.registry import named
+from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, save
 
 
@@ -40,6 +42,24 @@ def test_a_file_that_changed_after_it_was_named_is_refused(load, file: Path) -> 
         with pytest.raises(Fatal, match="is damaged: its sha256 begins with") as caught:
             load(path)
         assert caught.value.code == Exit.BAD_DATA
+
+
+def test_a_network_with_that_head_tells_who_will_own_the_cells(tmp_path: Path) -> None:
+    """As its head says in training; one without it tells nothing."""
+    game = get_game("go_3x3")
+    module = build(named("1x8").with_heads(["ownership"]), game, 1).eval()
+    save(tmp_path / "new", module, WeightsMeta(game.name, 1, module.architecture))
+    loaded = load_net(tmp_path / "new")
+    words = np.zeros((2, game.feature_words(1)), np.uint64)
+    words[:, 0] = 5, 16
+    assert loaded.ownership is not None
+    planes = unpack(features_tensor(words), PlaneShape.of(game, 1))
+    wanted = 2 * module.all_heads(planes).training["ownership"].sigmoid() - 1
+    np.testing.assert_allclose(loaded.ownership(words), wanted.detach(), atol=1e-6)
+    loaded.close()
+    plain = load_net(None, game.name, preset="1x8")
+    assert plain.ownership is None
+    plain.close()
 
 
 def test_a_whole_file_is_loaded_and_a_name_without_a_hash_says_nothing(file: Path) -> None:
