@@ -210,9 +210,9 @@ OWNED = [1.0] * 10 + [0.0] * 5 + [-1.0] * 10
 
 
 def test_a_network_that_knows_who_will_own_the_points_says_which_stones_are_dead():
-    """It is asked about the position before the passes, and answers for the side to move there: White."""
+    """It is asked about the position before any passes, and answers for the side to move there: White."""
     engine = GtpEngine(Desk(GoBoard(GoRules(5)), asks_network=True), "test", Options(SETUP))
-    moves = ["b B2", "w D4", "b E5", "w D1", "b C3", "w pass", "b pass"]
+    moves = ["b B2", "w D4", "b E5", "w D1", "b C3", "w pass"]
     said(engine, *(f"play {move}" for move in moves))
     assert engine.feed("final_score", 0.0) == [Prepare(SETUP)]
     (start,) = engine.prepared(SETUP, 0.0)
