@@ -92,7 +92,7 @@ def test_an_alert_says_what_to_do_and_where_to_read_on() -> None:
     told = Milestones()
     (line,) = told.lines({"trainer": {"alerts": ["repetitions: 40%"]}})
     assert line == (
-        "ALERT repetitions: 40%. What to do: double --self-play.moves.temperature-plies of azserver. "
+        "ALERT repetitions: 40%. What to do: double self_play.moves.temperature_plies of azserver. "
         "More: docs/troubleshooting.md#repetitions"
     )
 

@@ -62,4 +62,4 @@ def test_without_any_it_says_what_to_give(asked: list[Address], monkeypatch: pyt
 def test_an_alert_is_shown_with_what_to_do() -> None:
     text = as_text(RunStatus(False, {"run": "r", "game": "go", "trainer": {"alerts": ["repetitions: 40%"]}}))
     assert text.count("repetitions: 40%") == 1
-    assert "ALERT repetitions: 40%. What to do: double --self-play" in text
+    assert "ALERT repetitions: 40%. What to do: double self_play.moves" in text
