@@ -143,8 +143,6 @@ def evaluate(folder: Path, index: int, *, beside_front: bool) -> None:
 class Asker:
     """Sends the same leaves again as soon as they are answered, and counts them."""
 
-    answered_rows = 0
-
     def __init__(self, evaluator: RingEvaluator | RemoteEvaluator, rows: int) -> None:
         features, counts, actions = chess_like_batch(GAME, rows)
         self._evaluator = evaluator
@@ -157,7 +155,7 @@ class Asker:
         self._evaluator.submit(self._batch, self)
 
     def answered(self, first: int, evaluations: Evaluations) -> None:  # noqa: ARG002
-        Asker.answered_rows += len(evaluations.wdl)
+        Answered.count += len(evaluations.wdl)
         self._missing -= len(evaluations.wdl)
         if not self._missing:
             asyncio.get_running_loop().call_soon(self.ask)
@@ -181,33 +179,38 @@ async def play_beside(folder: Path, process: int) -> None:
         wish = evaluator.ring.wish
         for _ in range(max(1, wish.games // wish.rows)):
             Asker(evaluator, wish.rows)
-    await tell_rows()
+    await tell_answered()
 
 
-async def play_remotely(folder: Path) -> None:
-    """Be some remote players, for ever."""
-    context = new_context()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(PLAYERS_A_PROCESS):
-            Remote(context, folder, group)
-        await tell_rows()
+class Player:
+    """A remote player on one port of the front."""
 
-
-class Remote:
-    """A player that uses the front's evaluators."""
+    port: str
 
     def __init__(self, context: zmq.Context[Any], folder: Path, group: asyncio.TaskGroup) -> None:
         self._connection = Connection(
             context,
-            f"ipc://{folder}/leaves",
+            f"ipc://{folder}/{self.port}",
             Hello(PROTOCOL_VERSION, "client", "bench"),
             on_message=self._on_message,
             on_joined=self._on_joined,
         )
-        self._evaluator = RemoteEvaluator(self._connection.send)
         group.create_task(self._connection.run())
 
     def _on_joined(self, welcome: Welcome) -> None:
+        raise NotImplementedError
+
+    def _on_message(self, message: Message, frames: list[memoryview]) -> None:
+        raise NotImplementedError
+
+
+class Searcher(Player):
+    """Uses the front's evaluators."""
+
+    port = "leaves"
+
+    def _on_joined(self, welcome: Welcome) -> None:
+        self._evaluator = RemoteEvaluator(self._connection.send)
         self._evaluator.joined(welcome)
         for _ in range(max(1, welcome.games_in_flight // LEAVES_PER_MESSAGE)):
             Asker(self._evaluator, LEAVES_PER_MESSAGE)
@@ -219,49 +222,48 @@ class Remote:
             self._evaluator.granted(message.credits)
 
 
-async def tell_rows() -> None:
-    """Write how many rows were answered, again and again."""
-    while True:
-        await asyncio.sleep(0.5)
-        print(Asker.answered_rows, flush=True)
+class Sender(Player):
+    """Sends another game as soon as one is acknowledged."""
 
+    port = "bulk"
 
-async def send_games(folder: Path) -> None:
-    """Be some players that only send games, for ever."""
-    context = new_context()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(PLAYERS_A_PROCESS):
-            Sender(context, folder, group)
-        await tell_rows()
-
-
-class Sender:
-    """Sends another game as soon as one is acknowledged. `Asker.answered_rows` counts these."""
-
-    def __init__(self, context: zmq.Context[Any], folder: Path, group: asyncio.TaskGroup) -> None:
+    def _on_joined(self, welcome: Welcome) -> None:  # noqa: ARG002
         self._data = os.urandom(GAME_BYTES)
-        self._connection = Connection(
-            context,
-            f"ipc://{folder}/bulk",
-            Hello(PROTOCOL_VERSION, "client", "bench"),
-            on_message=self._on_message,
-            on_joined=self._on_joined,
-        )
-        group.create_task(self._connection.run())
-
-    def _on_joined(self, _welcome: Welcome) -> None:
         for _ in range(MOST_IN_FLIGHT):
             self._send()
 
     def _send(self) -> None:
         self._connection.send(PutGame(os.urandom(16), sha256(self._data)), self._data)
 
-    def _on_message(self, message: Message, _: list[memoryview]) -> None:
+    def _on_message(self, message: Message, frames: list[memoryview]) -> None:  # noqa: ARG002
         if isinstance(message, GameAck) and message.status == "stored":
-            Asker.answered_rows += 1
+            Answered.count += 1
             self._send()
         elif isinstance(message, GameAck):
             asyncio.get_running_loop().call_later(message.retry_after, self._send)
+
+
+async def be_players(kind: type[Player], folder: Path) -> None:
+    """Be some remote players, for ever."""
+    context = new_context()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(PLAYERS_A_PROCESS):
+            kind(context, folder, group)
+        await tell_answered()
+
+
+class Answered:
+    """What this process' players have got so far."""
+
+    count = 0
+    """Rows that were evaluated, or games that were acknowledged."""
+
+
+async def tell_answered() -> None:
+    """Write the count again and again."""
+    while True:
+        await asyncio.sleep(0.5)
+        print(Answered.count, flush=True)
 
 
 async def take_games(folder: Path) -> None:
@@ -293,8 +295,8 @@ ROLES: dict[str, Callable[[Path, int], None]] = {
     "evaluator": lambda folder, index: evaluate(folder, index, beside_front=False),
     "front's evaluator": lambda folder, index: evaluate(folder, index, beside_front=True),
     "workers": lambda folder, index: uvloop.run(play_beside(folder, index)),
-    "players": lambda folder, _: uvloop.run(play_remotely(folder)),
-    "senders": lambda folder, _: uvloop.run(send_games(folder)),
+    "players": lambda folder, _: uvloop.run(be_players(Searcher, folder)),
+    "senders": lambda folder, _: uvloop.run(be_players(Sender, folder)),
     "trainer": lambda folder, _: uvloop.run(take_games(folder)),
     "front": lambda folder, _: uvloop.run(serve(folder)),
 }

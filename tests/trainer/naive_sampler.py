@@ -10,6 +10,7 @@ from naive_verify import legal_and_end, positions_of, visits_by_ply
 
 from azselfplay.games.spec import Game, Symmetry
 from protocol.records import POLICY_TARGET, GameRecord
+from trainer.window import Window
 
 
 @dataclass
@@ -93,3 +94,15 @@ def naive_symmetry(
 
 def _words(number: int, count: int) -> list[int]:
     return [number >> 64 * at & (1 << 64) - 1 for at in range(count)]
+
+
+def drawn(
+    window: Window, records: list[GameRecord], draws: list[tuple[int, int]]
+) -> tuple[list[tuple[GameRecord, int, int]], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(record, ply, symmetry) of each of `draws` (place among the positions of `records` that the window
+    still has, symmetry), and the window's numbers and symmetries for them."""
+    positions = [(record, ply) for record in records for ply in range(record.plies)][-window.positions :]
+    chosen = [at % len(positions) for at, _ in draws]
+    symmetries = [symmetry for _, symmetry in draws]
+    found = [(*positions[at], symmetry) for at, symmetry in zip(chosen, symmetries, strict=True)]
+    return found, window.first_position + np.array(chosen), np.array(symmetries)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from naive_sampler import drawn
 from naive_verify import positions_of
 
 from azselfplay.games import get_game
@@ -65,15 +66,12 @@ def test_agrees_with_the_slow_twin(seed: int, draws: list[tuple[int, int]]) -> N
     ]
     for record in records:
         window.add(record)
-    positions = [(record, ply) for record in records for ply in range(record.plies)][-window.positions :]
-    chosen = [(at % len(positions), symmetry) for at, symmetry in draws]
-    numbers = window.first_position + np.array([at for at, _ in chosen])
-    found = Owners.of(window, numbers, np.array([symmetry for _, symmetry in chosen]), SAMPLER.maps)
-    for row, (at, symmetry) in enumerate(chosen):
-        record, ply = positions[at]
+    chosen, numbers, symmetries = drawn(window, records, draws)
+    found = Owners.of(window, numbers, symmetries, SAMPLER.maps)
+    for row, (record, ply, symmetry) in enumerate(chosen):
         assert found.known[row] == (record.reason == "more_points")
         assert found.owners[row].tolist() == naive_owners(record, ply, symmetry)
-    assert found.samples == sum(positions[at][0].reason == "more_points" for at, _ in chosen)
+    assert found.samples == sum(record.reason == "more_points" for record, _, _ in chosen)
 
 
 def test_the_loss_is_the_cross_entropy_of_each_point() -> None:

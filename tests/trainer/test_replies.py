@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from naive_sampler import drawn
 from naive_verify import visits_by_ply
 
 from azselfplay.games import get_game
@@ -42,14 +43,12 @@ def test_agrees_with_the_slow_twin(seed: int, capacity: int, draws: list[tuple[i
     records = [random_game(GAME, rng, simulations=20, targets=0.7) for _ in range(9)]
     for record in records:
         window.add(record)
-    positions = [(record, ply) for record in records for ply in range(record.plies)][-window.positions :]
-    chosen = [(at % len(positions), symmetry) for at, symmetry in draws]
-    numbers = window.first_position + np.array([at for at, _ in chosen])
-    found = Replies.of(window, numbers, np.array([symmetry for _, symmetry in chosen]), SAMPLER.maps)
-    for row, (at, symmetry) in enumerate(chosen):
+    chosen, numbers, symmetries = drawn(window, records, draws)
+    found = Replies.of(window, numbers, symmetries, SAMPLER.maps)
+    for row, (record, ply, symmetry) in enumerate(chosen):
         own = found.rows == row
         entries = dict(zip(found.actions[own].tolist(), found.shares[own].tolist(), strict=True))
-        assert entries == pytest.approx(naive_reply(*positions[at], MAPS[symmetry].tolist()))
+        assert entries == pytest.approx(naive_reply(record, ply, MAPS[symmetry].tolist()))
     assert (np.diff(found.rows) >= 0).all()
     assert found.samples == len(set(found.rows.tolist()))
 
