@@ -14,6 +14,7 @@ import zmq
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import refusal
 from azselfplay.link.keys import (
+    PLAIN,
     as_text,
     dial_keys,
     from_text,
@@ -29,10 +30,14 @@ from protocol.keys import DialKeys
 
 def test_a_new_key_goes_through_a_shell_and_yaml_without_quotes() -> None:
     text = as_text(new_pair().public)
+    assert PLAIN.fullmatch(text)
+    # One with every character that may be in it.
+    text = "a.:+=^/@-" + "Zz09" * 7 + "b-c"
+    assert PLAIN.fullmatch(text)
+    assert not any(map(PLAIN.fullmatch, (text[:-1] + ":", "-" + text[1:], text[:-2] + "%c")))
     shell = ["bash", "--norc", "-ic", f"echo {text}"]
     assert subprocess.run(shell, capture_output=True, text=True, check=True).stdout == f"{text}\n"
     assert yaml.safe_load(f"server-key: {text}") == {"server-key": text}
-    assert not set(text) & set("%$"), "which systemd replaces"
 
 
 def test_a_pair_comes_back_from_its_file_which_only_its_user_may_read(tmp_path: Path) -> None:
