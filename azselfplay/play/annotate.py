@@ -99,6 +99,8 @@ def main() -> int:
     from azselfplay.play.nets import load_net, search_for, search_name
     from azselfplay.search.evaluator import BadEvaluation
 
+    if config.out is not None and not config.out.absolute().parent.is_dir():
+        raise Fatal(f"cannot write {config.out}: there is no folder {config.out.parent}", Exit.CONFIG)
     net = load_net(config.weights, device=config.device, threads=config.threads)
     with contextlib.closing(net):
         form, games = format_of(net.game, config.file), games_in(net.game, config.file)
@@ -191,7 +193,7 @@ def written_moves(game: Game, found: FileGame, answers: Sequence[Answer]) -> lis
         if marked is not None and move != answers[ply]["best"]:
             _, mark, name = marked
             comment = f"{name}: {_percent(before)} became {_percent(after)}."
-            others = [(answers[ply]["pv"][:LINE], f"{_percent(before)}")]
+            others = [(answers[ply]["pv"][:LINE], _percent(before))]
         written.append(WrittenMove(move, comment, others, after * signs[ply], mark))
     return written
 

@@ -42,8 +42,10 @@ class CheckGameConfig:
 def main() -> int:
     """Entry point. Returns the exit status: FOUND if a check fails."""
     config = load(CheckGameConfig, command="azplay check-game", examples=EXAMPLES)
-    # Before numba is there: an index out of bounds is then an error, where it would spoil memory.
-    os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
+    # An index out of bounds is then an error, where it would spoil memory. Not in a process that has numba
+    # already: it would read all its options anew, and forget where compiled code is cached.
+    if "numba" not in sys.modules:
+        os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
     from azselfplay.games import get_game
     from azselfplay.games.conformance import CHECKS, random_games
 

@@ -243,11 +243,13 @@ def _kgs_time_settings(desk: Desk, arguments: Arguments) -> str:
             "syntax error: write kgs-time_settings none, absolute MAIN, byoyomi MAIN PERIOD PERIODS, or "
             "canadian MAIN PERIOD STONES"
         )
-    main, period = (max(0.0, number(word, "a time")) for word in (*times[:2], *("0", "0")[len(times[:2]) :]))
-    count = whole_number(times[2], "the number behind the period") if len(times) > 2 else 0
-    clock = clock_of(main, period, count) if times else None
+    main, period, many = (*times, "0", "0", "0")[:3]
+    count = whole_number(many, "the number behind the period")
+    # Without a period there is only the main time, where time_settings would mean no limit.
+    seconds = max(0.0, number(period, "a time")) if count else 0.0
+    clock = clock_of(max(0.0, number(main, "a time")), seconds, count) if times else None
     if system == "byoyomi" and clock is not None:
-        clock = replace(clock, is_japanese=period > 0)
+        clock = replace(clock, is_japanese=clock.period > 0)
     desk.clocks = [clock, clock]
     return ""
 

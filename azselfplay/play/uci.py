@@ -337,8 +337,8 @@ class UciEngine:
         # Words that were ignored may have been the limit: without it the search would never end.
         if go.notes and not (simulations or go.infinite or go.is_limited):
             simulations = 1
-        # Who analyses wants all that the network sees.
-        if options.limit_strength and not is_free:
+        # Who analyses wants all that the network sees. Pondering is a part of the game.
+        if options.limit_strength and not (options.analyse_mode or go.infinite):
             assert self._strength is not None  # or there would be no such option
             simulations = min(simulations or MOST, self._strength.simulations_for(options.elo))
         # An only move needs no thought; one simulation still gives it a value.

@@ -68,6 +68,7 @@ def test_the_systems_of_kgs_are_those_of_time_settings_or_japanese() -> None:
         ("absolute 60", GtpClock(60.0)),
         ("canadian 60 30 5", GtpClock(60.0, 30.0, 5)),
         ("byoyomi 0 30 5", GtpClock(30.0, 30.0, 5, 5, is_japanese=True)),
+        ("byoyomi 600 30 0", GtpClock(600.0)),
     ):
         assert desk.answer("kgs-time_settings", tuple(words.split())) == ""
         assert desk.clocks == [clock, clock]

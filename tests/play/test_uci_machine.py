@@ -91,6 +91,9 @@ def test_a_strength_is_announced_and_limits_the_simulations_of_games_only() -> N
     assert start_of(engine, "go wtime 60000 btime 60000").simulations == 3  # half of a doubling above 2
     engine.searched(Found(("e2e4",)), 0.0)
     assert start_of(engine, "go infinite").simulations == 0
+    engine.feed("stop", 6.0)
+    engine.searched(Found(("e2e4",)), 6.0)
+    assert start_of(engine, "go ponder wtime 60000 btime 60000").simulations == 3
 
 
 def test_without_ratings_there_is_no_option_of_strength(tmp_path: Path) -> None:
