@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -124,7 +125,7 @@ def picture(width: float, height: float, parts: Iterable[str]) -> bytes:
 def text_at(x: float, y: float, text: str, size: int, colour: str, more: str = "") -> str:
     """A text whose middle is at `x`, and which stands on `y`; `more`: further attributes."""
     font = f'font-family="sans-serif" font-size="{size}" text-anchor="middle" fill="{colour}"'
-    return f'<text x="{x:g}" y="{y:g}" {font}{more}>{text}</text>'
+    return f'<text x="{x:g}" y="{y:g}" {font}{more}>{escape(text)}</text>'
 
 
 def lines(left: int, top: int, step: int, count: int, colour: str) -> list[str]:

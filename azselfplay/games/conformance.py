@@ -27,7 +27,6 @@ from azselfplay.games.spec import (
     Game,
     PackedScalars,
     Positions,
-    State,
     Symmetry,
     outcome_for_first_player,
 )
@@ -77,12 +76,6 @@ def legal(game: Game, positions: Positions, n: int) -> list[int]:
 def ended(game: Game, positions: Positions, n: int, root: int = NO_ROOT) -> int:
     """The end reason of `positions[n - 1]`, 0 if the game goes on."""
     return int(game.rules.end_reason(positions, n, len(legal(game, positions, n)), root))
-
-
-def child_of(game: Game, state: State, action: int) -> State:
-    child = np.zeros(game.state_words, dtype=np.uint64)
-    game.rules.play(state, action, child)
-    return child
 
 
 def replay(game: Game, actions: Sequence[int]) -> Positions:
@@ -285,7 +278,7 @@ def playing_leaves_the_parent(game: Game, playouts: Playouts) -> None:
     for playout in playouts:
         for ply, action in enumerate(playout.actions):
             parent = playout.positions[ply].copy()
-            child = child_of(game, parent, action)
+            child = game.after(parent, action)
             must(np.array_equal(parent, playout.positions[ply]), "ply {}: play() changes the parent", ply)
             same = np.array_equal(child, playout.positions[ply + 1])
             must(same, "ply {}: action {} leads to another position than before", ply, action)

@@ -5,6 +5,7 @@ Used by players, analysis and match records.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Sequence
 
@@ -53,8 +54,9 @@ class GameHistory:
 
     def up_to(self, ply: int) -> GameHistory:
         """The game after its first `ply` moves."""
-        part = GameHistory(self.game, self.start, self.max_plies)
+        part = copy.copy(self)
         part.actions, part._states = self.actions[:ply], self._states[: ply + 1].copy()
+        part._legal = np.zeros_like(self._legal)
         return part
 
     def legal_actions(self) -> npt.NDArray[np.uint16]:

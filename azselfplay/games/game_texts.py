@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from azselfplay.games.game_history import GameHistory, replay
-from azselfplay.games.knowledge import GameWriter, ReadGame, WrittenMove, knowledge_of
+from azselfplay.games.knowledge import GameFormat, GameWriter, WrittenMove, knowledge_of
 from azselfplay.games.spec import Game, Positions
 
 # ---- Reading -------------------------------------------------------------------------------------
 
 
-FILE = re.compile(r"\s*(\[|\(|1\s*\.|V2|N[+-]|#KIF|[手開棋先])")
-"""How a game file begins: with a tag or the first move's number (PGN), a bracket (SGF), the version or a name
-(CSA), or a heading (KIF). No position and no move of a game does."""
+def form_in(game: Game, text: str) -> GameFormat | None:
+    """The game's format in which `text` is written, by how it begins; None if it is no game file."""
+    begin = text.lstrip("\ufeff \r\n\t")
+    return next((form for form in knowledge_of(game).formats if form.begins.match(begin)), None)
 
 
 def read_position(game: Game, text: str, moves: Iterable[str] = ()) -> GameHistory:
@@ -25,14 +25,12 @@ def read_position(game: Game, text: str, moves: Iterable[str] = ()) -> GameHisto
     file of the game's formats, of which the first game counts. Raises ValueError naming what cannot be read,
     or the move that is not legal.
     """
-    known, faults = knowledge_of(game), list[ValueError]()
-    for form in known.formats if FILE.match(text) else ():
+    known = knowledge_of(game)
+    if form := form_in(game, text):
         found = next(form.read(text.encode()), ValueError("there is no game in it"))
-        if isinstance(found, ReadGame):
-            return after_moves(game, found.start, (*found.moves, *moves))
-        faults.append(found)
-    if faults:
-        raise faults[0]
+        if isinstance(found, ValueError):
+            raise found
+        return after_moves(game, found.start, (*found.moves, *moves))
     start = known.read_start(text)
     try:
         game.notation.state_from_text(start)

@@ -74,6 +74,10 @@ class _ByModule(UserProvidedCacheLocator):  # type: ignore[misc]
         super().__init__(py_func, py_file)
         self._cache_path = str(Path(config.CACHE_DIR) / py_func.__module__)
 
+    def get_source_stamp(self) -> str:
+        """The same for all: the name of the cache's folder stands for the sources (`games.jit`)."""
+        return ""
+
 
 class _CacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_ByModule, *CompileResultCacheImpl._locator_classes)

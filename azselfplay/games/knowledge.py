@@ -8,6 +8,7 @@ self-play needs none of it. A game without one can still be played, trained, mat
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -78,6 +79,10 @@ GameWriter = Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
 ValueError if a move is not legal."""
 
 
+RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
+"""Outcomes for the first player, written as in chess."""
+
+
 @dataclass(frozen=True)
 class GameFormat:
     """A format of game files that programs for the game use."""
@@ -86,6 +91,8 @@ class GameFormat:
     """`PGN`"""
     suffixes: tuple[str, ...]
     """Of its files: `.pgn`"""
+    begins: re.Pattern[str]
+    """How a file begins, after blanks. No position and no move of the game does."""
     write: GameWriter
     read: Callable[[bytes], Iterator[ReadGame | ValueError]]
     """The games of a file, one after the other. One that cannot be read is the error that says why."""
@@ -335,21 +342,25 @@ class Knowledge:
     matches: Matches = Matches()
 
 
-_of_variants: dict[str, Knowledge] = {}
-"""What is known about games with variants, by name: made once."""
+_known: dict[tuple[str, str], Knowledge] = {}
+"""What is known about games, by name and module: made once."""
 
 
 def knowledge_of(game: Game) -> Knowledge:
     """What is known about a game: at least a picture of its board."""
-    if not game.knowledge:
-        return _drawn(Knowledge(), game)
-    known: Knowledge | Callable[[Game], Knowledge] = importlib.import_module(game.knowledge).KNOWLEDGE
-    # A game with variants has a function instead.
-    if isinstance(known, Knowledge):
-        return _drawn(known, game)
-    if game.name not in _of_variants:
-        _of_variants[game.name] = _drawn(known(game), game)
-    return _of_variants[game.name]
+    key = game.name, game.knowledge
+    if key not in _known:
+        found = importlib.import_module(game.knowledge).KNOWLEDGE if game.knowledge else Knowledge()
+        # A game with variants has a function instead.
+        _known[key] = _drawn(found if isinstance(found, Knowledge) else found(game), game)
+    return _known[key]
+
+
+def picture_of(game: Game) -> Callable[[State, str], bytes]:
+    """The picture of a game's board (`Knowledge.svg`), its own or a drawn one."""
+    drawn = knowledge_of(game).svg
+    assert drawn is not None  # `_drawn`
+    return drawn
 
 
 def _drawn(known: Knowledge, game: Game) -> Knowledge:

@@ -217,15 +217,26 @@ def searches_of(players: Iterable[Entrant], sha256: str, search: str = "puct") -
     return sorted(chosen, key=lambda one: one.simulations)
 
 
-def rated_searches(path: Path, sha256: str, search: str) -> list[tuple[int, float]]:
-    """`(simulations, Elo)` of one network with `search`, ascending, as a book's file says them. Raises
-    Fatal(BAD_DATA) if it cannot be read."""
-    try:
-        found = read_struct(path, _File)
-    except (OSError, ValueError) as error:
-        raise Fatal(f"{path} cannot be read: {error}", Exit.BAD_DATA) from error
-    rated = searches_of(found.players, sha256, search)
-    return [(one.simulations, found.ratings[one.name]["elo"]) for one in rated if one.name in found.ratings]
+class Published(Struct, frozen=True):
+    """A rating as a book's file says it."""
+
+    elo: float
+    margin95: float
+    games: int = 0
+
+
+class _Shown(Struct, frozen=True):
+    """The parts of a book's file that are for people."""
+
+    players: list[Entrant] = []
+    ratings: dict[str, Published] = {}
+
+
+def published(path: Path) -> list[tuple[Entrant, Published]]:
+    """The players of a book's file that have a rating, with it. Raises OSError, and ValueError if it is
+    damaged."""
+    found = read_struct(path, _Shown)
+    return [(one, found.ratings[one.name]) for one in found.players if one.name in found.ratings]
 
 
 def doublings(most: int) -> Sequence[int]:
@@ -257,8 +268,8 @@ class _File(Struct):
     game: str
     players: list[Entrant]
     pairings: list[Pairing]
-    ratings: dict[str, dict[str, float]] = {}
-    """Ratings for people, reports and `rated_searches`: the book computes its own from the games."""
+    ratings: dict[str, Published] = {}
+    """For `published`: the book computes its own from the games."""
     settings: dict[str, Any] = {}
     format: int = FORMAT
 
@@ -331,7 +342,7 @@ class Book:
     def save(self, anchors: Mapping[str, float]) -> None:
         """Write the file, with the present ratings. Raises Fatal(DISK)."""
         ratings = {
-            name: {"elo": round(rating.elo, 1), "margin95": round(rating.margin, 1), "games": rating.games}
+            name: Published(round(rating.elo, 1), round(rating.margin, 1), rating.games)
             for name, rating in self.fit(anchors).ratings.items()
         }
         # Sorted, so that the same games give the same file.

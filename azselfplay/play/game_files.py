@@ -7,17 +7,23 @@ used is returned as its number and the reason, and the others are taken.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.game_texts import after_moves, form_in
 from azselfplay.games.knowledge import GameFormat, ReadGame, knowledge_of
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.reading import read_bytes
+from azselfplay.host.reading import open_regular, read_bytes
 
 SUFFIXES = frozenset({".pgn", ".sgf", ".csa", ".kif", ".kifu"})
 """Of files of games, in lower case. Names say which format a file has only where a game has several."""
+
+
+HEAD = 4096
+"""Bytes in which a file shows its format."""
 
 
 class FileGame(NamedTuple):
@@ -38,8 +44,8 @@ class BadGame(NamedTuple):
 
 
 def format_of(game: Game, path: Path) -> GameFormat:
-    """The format of a file of games by its name, or else the usual one of the game. Raises Fatal(BAD_DATA) if
-    the game has none, or the name is that of another game's."""
+    """The format of a file of games by its name, by how it begins, or else the usual one of the game. Raises
+    Fatal(BAD_DATA) if the game has none, or the name is that of another game's."""
     formats, suffix = knowledge_of(game).formats, path.suffix.lower()
     for one in formats:
         if suffix in one.suffixes:
@@ -48,6 +54,9 @@ def format_of(game: Game, path: Path) -> GameFormat:
         names = ", ".join(one.name for one in formats)
         todo = f"it reads {names}" if names else "it reads no format of game files"
         raise Fatal(f"{path} has games in a form that {game.name} does not read: {todo}", Exit.BAD_DATA)
+    # A file that cannot be read is told of where it is read.
+    with suppress(OSError), open_regular(path) as file:
+        return form_in(game, file.read(HEAD).decode(errors="replace")) or formats[0]
     return formats[0]
 
 
@@ -63,9 +72,7 @@ def games_in(game: Game, path: Path) -> Iterator[FileGame | BadGame]:
         try:
             if isinstance(found, ValueError):
                 raise found
-            start = knowledge_of(game).read_start(found.start)
-            cap = game.max_plies + len(found.moves)
-            yield FileGame(number, found, replay(game, start, found.moves, cap))
+            yield FileGame(number, found, after_moves(game, found.start, found.moves))
         except ValueError as error:
             yield BadGame(number, str(error))
     if not number:

@@ -84,8 +84,9 @@ def main() -> int:
     from azselfplay.play.gtp_commands import Desk
     from azselfplay.play.nets import game_for, meta_of
 
-    game = game_for(settings.game, settings.weights, "go")
-    heads = meta_of(settings.weights).architecture.training_heads if settings.weights else ()
+    meta = meta_of(settings.weights) if settings.weights else None
+    game = game_for(settings.game or (meta.game if meta else ""), default="go")
+    heads = meta.architecture.training_heads if meta else ()
     try:
         # An untrained network is made for any size; a trained one has weights for each cell of one size.
         size = game.rows if settings.weights else None

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.game_texts import form_in
 from azselfplay.games.knowledge import ReadGame, knowledge_of
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
@@ -96,7 +97,7 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
         raise Fatal(f"the openings in {path} cannot be read: {error}", Exit.BAD_DATA) from error
     found: Iterator[tuple[str, list[str]]]
     # By its content too: people name such files as they like.
-    if path.suffix.lower() in SUFFIXES or text.lstrip().startswith(("[", "(;")):
+    if path.suffix.lower() in SUFFIXES or form_in(game, text) or text.lstrip().startswith(("[", "(;")):
         kind, found = "game", islice(_main_lines(format_of(game, path).read(data)), most)
     else:
         kind, lines = "line", []

@@ -19,7 +19,7 @@ from typing import TextIO
 import numpy as np
 
 from azselfplay.games.game_history import GameHistory
-from azselfplay.games.knowledge import GameFormat, WrittenMove, knowledge_of
+from azselfplay.games.knowledge import RESULTS, GameFormat, WrittenMove, knowledge_of
 from azselfplay.games.spec import RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.builtin_players import table_of
@@ -340,7 +340,6 @@ def known_results(game: Game) -> Callable[[GameHistory], int | None]:
 
 TERMINATIONS = {FAILURE: "abandoned", TIME: "time forfeit"}
 """Values of PGN's tag (section 9.8.1 of the standard), by reason."""
-RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
 
 
 class GameFiles:

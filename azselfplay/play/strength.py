@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.weights_files import read_weights
 
 SCALING = "scaling.json"
@@ -61,8 +62,16 @@ def measured(weights: Path, search: str, game: Game) -> Strength | None:
     path = next((one / SCALING for one in (folder, folder.parent) if (one / SCALING).is_file()), None)
     if path is None:
         return None
-    from azselfplay.play.book import rated_searches  # these take a second, so only where there are ratings
+    from azselfplay.play.book import (  # these take a second: only where there are ratings
+        published,
+        searches_of,
+    )
     from azselfplay.play.nets import search_for, search_name
 
     network = hashlib.sha256(read_weights(weights)).hexdigest()
-    return Strength.of(rated_searches(path, network, search_name(search_for(search, game, weights))))
+    try:
+        ratings = dict(published(path))
+    except (OSError, ValueError) as error:
+        raise Fatal(f"{path} cannot be read: {error}", Exit.BAD_DATA) from error
+    rated = searches_of(ratings, network, search_name(search_for(search, game, weights)))
+    return Strength.of((one.simulations, ratings[one].elo) for one in rated)

@@ -55,7 +55,7 @@ def over_in_a_search(positions, n, count, root) -> int:
     return 0 if root >= 0 else int(GAME.rules.end_reason(positions, n, count, root))
 
 
-def described_by_chance(*arguments: object) -> int:
+def described_out_of_range(*arguments: object) -> int:
     assert FOUR.sparse is not None
     found = int(FOUR.sparse.describe(*arguments))
     active = arguments[4]
@@ -80,7 +80,7 @@ BROKEN = {
         GAME, symmetries=(Symmetry("rows swapped", ROWS_SWAPPED, ROWS_SWAPPED),)
     ),
     "sparse_features_are_repeatable": dataclasses.replace(
-        FOUR, sparse=dataclasses.replace(FOUR.sparse, describe=described_by_chance)
+        FOUR, sparse=dataclasses.replace(FOUR.sparse, describe=described_out_of_range)
     ),
     "sparse_features_fit": dataclasses.replace(FOUR, sparse=dataclasses.replace(FOUR.sparse, name="mine")),
 }

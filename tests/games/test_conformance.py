@@ -19,7 +19,6 @@ from azselfplay.games.conformance import (
     HISTORIES,
     Check,
     bits,
-    child_of,
     features,
     legal,
     moved,
@@ -56,7 +55,7 @@ def test_a_move_that_wins_is_never_ruled_out(name: str) -> None:
             positions = np.concatenate([playout.positions[:n], playout.positions[:1]])
             mover = int(game.rules.side_to_move(positions[n - 1]))
             for action in legal(game, positions, n):
-                positions[n] = child_of(game, positions[n - 1], action)
+                positions[n] = game.after(positions[n - 1], action)
                 moves += 1
                 if not game.rules.maybe_won(positions, n + 1):
                     ruled_out += 1

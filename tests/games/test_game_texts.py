@@ -9,6 +9,8 @@ from azselfplay.games.game_history import replay
 from azselfplay.games.game_texts import read_position, said, writers_of
 from azselfplay.games.knowledge import WrittenMove
 
+KIF_POSITION = "lnsgkgsnl/1r5b1/ppppppppp/9/9/2P6/PP1PPPPPP/1B5R1/LNSGKGSNL w - 2"
+
 
 @pytest.mark.parametrize(
     ("name", "moves", "people"),
@@ -41,6 +43,8 @@ FEN = "rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2"
             "4k3/8/8/8/8/8/8/2KR4 b - - 1 1",
         ),
         ("go_5x5", "(;SZ[5];B[cc];W[])", "...../...../..x../...../..... x 1"),
+        ("shogi", "# ---- Kifu for Windows ----\n手合割：平手\n手数----指手--\n 1 ７六歩(77)", KIF_POSITION),
+        ("shogi", "'by hand\nPI\n+\n+7776FU", KIF_POSITION),
         ("connect_four", "4 4", "......./......./......./......./...o.../...x..."),
     ],
 )
@@ -50,34 +54,32 @@ def test_what_people_paste_is_a_position(name: str, text: str, position: str) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "reason"),
     [
         ("chess", "1. e4 e4", "illegal san"),
         ("chess", "e2e5", "not as a position.*and not as moves from the start"),
         ("connect_four", "4 9", "not as a position.*move 2 .'9'."),
         ("go_5x5", "(;SZ[9];B[cc])", "board of 9, not of 5"),
+        ("shogi", "手合割：平手\n手数----指手--\n 1 ７六歩(77)\n 2 どこか", "どこか"),
     ],
 )
-def test_what_cannot_be_read_is_explained(name: str, text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_read_is_explained(name: str, text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
         read_position(get_game(name), text)
 
 
 @pytest.mark.parametrize(
-    ("name", "form", "move"),
+    ("name", "form", "move", "written"),
     [
-        ("chess", "PGN", "e2e4"),
-        ("go_5x5", "SGF", "C3"),
-        ("shogi", "CSA", "7g7f"),
-        ("connect_four", "text", "4"),
+        ("chess", "PGN", "e2e4", "1. e4"),
+        ("go_5x5", "SGF", "C3", ";B[cc]"),
+        ("shogi", "CSA", "7g7f", "+7776FU"),
+        ("connect_four", "text", "4", "\n1. 4\n*"),
     ],
 )
-def test_the_usual_format_of_a_game_is_the_first_and_has_its_move(name: str, form: str, move: str) -> None:
-    game = get_game(name)
-    first, write = next(iter(writers_of(game).items()))
-    text = write({"Result": "*"}, "", [WrittenMove(move)], "")
+def test_the_usual_format_of_a_game_is_the_first_and_has_its_move(
+    name: str, form: str, move: str, written: str
+) -> None:
+    first, write = next(iter(writers_of(get_game(name)).items()))
     assert first == form
-    if form in ("PGN", "SGF"):
-        assert read_position(game, text).moves_text() == [move]
-    else:
-        assert ("+7776FU" if form == "CSA" else "\n1. 4\n*") in text
+    assert written in write({"Result": "*"}, "", [WrittenMove(move)], "")

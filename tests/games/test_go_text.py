@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import child_of
 from azselfplay.games.game_history import replay
 from azselfplay.games.go import GoRules, game_of
 from azselfplay.games.go.notation import action_of, vertex_of
@@ -150,6 +149,6 @@ def test_three_stones_that_are_their_own_suicide_are_taken_off() -> None:
     """The whole chain is removed, the others stay, and the other side is to move."""
     game = get_game("go_3x3")
     state = game.notation.state_from_text("x.o/xoo/oo. x")
-    child = child_of(game, state, action_of(3, "B3"))
+    child = game.after(state, action_of(3, "B3"))
     assert game.notation.state_to_text(child) == ",,o/,oo/oo. o 0"
     assert np.array_equal(game.notation.state_from_text(",,o/,oo/oo. o 0"), child)

@@ -10,7 +10,7 @@ import pytest
 from naive_games import NAIVE_NAMES, naive_game
 
 from azselfplay.games import connect_four, get_game, tic_tac_toe
-from azselfplay.games.conformance import child_of, legal, playouts
+from azselfplay.games.conformance import legal, playouts
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import NO_ROOT, outcome_for_first_player
 
@@ -27,7 +27,7 @@ def tic_tac_toe_tree() -> dict[bytes, Counter[int]]:
             reason = game.rules.end_reason(positions, 1, len(actions), NO_ROOT)
             value = game.end_reasons[reason].value
             ended = Counter({outcome_for_first_player(value, int(game.rules.side_to_move(state))): 1})
-            played = (count(child_of(game, state, action)) for action in actions)
+            played = (count(game.after(state, action)) for action in actions)
             tree[state.tobytes()] = ended if reason else sum(played, Counter())
         return tree[state.tobytes()]
 

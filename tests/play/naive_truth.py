@@ -22,12 +22,6 @@ def end_value(game: Game, state: State, legal: list[int]) -> int | None:
     return game.end_reasons[reason].value if reason else None
 
 
-def child_of(game: Game, state: State, action: int) -> State:
-    child = np.zeros_like(state)
-    game.rules.play(state, action, child)
-    return child
-
-
 def best_result(results: list[Result]) -> Result:
     """Return the best of the results after each move, for the side that moves: quick wins, slow losses."""
     return max(((value, plies + 1) for value, plies in results), key=lambda one: (one[0], -one[0] * one[1]))
@@ -40,7 +34,7 @@ def minimax(game: Game, state: State, seen: dict[bytes, Result]) -> Result:
         ended = end_value(game, state, legal)
         if ended is not None:
             return ended, 0
-        after = [minimax(game, child_of(game, state, action), seen) for action in legal]
+        after = [minimax(game, game.after(state, action), seen) for action in legal]
         seen[state.tobytes()] = best_result([(-value, plies) for value, plies in after])
     return seen[state.tobytes()]
 

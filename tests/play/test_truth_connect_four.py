@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from naive_truth import child_of, end_value, legal_of, minimax
+from naive_truth import end_value, legal_of, minimax
 
 from azselfplay.games.connect_four import GAME
 from azselfplay.games.connect_four import knowledge as labelled
@@ -26,7 +26,7 @@ def random_states(stones: int, count: int, seed: int) -> list[State]:
         state = np.zeros(GAME.state_words, np.uint64)
         legal = legal_of(GAME, state)
         while int(state[2]) < stones and end_value(GAME, state, legal) is None:
-            state = child_of(GAME, state, int(rng.choice(legal)))
+            state = GAME.after(state, int(rng.choice(legal)))
             legal = legal_of(GAME, state)
         if int(state[2]) == stones and end_value(GAME, state, legal) is None:
             found.append(state)
@@ -46,7 +46,7 @@ def test_the_columns_that_keep_the_result_are_those_that_plain_minimax_finds() -
     solver = Solver(16)
     for state in random_states(31, 15, seed=2):
         verdict = solver.verdict(state)
-        after = {a: -minimax(GAME, child_of(GAME, state, a), {})[0] for a in legal_of(GAME, state)}
+        after = {a: -minimax(GAME, GAME.after(state, a), {})[0] for a in legal_of(GAME, state)}
         best = max(after.values())
         keeps = tuple(a for a in after if after[a] == best)
         assert (verdict.value, verdict.legal, verdict.keeps) == (best, tuple(after), keeps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import chess
 import numpy as np
 import pytest
-from naive_truth import best_result, child_of, end_value, legal_of, mates_within
+from naive_truth import best_result, end_value, legal_of, mates_within
 
 from azselfplay.games.chess import GAME
 from azselfplay.games.chess import endings as endgames
@@ -53,7 +53,7 @@ def test_a_distance_is_one_more_than_the_best_of_those_after_each_legal_move(nam
         if ended is not None:
             assert known == (ended, 0)
             continue
-        after = [endgames.probe(child_of(GAME, state, action)) for action in legal]
+        after = [endgames.probe(GAME.after(state, action)) for action in legal]
         value, plies = best_result([(-one.value, one.plies) if one else (0, 0) for one in after])
         assert known == (value, plies if value else 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from naive_truth import child_of, legal_of, minimax
+from naive_truth import legal_of, minimax
 
 from azselfplay.games.tic_tac_toe import GAME
 from azselfplay.games.tic_tac_toe.knowledge import key_of, solve
@@ -24,9 +24,9 @@ def test_every_position_has_the_value_and_the_moves_that_plain_minimax_finds() -
     for key, one in tree.items():
         state = np.zeros(GAME.state_words, np.uint64)
         for action in one.moves:
-            state = child_of(GAME, state, action)
+            state = GAME.after(state, action)
         assert key_of(state) == key
         assert one.value == minimax(GAME, state, seen)[0]
         if not one.is_over:
-            after = {a: -minimax(GAME, child_of(GAME, state, a), seen)[0] for a in legal_of(GAME, state)}
+            after = {a: -minimax(GAME, GAME.after(state, a), seen)[0] for a in legal_of(GAME, state)}
             assert one.keeps == tuple(a for a in after if after[a] == one.value)

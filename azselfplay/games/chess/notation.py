@@ -12,6 +12,7 @@ PGN and SVG are python-chess's, which is imported when needed.
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -40,7 +41,7 @@ from azselfplay.games.chess.board import (
 )
 from azselfplay.games.chess.rules import MAX_LEGAL, en_passant_field, in_check, legal_actions
 from azselfplay.games.game_history import legal_action
-from azselfplay.games.knowledge import GameFormat, ReadGame, WrittenMove
+from azselfplay.games.knowledge import RESULTS, GameFormat, ReadGame, WrittenMove
 from azselfplay.games.spec import Notation, State
 
 # ---- FEN -----------------------------------------------------------------------------------------
@@ -353,11 +354,11 @@ def read_pgn(data: bytes) -> Iterator[ReadGame | ValueError]:
         elif not start and not moves:
             yield ValueError("it has neither moves nor a FEN")
         else:
-            yield ReadGame(start, moves, RESULTS.get(ended), dict(found.headers))
+            yield ReadGame(start, moves, OUTCOMES.get(ended), dict(found.headers))
 
 
-RESULTS = {"1-0": 1, "1/2-1/2": 0, "0-1": -1}
-PGN = GameFormat("PGN", (".pgn",), write_pgn, read_pgn)
+OUTCOMES = {text: outcome for outcome, text in RESULTS.items()}
+PGN = GameFormat("PGN", (".pgn",), re.compile(r"\[|1\s*\."), write_pgn, read_pgn)
 
 
 _SIZE = 8 * SQUARE + 2 * MARGIN

@@ -156,7 +156,6 @@ def _read(given: str, usual: GoRules | None) -> SgfGame:
 
 _IN_GAME = re.compile(r"\[(?:[^\]\\]|\\.)*\]?|[()]", re.DOTALL)
 """What matters to find the end of a game: a value, which may contain brackets, or a bracket."""
-_COLOUR_WINS = re.compile(r"([BW])\+.*", re.DOTALL)
 
 
 def read_games(rules: GoRules, data: bytes) -> Iterator[ReadGame | ValueError]:
@@ -185,9 +184,8 @@ def _game_of(rules: GoRules, found: SgfGame) -> ReadGame:
     if found.rules.size != rules.size:
         raise ValueError(f"the SGF is for a board of {found.rules.size}, not of {rules.size}")
     result = found.tags.get("RE", "").strip()
-    outcome = 0 if result.lower() in ("0", "draw", "jigo") else None
-    if wins := _COLOUR_WINS.fullmatch(result):
-        outcome = 1 if wins[1] == "B" else -1
+    drawn = 0 if result.lower() in ("0", "draw", "jigo") else None
+    outcome = {"B+": 1, "W+": -1}.get(result[:2], drawn)
     # In PGN the first player is called White; in Go that is Black.
     tags = {PGN_TAGS.get(name, name): text for name, text in (found.tags | found.said_rules).items()}
     other = f"komi {found.rules.komi:g}, not {rules.komi:g}" if found.rules.komi != rules.komi else ""
@@ -470,7 +468,7 @@ def sgf_format(rules: GoRules) -> GameFormat:
         root |= {name: tags[name] for name in ("RE", "KM", "RU") if name in tags}
         return write(game).decode()
 
-    return GameFormat("SGF", (".sgf",), written, partial(read_games, rules))
+    return GameFormat("SGF", (".sgf",), re.compile(r"\(\s*;"), written, partial(read_games, rules))
 
 
 def _actions_of(rules: GoRules, moves: Sequence[str]) -> tuple[int, ...]:

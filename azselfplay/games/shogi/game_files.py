@@ -16,7 +16,7 @@ import numpy as np
 
 from azselfplay.games.bits import ONE
 from azselfplay.games.boards import centipawns, ranks_to_text
-from azselfplay.games.knowledge import GameFormat, ReadGame, WrittenMove
+from azselfplay.games.knowledge import RESULTS, GameFormat, ReadGame, WrittenMove
 from azselfplay.games.shogi import GAME
 from azselfplay.games.shogi.attacks import DROP_PLANE, PROMOTION_PLANE, squares_of
 from azselfplay.games.shogi.board import (
@@ -141,7 +141,7 @@ def _read(
     if not moves:
         raise ValueError("it has no moves")
     more = {"Termination": ended.reason} if ended else {}
-    more |= {} if outcome is None else {"Result": {1: "1-0", 0: "1/2-1/2", -1: "0-1"}[outcome]}
+    more |= {} if outcome is None else {"Result": RESULTS[outcome]}
     return ReadGame(start, moves, outcome, {**tags, **more})
 
 
@@ -164,9 +164,7 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     state = state_from_sfen(start)
     moves = up_to_resignation(tags, state, moves)
     lines = ["V2.2", f"N+{tags.get('White', '')}", f"N-{tags.get('Black', '')}"]
-    lines += [
-        f"{key}:{tags[name]}" for key, name in CSA_TAGS.items() if name in ("Event", "Site") and name in tags
-    ]
+    lines += [f"{key}:{tags[name]}" for key, name in CSA_TAGS.items() if name in tags]
     # The start position: the board rank by rank, the hands, and the side to move.
     pieces = [f"{'-' if code >= WHITES else '+'}{PIECE_NAMES[code % WHITES]}" for code in codes_of(state)]
     squares = [piece if len(piece) > 1 else " * " for piece in pieces]
@@ -542,5 +540,5 @@ def _kif_move(found: re.Match[str], last: str, number: int) -> tuple[str, str]:
     return target, _usi_square(origin) + target + ("+" if how == "成" else "")
 
 
-CSA = GameFormat("CSA", (".csa",), csa, read_csa, between="/\n")
-KIF = GameFormat("KIF", (".kif", ".kifu"), kif, read_kif)
+CSA = GameFormat("CSA", (".csa",), re.compile(r"V\d|N[+-]|P[I1+-]|'"), csa, read_csa, between="/\n")
+KIF = GameFormat("KIF", (".kif", ".kifu"), re.compile(r"#|[^\x00-\x7f]"), kif, read_kif)
