@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.game_texts import after_moves, read_position
-from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.knowledge import picture_of
 from azselfplay.games.names import is_game
 from azselfplay.games.spec import Game as Rules
 from azselfplay.host.exits import EXTRAS, Exit, Fatal, how_to_install
@@ -109,14 +109,13 @@ class Board:
 
     def __init__(self, text: str, svg: str) -> None:
         self.svg = svg
-        """"" for a game without a picture."""
         self._text = text
 
     def __str__(self) -> str:
         return self._text
 
-    def _repr_svg_(self) -> str | None:
-        return self.svg or None
+    def _repr_svg_(self) -> str:
+        return self.svg
 
 
 class Run:
@@ -244,11 +243,11 @@ class Position:
     def board(self) -> Board:
         """A drawing of the position."""
         rules, state = self.run._rules, self._history.state
-        draw, last = knowledge_of(rules).svg, self.moves[-1] if self.moves else ""
-        return Board(rules.notation.render(state), draw(state, last).decode() if draw else "")
+        last = self.moves[-1] if self.moves else ""
+        return Board(rules.notation.render(state), picture_of(rules)(state, last).decode())
 
-    def _repr_svg_(self) -> str | None:
-        return self.board.svg or None
+    def _repr_svg_(self) -> str:
+        return self.board.svg
 
     def play(self, move: str) -> Position:
         """Return the position after `move`. Raises Error if it is not legal."""

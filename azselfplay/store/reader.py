@@ -151,6 +151,11 @@ class StoreReader:
         rows = self.query("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", first, last)
         return frozenset(int(seq) for (seq,) in rows)
 
+    def count(self, source: str) -> int:
+        """The number of games from a source (`store.sqlite.Entry`)."""
+        ((games,),) = self.query("SELECT count(*) FROM games WHERE source = ?", source)
+        return int(games)
+
     def imported(self, positions: int) -> tuple[list[int], int]:
         """(numbers, ascending, and the number of their positions) of the newest imported games that have at
         most `positions` together."""

@@ -13,6 +13,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.figures import by_version
 from azselfplay.lab.report.games_command import main
+from azselfplay.lab.web.players import Players
 from azselfplay.store.reader import Range, StoreReader
 from bench.random_games import entry
 
@@ -74,6 +75,11 @@ def test_games_of_self_play_and_imported_ones_are_kept_apart(tmp_path: Path, mon
     ]
     assert azplay_games(monkeypatch, run, "show", "4") == Exit.OK
     assert "imported, without a search: one - two" in capsys.readouterr().out
+    assert azplay_games(monkeypatch, run, "export", "--newest", 1) == Exit.OK
+    assert "%value" not in capsys.readouterr().out, "there was no search"
+    players = Players(run / "games.db")
+    assert {row["kind"] for row in players.rates()} == {"worker of azserver"}
+    players.close()
 
 
 def test_a_result_that_the_rules_contradict_is_left_out(tmp_path: Path, monkeypatch, capsys) -> None:

@@ -48,8 +48,8 @@ def game_charts(bins: Sequence[Bin], sampled: Sequence[Sampled]) -> list[dict[st
         },
         {
             "title": "Are root values right?",
-            "caption": "Games in which the root said v should end with v in the mean, as the line of honest "
-            "values does. Flatter: the values are too sure; steeper: too timid.",
+            "caption": "Mean result of the games in which the root had this value. On the diagonal, values "
+            "are honest. Flatter: they are too sure; steeper: too timid.",
             "unit": "mean outcome",
             "range": [-1, 1],
             "x": "root value, for the side to move",

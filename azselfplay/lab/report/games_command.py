@@ -113,9 +113,10 @@ def main() -> int:
         if config.action == "verify":
             return _verify(games, wanted)
         from azselfplay.lab.report.figures import by_version
+        from azselfplay.store.sqlite import IMPORTED
 
         _print(results_by_version(by_version(games)))
-        if imported := len(games.imported(sys.maxsize)[0]):
+        if imported := games.count(IMPORTED):
             print(f"{imported:,} imported games are not among them")
         return int(Exit.OK)
 

@@ -22,11 +22,19 @@ from typing import Any
 import msgspec
 
 from azselfplay.diagnostics.advice import link_to
-from azselfplay.diagnostics.alerts import NEWEST_GAMES, SMALLEST_STRETCH, Alert, Signs, find_alerts, is_judged
+from azselfplay.diagnostics.alerts import (
+    LEAST_STEPS,
+    NEWEST_GAMES,
+    SMALLEST_STRETCH,
+    Alert,
+    Signs,
+    find_alerts,
+    is_judged,
+)
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.game_texts import said
-from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.knowledge import RESULTS, picture_of
 from azselfplay.games.spec import Game, State
 from azselfplay.host.reading import read_json
 from azselfplay.host.runs import RunFolder
@@ -34,7 +42,7 @@ from azselfplay.lab.report.charts import game_charts
 from azselfplay.lab.report.curves import STEP, Curves
 from azselfplay.lab.report.figures import Bin, Sampled, read_bins, take_sample
 from azselfplay.lab.report.settings import settings_of
-from azselfplay.lab.report.stored_games import RESULTS, plies, versions
+from azselfplay.lab.report.stored_games import plies, versions
 from azselfplay.lab.report.strength import strength_of
 from azselfplay.store.reader import Range, StoreReader
 from protocol.records import BadRecord
@@ -133,14 +141,15 @@ def sample_games(games: StoreReader) -> list[Shown]:
     names = {low: "first", high: "newest"}
     game, found = get_game(games.game), []
     for stored in games.numbered(wanted):
-        boards = list[tuple[int, float, str]]()
+        boards = list[tuple[int, str, str]]()
         try:
             record = stored.record(game)
             game_history = GameHistory(game, record.start, record.max_plies)
             after = {-(-record.plies * (at + 1) // PICTURES) for at in range(PICTURES)}  # rounded up, from 1
             for number, ply in enumerate(plies(game, record, game_history), 1):
                 if number in after:
-                    boards.append((number, ply.value, picture(game, game_history.state, ply.move)))
+                    value = "" if ply.value is None else f"; the mover's root value was {ply.value:+.2f}"
+                    boards.append((number, value, picture(game, game_history.state, ply.move)))
         except (BadRecord, ValueError):  # `azplay games verify` says what is wrong with it
             continue
         title = (
@@ -150,19 +159,16 @@ def sample_games(games: StoreReader) -> list[Shown]:
         moves = said(game, game_history.states, game_history.actions)
         text = " ".join(moves[:MOVES]) + (" ..." if len(moves) > MOVES else "")
         captioned = [
-            (f"after ply {number}, {moves[number - 1]}; the mover's root value was {value:+.2f}", drawn)
-            for number, value, drawn in boards
+            (f"after ply {number}, {moves[number - 1]}{value}", drawn) for number, value, drawn in boards
         ]
         found.append(Shown(title, text, captioned))
     return found
 
 
 def picture(game: Game, state: State, move: str) -> str:
-    """HTML of a board: an image if the game has one, else text. state  [state_words]"""
-    svg = knowledge_of(game).svg
-    if svg is None:
-        return f"<pre>{escape(game.notation.render(state))}</pre>"
-    alt, drawn = escape(game.notation.state_to_text(state)), base64.b64encode(svg(state, move)).decode()
+    """HTML of a board. state  [state_words]"""
+    alt = escape(game.notation.state_to_text(state))
+    drawn = base64.b64encode(picture_of(game)(state, move)).decode()
     return f'<img class="board" alt="{alt}" src="data:image/svg+xml;base64,{drawn}">'
 
 
@@ -234,6 +240,9 @@ def _notes(report: Report) -> str:
 
 def _alerts(report: Report) -> str:
     unjudged = "" if any(is_judged(sums.stretch) for sums in report.sampled) else UNJUDGED
+    step = report.curves.rows[-1].get(STEP) if report.curves.rows else None
+    if step is not None and step < LEAST_STEPS:
+        unjudged = f"Nothing is judged before step {LEAST_STEPS:,}."
     if not report.alerts:
         said = unjudged or "None. docs/troubleshooting.md describes all alerts."
         return f'<p class="{"alert" if unjudged else "note"}">{said}</p>'

@@ -25,7 +25,7 @@ import numpy as np
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, board_text
 from azselfplay.games.game_texts import writers_of
-from azselfplay.games.knowledge import GameWriter, WrittenMove, knowledge_of
+from azselfplay.games.knowledge import RESULTS, GameWriter, WrittenMove, knowledge_of
 from azselfplay.games.spec import RECORDED, RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import on_one_line
@@ -33,9 +33,6 @@ from azselfplay.lab.report.figures import Bin
 from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.rows import Stored
 from protocol.records import BadRecord, GameRecord
-
-RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
-"""Outcomes for the first player, written as in chess."""
 
 HEADER = (
     f"{'game':>8}  {'received (UTC)':19}  {'source':8}  {'plies':>5}  {'result':7}  {'weights':>11}  reason"
@@ -72,8 +69,8 @@ class Ply:
     side: int
     """The side that moved; 0: the first player."""
     move: str
-    value: float
-    """Value of the root after the search, for the side that moves, in [-1, 1]."""
+    value: float | None
+    """Value of the root after the search, for the side that moves, in [-1, 1]; None: there was no search."""
     visits: int
     """Visits of the move that was played."""
     all_visits: int
@@ -107,7 +104,7 @@ def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator
             game_history.play(action)
         except (ValueError, IndexError) as error:
             raise ValueError(f"ply {index}: {error}") from error
-        value, played = float(record.root_values[index]), visits.get(action, 0)
+        value = float(record.root_values[index]) if visits else None
         # A ply without a search has no figures of one: the column holds NaN there.
         search: dict[str, Any] = {}
         for name, column in (("prior_value", record.prior_values), ("prior_kl", record.prior_kl)):
@@ -115,7 +112,7 @@ def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator
                 search[name] = float(column[index])
         if not np.isnan(record.mean_depths[index]):
             search["depth"] = float(record.mean_depths[index]), int(record.max_depths[index])
-        yield Ply(side, move, value, played, sum(visits.values()), most, **search)
+        yield Ply(side, move, value, visits.get(action, 0), sum(visits.values()), most, **search)
 
 
 def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterator[str]:
@@ -134,10 +131,10 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
     yield f"{'ply':>4}  {'move':6} {'value':>7} {'prior':>7} {'KL':>6}  {'visits':>11}  most visited"
     for number, ply in enumerate(plies(game, record, game_history), 1):
         most = ", ".join(f"{move} {visits}" for move, visits in ply.most_visited[:CANDIDATES])
-        prior = f"{ply.prior_value:+7.3f}" if ply.prior_value is not None else f"{'?':>7}"
+        value, prior = (f"{'?' if one is None else f'{one:+.3f}':>7}" for one in (ply.value, ply.prior_value))
         divergence = f"{ply.prior_kl:6.3f}" if ply.prior_kl is not None else f"{'?':>6}"
         visits = f"{ply.visits:5}/{ply.all_visits:<5}"
-        yield f"{number:4}  {ply.move:6} {ply.value:+7.3f} {prior} {divergence}  {visits}  {most}"
+        yield f"{number:4}  {ply.move:6} {value} {prior} {divergence}  {visits}  {most}"
         is_last = number == record.plies
         if is_last or (boards and number % boards == 0):
             yield from ("", board_text(game, game_history.state, is_over=is_last), "")
@@ -274,6 +271,8 @@ def other_moves(ply: Ply, most: int) -> list[tuple[str, str]]:
 
 
 def comment(ply: Ply) -> str:
+    if ply.value is None:
+        return ""
     parts = [f"[%value {ply.value:+.3f}]", f"[%visits {ply.visits}/{ply.all_visits}]"]
     if ply.prior_value is not None:
         parts.append(f"[%prior_value {ply.prior_value:+.3f}]")

@@ -7,17 +7,14 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 from azselfplay.games import get_game
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Fatal
-from azselfplay.host.reading import read_json, read_struct
+from azselfplay.host.reading import read_json
 from azselfplay.host.runs import RunFolder
-from azselfplay.play.book import Entrant
+from azselfplay.play.book import Entrant, Published, published
 
 MOST_FILES = 200
 
@@ -28,33 +25,16 @@ SHARES = ("rows", "errors", "errors_matter")
 """Fields of `play.truth_errors.Errors`."""
 
 
-class Rating(Struct, frozen=True):
-    elo: float
-    margin95: float
-
-
-class Rated(Struct, frozen=True):
-    """The parts of ratings.json that are shown."""
-
-    players: list[Entrant] = []
-    ratings: dict[str, Rating] = {}
-
-    def rated(self) -> list[tuple[Entrant, Rating]]:
-        """The players that have a rating, with it."""
-        return [(one, self.ratings[one.name]) for one in self.players if one.name in self.ratings]
-
-
-def read_ratings(path: Path) -> Rated:
-    """The ratings in a file; none if there is no such file or it cannot be read."""
-    try:
-        return read_struct(path, Rated)
-    except (OSError, ValueError):
-        return Rated()
+def ratings_of(run: RunFolder) -> list[tuple[Entrant, Published]]:
+    """The players that `azplay ladder` has rated, with their ratings; none if its file cannot be read."""
+    with contextlib.suppress(OSError, ValueError):
+        return published(run.path / "ratings.json")
+    return []
 
 
 def strongest(run: RunFolder) -> dict[str, Any] | None:
     """The newest of the run's networks that `azplay ladder` has rated, by its best search."""
-    rated = [one for one in read_ratings(run.path / "ratings.json").rated() if one[0].step is not None]
+    rated = [one for one in ratings_of(run) if one[0].step is not None]
     if not rated:
         return None
     newest = max(player.step or 0 for player, _ in rated)
@@ -73,7 +53,7 @@ def strength_of(run: RunFolder) -> dict[str, Any]:
     with contextlib.suppress(Fatal, ValueError):
         is_solved = knowledge_of(get_game(run.describe()["game"])).solution is not None
     ladder, fixed = [], []
-    for player, rating in read_ratings(run.path / "ratings.json").rated():
+    for player, rating in ratings_of(run):
         if player.version is None:
             fixed.append({"label": player.label, "elo": rating.elo})
             continue

@@ -400,7 +400,7 @@ async def _body(request: web.Request, kind: type[S]) -> S:
 async def open_room(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, wanted = site.run_of(request), await _body(request, Opening)
-    file = await site.reading(lambda: find_weights(run, wanted.weights))
+    file = await site.reading(lambda: find_weights(run, wanted.weights, goes_on=bool(wanted.moves)))
     terms = Terms(wanted.side, wanted.simulations, played=wanted.moves)
     if wanted.game:
         way = await site.reading(lambda: site.shelf.moves_to(run, wanted.game, wanted.ply))
@@ -408,15 +408,16 @@ async def open_room(request: web.Request) -> web.Response:
         terms = replace(terms, start=way.start, moves=way.moves, max_plies=way.max_plies)
     elif wanted.position:
         try:
-            name = run.describe()["game"]
-            given = await site.reading(lambda: read_position(get_game(name), wanted.position))
+            given = await site.reading(
+                lambda: read_position(get_game(run.describe()["game"]), wanted.position)
+            )
         except ValueError as error:
             raise Trouble(f"The position cannot be used: {error}", HTTPStatus.BAD_REQUEST) from error
         terms = replace(terms, start=given.start, moves=tuple(given.moves_text()), max_plies=given.max_plies)
     try:
         room = await site.rooms.open(run, file, terms)
     except ValueError as error:
-        raise Trouble(f"The game cannot be opened again: {error}", HTTPStatus.BAD_REQUEST) from error
+        raise Trouble(f"The game cannot be opened: {error}", HTTPStatus.BAD_REQUEST) from error
     return as_json(room.view())
 
 

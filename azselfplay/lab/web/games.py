@@ -21,10 +21,10 @@ from azselfplay.games import get_game
 from azselfplay.games.boards import Clicks, Spot
 from azselfplay.games.game_history import GameHistory, board_text, replay
 from azselfplay.games.game_texts import TEXT, said
-from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.knowledge import RESULTS, knowledge_of, picture_of
 from azselfplay.games.spec import PLY_CAP, RESIGNATION, Game, State
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.report.stored_games import RESULTS, Ply, forms_of, plies, tags, versions
+from azselfplay.lab.report.stored_games import Ply, forms_of, plies, tags, versions
 from azselfplay.lab.web.guarding import Trouble
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.rows import COLUMNS, DATA, Stored
@@ -139,7 +139,7 @@ class Shelf:
         return {
             **_about(one.stored),
             "player": one.record.source,
-            "simulations": one.record.simulations,
+            "simulations": None if one.record.is_imported else one.record.simulations,
             "seconds": one.record.seconds,
             "score": one.played.score(),
             "start": one.record.start,
@@ -149,7 +149,7 @@ class Shelf:
             "names": words.sides,
             "sides": [ply.side for ply in one.plies],
             "values": [
-                ply.value * sign if ply.all_visits else None
+                None if ply.value is None else ply.value * sign
                 for ply, sign in zip(one.plies, turn, strict=True)
             ],
             "priors": [
@@ -302,9 +302,9 @@ def board(game: Game, state: State, move: str, *, side: int = 0, is_over: bool =
     clicks = known.clicks
     turned = clicks.svg_turned if clicks is not None and side == 1 else None
     # A game without a turned picture shows both players the same one.
-    draw = turned or known.svg
+    draw = turned or picture_of(game)
     return {
-        "svg": None if draw is None else draw(state, move).decode(),
+        "svg": draw(state, move).decode(),
         "text": board_text(game, state, is_over=is_over),
         "position": game.notation.state_to_text(state),
         "width": 0.0 if clicks is None else clicks.width,

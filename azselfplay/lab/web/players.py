@@ -12,6 +12,7 @@ from typing import Any
 from azselfplay.host.exits import Fatal
 from azselfplay.store.players import KEYS
 from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import IMPORTED
 from protocol.records import BadRecord, from_bytes
 
 WINDOW = 600.0
@@ -106,11 +107,14 @@ class Players:
                 row.seq, row.received_at, player, kind, row.plies, seconds, row.version_max
             )
         # A run that is younger than the window has its rate over its own time.
-        ((began,),) = reader.query("SELECT received_at FROM games ORDER BY seq LIMIT 1")
-        hours = max(now - max(began, now - WINDOW), SHORTEST) / 3600
+        oldest = reader.query("SELECT received_at FROM games ORDER BY seq LIMIT 1")
+        began = max(oldest[0][0] if oldest else now, now - WINDOW)
+        hours = max(now - began, SHORTEST) / 3600
         by_player: dict[tuple[str, str], list[Played]] = {}
         for _, game in sorted(self._games.items()):
-            by_player.setdefault((game.kind, game.player), []).append(game)
+            # Nobody has played those for this run.
+            if game.kind != IMPORTED:
+                by_player.setdefault((game.kind, game.player), []).append(game)
         weight = (last - first + 1) / max(1, len(self._games))  # games that each of the sample stands for
         rows = []
         for (kind, player), played in by_player.items():
@@ -136,8 +140,9 @@ def _since(reader: StoreReader, moment: float) -> int:
     sql = "SELECT received_at FROM games WHERE seq >= ? ORDER BY seq LIMIT 1"
     while low <= high:
         middle = (low + high) // 2
-        ((at,),) = reader.query(sql, middle)
-        if at < moment:
+        found = reader.query(sql, middle)
+        # A damaged store may lack the games that its numbers promise.
+        if found and found[0][0] < moment:
             low = middle + 1
         else:
             high = middle - 1

@@ -22,11 +22,10 @@ import numpy as np
 
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.game_texts import said, writers_of
-from azselfplay.games.knowledge import WrittenMove, knowledge_of
+from azselfplay.games.knowledge import RESULTS, WrittenMove, knowledge_of
 from azselfplay.games.spec import State
 from azselfplay.host.runs import RunFolder, modified
-from azselfplay.lab.report.stored_games import RESULTS
-from azselfplay.lab.report.strength import read_ratings
+from azselfplay.lab.report.strength import ratings_of
 from azselfplay.lab.web.games import ENDINGS, board, moves
 from azselfplay.lab.web.guarding import Trouble
 from azselfplay.link.weights_files import SUFFIX, hash_in_name, short_hash, version_in
@@ -69,7 +68,7 @@ def networks_of(run: RunFolder) -> list[dict[str, Any]]:
     """The run's networks, newest first: `name`, training `step`, `at` (seconds since 1970), and the `elo` of
     its best search by `azplay ladder`; None where that is unknown."""
     elo: dict[str, float] = {}
-    for player, rating in read_ratings(run.path / "ratings.json").rated():
+    for player, rating in ratings_of(run):
         digits = short_hash(player.sha256)
         elo[digits] = max(rating.elo, elo.get(digits, rating.elo))
     found = []
@@ -89,12 +88,13 @@ def _step(file: Path) -> int | None:
         return None
 
 
-def find_weights(run: RunFolder, name: str) -> Path:
-    """The file of the network called `name`, the newest for "". Raises Trouble if there is none."""
+def find_weights(run: RunFolder, name: str, *, goes_on: bool = False) -> Path:
+    """The file of the network called `name`, the newest for "". Raises Trouble if there is none. `goes_on`:
+    with a game, whose network azserver may have removed since: then the newest plays on."""
     known = weights_of(run)
     if not known:
         raise Trouble(f"Run {run.name} has no weights yet: a network comes as soon as azserver has started.")
-    if not name:
+    if not name or (goes_on and name not in known):
         return run.weights / f"{known[0]}{SUFFIX}"
     if name not in known:
         raise Trouble(f"Run {run.name} has no weights called {name[:80]!r}; the newest are {known[0]}.")

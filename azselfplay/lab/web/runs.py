@@ -79,7 +79,10 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
     unknown = ("network", "created", "silent_s", "games", "games_per_h", "step", "version", "strength")
     for changed, run in found[:MOST_RUNS]:
         try:
-            listed.append(summary(run, held))
+            # Only the list shows these two.
+            curve = small_curve(run.figures_log, _size(run.figures_log))
+            note = next(iter(notes_of(run).splitlines()), "")
+            listed.append(summary(run, held) | {"curve": curve, "note": note})
         except Exception as error:  # the files may hold anything, and the other runs are still listed
             log.warning("the run %s cannot be shown: %s: %s", run.path, type(error).__name__, error)
             why = f"cannot be read ({type(error).__name__}: {error})"[:300]
@@ -126,8 +129,6 @@ def summary(run: RunFolder, held: Held) -> dict[str, Any]:
         "step": row.get("trainer/step", figures.get("step")),
         "version": row.get("trainer/weights_version", figures.get("weights_version")),
         "strength": strongest(run),
-        "curve": small_curve(run.figures_log, _size(run.figures_log)) if row or figures else [],
-        "note": next(iter(notes_of(run).splitlines()), ""),
         "alerts": row.get("alerts", figures.get("alerts")) or [],
     }
 

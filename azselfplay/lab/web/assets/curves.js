@@ -83,7 +83,9 @@ export class Curves {
         known.set(chart.title, { ...chart, curves: [...curves, ...more] });
       }
     }
-    for (const about of known.values()) this.show(about, this.runs.flatMap(([, found], index) => this.series(found, about, index)));
+    // Of a run and not of a chart: once for all charts.
+    const rows = this.runs.map(([, { columns }]) => ({ xs: this.places(columns), isNew: measuredIn(columns) }));
+    for (const about of known.values()) this.show(about, this.runs.flatMap(([, { columns }], index) => this.series(columns, rows[index], about, index)));
   }
 
   /** Draws a chart, which is made with its first curve. */
@@ -121,9 +123,7 @@ export class Curves {
     return this.axis === "time" ? this.timeUnit.label : AXES.find(([name]) => name === this.axis)[1];
   }
 
-  series({ columns }, about, index) {
-    const xs = this.places(columns);
-    const isNew = measuredIn(columns);
+  series(columns, { xs, isNew }, about, index) {
     return about.curves.flatMap(([label, name], at) => {
       let ys = columns[name];
       if (!ys?.some((value) => value !== null)) return [];

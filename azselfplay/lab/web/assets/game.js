@@ -40,7 +40,7 @@ function drawLinks() {
 function drawAbout() {
   const score = game.score === null ? "" : ` (${signed(game.score, 1)})`;
   about.replaceChildren(
-    `${game.result}${score}: ${ending(game.reason)}, ${game.plies} plies, weights ${game.weights}, ${count(game.simulations)} simulations a move, played by ${game.player || "?"}. `,
+    `${game.result}${score}: ${ending(game.reason)}, ${game.plies} plies, ${game.simulations === null ? "imported" : `weights ${game.weights}, ${count(game.simulations)} simulations a move, played by`} ${game.player || "?"}. `,
     "Download: ", links, " ",
     el("label", { class: "check" }, withOthers, ` with the ${OTHERS} most visited other moves as variations`));
   drawLinks();
@@ -82,6 +82,11 @@ function drawSearch() {
     search.replaceChildren(el("h2", {}, "End of the game"), el("p", {}, `${game.result}: ${ending(game.reason)}.`));
     return;
   }
+  const mover = `${game.names[found.side]} played `.replace(/^t/, "T");
+  if (!found.visits) {
+    search.replaceChildren(el("h2", {}, "No search"), el("p", {}, mover, el("b", {}, game.moves[position.ply]), ", without a search."));
+    return;
+  }
   const depth = found.depth ? `, depth ${fixed(found.depth[0], 1)} (deepest ${found.depth[1]})` : "";
   const shares = new Map(said()?.policy.map((one) => [one.text, one.share]) ?? []);
   const columns = [["Move"], ["Visits", true], ["Search"], ...(said() ? [["Network"]] : [])];
@@ -89,7 +94,7 @@ function drawSearch() {
     el("span", { class: one.played ? "played" : null }, one.said), count(one.visits), bar(one.share, 0), ...(said() ? [bar(shares.get(one.text), 1)] : [])]);
   search.replaceChildren(
     el("h2", {}, "Search"),
-    el("p", {}, `${game.names[found.side]} played `.replace(/^t/, "T"), el("b", {}, game.moves[position.ply]), `. Value ${signed(found.value, 3)}, network ${signed(found.prior_value, 3)}, KL ${fixed(found.kl, 3)} nats, ${count(found.visits)} visits${depth}. ${found.is_target ? "The network learns from this policy." : "Not a policy target."}`),
+    el("p", {}, mover, el("b", {}, game.moves[position.ply]), `. Value ${signed(found.value, 3)}, network ${signed(found.prior_value, 3)}, KL ${fixed(found.kl, 3)} nats, ${count(found.visits)} visits${depth}. ${found.is_target ? "The network learns from this policy." : "Not a policy target."}`),
     table("Moves by visits", columns, rows));
 }
 
@@ -129,7 +134,7 @@ function draw() {
   onward.href = pageOf(run, `/play?game=${number}&ply=${ply}&side=${game.sides[ply] ?? 0}`);
   onward.hidden = ply === game.moves.length;
   board.show(position.board, [], position.search?.candidates ?? []);
-  meaning.hidden = !position.search || position.board.svg === null;
+  meaning.hidden = !position.search;
   value.mark = ply;
   value.draw();
   markMove();

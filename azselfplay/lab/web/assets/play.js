@@ -9,7 +9,7 @@ const query = new URLSearchParams(location.search);
 const from = { game: Number(query.get("game")) || 0, ply: Number(query.get("ply")) || 0 };
 const toMove = query.get("side") === "1" ? 1 : 0; // in that position
 const RESULT = { 1: "You won", 0: "A draw", "-1": "You lost" };
-const GONE = 410;
+const BAD_REQUEST = 400, GONE = 410;
 const HINTS = 3; // moves shown on the board
 const kept = `play ${run}`;
 const button = (text, act, attributes = {}) => el("button", { type: "button", onclick: act, ...attributes }, text);
@@ -190,10 +190,13 @@ async function start(left) {
   wait.textContent = "Loading the network. The first game of a kind takes up to a minute, while its rules are compiled.";
   try {
     if (game) await ask(`/api/play/${game.room}/leave`, {}).catch(() => null);
-    if (left) localStorage.removeItem(kept); // if it cannot be opened, the page works again when it is loaded
     game = at = null;
     turned = false;
-    await open(wanted);
+    await open(wanted).catch((error) => {
+      // One that can never be opened must not stop the page at each load.
+      if (left && error.status === BAD_REQUEST) localStorage.removeItem(kept);
+      throw error;
+    });
     about.hidden = false;
     setup.open = false;
     await reply();
