@@ -17,6 +17,11 @@ LEAST_GRANT = 128
 """Least number of leaves granted to a player: one message of an efficient size (`docs/protocol.md`)."""
 SESSION_BYTES = 2 * 1024 * 1024
 """Most bytes of a session's games that are not acknowledged; one game may have more (`docs/protocol.md`)."""
+BYTES_OF_ALL = 64 * 1024 * 1024
+"""Most bytes of all games that the trainer holds without having acknowledged them: 4,096 small ones, or about
+2,500 of chess with 800 simulations."""
+BYTES_OF_KEY = BYTES_OF_ALL // 4
+"""Most bytes of such games from all sessions of one key, which may have as many sessions as it likes."""
 LEAST_GAME_BYTES = 16 * 1024
 """What a game counts for at least: each costs messages, a check and a row in the store, however short."""
 CHANGE_SECONDS = 10.0

@@ -1,8 +1,8 @@
 """Games on their way to the trainer and acknowledgements on their way back, as a pure object.
 
 The front keeps no games. A game that cannot be passed on now is answered `retry` and stays in its
-player's spool. The trainer has at most `WINDOW_BYTES` of games that it has not acknowledged. A session may
-have `SESSION_BYTES` of them and a key `KEY_BYTES`, so neither fills the window alone.
+player's spool. The trainer has at most `BYTES_OF_ALL` of games that it has not acknowledged. A session may
+have `SESSION_BYTES` of them and a key `BYTES_OF_KEY`, so neither fills the window alone.
 
 Windows are counted in bytes because memory is what they bound. An acknowledgement may then take a while, as
 it does where games are also copied to another machine: with answers after 1.5 s, 1,360 games a second (the
@@ -15,16 +15,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from azselfplay.link.pacing import MEGABYTE
-from protocol.credits import SESSION_BYTES, counted_bytes
+from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, SESSION_BYTES, counted_bytes
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
 
-WINDOW_BYTES = 64 * MEGABYTE
-"""Most bytes of the games that the trainer holds without having acknowledged them: 4,096 small ones, or about
-2,500 of chess with 800 simulations."""
-KEY_BYTES = WINDOW_BYTES // 4
-"""Most bytes of such games from all sessions of one key, which may have as many sessions as it likes."""
 RETRY_NO_TRAINER = 5.0
 """Seconds after which a client offers a game again when there was no trainer."""
 RETRY_BUSY = 1.0
@@ -72,7 +66,7 @@ class _InFlight:
 class GameRelay:
     """Knows which peer waits for which game's acknowledgement."""
 
-    def __init__(self, window: int = WINDOW_BYTES) -> None:
+    def __init__(self, window: int = BYTES_OF_ALL) -> None:
         self.relayed = 0
         """Games passed on to a trainer."""
         self.acked = 0
@@ -117,7 +111,7 @@ class GameRelay:
                 reason = f"{Code.BUSY}: {held} bytes of this session's games are unanswered already"
                 return [_retry(peer, uid, reason, RETRY_BUSY)]
             full = self._all_bytes + counted > self._window
-            if full or (owner and self._bytes[owner] + counted > KEY_BYTES):
+            if full or (owner and self._bytes[owner] + counted > BYTES_OF_KEY):
                 return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
             self._count(peer, owner, counted)
             self.relayed += 1

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import usable_cores
 from azselfplay.host.ports import Address, parse_address
 from azselfplay.link.keys import dial_keys
 from net.architectures.registry import TRAINING_HEADS, check_name
@@ -152,8 +153,9 @@ class SampleSettings:
     imported_share: Share = 0.0
     """Share of the samples, 0..1, from games that `azplay games RUN import` has stored. The move played is
     the policy target, the game's result the value. Above 0, training begins with them alone, `per_position`
-    times each, before it follows self-play: a warm start. 0: imported games are not used (AlphaZero: none;
-    AlphaGo began so)."""
+    times each, before it follows self-play: a warm start. From then on they count as samples for
+    `per_position`: with 0.2, a position of self-play is trained on 0.8 times as often. 0: imported games are
+    not used (AlphaZero: none; AlphaGo began so)."""
     symmetric: Literal["auto", "on", "off"] = "auto"
     """Train on samples through random symmetries of the board. auto: where the game has any, such as
     tic-tac-toe and Go (8) and Connect Four (2), but not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
@@ -265,6 +267,11 @@ class TrainerConfig:
     def devices(self) -> list[str]:
         """The names in `device`."""
         return self.device.replace(" ", "").split(",")
+
+    def threads(self, ranks: int = 1) -> int:
+        """Return the CPU threads of each of the ranks on this machine: as set, or together half of the cores,
+        because the other half plays."""
+        return self.cpu_threads or max(1, usable_cores() // 2 // ranks)
 
     def address(self) -> Address:
         """Address of the server. Raises Fatal(CONFIG) for an invalid one."""

@@ -39,12 +39,13 @@ class Imported:
         """None without games, and before `fill`."""
         self.samples = 0
         """Samples of the steps of imported games alone."""
+        self._is_read = False
 
     def fill(self, reader: StoreReader) -> None:
-        """Read them from the store."""
-        self.window = None
-        if not self._settings.imported_share:
+        """Read them from the store, once: more can only be imported while no trainer runs."""
+        if self._is_read or not self._settings.imported_share:
             return
+        self._is_read = True
         numbers, positions = reader.imported(self._most)
         if not numbers:
             log.warning("samples.imported_share is set, and this run has no imported games")

@@ -22,6 +22,7 @@ from msgspec import UNSET, UnsetType
 from azselfplay.games.spec import Game
 from azselfplay.store.players import player_of
 from azselfplay.store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
+from protocol.credits import BYTES_OF_ALL, LEAST_GAME_BYTES
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayAck, RelayGame, Uid, encode
 from protocol.records import BadRecord, GameRecord, from_bytes, sha256
@@ -34,8 +35,8 @@ MESSAGE_BYTES = 48 * 1024
 `MAX_HEADER`."""
 ACK_OVERHEAD = 8
 """Most bytes that MessagePack adds to a pair of peer and acknowledgement."""
-IN_FLIGHT_LIMIT = 4096
-"""Most games being processed; further ones are sent back. The front's window (`server.relay`) has no more."""
+IN_FLIGHT_LIMIT = BYTES_OF_ALL // LEAST_GAME_BYTES
+"""Most games being processed, as many as the front passes on; further ones are sent back."""
 RETRY_AFTER = 1.0
 """Seconds after which a game that was sent back may be sent again."""
 DISK_RETRY_AFTER = 10.0

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.hardware import may_have_gpus, usable_cores
+from azselfplay.host.hardware import may_have_gpus
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.loss import Head
 from trainer.sampler_kernel import Counts, Samples
@@ -121,8 +121,8 @@ def place_of(config: TrainerConfig, environment: Mapping[str, str]) -> Place:
             "--optimizer.batch",
             Exit.CONFIG,
         )
-    threads = config.cpu_threads or max(1, usable_cores() // 2 // here)
-    return Place(rank, ranks, replace(config, device=devices[local], cpu_threads=threads), looked_at)
+    own = replace(config, device=devices[local], cpu_threads=config.threads(here))
+    return Place(rank, ranks, own, looked_at)
 
 
 # ---- A share as bytes: arrays by name, and never a pickle ---------------------------------------------

@@ -25,7 +25,17 @@ from azselfplay.games.stubs import bindings
 from protocol.records import GameRecord
 from trainer import sampler_kernel
 from trainer.loss import Head
-from trainer.sampler_kernel import Draws, Samples, Scratch, SymmetryMaps, first_of, joined, room_for
+from trainer.sampler_kernel import (
+    OF_ENTRIES,
+    OF_ROWS,
+    Draws,
+    Samples,
+    Scratch,
+    SymmetryMaps,
+    first_of,
+    joined,
+    room_for,
+)
 from trainer.window import Window
 
 MOST_DRAWS = 100
@@ -172,13 +182,12 @@ class Sampler:
         room = self._room(window, count)
         parts = max(1, min(len(self._scratch), count // LEAST_PART))
         ends = [count * part // parts for part in range(parts + 1)]
-        of_rows, of_entries = Samples._fields[:5], Samples._fields[5:8]
 
         def write(part: int) -> slice:
             """Write a part of the samples; return where its entries are."""
             begin, end = ends[part], ends[part + 1]
-            own: dict[str, Any] = {name: getattr(room, name)[begin:end] for name in of_rows}
-            own |= {name: getattr(room, name)[begin * most : end * most] for name in of_entries}
+            own: dict[str, Any] = {name: getattr(room, name)[begin:end] for name in OF_ROWS}
+            own |= {name: getattr(room, name)[begin * most : end * most] for name in OF_ENTRIES}
             some, through = numbers[begin:end], symmetries[begin:end]
             settings = self.maps, self._history, self._scratch[part]
             entries = self._write(window.rings, window.starts, some, through, *settings, Samples(**own))
@@ -189,7 +198,7 @@ class Sampler:
             return first_of(room, count, write(0).stop)
         written = list(self._threads.map(write, range(parts)))
         columns: dict[str, Any] = {
-            name: np.concatenate([getattr(room, name)[one] for one in written]) for name in of_entries
+            name: np.concatenate([getattr(room, name)[one] for one in written]) for name in OF_ENTRIES
         }
         return room._replace(**columns)
 

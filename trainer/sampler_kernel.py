@@ -56,14 +56,18 @@ class Samples(NamedTuple):
         if parts == 1:
             return self
         mine = self.rows % parts == index
-        columns: dict[str, Any] = {name: getattr(self, name)[index::parts] for name in self._fields[:5]}
-        columns |= {name: getattr(self, name)[mine] for name in self._fields[5:8]}
+        columns: dict[str, Any] = {name: getattr(self, name)[index::parts] for name in OF_ROWS}
+        columns |= {name: getattr(self, name)[mine] for name in OF_ENTRIES}
         columns["rows"] //= parts
         if self.heads is not None:
             columns["heads"] = {name: own.part(index, parts) for name, own in self.heads.items()}
         if self.policy_only is not None:
             columns["policy_only"] = self.policy_only[index::parts]
         return Samples(**columns)
+
+
+OF_ROWS, OF_ENTRIES = Samples._fields[:5], Samples._fields[5:8]
+"""Names of the columns with a place for each sample, and with one for each entry of a policy."""
 
 
 class Counts(NamedTuple):
@@ -105,8 +109,8 @@ def room_for(count: int, words: int, most_legal: int) -> Samples:
 
 def first_of(samples: Samples, count: int, entries: int) -> Samples:
     """Return the first `count` samples with their `entries`."""
-    of_rows = {name: getattr(samples, name)[:count] for name in Samples._fields[:5]}
-    of_entries = {name: getattr(samples, name)[:entries] for name in Samples._fields[5:8]}
+    of_rows = {name: getattr(samples, name)[:count] for name in OF_ROWS}
+    of_entries = {name: getattr(samples, name)[:entries] for name in OF_ENTRIES}
     return Samples(**of_rows, **of_entries)
 
 
@@ -116,7 +120,8 @@ def joined(samples: Samples, more: Samples, *, policy_only: bool) -> Samples:
     count = len(samples.classes)
     more = more._replace(rows=more.rows + count)
     columns: dict[str, Any] = {
-        name: np.concatenate([getattr(samples, name), getattr(more, name)]) for name in Samples._fields[:8]
+        name: np.concatenate([getattr(samples, name), getattr(more, name)])
+        for name in (*OF_ROWS, *OF_ENTRIES)
     }
     learned = np.zeros(count, np.uint8) if samples.policy_only is None else samples.policy_only
     learned = np.concatenate([learned, np.full(len(more.classes), policy_only, np.uint8)])

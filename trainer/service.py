@@ -43,7 +43,6 @@ from trainer.ingest import Ingest, Job
 from trainer.ranks import Ranks
 from trainer.run_setup import Run, open_run, settings_of
 from trainer.train_step import prepare_thread
-from trainer.training_loop import cpu_threads
 from trainer.weights import SERVER, ServerWeights, WeightsOut
 
 log = logging.getLogger(__name__)
@@ -104,7 +103,7 @@ class Service:
         # A thread each: games are committed and acknowledged while a step computes.
         self._intake_thread = ThreadPoolExecutor(1, "intake")
         self._training_thread = ThreadPoolExecutor(
-            1, "training", initializer=prepare_thread, initargs=(cpu_threads(config),)
+            1, "training", initializer=prepare_thread, initargs=(config.threads(),)
         )
         self._figures = Figures(time.monotonic())
         self._weights = WeightsOut(config, self._connection, self._figures, self)

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.hardware import usable_cores
 from azselfplay.store.reader import StoreReader
 from net.architectures.network import Network
 from net.architectures.registry import named
@@ -97,7 +96,7 @@ class TrainingLoop:
         self._sampler = Sampler(
             game,
             history,
-            threads=cpu_threads(config),
+            threads=config.threads(),
             symmetric=samples.symmetric != "off",
             heads=trained_heads(config.loss),
         )
@@ -364,8 +363,3 @@ class TrainingLoop:
         """Size of the network, for people."""
         network: Network = self._train_step.network
         return network.architecture.name
-
-
-def cpu_threads(config: TrainerConfig) -> int:
-    """Return the number of threads for torch: as set, or half of the cores, because the other half plays."""
-    return config.cpu_threads or max(1, usable_cores() // 2)

@@ -7,15 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from scaled_examples import scaled
 
-from protocol.credits import LEAST_GAME_BYTES, SESSION_BYTES
+from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, LEAST_GAME_BYTES, SESSION_BYTES
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
 from server.relay import (
     GIVE_UP,
-    KEY_BYTES,
     RELAY_AGAIN,
     RETRY_BUSY,
-    WINDOW_BYTES,
     Acknowledge,
     GameRelay,
     Relay,
@@ -26,7 +24,7 @@ UID, OTHER = b"u" * 16, b"v" * 16
 SHA = b"s" * 32
 
 
-OF_SESSION, OF_KEY = SESSION_BYTES // LEAST_GAME_BYTES, KEY_BYTES // LEAST_GAME_BYTES
+OF_SESSION, OF_KEY = SESSION_BYTES // LEAST_GAME_BYTES, BYTES_OF_KEY // LEAST_GAME_BYTES
 """Small games that a session and a key may have unanswered."""
 
 
@@ -146,7 +144,7 @@ def test_a_trainer_that_never_answers_does_not_hold_its_window_for_ever() -> Non
 
 def test_the_trainer_never_holds_more_bytes_than_it_has_room_for() -> None:
     """This does not depend on the senders; every answer frees space for the next game."""
-    relay, size = relay_with_trainer(), WINDOW_BYTES // 60
+    relay, size = relay_with_trainer(), BYTES_OF_ALL // 60
     peers = [number(at) for at in range(62)]
     answers = [relay.put(peer, "client", UID, SHA, 0.0, size=size)[0] for peer in peers]
     assert [isinstance(one, Relay) for one in answers] == [True] * 60 + [False] * 2

@@ -16,7 +16,7 @@ from azselfplay.play.game_files import FileGame
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED, Entry, Store
 from bench.random_games import entry
-from protocol.records import GameRecord, sha256, to_bytes
+from protocol.records import GameRecord
 from trainer.imported import learnable
 
 MOVES = (("5", "1", "3", "7", "4", "6"), ("5", "1", "3", "7", "4", "6", "8"), ("5", "2", "9", "1", "3"))
@@ -29,25 +29,15 @@ def imported(moves: tuple[str, ...], number: int, outcome: int = 1) -> GameRecor
     return dataclasses.replace(record, uid=number.to_bytes(16, "big"))
 
 
+def of_file(record: GameRecord) -> Entry:
+    return dataclasses.replace(entry(record, IMPORTED), is_old=True)
+
+
 def stored(folder: Path, of_files: int = 30, of_self_play: int = 0) -> Path:
     """Make a store; imported games come first."""
     found = [imported(MOVES[number % 3], number + 1) for number in range(of_files)]
     store = Store(folder / "games.db", GAME.name)
-    entries = [
-        Entry(
-            one.uid,
-            sha256(to_bytes(one)),
-            IMPORTED,
-            one.plies,
-            one.outcome,
-            one.reason,
-            0,
-            0,
-            to_bytes(one),
-            True,
-        )
-        for one in found
-    ]
+    entries = [of_file(one) for one in found]
     store.commit(entries + [entry(one) for one in games(of_self_play)])
     assert (store.totals.imported, store.totals.games.total()) == (of_files, of_self_play)
     store.close()
@@ -111,8 +101,7 @@ def test_a_restart_does_not_begin_with_them_again_and_takes_up_new_ones(tmp_path
     more = [imported(MOVES[0], number) for number in range(100, 130)]
     store = Store(path, GAME.name)
     for record in more:
-        data = to_bytes(record)
-        store.commit([Entry(record.uid, sha256(data), IMPORTED, 6, 1, record.reason, 0, 0, data, True)])
+        store.commit([of_file(record)])
     store.close()
     newer = training(tmp_path / "run", imported_share=0.5, positions=1000)
     fill(newer, path, 60)

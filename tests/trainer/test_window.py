@@ -19,7 +19,7 @@ from bench.random_games import random_game
 from protocol.records import GameRecord
 from trainer import sampler
 from trainer.sampler import Sampler
-from trainer.sampler_kernel import Samples
+from trainer.sampler_kernel import OF_ENTRIES, OF_ROWS, Samples
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR = get_game("tic_tac_toe"), get_game("connect_four")
@@ -117,7 +117,7 @@ def test_several_threads_write_the_samples_of_one(count: int, monkeypatch: pytes
         )
         for threads in (1, 3)
     )
-    for name in (*Samples._fields[:8], "policy_only"):
+    for name in (*OF_ROWS, *OF_ENTRIES, "policy_only"):
         np.testing.assert_array_equal(getattr(one, name), getattr(three, name), name)
 
 
