@@ -96,23 +96,15 @@ def playouts(name: str) -> tuple[Playout, ...]:
 def random_games(game: Game, count: int = GAMES_EACH) -> Iterator[Playout]:
     rng = random.Random("playouts of " + re.sub("_[0-9a-f]{8}$", "", game.name))
     for _ in range(count):
-        yield _playout(game, rng)
-
-
-def _playout(game: Game, rng: random.Random) -> Playout:
-    positions = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
-    game.rules.start(positions[0])
-    actions: list[int] = []
-    while len(actions) < game.max_plies:
-        n = len(actions) + 1
-        choices = legal(game, positions, n)
-        reason = int(game.rules.end_reason(positions, n, len(choices), NO_ROOT))
-        if reason:
-            return Playout(positions[:n].copy(), actions, reason)
-        must(bool(choices), "ply {}: the game goes on, and no action is legal", len(actions))
-        actions.append(rng.choice(choices))
-        game.rules.play(positions[n - 1], actions[-1], positions[n])
-    return Playout(positions, actions, ended(game, positions, len(actions) + 1))
+        positions = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
+        game.rules.start(positions[0])
+        actions: list[int] = []
+        while not (reason := ended(game, positions, n := len(actions) + 1)) and n <= game.max_plies:
+            choices = legal(game, positions, n)
+            must(bool(choices), "ply {}: the game goes on, and no action is legal", n - 1)
+            actions.append(rng.choice(choices))
+            game.rules.play(positions[n - 1], actions[-1], positions[n])
+        yield Playout(positions[:n].copy(), actions, reason)
 
 
 # ---- Packed features, read slowly ----------------------------------------------------------------
@@ -128,9 +120,7 @@ def features(game: Game, positions: Positions, n: int, history: int, fill: int =
 def bits(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.uint8]:
     """[planes, cells] of the bit planes, after checking that they are empty beyond the board."""
     planes = packed_features[: game.bit_planes(history) * game.words_per_plane].astype("<u8").view(np.uint8)
-    all_bits = np.unpackbits(planes, bitorder="little").reshape(
-        game.bit_planes(history), 64 * game.words_per_plane
-    )
+    all_bits = np.unpackbits(planes, bitorder="little").reshape(-1, 64 * game.words_per_plane)
     must(not all_bits[:, game.cells :].any(), "a bit plane has bits beyond its {} cells", game.cells)
     return all_bits[:, : game.cells]
 
@@ -159,8 +149,7 @@ def unpacked(word: int, widths: tuple[int, ...]) -> list[int]:
 
 
 def scalars(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.float32]:
-    """[scalars of all positions, then of now], after checking their bounds and that nothing is behind
-    them."""
+    """[scalars of all positions, then of now], after checking their bounds and what is behind."""
     end = game.feature_words(history) - game.scalar_planes
     tail, packed = packed_features[end:], packed_features[:end].tolist()
     must(not (tail >> np.uint64(32)).any(), "there is something in the high half of a scalar's word")
@@ -235,10 +224,9 @@ def sizes_fit(game: Game, playouts: Playouts) -> None:
     must(not taken, "{} names an end that every game can have", taken)
     values = {reason.value for reason in game.end_reasons}
     must(values <= {-1, 0, 1}, "values of ends are -1, 0 or 1, not {}", values)
-    must(game.max_legal <= game.actions <= 65535, "max_legal {}, actions {}", game.max_legal, game.actions)
-    must(
-        1 <= game.mean_legal <= game.max_legal, "mean_legal {}, max_legal {}", game.mean_legal, game.max_legal
-    )
+    mean, most = game.mean_legal, game.max_legal
+    fits = 1 <= mean <= most <= game.actions <= 65535
+    must(fits, "mean_legal {}, max_legal {}, actions {}", mean, most, game.actions)
 
 
 def first_player_begins(game: Game, playouts: Playouts) -> None:
@@ -256,21 +244,11 @@ def legal_actions_are_distinct(game: Game, playouts: Playouts) -> None:
         for n in range(1, len(playout.positions)):
             actions = legal(game, playout.positions, n)
             must(len(actions) == len(set(actions)), "ply {}: an action is listed twice: {}", n - 1, actions)
-            must(
-                max(actions) < game.actions,
-                "ply {}: action {} is not below {}",
-                n - 1,
-                max(actions),
-                game.actions,
-            )
+            in_range = max(actions) < game.actions
+            must(in_range, "ply {}: action {} is not below {}", n - 1, max(actions), game.actions)
             again = legal(game, playout.positions, n)
-            must(
-                actions == again,
-                "ply {}: asked twice, other actions are legal: {}, {}",
-                n - 1,
-                actions,
-                again,
-            )
+            same = actions == again
+            must(same, "ply {}: asked twice, other actions are legal: {}, {}", n - 1, actions, again)
 
 
 def playing_leaves_the_parent(game: Game, playouts: Playouts) -> None:
@@ -448,12 +426,8 @@ def sparse_features_fit(game: Game, playouts: Playouts) -> None:
         return
     named = re.fullmatch(r"[^-]+(-[a-z]+)+-\d+", sparse.name)
     must(named is not None, "{!r} is not named like hex-stones-1", sparse.name)
-    must(
-        1 <= sparse.most_active <= sparse.features,
-        "most_active {} of {}",
-        sparse.most_active,
-        sparse.features,
-    )
+    most, count = sparse.most_active, sparse.features
+    must(1 <= most <= count, "most_active {} of {}", most, count)
     must(1 <= sparse.tables <= sparse.action_rows, "{} tables, {} rows", sparse.tables, sparse.action_rows)
     if sparse.shared is not None:
         fits = sparse.shared.dtype == np.int32 and len(sparse.shared) == sparse.features
@@ -470,11 +444,8 @@ def sparse_features_are_repeatable(game: Game, playouts: Playouts) -> None:
                 actions = legal(game, playout.positions, n)
                 found = features(game, playout.positions, n, history)
                 first = described(game, found, history, actions)
-                must(
-                    first == described(game, found, history, actions),
-                    "ply {}: asked twice, they differ",
-                    n - 1,
-                )
+                again = described(game, found, history, actions)
+                must(first == again, "ply {}: asked twice, they differ", n - 1)
                 fewer = described(game, found, history, actions[1:])[1]
                 must(first[1][1:] == fewer, "ply {}: rows of an action depend on other actions", n - 1)
 

@@ -11,7 +11,8 @@ import shogi.KIF
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.knowledge import WrittenMove
-from azselfplay.games.shogi.game_files import csa, kif
+from azselfplay.games.shogi.game_files import csa
+from azselfplay.games.shogi.kif import kif
 
 GAME = get_game("shogi")
 HANDS = "4k4/9/2P3p2/9/1r2G1s2/9/9/9/4K2L1 {side} RB2G3S4N3L16P 1"
@@ -26,12 +27,7 @@ def played(seed: int, plies: int, start: str = "") -> GameHistory:
 
 
 def text_of(game: GameHistory, **tags: str) -> str:
-    return kif(
-        tags,
-        game.start,
-        [WrittenMove(move, "well\nplayed") for move in game.moves_text()],
-        "",
-    )
+    return kif(tags, game.start, [WrittenMove(move, "well\nplayed") for move in game.moves_text()], "")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -35,7 +35,8 @@ from azselfplay.games.shogi.board import (
     sides_seen,
 )
 from azselfplay.games.shogi.encoding import BY_CODE
-from azselfplay.games.shogi.game_files import CSA, KIF, kif_move
+from azselfplay.games.shogi.game_files import CSA
+from azselfplay.games.shogi.kif import KIF, kif_move
 from azselfplay.games.shogi.rules import END_REASONS, MATE
 from azselfplay.games.spec import State
 

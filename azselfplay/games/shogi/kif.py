@@ -1,0 +1,272 @@
+"""Games of shogi in files as KIF, which Japanese programs exchange. Written with variations; of a file's
+variations none is read.
+
+Files are written as UTF-8, as their first line says. Square `７六` is USI's 7f; a move is its target, the
+piece before the move, and its origin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from azselfplay.games.bits import ONE
+from azselfplay.games.boards import centipawns
+from azselfplay.games.knowledge import GameFormat, ReadGame, WrittenMove
+from azselfplay.games.shogi import GAME
+from azselfplay.games.shogi.attacks import DROP_PLANE, PROMOTION_PLANE, squares_of
+from azselfplay.games.shogi.board import (
+    CODE_LETTERS,
+    IN_ALL,
+    REST,
+    WHITES,
+    code_at,
+    codes_of,
+    side_to_move,
+)
+from azselfplay.games.shogi.game_files import (
+    BROKEN_OFF,
+    ENDS,
+    Placed,
+    comments,
+    decoded,
+    end_of,
+    numbers_of,
+    read_game,
+    up_to_resignation,
+    usi_square,
+    usual_start,
+)
+from azselfplay.games.shogi.notation import (
+    HAND_ORDER,
+    KANJI,
+    RANK_KANJI,
+    action_from_usi,
+    dropped_kind,
+    hand_counts,
+    state_from_sfen,
+)
+from azselfplay.games.spec import State
+
+# ---- Written -------------------------------------------------------------------------------------
+
+
+KIF_SIDES = ("先手", "後手")
+
+KIF_FILES, KIF_RANKS = "１２３４５６７８９", RANK_KANJI
+
+KIF_PIECES = ("", *"歩香桂銀金角飛玉と", "成香", "成桂", "成銀", "", "馬", "龍")
+
+ON_BOARD = ("・", *KANJI[1:])
+"""Letters by code, like `KIF_PIECES`."""
+
+KIF_NUMBERS = ("", "", *KIF_RANKS[1:], "十", *(f"十{one}" for one in KIF_RANKS[:8]))
+"""Counts of a piece in a hand; a count of one is not written."""
+
+
+def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
+    """A game as KIF, like `csa`, with other lines as variations. Values are comments as engines leave
+    them (`**解析 0 評価値 31`), in hundredths of a pawn for Black. Raises ValueError if a move is invalid."""
+    state = state_from_sfen(start)
+    moves = up_to_resignation(tags, state, moves)
+    lines = ["#KIF version=2.0 encoding=UTF-8"]
+    lines += [f"開始日時：{tags['Date'].replace('.', '/')}"] if "Date" in tags else []
+    lines += [f"棋戦：{tags['Event']}"] if "Event" in tags else []
+    # The usual start has a name (an even game). Others are drawn, White's hand above and Black's below.
+    if not start:
+        lines.append("手合割：平手")
+    else:
+        shown = [f"{'v' if code >= WHITES else ' '}{ON_BOARD[code % WHITES]}" for code in codes_of(state)]
+        frame = f"+{'-' * 27}+"
+        lines += [f"{KIF_SIDES[1]}の持駒：{_kif_hand(state, 1)}", f"  {' '.join(reversed(KIF_FILES))}", frame]
+        lines += [f"|{''.join(shown[rank::9][::-1])}|{name}" for rank, name in enumerate(KIF_RANKS)]
+        lines += [frame, f"{KIF_SIDES[0]}の持駒：{_kif_hand(state, 0)}"]
+        lines += ["後手番"] if side_to_move(state) else []
+    lines += [f"先手：{tags.get('White', '')}", f"後手：{tags.get('Black', '')}"]
+    lines.append("手数----指手---------消費時間--")
+    before: int | None = None
+    variations = list[tuple[int, list[str]]]()
+    for number, one in enumerate(moves, 1):
+        for line, comment in one.others:
+            found = _kif_line(state, before, number, line)
+            head = ["", f"変化：{number}手", found[0], *comments("*", comment)]
+            variations.append((number, head + found[1:]))
+        lines += _kif_line(state, before, number, [one.move])
+        lines += [] if one.value is None else [f"**解析 0 評価値 {centipawns(one.value)}"]
+        lines += comments("*", one.comment)
+        before = action_from_usi(state, one.move)
+        state = GAME.after(state, before)
+    # How the game ended: as a move, and as a sentence.
+    end = end_of(tags, ending)
+    word = sentence = end.kif if end else BROKEN_OFF[1]
+    if end is not None and end.value:
+        sentence = f"{KIF_SIDES[side_to_move(state) ^ (end.value < 0)]}{end.said}"
+    lines += [f"{len(moves) + 1:4} {word}", f"まで{len(moves)}手で{sentence}", *comments("*", ending)]
+    # The latest first: so each branches off the main line, and not off the variation above it.
+    for _, variation in sorted(variations, key=lambda one: -one[0]):
+        lines += variation
+    return "\n".join(lines)
+
+
+def _kif_line(state: State, before: int | None, number: int, line: Iterable[str]) -> list[str]:
+    """Moves as lines of KIF, the first one with this number. `before`: the action that led to `state`."""
+    lines = []
+    for at, move in enumerate(line, number):
+        action = action_from_usi(state, move)
+        lines.append(f"{at:4} {kif_move(state, action, before)}")
+        state, before = GAME.after(state, action), action
+    return lines
+
+
+def kif_move(state: State, action: int, before: int | None) -> str:
+    """A move as KIF has it: its target, the piece before the move, and its origin, as in ７六歩(77). A move
+    to the square of the move `before` says so, instead of the square."""
+    origin, target, plane = squares_of(action, state[REST] & ONE)
+    file, rank = divmod(int(target), 9)
+    last = None if before is None else squares_of(before, state[REST] & ONE ^ ONE)[1]
+    square = "同　" if target == last else KIF_FILES[file] + KIF_RANKS[rank]
+    if plane >= DROP_PLANE:
+        return f"{square}{KIF_PIECES[dropped_kind(action)]}打"
+    promotes = "成" if plane >= PROMOTION_PLANE else ""
+    return f"{square}{KIF_PIECES[int(code_at(state, origin)) % WHITES]}{promotes}({numbers_of(origin)})"
+
+
+def _kif_hand(state: State, side: int) -> str:
+    counts, kinds = hand_counts(state, side), [CODE_LETTERS.index(letter) for letter in HAND_ORDER]
+    held = [f"{KIF_PIECES[kind]}{KIF_NUMBERS[counts[kind]]}" for kind in kinds if counts[kind]]
+    return "　".join(held) or "なし"
+
+
+# ---- Read ----------------------------------------------------------------------------------------
+
+
+HANDICAPS = {
+    "平手": "lnsgkgsnl/1r5b1",
+    "香落ち": "lnsgkgsn1/1r5b1",
+    "右香落ち": "1nsgkgsnl/1r5b1",
+    "角落ち": "lnsgkgsnl/1r7",
+    "飛車落ち": "lnsgkgsnl/7b1",
+    "飛香落ち": "lnsgkgsn1/7b1",
+    "二枚落ち": "lnsgkgsnl/9",
+    "三枚落ち": "lnsgkgsn1/9",
+    "四枚落ち": "1nsgkgsn1/9",
+    "五枚落ち": "2sgkgsn1/9",
+    "左五枚落ち": "1nsgkgs2/9",
+    "六枚落ち": "2sgkgs2/9",
+    "八枚落ち": "3gkg3/9",
+    "十枚落ち": "4k4/9",
+}
+"""White's two back ranks."""
+_KIF_CODES = {
+    name: code for names in (ON_BOARD, KIF_PIECES) for code, name in enumerate(names) if name and code
+}
+_KIF_CODES |= {"王": _KIF_CODES["玉"], "竜": _KIF_CODES["龍"]}
+_KIF_MOVE = re.compile(
+    r"\s*([0-9]+)\s+(同|[１-９1-9][一二三四五六七八九])[\s　]*"
+    rf"({'|'.join(sorted(_KIF_CODES, key=len, reverse=True))})(打|成|不成)?(?:\(([1-9]{{2}})\))?(?!\w)"
+)
+_KIF_WORD = re.compile(r"\s*[0-9]+\s+(\S+)")
+_KIF_HEADER = re.compile(r"([^\s：*#|+]{1,20})：(.*)")
+_KIF_VALUES = {end.kif: end.value for end in ENDS} | {
+    "勝ち宣言": 1,
+    "入玉宣言": 1,
+    "中断": None,
+    "不詰": None,
+}
+_KIF_TAGS = {"先手": "White", "下手": "White", "後手": "Black", "上手": "Black"}
+_KIF_TAGS |= {"開始日時": "Date", "棋戦": "Event", "場所": "Site"}
+_MOVES_FOLLOW = "手数--"
+
+
+def read_kif(data: bytes) -> Iterator[ReadGame | ValueError]:
+    """The games in a KIF file, as `GameFormat.read` says. A file may have several, each with its header."""
+    games, has_moves = [list[str]()], False
+    for line in decoded(data).splitlines():
+        is_move = bool(_KIF_WORD.match(line))
+        is_head = _KIF_HEADER.match(line) and not line.startswith("変化")
+        if has_moves and (is_head or line.startswith(("#KIF", _MOVES_FOLLOW))):
+            games.append([])
+            has_moves = False
+        has_moves = has_moves or is_move
+        games[-1].append(line)
+    for lines in games:
+        if any(line.strip() for line in lines):
+            try:
+                yield _kif_game(lines)
+            except ValueError as error:
+                yield error
+
+
+def _kif_game(lines: Sequence[str]) -> ReadGame:
+    placed, tags, handicap = Placed(), dict[str, str](), "平手"
+    moves, outcome, ended, last, rank = list[str](), None, None, "", 0
+    for line in lines:
+        if line.startswith(("*", "#", "&")):
+            continue
+        if line.startswith("変化"):
+            break
+        if line.startswith("|"):
+            rank += 1
+            for file, (sign, name) in zip("987654321", re.findall(r"([ v^])(.)", line[1:]), strict=False):
+                if name in _KIF_CODES:
+                    placed.codes[f"{file}{rank}"] = _KIF_CODES[name] + WHITES * (sign == "v")
+        elif line.strip() in ("後手番", "上手番"):
+            placed.side = 1
+        elif found := _KIF_MOVE.match(line):
+            last, usi = _kif_move(found, last, len(moves) + 1)
+            moves.append(usi)
+        elif (found := _KIF_WORD.match(line)) and found[1] in _KIF_VALUES:
+            side, value = _kif_start(placed, handicap)[1] ^ (len(moves) & 1), _KIF_VALUES[found[1]]
+            outcome = None if value is None else value if side == 0 else -value
+            ended = next((end for end in ENDS if end.kif == found[1]), None)
+            break
+        elif found:
+            raise ValueError(f"move {len(moves) + 1} ({line.strip()[:40]!r}) cannot be read")
+        elif (found := _KIF_HEADER.match(line)) and found[1].endswith("の持駒"):
+            _kif_held(placed.hands[found[1][0] in "後上"], found[2])
+        elif found:
+            said = found[2].strip("　 ")
+            handicap = said if found[1] == "手合割" else handicap
+            tags |= {_KIF_TAGS[found[1]]: said} if found[1] in _KIF_TAGS else {}
+    return read_game(_kif_start(placed, handicap)[0], moves, outcome, ended, tags)
+
+
+def _kif_start(placed: Placed, handicap: str) -> tuple[str, int]:
+    """(start position, side to move first). Raises ValueError."""
+    if placed.codes:
+        return placed.sfen(), placed.side
+    if handicap not in HANDICAPS:
+        raise ValueError(f"the handicap {handicap[:20]!r} is not known, and no board is drawn")
+    if handicap == "平手":
+        return "", 0
+    # White, who gives the handicap, moves first.
+    return f"{HANDICAPS[handicap]}{usual_start(1)[len(HANDICAPS['平手']) :]}", 1
+
+
+def _kif_held(hand: Counter[int], text: str) -> None:
+    """Read the pieces in a hand. Raises ValueError."""
+    for word in text.split():
+        code, number = _KIF_CODES.get(word[0], 0), word[1:]
+        if code in IN_ALL and number in (*KIF_NUMBERS, "一"):
+            hand[code] += 1 if number in ("", "一") else KIF_NUMBERS.index(number)
+        elif word != "なし":
+            raise ValueError(f"{word[:20]!r} is no piece in a hand")
+
+
+def _kif_move(found: re.Match[str], last: str, number: int) -> tuple[str, str]:
+    """(target, the move in USI). `last`: target of the move before."""
+    _, square, name, how, origin = found.groups()
+    if square == "同":
+        target = last
+    else:
+        file = KIF_FILES.find(square[0]) + 1 or int(square[0])
+        target = f"{file}{'abcdefghi'[KIF_RANKS.index(square[1])]}"
+    if not target:
+        raise ValueError(f"move {number}: there is no move before it to take back on the same square")
+    if how == "打" or not origin:
+        return target, f"{CODE_LETTERS[_KIF_CODES[name]]}*{target}"
+    return target, usi_square(origin) + target + ("+" if how == "成" else "")
+
+
+KIF = GameFormat("KIF", (".kif", ".kifu"), re.compile(r"#|[^\x00-\x7f]"), kif, read_kif)
