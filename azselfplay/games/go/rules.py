@@ -440,7 +440,8 @@ def bindings_of(rules: GoRules) -> dict[str, Bindings]:
             (KEYS, board.keys),
             (MASKS, board.masks()),
         ],
-        rules.name: [
+        # Not the name of the game: rules that differ in the komi share the code that lists legal moves.
+        "go_rules": [
             (KOMI_HALVES, round(2 * rules.komi)),
             (SITUATIONAL, int(rules.superko == "situational")),
             (SUICIDE, int(rules.suicide)),
