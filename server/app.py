@@ -130,7 +130,6 @@ class App:
             network_in_search=is_sparse(network),
             games_in_flight=config.games,
             allowed=self._allowed,
-            quota=config.quota,
         )
         # It listens at once. An error names the port that the user asked for, even if the next one is in use.
         with named_base_port(self._config.port):

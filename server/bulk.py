@@ -20,7 +20,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from azselfplay.link.pacing import MEGABYTE, PaceLimits
 from azselfplay.link.weights_pull import LARGEST, WeightsPull, WeightsPuller
 from protocol.errors import Code
 from protocol.messages import (
@@ -38,7 +37,6 @@ from protocol.messages import (
     WeightsInfo,
 )
 from protocol.sessions import Session
-from server.config import QuotaConfig
 from server.evaluators import EvaluatorPool
 from server.gate import Gatekeeper
 from server.metrics import Figures
@@ -60,16 +58,10 @@ class BulkService:
     port: Port
 
     def __init__(
-        self,
-        game: str,
-        store: WeightsStore,
-        figures: Figures,
-        quota: QuotaConfig = QuotaConfig(),  # noqa: B008 (it is frozen)
-        clock: Callable[[], float] = time.monotonic,
+        self, game: str, store: WeightsStore, figures: Figures, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.relay = GameRelay()
-        rate = quota.weights_rate * MEGABYTE
-        self.chunks = ChunkService(store, clock, PaceLimits(rate, burst=rate))
+        self.chunks = ChunkService(store, clock)
         self.trainer: Session | None = None
         self.weights = WeightsIn(game, store, figures, clock, self._send_to_trainer)
         self._store = store

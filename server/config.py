@@ -40,15 +40,6 @@ class GateConfig:
     network."""
 
 
-@dataclass(frozen=True)
-class QuotaConfig:
-    """Limits for one key, and for all clients together (docs/security.md)."""
-
-    weights_rate: Annotated[float, Meta(ge=1)] = 256.0
-    """MiB of weights a second to all clients together. Each key, or each address where no keys are used, gets
-    64 MiB at once and then 32 MiB a second."""
-
-
 NO_GPUS = "none"
 """For `--gpus`: clients play with evaluators of their own."""
 
@@ -108,7 +99,6 @@ class ServerConfig:
     log_format: Literal["text", "json"] = "text"
     """Format of the log: `text` for people, or `json` with one object per line (docs/metrics.md)."""
     gate: GateConfig = field(default_factory=GateConfig)
-    quota: QuotaConfig = field(default_factory=QuotaConfig)
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""
 

@@ -28,7 +28,6 @@ from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, WeightsInfo, Welcome
 from protocol.sessions import MAX_SESSIONS, Session, SessionTable
 from server.bulk import BulkService
-from server.config import QuotaConfig
 from server.evaluator_watch import Kill, Phase, WatchTimes
 from server.evaluators import LIMITS, EvaluatorPool, NoEvaluators, PoolEvents
 from server.keys import Allowed
@@ -88,7 +87,6 @@ class FrontSettings:
     """Limits after which an evaluator counts as hanging."""
     allowed: Allowed | None = None
     """Keys that may join over TCP; None: no key is needed."""
-    quota: QuotaConfig = QuotaConfig()
     limits: DoorLimits = DoorLimits()
     """Limits of each of the two ports."""
     evaluator_limits: DoorLimits = LIMITS
@@ -118,7 +116,7 @@ class Front:
         leaves = Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT, sessions=MAX_SESSIONS + 1)
         shares = Shares(leaves, settings.local_workers, settings.games_in_flight)
         self.leaf = LeafService(settings.game, settings.history, shares, self.figures)
-        self.bulk = BulkService(settings.game.name, store, self.figures, settings.quota)
+        self.bulk = BulkService(settings.game.name, store, self.figures)
         self.one_up = asyncio.Event()
         self.all_up = asyncio.Event()
         self.pool: EvaluatorPool

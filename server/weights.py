@@ -56,7 +56,7 @@ TO_PLACE = PaceLimits(rate=32.0 * MEGABYTE, burst=64.0 * MEGABYTE)
 """Bytes to one place: AlphaZero's network (90 MB) takes a second, and eight clients there get it within 20
 s."""
 TO_ALL = PaceLimits(rate=256.0 * MEGABYTE, burst=256.0 * MEGABYTE)
-"""Default limit for all places together."""
+"""Bytes to all places together."""
 LEAST_PRICE = 256 * 1024
 """Bytes that a chunk counts as at least, for looking it up and opening its file."""
 MOST_CHUNKS = 8
