@@ -136,10 +136,7 @@ def test_a_kept_game_that_rots_is_set_aside_when_it_is_read(tmp_path: Path) -> N
 def test_terms_are_run_and_settings_and_the_current_version() -> None:
     welcome = Welcome(**WELCOME)  # type: ignore[arg-type]
     terms = Terms.of(welcome)
-    replaced = [
-        {"self_play": {**welcome.self_play, "simulations": 9}},
-        {"run_id": b"i" * 16},
-    ]
+    replaced = [{"self_play": {**welcome.self_play, "simulations": 9}}, {"run_id": b"i" * 16}]
     for change in replaced:
         assert Terms.of(msgspec.structs.replace(welcome, **change)).settings != terms.settings
     shuffled = dict(reversed(welcome.self_play.items()))

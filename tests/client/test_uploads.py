@@ -116,11 +116,7 @@ def test_without_a_trainer_one_game_at_a_time_asks_whether_there_is_one_now() ->
     assert uploads.tick(6.0) == [Put(uid(4))]
     assert uploads.acknowledged(GameAck(uid(4), "retry", "no_trainer", 5.0), 6.1) == []
     assert uploads.tick(11.1) == [Put(uid(5))]
-    assert uploads.acknowledged(GameAck(uid(5), "stored"), 11.2) == [
-        Delete(uid(5)),
-        Put(uid(0)),
-        Put(uid(1)),
-    ]
+    assert uploads.acknowledged(GameAck(uid(5), "stored"), 11.2) == [Delete(uid(5)), Put(uid(0)), Put(uid(1))]
     assert uploads.acknowledged(GameAck(uid(0), "rejected", "why"), 11.3) == [
         SetAside(uid(0), "rejected", "why"),
         Put(uid(2)),
@@ -143,11 +139,7 @@ def test_a_server_that_takes_some_of_the_games_is_sent_about_as_many_at_a_time()
     uploads = joined_with(6, window=4 * LEAST_GAME_BYTES)
     uploads.acknowledged(GameAck(uid(1), "retry", "trainer_busy", 1.0), 1.0)
     assert uploads.tick(2.0) == []
-    assert uploads.acknowledged(GameAck(uid(0), "stored"), 2.5) == [
-        Delete(uid(0)),
-        Put(uid(4)),
-        Put(uid(5)),
-    ]
+    assert uploads.acknowledged(GameAck(uid(0), "stored"), 2.5) == [Delete(uid(0)), Put(uid(4)), Put(uid(5))]
 
 
 class LossyServer(RuleBasedStateMachine):

@@ -71,10 +71,7 @@ def test_the_rule_says_how_many_clients_are_wanted_for_each(busy: float, shortag
                 "interval": "30s",
                 "input_series": [
                     {"series": f"az_evaluators{labels}", "values": "2x40"},
-                    {
-                        "series": f"az_eval_device_busy_seconds_total{labels}",
-                        "values": f"0+{60 * busy}x40",
-                    },
+                    {"series": f"az_eval_device_busy_seconds_total{labels}", "values": f"0+{60 * busy}x40"},
                 ],
                 "promql_expr_test": [
                     {

@@ -106,11 +106,7 @@ def test_a_server_is_judged_by_its_facts(facts: ServiceFacts, check: str, level:
         (PortFacts("leaves", "h:1"), Level.FAULT, "does not answer as azserver"),
         (PortFacts("leaves", "h:1", answer=Goodbye("busy", "later", 5.0)), Level.WARNING, "later"),
         (PortFacts("leaves", "h:1", answer=Goodbye("role_not_allowed", "no")), Level.FAULT, "no"),
-        (
-            PortFacts("leaves", "h:1", answer=version_refusal(9, "client")),
-            Level.FAULT,
-            "upgrade",
-        ),
+        (PortFacts("leaves", "h:1", answer=version_refusal(9, "client")), Level.FAULT, "upgrade"),
     ],
 )
 def test_a_port_is_judged_by_what_came_back(port: PortFacts, level: Level, words: str) -> None:

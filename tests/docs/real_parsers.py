@@ -73,11 +73,7 @@ def settings_in_force(program: str, arguments: Sequence[str]) -> str:
     needs_server = program == "azclient" and "--server" not in arguments
     sys.argv += ["--server", "A"] if needs_server else []
     try:
-        with (
-            contextlib.redirect_stdout(printed),
-            without_our_variables(),
-            pytest.raises(SystemExit) as ended,
-        ):
+        with contextlib.redirect_stdout(printed), without_our_variables(), pytest.raises(SystemExit) as ended:
             MAINS[program]()
     finally:
         sys.argv = before

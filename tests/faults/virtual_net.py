@@ -145,11 +145,7 @@ class Link:
 class VirtualChannel:
     """Has the interface of `link.sockets.Channel`, for the socket that `dealer` returned."""
 
-    def __init__(
-        self,
-        link: Link,
-        on_message: Callable[[list[memoryview]], None],
-    ) -> None:
+    def __init__(self, link: Link, on_message: Callable[[list[memoryview]], None]) -> None:
         self._link = link
         self._on_message = on_message
         link.channel = self

@@ -7,7 +7,6 @@ import functools
 from dataclasses import dataclass, field
 
 from naive_dots import NaiveDots
-from naive_go import NaiveGo
 from twice import NAME as TWICE
 
 Board = list[int | None]
@@ -151,14 +150,12 @@ def twice_outcome(board: tuple[int | None, ...], mover: int) -> int:
     return max(outcomes) if mover == 0 else min(outcomes)
 
 
-def naive_game(name: str) -> NaiveStones | NaiveTwice | NaiveDots | NaiveGo:
+def naive_game(name: str) -> NaiveStones | NaiveTwice | NaiveDots:
     """Return a new game of the twin called `name`."""
     if name == TWICE:
         return NaiveTwice()
     if name == "dots_and_boxes":
         return NaiveDots()
-    if name == "go_4x4":
-        return NaiveGo(4)
     if name == "tic_tac_toe":
         return NaiveStones(rows=3, cols=3, run=3, drop=False, win_name="line")
     return NaiveStones(rows=6, cols=7, run=4, drop=True, win_name="four")
@@ -166,4 +163,5 @@ def naive_game(name: str) -> NaiveStones | NaiveTwice | NaiveDots | NaiveGo:
 
 STONE_NAMES = ("tic_tac_toe", "connect_four", TWICE)
 """Games whose first planes are own stones and the other's."""
-NAIVE_NAMES = (*STONE_NAMES, "dots_and_boxes", "go_4x4")
+NAIVE_NAMES = (*STONE_NAMES, "dots_and_boxes")
+"""Go is compared in test_go_rules.py."""

@@ -36,15 +36,19 @@ here."""
 ALL_16 = np.uint64(0xFFFF)
 list_if_dead = kernels_of(GoRules(4)).list_if_dead
 VARIANTS = (
-    GoRules(2),
-    GoRules(3, komi=1, superko="situational"),
-    GoRules(4, komi=0.5, suicide=False),
+    GoRules(2, superko="situational"),
+    GoRules(3, komi=1),
     GoRules(5, superko="situational", suicide=False),
     GoRules(9, komi=-3),
 )
+"""Each board and each rule; most of them are compiled for other tests too."""
 
 
-@pytest.mark.parametrize("name", PERFT)
+@pytest.mark.parametrize(
+    "name",
+    ["go_2x2", "go_2x2_situational", "go_5x5"]
+    + [pytest.param(one, marks=pytest.mark.nightly) for one in ("go_3x3", "go_4x4", "go_5x5_situational")],
+)
 def test_sequences_of_moves_are_as_many_as_known(name: str) -> None:
     """All depths, from the empty board."""
     game = get_game(name)
@@ -99,6 +103,7 @@ def count_boards(state: np.ndarray, empty: np.ndarray, scratch: np.ndarray) -> i
     return found
 
 
+@pytest.mark.nightly
 def test_legal_boards_of_4x4_are_as_many_as_known() -> None:
     """The compiled code walks the chains of all 43 million boards."""
     assert count_boards(*(np.zeros(count, np.uint64) for count in (5, 2, 20))) == 24_318_165

@@ -12,15 +12,7 @@ import pytest
 from numba import types
 from numba.core.registry import CPUDispatcher
 
-from azselfplay.games.jit import (
-    PACKAGES,
-    Unbound,
-    bind,
-    jit,
-    kernel,
-    source_key,
-    sources,
-)
+from azselfplay.games.jit import PACKAGES, Unbound, bind, jit, kernel, source_key, sources
 
 LIMIT = Unbound()
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import shogi
+from scaled_examples import scaled
 from shogi_agreement import STARTS, compare_games
 
 from azselfplay.games.conformance import legal
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.shogi import GAME
 
-GAMES = 200
+GAMES = scaled(80)
 MET = ("mate", "repetition", "drops", "promotions", "declarations", "second: perpetual_check_given")
 
 

@@ -11,8 +11,8 @@ from naive_games import NAIVE_NAMES, naive_game
 
 from azselfplay.games import connect_four, get_game, tic_tac_toe
 from azselfplay.games.conformance import legal, playouts
-from azselfplay.games.jit import jit
 from azselfplay.games.spec import NO_ROOT, outcome_for_first_player
+from azselfplay.games.stubs import perft
 
 
 @pytest.fixture(scope="module")
@@ -47,24 +47,6 @@ def test_tic_tac_toe_has_255168_games(tic_tac_toe_tree: dict[bytes, Counter[int]
     assert games.total() == 255168
 
 
-@jit
-def perft(state: np.ndarray, depth: int, positions: np.ndarray, actions: np.ndarray) -> int:
-    """Return the number of sequences of `depth` actions from `state`; line [depth + 1, words], actions [depth
-    + 1, columns]."""
-    positions[depth] = state
-    here = positions[depth : depth + 1]
-    if depth == 0:
-        return 1
-    count = connect_four.legal_actions(here, 1, actions[depth])
-    if connect_four.end_reason(here, 1, count, NO_ROOT) != 0:
-        return 0
-    total = 0
-    for index in range(count):
-        connect_four.play(positions[depth], actions[depth, index], positions[depth - 1])
-        total += perft(positions[depth - 1].copy(), depth - 1, positions, actions)
-    return total
-
-
 @pytest.mark.parametrize(
     ("depth", "sequences"),
     [(1, 7), (2, 49), (3, 343), (4, 2401), (5, 16807), (6, 117649), (7, 823536), (8, 5673234)],
@@ -72,9 +54,8 @@ def perft(state: np.ndarray, depth: int, positions: np.ndarray, actions: np.ndar
 def test_connect_four_has_the_published_counts(depth: int, sequences: int) -> None:
     """The numbers of move sequences; the last two are below 7 ** depth because columns fill up and games
     end."""
-    start = connect_four.GAME.notation.state_from_text("")
-    positions = np.zeros((depth + 1, 3), dtype=np.uint64)
-    assert perft(start, depth, positions, np.zeros((depth + 1, 7), dtype=np.uint16)) == sequences
+    game = get_game("connect_four")
+    assert perft(game, game.notation.state_from_text(""), depth, ends=True) == sequences
 
 
 @pytest.mark.parametrize("name", NAIVE_NAMES)

@@ -251,8 +251,5 @@ def test_a_copy_with_a_new_identity_is_another_run(run: LiveRun, tmp_path: Path)
 
 
 def test_one_backup_at_a_time_is_made_in_a_place(run: LiveRun, tmp_path: Path) -> None:
-    with (
-        whole_folders.filled(tmp_path / "backup"),
-        pytest.raises(Fatal, match="another process is filling"),
-    ):
+    with whole_folders.filled(tmp_path / "backup"), pytest.raises(Fatal, match="another process is filling"):
         backed_up(run, tmp_path / "backup")

@@ -41,9 +41,7 @@ def run(tmp_path: Path) -> Path:
     """Make a run of three Connect Four games under weights 0, 1 and 0; the second is by a client."""
     found = records("connect_four", 3, versions=(0, 1))
     return store_run(
-        tmp_path / "cf",
-        "connect_four",
-        [entry(found[0]), entry(found[1], "clients"), entry(found[2])],
+        tmp_path / "cf", "connect_four", [entry(found[0]), entry(found[1], "clients"), entry(found[2])]
     )
 
 

@@ -168,11 +168,7 @@ def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
     lines = (tmp_path / "out" / "README.md").read_text().splitlines()
     assert [
         ("stopped early (of 10)" in line) for line in lines if line.startswith(("| 1 ", "| 2 ", "| 3 "))
-    ] == [
-        False,
-        True,
-        False,
-    ]
+    ] == [False, True, False]
     assert "10 (1), 8 (1), stopped early (of 10), 8 (1)" in (tmp_path / "README.md").read_text()
 
 

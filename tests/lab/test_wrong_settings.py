@@ -36,10 +36,7 @@ from trainer.__main__ import load as trainer
         ),
         (lambda: azserver(["--workers", "-1"]), "--workers must be a whole number of at least 0, not -1"),
         (lambda: azserver(["--gate.games", "1"]), "--gate.games must be a whole number of at least 2"),
-        (
-            lambda: trainer(["--metrics-port", "65536"]),
-            "--metrics-port must be .* to 65535, not 65536",
-        ),
+        (lambda: trainer(["--metrics-port", "65536"]), "--metrics-port must be .* to 65535, not 65536"),
     ],
 )
 def test_a_wrong_setting_is_named(check: Callable[[], object], what: str) -> None:

@@ -46,7 +46,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("tic_tac_toe", "1x8tanh"),
         ("chess", "tf1x32"),
         (HANDS, "1x16se"),
-        (HANDS, "tf1x32"),
+        pytest.param(HANDS, "tf1x32", marks=pytest.mark.nightly),
     ],
 )
 def test_onnx_runtime_answers_as_the_network(game_name: str, net: str, tmp_path, monkeypatch, capsys) -> None:

@@ -7,14 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from azselfplay.play.elo import (
-    Sprt,
-    elo_of_score,
-    estimate,
-    most_likely,
-    pair_counts,
-    score_of_elo,
-)
+from azselfplay.play.elo import Sprt, elo_of_score, estimate, most_likely, pair_counts, score_of_elo
 
 SCORES = np.array([0, 0.25, 0.5, 0.75, 1])
 

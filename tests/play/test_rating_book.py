@@ -84,10 +84,7 @@ def test_players_whose_files_are_gone_keep_their_rating(tmp_path: Path) -> None:
 
 def test_a_book_of_another_game_or_other_openings_is_refused(tmp_path: Path) -> None:
     tournament(tmp_path / "r", ["v0"], 10)
-    for game, settings, words in (
-        ("go", SETTINGS, "not 1 and go"),
-        ("chess", {"seed": 2}, "one scale"),
-    ):
+    for game, settings, words in (("go", SETTINGS, "not 1 and go"), ("chess", {"seed": 2}, "one scale")):
         with pytest.raises(Fatal, match=words) as caught:
             Book(tmp_path / "r", game, settings)
         assert caught.value.code == Exit.BAD_DATA

@@ -42,14 +42,7 @@ def test_lines_are_read_as_the_protocol_says(line, command):
     assert parse(line) == command
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "joho",
-        "position",
-        "setoption x",
-    ],
-)
+@pytest.mark.parametrize("line", ["joho", "position", "setoption x"])
 def test_a_line_that_means_nothing_is_refused_with_a_reason(line):
     with pytest.raises(BadCommand, match=r"\w+"):
         parse(line)

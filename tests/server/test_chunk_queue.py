@@ -100,9 +100,7 @@ def test_too_many_of_one_peer_or_address_are_refused_and_others_are_not() -> Non
     assert queue.put(b"b", FAR, ask(0))
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.sampled_from(["put", "take", "forget"]))),
-)
+@given(st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.sampled_from(["put", "take", "forget"]))))
 def test_every_request_is_sent_once_or_forgotten_with_its_peer(events: list[tuple[bytes, str]]) -> None:
     queue = queue_at(FAST)
     waiting: list[tuple[bytes, int]] = []

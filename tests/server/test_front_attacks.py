@@ -8,14 +8,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 from front_bench import PATIENCE, Bench, Peer, Play, Worker, random_leaves
-from raw_zmtp import (
-    Cut,
-    RawPeer,
-    automatic_identities,
-    chosen_identities,
-    hello,
-    unseeded_identity,
-)
+from raw_zmtp import Cut, RawPeer, automatic_identities, chosen_identities, hello, unseeded_identity
 
 from azselfplay.games import get_game
 from protocol.messages import (

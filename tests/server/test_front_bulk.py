@@ -7,13 +7,7 @@ import time
 
 import msgspec
 import pytest
-from front_bench import (
-    PATIENCE,
-    Bench,
-    Peer,
-    Play,
-    publish,
-)
+from front_bench import PATIENCE, Bench, Peer, Play, publish
 
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import BULK_LIMIT

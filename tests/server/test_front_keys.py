@@ -84,10 +84,7 @@ def play_locked(tmp_path: Path) -> Callable[[Scenario], None]:
 
     def locked(usual: FrontSettings) -> FrontSettings:
         return replace(
-            usual,
-            leaves=(*usual.leaves, ports[0]),
-            bulk=(*usual.bulk, ports[1]),
-            allowed=Allowed(folder),
+            usual, leaves=(*usual.leaves, ports[0]), bulk=(*usual.bulk, ports[1]), allowed=Allowed(folder)
         )
 
     def play(scenario: Scenario) -> None:
@@ -128,12 +125,7 @@ def test_a_clients_key_can_send_nothing_that_is_the_trainers(play_locked) -> Non
         await trainer.join("trainer")
         info = WeightsInfo(9, 0, b"x" * 32, 10, GAME.name)
         ack = RelayAck([(b"peer", GameAck(b"g" * 16, "stored"))])
-        sent = (
-            (info,),
-            (Chunk(b"x" * 32, 0), b"weights"),
-            (ack,),
-            (TrainerStatus({"games": 9}),),
-        )
+        sent = ((info,), (Chunk(b"x" * 32, 0), b"weights"), (ack,), (TrainerStatus({"games": 9}),))
         for role in ("client", "watcher"):
             await client.join(role)
             for message, *frames in sent:

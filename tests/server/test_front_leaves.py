@@ -8,15 +8,7 @@ import time
 import msgspec
 import numpy as np
 import pytest
-from front_bench import (
-    PATIENCE,
-    Bench,
-    EchoEvaluator,
-    Peer,
-    Play,
-    Worker,
-    random_leaves,
-)
+from front_bench import PATIENCE, Bench, EchoEvaluator, Peer, Play, Worker, random_leaves
 
 from azselfplay.batching.queue import MOST_GAMES
 from protocol.credits import LEAST_GRANT

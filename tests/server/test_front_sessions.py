@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-from front_bench import (
-    Bench,
-    Peer,
-    Play,
-    Worker,
-)
+from front_bench import Bench, Peer, Play, Worker
 
 from protocol.errors import Code
-from protocol.messages import (
-    PROTOCOL_VERSION,
-    Bye,
-    Goodbye,
-    Hello,
-    Ping,
-)
+from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Hello, Ping
 
 
 def test_a_hello_of_the_wrong_shape_is_answered_for_good(play: Play) -> None:

@@ -7,30 +7,14 @@ import signal
 from pathlib import Path
 
 import pytest
-from front_bench import (
-    PATIENCE,
-    Bench,
-    EchoEvaluator,
-    Peer,
-    Play,
-    play_beside_front,
-    publish,
-)
+from front_bench import PATIENCE, Bench, EchoEvaluator, Peer, Play, play_beside_front, publish
 from raw_zmtp import RawPeer
 from raw_zmtp import hello as raw_hello
 
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
 from protocol.errors import Code
-from protocol.messages import (
-    CHUNK,
-    PROTOCOL_VERSION,
-    Chunk,
-    GetChunk,
-    GetWeights,
-    Refused,
-    WeightsInfo,
-)
+from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, GetChunk, GetWeights, Refused, WeightsInfo
 from server import weights
 from server.port import peer_of
 

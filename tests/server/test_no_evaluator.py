@@ -20,16 +20,7 @@ from net.create import create
 from net.sparse import Sparse
 from net.weights import WeightsMeta, describe
 from protocol.errors import Code
-from protocol.messages import (
-    PROTOCOL_VERSION,
-    Evaluate,
-    Goodbye,
-    Hello,
-    Ping,
-    Pong,
-    Refused,
-    WeightsInfo,
-)
+from protocol.messages import PROTOCOL_VERSION, Evaluate, Goodbye, Hello, Ping, Pong, Refused, WeightsInfo
 from server.config import ServerConfig
 from server.front import FrontSettings
 

@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 from azselfplay.batching.queue import LEAST_GAMES, MOST_GAMES
 from protocol.credits import CHANGE_SECONDS, LEAST_GRANT, Credits
 from server.leaves import MAX_QUEUED_ROWS
-from server.shares import (
-    IDLE_REVISIONS,
-    REVISE_SECONDS,
-    SPARE_CREDITS,
-    Share,
-    Shares,
-    effective_number,
-)
+from server.shares import IDLE_REVISIONS, REVISE_SECONDS, SPARE_CREDITS, Share, Shares, effective_number
 
 GPU = 5 * 512
 """Leaves that a GPU needs at once: three batches on it, one queued, one being searched."""

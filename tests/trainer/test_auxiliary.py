@@ -111,7 +111,7 @@ def test_one_game_is_learnt_by_heart() -> None:
     """Trained on it again and again, the heads predict the plies left and the softened visits."""
     torch.manual_seed(1)
     one, samples = learner(**ALL), one_game()
-    for _ in range(250):
+    for _ in range(150):
         one.train(samples)
     outputs = one.network.all_heads(unpack(features_tensor(samples.packed_features), PlaneShape.of(GAME, 1)))
     np.testing.assert_allclose(outputs.training["moves_left"].detach() * 20, samples.plies_left, atol=1.0)

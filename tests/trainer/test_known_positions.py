@@ -19,11 +19,7 @@ def known_of(name: str, per_group: int = 40) -> KnownPositions:
 
 @pytest.mark.parametrize(
     ("name", "groups"),
-    [
-        ("tic_tac_toe", ("tree",)),
-        ("connect_four", ("opening", "middle", "end")),
-        ("chess", ("mate in one",)),
-    ],
+    [("tic_tac_toe", ("tree",)), ("connect_four", ("opening", "middle", "end")), ("chess", ("mate in one",))],
 )
 def test_a_perfect_policy_makes_no_error_and_the_worst_nothing_else(
     name: str, groups: tuple[str, ...]

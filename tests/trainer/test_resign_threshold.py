@@ -16,11 +16,7 @@ from trainer.resign_threshold import ResignThreshold, trial_of
 
 
 def record(
-    values: npt.ArrayLike,
-    outcome: int,
-    *,
-    flag: int = PLAYED_ON,
-    searched: list[int] | None = None,
+    values: npt.ArrayLike, outcome: int, *, flag: int = PLAYED_ON, searched: list[int] | None = None
 ) -> GameRecord:
     """Return a game in which only root values and outcome matter."""
     root_values = np.asarray(values, np.float32)

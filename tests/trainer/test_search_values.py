@@ -49,11 +49,7 @@ def game_of(seed: int, unsearched: list[int]) -> GameRecord:
     )
 
 
-@given(
-    seed=st.integers(0, 1000),
-    unsearched=st.lists(st.integers(0, 23), max_size=8),
-    decay=st.floats(0, 1),
-)
+@given(seed=st.integers(0, 1000), unsearched=st.lists(st.integers(0, 23), max_size=8), decay=st.floats(0, 1))
 def test_agrees_with_the_slow_twin(seed: int, unsearched: list[int], decay: float) -> None:
     record = game_of(seed, unsearched)
     signs = MOVERS(record.start, record.actions)

@@ -235,8 +235,9 @@ def test_batch_without_policy_targets_trains_the_value_only() -> None:
     assert not logits.grad.any()
 
 
-@pytest.mark.parametrize("form", ["legal", "all"])
-@pytest.mark.parametrize("net", [NET, named("tf1x32")], ids=["residual", "transformer"])
+@pytest.mark.parametrize(
+    ("net", "form"), [(NET, "all"), (named("tf1x32"), "legal")], ids=["residual-all", "transformer-legal"]
+)
 def test_one_batch_is_learnt_by_heart(net: Architecture, form: str) -> None:
     """Trained on the same samples again and again, the network's loss falls to the entropy of the visits."""
     torch.manual_seed(2)

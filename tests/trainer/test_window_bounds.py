@@ -44,11 +44,7 @@ def test_a_record_with_numbers_out_of_bounds_is_refused(column: str, value: int,
 
 def test_columns_that_are_too_short_and_outcomes_that_are_none_are_refused() -> None:
     window, record = Window(GAME, 1000), a_game()
-    for fault in (
-        {"root_values": record.root_values[:-1]},
-        {"visits": record.visits[:-1]},
-        {"outcome": 2},
-    ):
+    for fault in ({"root_values": record.root_values[:-1]}, {"visits": record.visits[:-1]}, {"outcome": 2}):
         with pytest.raises(BadRecord):
             window.add(dataclasses.replace(record, **fault))
     many = np.full(8, 1, np.uint16)
