@@ -43,7 +43,10 @@ Seed = Annotated[int, Meta(ge=0, le=1 << 62)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 """0: none."""
 
-_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", Path: "a path"}
+_WORDS: dict[Any, str] = {
+    **{int: "a whole number", float: "a number", str: "text", bool: "true or false", Path: "a path"},
+    tuple[str, ...]: "a list of texts",
+}
 
 
 @cache

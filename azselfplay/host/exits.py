@@ -67,6 +67,7 @@ EXTRAS = {
     ),
     "web": ("aiohttp",),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
+    "ray": ("ray",),
 }
 """Names of the packages to import, by the extra of pyproject.toml that lists them."""
 
@@ -173,6 +174,7 @@ _COMMANDS = {
     "server.main": "azserver",
     "client.main": "azclient",
     "azselfplay.lab.azrun": "azrun",
+    "azselfplay.lab.azcluster": "azcluster",
     "azselfplay.lab.web.command": "azplay web",
 }
 

@@ -155,7 +155,7 @@ async def start(
         stderr=stderr,
         # A session of its own: Ctrl-C in the terminal reaches the parent alone.
         start_new_session=True,
-        preexec_fn=_ending_with_parent(),
+        preexec_fn=ending_with_parent(),
     )
     # From here on there is a process that must not be left behind, whatever fails.
     try:
@@ -200,7 +200,7 @@ async def start_patiently(
     return None
 
 
-def _ending_with_parent() -> Callable[[], None]:
+def ending_with_parent() -> Callable[[], None]:
     """Return what the child does between fork and exec; nothing is looked up or imported there any more."""
     prctl, parent, code = ctypes.CDLL(None).prctl, os.getpid(), int(Exit.INTERRUPTED)
 

@@ -233,11 +233,11 @@ def basis_of(settings: RunConfig) -> Basis:
         return Basis(settings, {"self_play": {"search": {"simulations": SIMULATIONS}}}, {})
     of_server, of_trainer = recipe.parts
     # A repeatable run does not go by the clock.
-    of_trainer = _falling(of_trainer, 0.0 if settings.repeatable else settings.minutes)
+    of_trainer = falling(of_trainer, 0.0 if settings.repeatable else settings.minutes)
     of_file = shown_settings(settings.trainer_config) if settings.trainer_config else {}
     # The file's steps would be refused beside the recipe's minutes.
     if flattened(of_file).get("optimizer.cosine_steps"):
-        of_trainer = _falling(of_trainer, 0.0)
+        of_trainer = falling(of_trainer, 0.0)
     return Basis(settings, of_server, of_trainer, recipe.name)
 
 
@@ -261,7 +261,7 @@ def _named(settings: RunConfig) -> Recipe | None:
     return recipe
 
 
-def _falling(trainer: Mapping[str, Any], minutes: float) -> dict[str, Any]:
+def falling(trainer: Mapping[str, Any], minutes: float) -> dict[str, Any]:
     """The trainer's settings with a learning rate that falls over `minutes`, if it falls at all. Without an
     end (0) it does not."""
     optimizer = dict(trainer.get("optimizer", {}))

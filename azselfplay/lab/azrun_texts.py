@@ -236,7 +236,7 @@ class Troubles:
         """Why training failed, and the exit status for it; None if it did not. `begun` and `step`: the steps
         at the begin and at the end."""
         # The most telling first: without a trainer nothing is learned, whatever else failed.
-        for part in ("trainer", "server", "client"):
+        for part in ("trainer", "server", *sorted(self._last.keys() - {"trainer", "server"})):
             one = self._last.get(part)
             if one is None or now - one.at >= FRESH:
                 continue
@@ -345,7 +345,8 @@ def _again(settings: RunConfig | None = None, seconds: float = 0.0) -> str:
             if flag not in (before, word) and not word.startswith(f"{flag}=")
         ]
         words += [flag, str(longer(settings.minutes, seconds))]
-    return f"{_command('azrun')} {shlex.join(words)}".rstrip()
+    # azrun, or azcluster.
+    return f"{_command(Path(sys.argv[0]).stem)} {shlex.join(words)}".rstrip()
 
 
 def longer(minutes: float, seconds: float) -> int:

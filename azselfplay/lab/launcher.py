@@ -79,7 +79,8 @@ async def _first_of(*events: asyncio.Event) -> None:
 
 
 class Launcher:
-    """The three parts, the watcher and the view, for the duration of one run."""
+    """The parts (server, trainer, and the clients that there are), the watcher and the view, for the duration
+    of one run."""
 
     def __init__(
         self, settings: RunConfig, port: int, commands: Commands | None = None, compiling: float = 0.0
@@ -123,7 +124,9 @@ class Launcher:
                 now = asyncio.Event()
                 now.set()
                 for part in parts:
-                    group.create_task(part.run(self._ready_for_clients if part.name == "client" else now))
+                    group.create_task(
+                        part.run(self._ready_for_clients if part.name.startswith("client") else now)
+                    )
                 watcher = group.create_task(self._watch(view))
                 seconds = 60 * self.settings.minutes
                 with contextlib.suppress(TimeoutError):

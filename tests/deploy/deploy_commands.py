@@ -1,10 +1,11 @@
-"""Extracts the commands that the files under deploy/ start, and names the parsers that must accept them."""
+"""Extracts the commands that the files under deploy/, and those that azcluster renders from the example,
+start; and names the parsers that must accept them."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ import yaml
 
 from azselfplay.host import config
 from azselfplay.host.ports import LOOPBACK
+from azselfplay.lab.cluster.plan import read
+from azselfplay.lab.cluster.render import rendered
 from client.config import ClientConfig
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
+CLUSTER = ROOT / "examples" / "cluster.toml"
 EXAMPLES = ("", "", "")
 Command = list[str]
 Settings = ServerConfig | ClientConfig | TrainerConfig
@@ -38,36 +42,35 @@ def parsed(command: Command) -> Settings:
     raise AssertionError(f"no program of ours: {command}")
 
 
-def unit(path: Path) -> dict[str, list[str]]:
-    """Return the settings of a systemd unit, all sections together; a setting may be given more than once."""
+@cache
+def rendered_for(engine: str) -> Mapping[str, str]:
+    """Return what azcluster renders for the example, by path."""
+    return rendered(read(CLUSTER), engine)
+
+
+def unit(name: str) -> dict[str, list[str]]:
+    """Return the settings of a rendered systemd unit, all sections together; a setting may be given more than
+    once."""
     found: dict[str, list[str]] = {}
-    for key, value in re.findall(r"^(\w+)=(.*)$", path.read_text(), re.M):
+    for key, value in re.findall(r"^(\w+)=(.*)$", rendered_for("systemd")[name], re.M):
         found.setdefault(key, []).append(value)
     return found
 
 
-def units() -> list[Path]:
-    return sorted((DEPLOY / "systemd").glob("*.service"))
-
-
-def unit_command(path: Path) -> Command:
-    """Return ExecStart; files of /etc/azselfplay are read from their place in this repository."""
-    (line,) = unit(path)["ExecStart"]
-    return shlex.split(line.replace("/etc/azselfplay/", f"{DEPLOY}/systemd/"))
-
-
-def documents(folder: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield every YAML document under deploy/FOLDER."""
-    for path in sorted((DEPLOY / folder).glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
-            yield path, document
+def documents(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every YAML document under deploy/docker, or that is rendered for Kubernetes, with its file's
+    name."""
+    texts = {path.name: path.read_text() for path in sorted((DEPLOY / folder).glob("*.yaml"))}
+    for name, text in (texts or rendered_for(folder)).items():
+        for document in yaml.safe_load_all(text):
+            yield name, document
 
 
 def services() -> dict[str, dict[str, Any]]:
     """Return the services of the compose files by file and name."""
     return {
-        f"{path.name}/{name}": service
-        for path, document in documents("docker")
+        f"{file}/{name}": service
+        for file, document in documents("docker")
         for name, service in document["services"].items()
     }
 

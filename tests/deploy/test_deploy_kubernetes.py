@@ -1,4 +1,4 @@
-"""Checks the manifests against the schemas of Kubernetes, and what the schemas cannot express."""
+"""Checks the rendered manifests against the schemas of Kubernetes, and what the schemas cannot express."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from deploy_commands import DEPLOY, container, documents, is_with_keys, parsed, pod_specs
+from deploy_commands import container, documents, is_with_keys, parsed, pod_specs, rendered_for
 
 from azselfplay.host.exits import NOT_RETRIED
 
-FOLDER = DEPLOY / "kubernetes"
 MANIFESTS = [
-    pytest.param(document, id=f"{path.name}-{document['kind']}")
-    for path, document in documents("kubernetes")
-    if document["kind"] != "Kustomization"
+    pytest.param(document, id=f"{file}-{document['kind']}") for file, document in documents("kubernetes")
 ]
 
 
@@ -132,8 +129,11 @@ def test_the_trainer_is_told_of_a_stop_and_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_kustomize_builds_all_of_them() -> None:
+def test_kubectl_reads_all_of_them(tmp_path: Path) -> None:
+    for name, text in rendered_for("kubernetes").items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "kustomization.yaml").write_text(f"resources: [{', '.join(rendered_for('kubernetes'))}]\n")
     built = subprocess.run(
-        ["kubectl", "kustomize", FOLDER], capture_output=True, text=True, check=True
+        ["kubectl", "kustomize", tmp_path], capture_output=True, text=True, check=True
     ).stdout
     assert built.count("\nkind: ") == len(MANIFESTS)

@@ -1,0 +1,154 @@
+"""`azcluster`: one file says what runs where. `cluster.plan` reads it; here it is shown, run and rendered."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from azselfplay.host import config
+from azselfplay.host.exits import Exit, Fatal, guarded, require
+from azselfplay.host.folders import check_folders
+from azselfplay.host.ports import Address, check_base_port
+from azselfplay.host.runs import RunLock, is_locked
+from azselfplay.lab.azrun_config import RunConfig
+from azselfplay.lab.cluster import plan, render
+from azselfplay.lab.report.status_command import as_text, of_server
+from azselfplay.link.keys import dial_keys
+
+EXAMPLES = (
+    "azcluster plan cluster.toml                        # every command, on its place",
+    "azcluster up cluster.toml --on local               # all parts on this machine, until Ctrl-C",
+    "azcluster up cluster.toml --on ray                 # on a Ray cluster; then also status, down",
+    "azcluster render cluster.toml --for kubernetes --out kubernetes",
+)
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """One file says which part of a run runs on which machine; docs/many_machines.md describes it."""
+
+    command: Positional[Literal["plan", "up", "status", "down", "render"]]
+    """`plan` shows every command, `up` starts them, `status` says how they are, `down` ends them, and
+    `render` writes files for what starts programs on your machines."""
+    file: Positional[Path]
+    """The cluster file."""
+    on: Literal["local", "ray"] = "local"
+    """For `up`, `status` and `down`: `local` runs all parts on this machine, `ray` on the nodes of the Ray
+    cluster that this machine belongs to, each on one with the label of its place."""
+    for_: Annotated[Literal["kubernetes", "slurm", "systemd", "skypilot", "prometheus"], arg(name="for")] = (
+        "kubernetes"
+    )
+    """For `render`: what the files are for. `prometheus` is the list of addresses with metrics."""
+    out: Path = Path("rendered")
+    """For `render`: the folder for the files."""
+
+
+def _main() -> int:
+    settings = config.load(ClusterConfig, command="azcluster", examples=EXAMPLES)
+    cluster = plan.read(settings.file)
+    if settings.command == "render":
+        for path, text in render.rendered(cluster, settings.for_).items():
+            written = settings.out / path
+            written.parent.mkdir(parents=True, exist_ok=True)
+            written.write_text(text)
+            print(written)
+        return int(Exit.OK)
+    if settings.command == "plan":
+        parts = plan.planned(cluster)
+        plan.check(parts)
+        print(plan.as_text(parts))
+        return int(Exit.OK)
+    if settings.on == "ray":
+        require("ray", "azcluster --on ray")
+        from azselfplay.lab.cluster import on_ray  # nothing else imports ray
+
+        parts = plan.planned(plan.elsewhere(cluster))
+        if settings.command == "up":
+            plan.check(parts)
+        getattr(on_ray, settings.command)(cluster.run, parts)
+    else:
+        cluster = plan.on_one_machine(cluster)
+        parts = plan.planned(cluster)
+        if settings.command == "up":
+            return _up(cluster, parts)
+        if settings.command == "down":
+            _down(_lock(cluster))
+    if settings.command == "status":
+        keys = dial_keys(cluster.run.server_key, None, "client") if settings.on == "ray" else None
+        status = of_server(Address(parts[0].host, cluster.run.port, keys))
+        print(as_text(status))
+        return int(status.exit)
+    return int(Exit.OK)
+
+
+# ---- On this machine -----------------------------------------------------------------------------
+
+
+def _lock(cluster: plan.Cluster) -> Path:
+    """The file that `up` locks, with its process id in the file beside it."""
+    return Path(cluster.run.runs) / f".{cluster.run.name}.azcluster"
+
+
+def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
+    """Run all parts until a signal comes, as azrun does."""
+    require("train", "azcluster up")
+    plan.check(parts)
+    run, lock = cluster.run, _lock(cluster)
+    check_folders(Path(run.runs), "--runs")
+    Path(run.runs).mkdir(parents=True, exist_ok=True)
+    from azselfplay.host.aio import run as run_until_signal
+    from azselfplay.lab.azrun_texts import ending
+    from azselfplay.lab.launcher import Launcher
+
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(RunLock(lock))
+        except BlockingIOError:
+            raise Fatal(
+                f"{run.name} is up already: end it with `azcluster down`, or name another run", Exit.TRY_AGAIN
+            ) from None
+        check_base_port("127.0.0.1", run.port)
+        lock.with_suffix(".pid").write_text(str(os.getpid()))
+        words = parts[0].command
+        game, net = (words[words.index(flag) + 1] if flag in words else "" for flag in ("--game", "--net"))
+        settings = RunConfig(
+            game=game,
+            net=net,
+            run=run.name,
+            runs=Path(run.runs),
+            workers=0 if not cluster.server.gpus else None,
+            client_workers=len(parts) - 2,
+        )
+        commands = {part.name: plan.runnable(part.with_devices) for part in parts}
+        launcher = Launcher(settings, run.port, commands)
+        run_until_signal(launcher.main)
+    failure = launcher.failure()
+    print(json.dumps(launcher.summary()), flush=True)
+    print("", *ending(settings, launcher.folder, launcher.figures, failure[0] if failure else ""), sep="\n")
+    return int(failure[1] if failure else Exit.OK)
+
+
+def _down(lock: Path) -> None:
+    """End what `up` runs here, and wait for its end."""
+    if not is_locked(lock):
+        raise Fatal(f"nothing is up here: no process holds {lock}", Exit.UNREACHABLE)
+    os.kill(int(lock.with_suffix(".pid").read_text()), signal.SIGTERM)
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+
+
+def main() -> int:
+    """Entry point of `azcluster`."""
+    return guarded(_main)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

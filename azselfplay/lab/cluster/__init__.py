@@ -1,0 +1,1 @@
+"""`azcluster`: one file says what runs where. docs/many_machines.md."""

@@ -1,0 +1,373 @@
+"""The plan of a cluster: which part of a run runs where, with which command. Pure, but for reading the file.
+
+A cluster file names places (machines) and the parts that run there: one azserver, one trainer that may have
+spare places, any number of azclients. `planned` makes their commands; `local`, `on_ray` and `rendered` have
+them run. Whoever runs a part starts it again whenever it ends, unless its exit code is one of `Part.final`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from azselfplay.games.names import near
+from azselfplay.host.config import flattened
+from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
+from azselfplay.host.ports import LOOPBACK
+from azselfplay.host.processes import python_module
+from azselfplay.host.reading import read_toml
+from azselfplay.lab.azrun_config import TRAINER_GRACE, check_parts, falling
+from azselfplay.lab.experiments import recipe as recipes
+from client.config import ClientConfig
+from protocol.settings import Count, Port, Positive, converted, settings_in
+from server.config import NO_GPUS, ServerConfig
+from trainer.config import TrainerConfig
+
+T = TypeVar("T")
+
+METRICS_PORT = 9600
+"""Port of the metrics of the first part on a machine; the others have the next ones."""
+MODULES = {"azserver": "server.main", "azclient": "client.main"}
+"""Programs whose modules are started with this Python where nobody has installed their names."""
+DRAIN = 300.0
+"""Seconds in which clients of a rendered plan finish their games when they are stopped."""
+GRACES = {"server": 60.0, "trainer": 180.0, "client": 30.0}
+"""Seconds that a part gets for a clean end; a client its drain as well."""
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """[run]: what is played and trained."""
+
+    name: str
+    """Name of the run, and of its folder."""
+    game: str = ""
+    recipe: str = ""
+    """Recipe with the settings of server and trainer, as for azrun; it knows its game and network."""
+    net: str = ""
+    runs: str = "runs"
+    """Folder of all runs on every place. A trainer with spare places needs it on a disk that they share."""
+    port: Port = 5600
+    server_key: str = ""
+    """The server's public key, unless it listens on its own machine only (docs/security.md)."""
+    metrics: str = "127.0.0.1"
+    """Address on which parts serve their metrics, without key or encryption."""
+    image: str = "azselfplay:0.1.0"
+    """Container image, for Kubernetes. Clients without evaluators use the one with `-client` in its name."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """[places.NAME]: a machine."""
+
+    host: str = ""
+    """Address at which the other machines reach it; empty: its name."""
+    gpus: Count = 0
+    gpu: str = ""
+    """Kind of its GPUs, such as H100, for SkyPilot."""
+
+
+@dataclass(frozen=True)
+class PartTable:
+    """[server], [trainer] and each of [[clients]]."""
+
+    places: tuple[str, ...]
+    """Clients run on each of them; the trainer on one, the first that works; the server has one."""
+    gpus: Count = 0
+    """GPUs on each place. Without any, the trainer uses the CPU, the server evaluates nothing, and clients
+    are evaluated by the server's GPUs if it has any, else by their own CPU."""
+    cpus: Positive = 4
+    memory_gb: Positive = 16
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Further settings of the program, over those of the recipe."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster file."""
+
+    run: RunTable
+    places: Mapping[str, Place]
+    server: PartTable
+    trainer: PartTable
+    clients: tuple[PartTable, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A process of the run, as whoever runs it has to know it."""
+
+    name: str
+    """server, trainer, or client and its place."""
+    table: PartTable
+    places: tuple[str, ...]
+    """Where it may run, the best first; it runs on one of them at a time."""
+    host: str
+    command: tuple[str, ...]
+    metrics_port: int
+    devices: tuple[int, ...] = ()
+    """The numbers of its GPUs on a machine where nobody deals them out."""
+    group: int = 0
+    """For a client: which of [[clients]], from 1."""
+    grace: float = 0.0
+    """Seconds that it gets for a clean end."""
+    final: tuple[int, ...] = tuple(sorted(NOT_RETRIED))
+    """Exit codes after which it is not started again."""
+
+    @property
+    def with_devices(self) -> tuple[str, ...]:
+        """The command, limited to its GPUs."""
+        numbers = ",".join(map(str, self.devices))
+        return ("env", f"CUDA_VISIBLE_DEVICES={numbers}", *self.command) if self.devices else self.command
+
+
+# ---- The file ------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Cluster:
+    """Return the cluster in a file. Raises Fatal(USAGE) for whatever is wrong with it."""
+    try:
+        return cluster_in(read_toml(path))
+    except OSError as error:
+        raise _wrong(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise _wrong(f"{path} is not TOML: {error}") from error
+    except Fatal as error:
+        raise _wrong(f"{path}: {error}") from None
+
+
+def cluster_in(tables: Mapping[str, Any]) -> Cluster:
+    """Return the cluster in the tables of a file. Raises Fatal(USAGE) for unknown or missing keys and places,
+    and for parts that a run has only once."""
+    _check_keys(Cluster, tables, "")
+    for name in ("server", "trainer"):
+        if isinstance(tables[name], list):
+            raise _wrong(f"[[{name}]]: a run has one {name}; write a single [{name}]")
+    places, clients = tables["places"], tables.get("clients", [])
+    if not isinstance(places, dict) or not isinstance(clients, list):
+        raise _wrong("places are tables [places.NAME], and clients are tables [[clients]]")
+    cluster = Cluster(
+        _table(RunTable, tables["run"], "run"),
+        {name: _table(Place, place, f"places.{name}") for name, place in places.items()},
+        _table(PartTable, tables["server"], "server"),
+        _table(PartTable, tables["trainer"], "trainer"),
+        tuple(_table(PartTable, one, "clients") for one in clients),
+    )
+    if len(cluster.server.places) != 1:
+        raise _wrong("server.places: a run has one azserver, so name one place")
+    for where, part, kind in _with_kinds(cluster):
+        if not part.places or len(set(part.places)) < len(part.places):
+            raise _wrong(f"{where}.places must name a place or several, each once")
+        for place in part.places:
+            if place not in cluster.places:
+                raise _wrong(f"{where}.places: there is no place {place!r}{_nearest(place, cluster.places)}")
+        for name in flattened(part.settings):
+            if name not in settings_in(kind):
+                text = _nearest(name, list(settings_in(kind)))
+                raise _wrong(f"{where}.settings: {name!r} is not a setting of the {where}{text}")
+    return cluster
+
+
+def _with_kinds(cluster: Cluster) -> list[tuple[str, PartTable, type]]:
+    clients = [("clients", one, ClientConfig) for one in cluster.clients]
+    return [("server", cluster.server, ServerConfig), ("trainer", cluster.trainer, TrainerConfig), *clients]
+
+
+def _table(kind: type[T], given: Any, where: str) -> T:
+    """A dataclass of settings from one table of the file."""
+    _check_keys(kind, given, where)
+    hints, values = get_type_hints(kind, include_extras=True), {}
+    for name, value in given.items():
+        try:
+            values[name] = converted(value, hints[name])
+        except ValueError as error:
+            raise _wrong(f"{where}.{name} {error}") from None
+    return kind(**values)
+
+
+def _check_keys(kind: Any, given: Any, where: str) -> None:
+    if not isinstance(given, dict):
+        raise _wrong(f"{where} must be a table, [{where}]")
+    known = [one.name for one in fields(kind)]
+    at = f" of [{where}]" if where else ""
+    for key in given:
+        if key not in known:
+            raise _wrong(f"{key!r} is not a key{at}{_nearest(key, known)}")
+    for one in fields(kind):
+        if one.name not in given and one.default is one.default_factory is MISSING:
+            raise _wrong(f"{one.name!r} is missing{at}")
+
+
+def _nearest(name: str, known: Sequence[str] | Mapping[str, Any]) -> str:
+    meant = near(name, list(known))
+    return f"; the nearest is {meant!r}" if meant else f"; there are {', '.join(known)}"
+
+
+def _wrong(text: str) -> Fatal:
+    return Fatal(text, Exit.USAGE)
+
+
+# ---- Where it runs -------------------------------------------------------------------------------
+
+
+def on_one_machine(cluster: Cluster) -> Cluster:
+    """Return the same cluster with all its places on this machine."""
+    return replace(
+        cluster, places={name: replace(one, host="127.0.0.1") for name, one in cluster.places.items()}
+    )
+
+
+def elsewhere(cluster: Cluster) -> Cluster:
+    """Return the cluster for machines where other programs start it: its clients finish their games when they
+    are stopped, for DRAIN seconds if the file does not say. Raises Fatal(USAGE) for a relative folder."""
+    if not Path(cluster.run.runs).is_absolute():
+        raise _wrong(f"run.runs {cluster.run.runs!r} must be an absolute path, the same on every place")
+    clients = (replace(one, settings={"drain": DRAIN, **one.settings}) for one in cluster.clients)
+    return replace(cluster, clients=tuple(clients))
+
+
+def planned(cluster: Cluster) -> list[Part]:
+    """Return the parts: server, trainer, then clients. Raises Fatal(USAGE) if a place has too few GPUs, or a
+    server that others reach has no key."""
+    run, host_of = cluster.run, {name: one.host or name for name, one in cluster.places.items()}
+    game, net, of_server, of_trainer = _basis(run)
+    home = host_of[cluster.server.places[0]]
+    is_open = home not in LOOPBACK and not cluster.server.settings.get("insecure")
+    if is_open and not run.server_key:
+        raise _wrong(
+            "[run] needs server_key, which `azserver keygen` prints, because the server listens beyond its "
+            "machine; on a network that you trust, write settings.insecure = true into [server]"
+        )
+    address = f"{home}:{run.port}"
+    where = {"runs": run.runs, "run": run.name}
+    joining = {"server": address, **({"server_key": run.server_key} if is_open else {})}
+    ports: Counter[str] = Counter()
+    numbered: Counter[str] = Counter()
+    asked: dict[str, list[str]] = {name: [] for name in cluster.places}
+
+    def part(name: str, table: PartTable, places: tuple[str, ...], own: dict[str, Any], **more: Any) -> Part:
+        program = {"server": ("azserver",), "trainer": ("python", "-m", "trainer")}.get(name, ("azclient",))
+        host, first = host_of[places[0]], numbered[host_of[places[0]]]
+        given, port = flattened(table.settings), METRICS_PORT + ports[host]
+        own |= {"metrics_port": port, "metrics_listen": run.metrics}
+        if both := sorted(own.keys() & given):
+            raise _wrong(f"{name}: settings.{both[0]} follows from the rest of the file: leave it out")
+        basis = {"server": of_server, "trainer": of_trainer}.get(name, {})
+        ports[host] += 1
+        for place in places:
+            asked[place] += [name] * table.gpus
+        for machine in {host_of[place] for place in places}:
+            numbered[machine] += table.gpus
+        grace = GRACES.get(name, GRACES["client"] + float(given.get("drain", 0.0)))
+        command = (*program, *_flags({**flattened(basis), **given, **own}))
+        devices = tuple(range(first, first + table.gpus))
+        return Part(name, table, places, host, command, port, devices, grace=grace, **more)
+
+    gpus = ",".join(map(str, range(cluster.server.gpus)))
+    listen = home if home in LOOPBACK else "0.0.0.0"
+    served: dict[str, Any] = {"game": game, **({"net": net} if net else {}), **where, "gpus": gpus or NO_GPUS}
+    # The trainer's last weights are still taken when all of them end.
+    served |= {"listen": listen, "port": run.port, "trainer_grace": TRAINER_GRACE}
+    served |= {} if gpus else {"workers": 0}
+    trained = {**joining, **where, "device": _cuda(cluster.trainer.gpus) or "cpu"}
+    parts = [
+        part("server", cluster.server, cluster.server.places, served),
+        part("trainer", cluster.trainer, cluster.trainer.places, trained),
+    ]
+    seen: Counter[str] = Counter()
+    for group, table in enumerate(cluster.clients, 1):
+        device = _cuda(table.gpus) or ("remote" if gpus else "cpu")
+        for place in table.places:
+            seen[place] += 1
+            name = f"client-{place}" + (f"-{seen[place]}" if seen[place] > 1 else "")
+            # The server may be away for as long as it likes; whoever runs the client ends it.
+            own = {**joining, "device": device, "spool": f"{run.runs}/{run.name}/spool/{name}", "max_wait": 0}
+            parts.append(part(name, table, (place,), own, group=group))
+    for place, names in asked.items():
+        if len(names) > (has := cluster.places[place].gpus):
+            shares = ", ".join(f"{name} {count}" for name, count in Counter(names).items())
+            raise _wrong(f"place {place!r} has {has} GPUs, and its parts ask for {len(names)} ({shares})")
+    return parts
+
+
+def _basis(run: RunTable) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
+    """Game, network, and the settings of server and trainer that the recipe brings."""
+    if not run.recipe:
+        if not run.game:
+            raise _wrong("[run] needs a game or a recipe")
+        return run.game, run.net, {}, {}
+    try:
+        recipe = recipes.load(run.recipe)
+    except Fatal as error:
+        raise _wrong(str(error)) from None
+    if run.game not in ("", recipe.game):
+        raise _wrong(f"run.recipe {run.recipe!r} is for {recipe.game}, not for {run.game}")
+    server, trainer = recipe.parts
+    del server["net"]
+    # Such a run has no end, so that its learning rate does not fall.
+    return recipe.game, run.net or recipe.net, server, falling(trainer, 0.0)
+
+
+def _cuda(gpus: int) -> str:
+    return ",".join(f"cuda:{index}" for index in range(gpus))
+
+
+def _flags(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as flags of our programs."""
+    words = []
+    for name, value in settings.items():
+        group, dot, last = name.replace("_", "-").rpartition(".")
+        if isinstance(value, bool):
+            words.append(f"--{group}{dot}{'' if value else 'no-'}{last}")
+        else:
+            words += [f"--{group}{dot}{last}", str(value)]
+    return words
+
+
+def runnable(command: Sequence[str]) -> list[str]:
+    """Return a command of the plan for this machine: our programs by the Python that runs now."""
+    at = next(index for index, word in enumerate(command) if "=" not in word and word != "env")
+    program, *flags = command[at:]
+    module = MODULES.get(program) or flags[1]
+    return [*command[:at], *python_module(module, *(flags if program in MODULES else flags[2:]))]
+
+
+def check(parts: Sequence[Part]) -> None:
+    """Have each program read its settings. Raises Fatal or SystemExit as the program would."""
+    server, trainer, *clients = (runnable(part.command) for part in parts)
+    check_parts({"server": server, "trainer": trainer})
+    for client in clients:
+        check_parts({"server": server, "trainer": trainer, "client": client})
+
+
+# ---- For people and for Prometheus ---------------------------------------------------------------
+
+
+def as_text(parts: Sequence[Part]) -> str:
+    """Every command, on its place."""
+    lines = []
+    for part in parts:
+        where = part.places[0] if part.places[0] == part.host else f"{part.places[0]} ({part.host})"
+        spare = f", or on {', '.join(part.places[1:])}" if part.places[1:] else ""
+        table = part.table
+        needs = f"{table.cpus} cpus, {table.memory_gb} GB" + (f", {table.gpus} GPUs" if table.gpus else "")
+        lines += [f"# {part.name} on {where}{spare}: {needs}", shlex.join(part.with_devices), ""]
+    final = " ".join(map(str, parts[0].final))
+    return "\n".join([*lines, f"# Whatever ends is started again, unless its exit code is one of {final}."])
+
+
+def targets(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """The parts' metrics as Prometheus reads them from a file (`file_sd_configs`), with the jobs that our
+    dashboard and alerts know."""
+    jobs = {"server": "azserver", "trainer": "trainer"}
+    return [
+        {
+            "targets": [f"{part.host}:{part.metrics_port}"],
+            "labels": {"job": jobs.get(part.name, "azclient"), "part": part.name, "place": part.places[0]},
+        }
+        for part in parts
+    ]

@@ -1,0 +1,234 @@
+"""Renders a plan for what starts programs on a user's machines: Kubernetes, Slurm, systemd, SkyPilot; and the
+list of addresses with metrics for Prometheus. Pure.
+
+The files are the templates in `templates/`, filled: `{{name}}` is a value, and a line that is nothing but an
+empty value is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
+from azselfplay.lab.cluster.plan import Cluster, Part, check, elsewhere, planned, targets
+
+TEMPLATES = Path(__file__).parent / "templates"
+PROGRAMS = "/opt/azselfplay/bin/"
+"""Where systemd finds our programs."""
+ABOUT = {
+    "server": "the server, which takes games and weights and tells everybody",
+    "trainer": "the trainer, which stores games, trains the network and publishes its weights",
+    "client": "a client, which plays games",
+}
+NAMES = {"server": "azserver", "trainer": "trainer", "client": "azclient"}
+SECRET = "SECRET"
+"""Stands for the server's key where a pod has it from a secret."""
+
+Files = dict[str, str]
+"""Texts by path."""
+
+
+def rendered(cluster: Cluster, engine: str) -> Files:
+    """Return the files for `engine`. Raises Fatal(USAGE) as the plan does."""
+    return RENDERERS[engine](cluster)
+
+
+def _filled(template: str, values: Mapping[str, Any]) -> str:
+    lines = []
+    for line in (TEMPLATES / template).read_text().splitlines():
+        text = re.sub(r"\{\{(\w+)\}\}", lambda found: str(values[found[1]]), line)
+        if text or not line:
+            lines.append(text)
+    return "\n".join(lines) + "\n"
+
+
+def _kind(part: Part) -> str:
+    return part.name if part.name in ABOUT else "client"
+
+
+def _values(part: Part) -> dict[str, Any]:
+    """What every template may say of a part."""
+    kind, table = _kind(part), part.table
+    return {
+        "kind": kind,
+        "name": NAMES[kind] + (f"-{part.group}" if part.group > 1 else ""),
+        "about": ABOUT[kind],
+        "count": len(table.places) if part.group else 1,
+        "cpus": table.cpus,
+        "memory": table.memory_gb,
+        "grace": round(part.grace),
+        "metrics": part.metrics_port,
+        "final": ", ".join(map(str, part.final)),
+    }
+
+
+def _one_of_each(parts: Sequence[Part]) -> list[Part]:
+    """The parts without the second and further clients of a group, which are alike."""
+    return [
+        part for index, part in enumerate(parts) if not part.group or part.group != parts[index - 1].group
+    ]
+
+
+def _with(command: Sequence[str], changes: Mapping[str, str | None]) -> list[str]:
+    """A command with other values for some of its flags; None: without the flag."""
+    words: list[str] = []
+    rest = iter(command)
+    for word in rest:
+        value = next(rest) if word in changes else ""
+        if word not in changes:
+            words.append(word)
+        elif (new := changes[word]) is not None:
+            words += [word, new or value]
+    return words
+
+
+# ---- Kubernetes ----------------------------------------------------------------------------------
+
+
+def _kubernetes(cluster: Cluster) -> Files:
+    """Kubernetes chooses the machines, by what the parts ask for. Keys come from secrets."""
+    home = cluster.server.places[0]
+    hosts = {
+        name: replace(one, host="azserver" if name == home else "") for name, one in cluster.places.items()
+    }
+    run = replace(cluster.run, runs="/runs", server_key=SECRET, metrics="0.0.0.0")
+    settings = {key: value for key, value in cluster.server.settings.items() if key != "insecure"}
+    server = replace(cluster.server, settings=settings)
+    parts = planned(elsewhere(replace(cluster, run=run, places=hosts, server=server)))
+    check(parts)
+    repository, _, tag = run.image.rpartition(":")
+    bare = f"{repository}-client:{tag}"
+    files = {}
+    for part in _one_of_each(parts):
+        gpus = part.table.gpus
+        is_remote = "remote" in part.command
+        values = _values(part) | {
+            "image": bare if is_remote else run.image,
+            "command": json.dumps(_with(part.command, {"--server-key": None, "--spool": "/spool"})),
+            "gpu_limit": f", nvidia.com/gpu: {gpus}" if gpus else "",
+            "port": run.port,
+            "bulk": run.port + 1,
+            "last_metrics": max(one.metrics_port for one in parts),
+        }
+        files[f"{values['name']}.yaml"] = _filled(f"kubernetes_{values['kind']}.yaml", values)
+        if part.name == "server":
+            files["namespace.yaml"] = _filled("kubernetes_namespace.yaml", values)
+    return files
+
+
+# ---- Slurm ---------------------------------------------------------------------------------------
+
+
+def _slurm(cluster: Cluster) -> Files:
+    """Slurm chooses the nodes, but for that of azserver, which the others have to find: its place is the name
+    of a node."""
+    parts = planned(elsewhere(cluster))
+    check(parts)
+    files = {}
+    for part in _one_of_each(parts):
+        spool, is_array = "", bool(part.group)
+        if is_array:
+            # On a disk that outlives the job: games that were not acknowledged are sent by the next one.
+            where = shlex.quote(f"{cluster.run.runs}/{cluster.run.name}/spool/client-{part.group}")
+            spool = f"spool={where}-${{SLURM_ARRAY_TASK_ID:-0}}"
+        values = _values(part)
+        command = shlex.join(_with(part.command, {"--spool": "@spool@"})).replace("@spool@", '"$spool"')
+        values |= {
+            "command": command,
+            "spool": spool,
+            "array": f"#SBATCH --array=0-{len(part.table.places) - 1}" if is_array else "",
+            "output": values["name"] + ("-%A_%a" if is_array else "-%j"),
+            "node": f"#SBATCH --nodelist={part.places[0]}" if part.name == "server" else "",
+            "gpus": f"#SBATCH --gres=gpu:{part.table.gpus}" if part.table.gpus else "",
+            "final": " | ".join(map(str, part.final)),
+        }
+        files[f"{values['name']}.sh"] = _filled("slurm.sh", values)
+    return files
+
+
+# ---- systemd -------------------------------------------------------------------------------------
+
+
+def _systemd(cluster: Cluster) -> Files:
+    """Units by place. The trainer's spare places have none: systemd moves nothing."""
+    parts = planned(elsewhere(cluster))
+    check(parts)
+    files = {}
+    for part in parts:
+        kind, place = _kind(part), part.places[0]
+        name = {"trainer": "aztrainer"}.get(kind, NAMES[kind])
+        if f"{place}/{name}.service" in files:
+            name += f"-{part.group}"
+        words = [PROGRAMS + part.command[0], *part.command[1:]]
+        numbers = ",".join(map(str, part.devices))
+        # The trainer fails as a whole; the others start a child anew that the kernel kills for its memory.
+        values = _values(part) | {
+            "name": name,
+            "command": shlex.join(words).replace("%", "%%").replace("$", "$$"),
+            "after": " azserver.service" if kind == "trainer" else "",
+            "devices": f"Environment=CUDA_VISIBLE_DEVICES={numbers}" if numbers else "",
+            "oom": "OOMPolicy=continue" if kind != "trainer" else "",
+            "nice": "Nice=10\nCPUWeight=20" if kind == "client" else "",
+            "final": " ".join(map(str, part.final)),
+            "runs": cluster.run.runs,
+        }
+        files[f"{place}/{name}.service"] = _filled("systemd.service", values)
+    return files
+
+
+# ---- SkyPilot ------------------------------------------------------------------------------------
+
+
+def _skypilot(cluster: Cluster) -> Files:
+    """SkyPilot finds machines anywhere; it says azserver's address only once that runs (AZ_SERVER)."""
+    parts = planned(elsewhere(cluster))
+    check(parts)
+    files = {}
+    for part in _one_of_each(parts):
+        values, kinds = _values(part), {cluster.places[place].gpu for place in part.places}
+        if part.table.gpus and (len(kinds) > 1 or "" in kinds):
+            raise Fatal(
+                f'SkyPilot needs the kind of the GPUs of {values["name"]}: write gpu, such as "H100", into '
+                f"[places.{part.places[0]}], the same for all of its places",
+                Exit.USAGE,
+            )
+        ports = f"  ports: [{cluster.run.port}, {cluster.run.port + 1}]"
+        values |= {
+            "command": shlex.join(_with(part.command, {"--server": None})),
+            "accelerators": f"  accelerators: {kinds.pop()}:{part.table.gpus}" if part.table.gpus else "",
+            "ports": ports if part.name == "server" else "",
+            "envs": "" if part.name == "server" else "envs:\n  AZ_SERVER: null",
+            "retried": ", ".join(map(str, _retried())),
+        }
+        files[f"{values['name']}.yaml"] = _filled("skypilot.yaml", values)
+    return files
+
+
+@cache
+def _retried() -> tuple[int, ...]:
+    """Exit codes that may not come again: ours, and those of a process that a signal ended."""
+    ours = {int(code) for code in Exit} - {int(code) for code in NOT_RETRIED} - {Exit.OK, Exit.FOUND}
+    return tuple(sorted(ours | {1, 134, 135, 137, 139}))
+
+
+# ---- Prometheus ----------------------------------------------------------------------------------
+
+
+def _prometheus(cluster: Cluster) -> Files:
+    return {"targets.json": json.dumps(targets(planned(cluster)), indent=1) + "\n"}
+
+
+RENDERERS = {
+    "kubernetes": _kubernetes,
+    "slurm": _slurm,
+    "systemd": _systemd,
+    "skypilot": _skypilot,
+    "prometheus": _prometheus,
+}

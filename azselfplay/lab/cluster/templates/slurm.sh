@@ -1,0 +1,37 @@
+#!/bin/bash
+# {{about}}, of azcluster: sbatch {{name}}.sh. docs/deploy.md has more.
+#SBATCH --job-name={{name}}
+{{array}}
+{{node}}
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task={{cpus}}
+#SBATCH --mem={{memory}}G
+{{gpus}}
+#SBATCH --time=12:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output={{output}}.log
+# So many seconds before the time limit, for a clean end.
+#SBATCH --signal=B:TERM@{{grace}}
+set -u
+
+export PATH=${AZSELFPLAY_BIN:-$HOME/azselfplay/.venv/bin}:$PATH
+# Compiled code on the node's own disk, shared by the jobs there.
+export AZ_JIT_CACHE=${AZ_JIT_CACHE:-${TMPDIR:-/tmp}/azselfplay-jit-$(id -un)}
+{{spool}}
+
+# Slurm signals this shell, which tells the program and waits for it.
+part=
+trap 'if [ -n "$part" ]; then kill -TERM "$part"; fi' TERM
+{{command}} &
+part=$!
+wait "$part"
+code=$?
+while kill -0 "$part" 2>/dev/null; do
+    wait "$part"
+    code=$?
+done
+# A job goes on after its time limit and after faults. These codes would come again (azselfplay/host/exits.py).
+case $code in {{final}}) exit "$code" ;; esac
+scontrol requeue "$SLURM_JOB_ID"
+exit "$code"

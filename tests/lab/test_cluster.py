@@ -1,0 +1,167 @@
+"""The plan of a cluster: commands, places and GPUs, and one sentence for whatever is wrong with the file."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
+from azselfplay.lab import azcluster
+from azselfplay.lab.cluster.plan import Part, check, cluster_in, on_one_machine, planned, runnable
+from azselfplay.lab.cluster.render import rendered
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "examples" / "cluster.toml"
+
+
+def example() -> dict[str, Any]:
+    return tomllib.loads(FILE.read_text())
+
+
+def parts_of(tables: dict[str, Any]) -> dict[str, Part]:
+    return {part.name: part for part in planned(cluster_in(tables))}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The example with another value at `path`, such as places.hub.gpus."""
+    tables = example()
+    *groups, last = path.split(".")
+    at: Any = tables
+    for group in groups:
+        at = at[int(group)] if isinstance(at, list) else at.setdefault(group, {})
+    at[last] = value
+    return tables
+
+
+def test_each_program_takes_its_command() -> None:
+    check(planned(cluster_in(example())))
+
+
+def test_players_and_trainer_are_sent_to_the_place_of_the_server_with_its_key() -> None:
+    parts = parts_of(example())
+    assert "--listen 0.0.0.0" in " ".join(parts["server"].command)
+    for name in ("trainer", "client-box-1", "client-box-2"):
+        assert "--server 10.0.0.1:5600 --server-key KEY-OF-A" in " ".join(parts[name].command)
+    assert all(set(part.final) == NOT_RETRIED for part in parts.values())
+
+
+def test_parts_on_one_machine_share_neither_gpus_nor_ports() -> None:
+    parts = planned(on_one_machine(cluster_in(example())))
+    devices = [number for part in parts for number in part.devices]
+    assert sorted(devices) == list(range(2 + 6 + 6))
+    assert len({part.metrics_port for part in parts}) == len(parts)
+    assert runnable(parts[1].with_devices)[:3] == ["env", "CUDA_VISIBLE_DEVICES=0,1", sys.executable]
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "device"), [(0, 0, "cpu"), (0, 2, "cuda:0,cuda:1"), (2, 0, "remote")]
+)
+def test_positions_are_evaluated_where_the_gpus_are(server: int, client: int, device: str) -> None:
+    tables = changed("server.gpus", server)
+    tables["places"]["hub"]["gpus"], tables["clients"][0]["gpus"] = server, client
+    command = parts_of(tables)["client-box-1"].command
+    assert command[command.index("--device") + 1] == device
+
+
+def test_a_recipe_brings_the_settings_of_both_programs_and_a_rate_that_does_not_fall() -> None:
+    tables = changed("run", {"name": "a", "recipe": "chess_two_cores", "server_key": "K"})
+    parts = parts_of(tables)
+    assert "--self-play.search.simulations" in parts["server"].command
+    assert "--optimizer.batch" in parts["trainer"].command
+    assert "--optimizer.cosine-minutes 0.0" in " ".join(parts["trainer"].command)
+    check(list(parts.values()))
+
+
+WRONG = {
+    "unknown key": ("trainer.gpu", 2, "'gpu' is not a key of [trainer]; the nearest is 'gpus'"),
+    "unknown setting": ("trainer.settings.optimizer.bach", 2, "the nearest is 'optimizer.batch'"),
+    "unknown place": ("trainer.places", ["box-9"], "there is no place 'box-9'; the nearest is 'box-"),
+    "two trainers": ("trainer", [{}, {}], "a run has one trainer"),
+    "two servers": ("server.places", ["hub", "box-1"], "a run has one azserver"),
+    "too many GPUs": ("trainer.gpus", 4, "place 'box-1' has 8 GPUs, and its parts ask for 10 (trainer 4"),
+    "no number": ("trainer.gpus", "two", "trainer.gpus must be a whole number of at least 0, not 'two'"),
+    "no list": ("trainer.places", "box-1", "trainer.places must be a list of texts, not 'box-1'"),
+    "no key": ("run.server_key", "", "[run] needs server_key"),
+    "no game": ("run.game", "", "[run] needs a game or a recipe"),
+    "unknown recipe": ("run.recipe", "ches", "there is no recipe and no game 'ches'"),
+    "said twice": ("server.settings.port", 1, "settings.port follows from the rest of the file"),
+    "place twice": ("clients.0.places", ["box-1", "box-1"], "each once"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_file_is_refused_with_one_sentence_and_2(what: str) -> None:
+    path, value, sentence = WRONG[what]
+    with pytest.raises(Fatal, match=re.escape(sentence)) as refused:
+        planned(cluster_in(changed(path, value)))
+    assert refused.value.code == Exit.USAGE
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "cannot read"),
+        ("[run", "is not TOML"),
+        ("[run]\nname = 'a'", "'places' is missing"),
+        ("[run]\n[places]\n[server]\n[trainer]", "'name' is missing of [run]"),
+        ("run = 1\n[places]\n[server]\n[trainer]", "run must be a table, [run]"),
+    ],
+)
+def test_the_command_says_which_file_is_wrong(
+    text: str | None,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "cluster.toml"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setattr(sys, "argv", ["azcluster", "up", str(file)])
+    assert azcluster.main() == Exit.USAGE
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert str(file) in said
+
+
+def test_a_relative_folder_is_refused_where_others_start_it() -> None:
+    with pytest.raises(Fatal, match="must be an absolute path"):
+        rendered(cluster_in(changed("run.runs", "runs")), "systemd")
+
+
+def test_skypilot_asks_for_gpus_of_a_kind() -> None:
+    assert "  accelerators: H100:2\n" in rendered(cluster_in(example()), "skypilot")["trainer.yaml"]
+    with pytest.raises(Fatal, match="needs the kind of the GPUs of trainer"):
+        rendered(cluster_in(changed("places.box-1.gpu", "")), "skypilot")
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool here (Debian: prometheus)")
+def test_prometheus_reads_the_list_of_targets_with_the_jobs_of_our_alerts(tmp_path: Path) -> None:
+    text = rendered(cluster_in(example()), "prometheus")["targets.json"]
+    (tmp_path / "targets.json").write_text(text)
+    jobs = [{"job_name": "azselfplay", "file_sd_configs": [{"files": [str(tmp_path / "targets.json")]}]}]
+    (tmp_path / "prometheus.yml").write_text(json.dumps({"scrape_configs": jobs}))
+    command = ["promtool", "check", "config", tmp_path / "prometheus.yml"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    found = json.loads(text)
+    assert [one["labels"]["job"] for one in found] == ["azserver", "trainer", "azclient", "azclient"]
+    assert found[0]["targets"] == ["10.0.0.1:9600"]
+
+
+def test_nothing_imports_ray_before_it_is_asked_for() -> None:
+    lines = [
+        "import sys, azselfplay.lab.azcluster as azcluster",
+        f"sys.argv = ['azcluster', 'plan', {str(FILE)!r}]",
+        "azcluster._main()",
+        "assert 'ray' not in sys.modules",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, stdout=subprocess.DEVNULL)
