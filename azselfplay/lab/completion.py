@@ -25,7 +25,7 @@ EXAMPLES = (
 )
 # Flags that every command has besides its settings.
 EVERYWHERE = ("--help", "--version", "--config", "--print-config")
-PROGRAMS = ("azrun", "azserver", "azclient")
+PROGRAMS = ("azrun", "azcluster", "azserver", "azclient")
 
 BASH = """\
 _azselfplay() {{

@@ -36,6 +36,7 @@ COMMANDS = {
     "azserver doctor": ("server.doctor", "DoctorConfig"),
     "azclient doctor": ("client.doctor", "DoctorConfig"),
     "python -m trainer": ("trainer.config", "TrainerConfig"),
+    "azcluster": ("azselfplay.lab.azcluster", "ClusterConfig"),
     "azplay web": ("azselfplay.lab.web.command", "WebConfig"),
     "azplay status": ("azselfplay.lab.report.status_command", "StatusConfig"),
     "azplay play": ("azselfplay.play.terminal", "PlayConfig"),
@@ -186,7 +187,8 @@ def settings_of(config_class: type, path: str = "", base: Any = None) -> Iterato
     texts = field_docstrings(config_class)
     for field in dataclasses.fields(config_class):
         kind = hints[field.name]
-        name = f"{path}.{field.name}" if path else field.name
+        # `for_`, because `for` is a word of Python.
+        name = (f"{path}.{field.name}" if path else field.name).rstrip("_")
         default: Any = field.default
         if base is not None:
             default = getattr(base, field.name)

@@ -1,5 +1,5 @@
 """The rendered Slurm scripts: checked by shellcheck, and run under bash as Slurm runs them, with stand-ins
-for our programs and for scontrol."""
+for our programs and for Slurm's."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ sys.exit(int(os.environ.get("CODE", 0)))
 """
 
 
-def start(folder: Path, name: str, **more: str) -> subprocess.Popen[str]:
-    """Start a script as a task of an array."""
+def start(folder: Path, name: str, *, state: str = "RUNNING", **more: str) -> subprocess.Popen[str]:
+    """Start a script as a task of an array. `state`: of its job, as Slurm tells it."""
     for program in ("azclient", "python", "azserver"):
         (folder / program).write_text(STAND_IN.format(python=sys.executable))
     (folder / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
-    for program in ("azclient", "python", "azserver", "scontrol"):
+    (folder / "squeue").write_text(f"#!/bin/sh\necho {state}\n")
+    for program in ("azclient", "python", "azserver", "scontrol", "squeue"):
         (folder / program).chmod(0o755)
     (folder / "script").write_text(rendered_for("slurm")[name])
     slurm = {"SLURM_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "0"}
@@ -69,14 +70,17 @@ def test_a_job_begins_anew_unless_its_code_would_come_again(code: int, tmp_path:
     assert (tmp_path / "asked").exists() == (code not in NOT_RETRIED)
 
 
-def test_the_program_is_told_of_the_time_limit_and_the_job_goes_on_afterwards(tmp_path: Path) -> None:
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
+def test_the_program_is_told_of_the_time_limit_and_a_job_that_is_not_cancelled_goes_on_afterwards(
+    state: str, tmp_path: Path
+) -> None:
     ready = tmp_path / "ready"
     os.mkfifo(ready)
-    job = start(tmp_path, "azserver.sh", WAIT=str(ready))
+    job = start(tmp_path, "azserver.sh", state=state, WAIT=str(ready))
     ready.read_bytes()
     job.send_signal(signal.SIGTERM)
     assert job.wait(timeout=60) == 0
-    assert (tmp_path / "asked").read_text() == "requeue 77\n"
+    assert (tmp_path / "asked").exists() == (state == "RUNNING")
 
 
 @pytest.mark.parametrize("name", rendered_for("slurm"))

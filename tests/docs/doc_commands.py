@@ -14,7 +14,7 @@ PAGES = (
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "bench" / "PEERS.md",
 )
-PROGRAMS = ("make", "azrun", "azserver", "azclient", "azplay", "python")
+PROGRAMS = ("make", "azrun", "azcluster", "azserver", "azclient", "azplay", "python")
 """Our programs. Others (cp, docker, ...) are not checked here."""
 _FENCE = re.compile(r"^( *)```(\w*)")
 _PROMPT = re.compile(r"^(?:[A-Z]?\$) ")

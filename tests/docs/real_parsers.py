@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from doc_commands import ROOT
 
+import azselfplay.lab.azcluster
 import azselfplay.lab.azplay
 import azselfplay.lab.azrun
 import azselfplay.lab.experiments.__main__
@@ -29,6 +30,7 @@ import trainer.__main__
 
 MAINS: dict[str, Callable[[], int]] = {
     "azrun": azselfplay.lab.azrun._main,
+    "azcluster": azselfplay.lab.azcluster._main,
     "azserver": server.main._main,
     "azclient": lambda: client.main._main(None),
     "azplay": azselfplay.lab.azplay._main,

@@ -18,6 +18,7 @@ OF_OTHERS = {
     *("--no-compile", "--editable", "--find-links", "--force-reinstall", "--no-deps"),  # pip
     *("--cpus",),  # docker
     *("--standalone", "--nproc-per-node", "--max-restarts"),  # torchrun
+    *("--head", "--address", "--labels"),  # ray
     *("--processes", "--subsets", "--seeds", "--kills", "--rounds", "--turn"),  # python -m tests.faults
 }
 PLACEHOLDERS = ("NAME", "GAME", "RUN", "-hex")

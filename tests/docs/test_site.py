@@ -75,4 +75,4 @@ def _leaves(config_class: type, path: str = "") -> Iterator[str]:
             yield from _leaves(kind, f"{name}.")  # type: ignore[arg-type]
         else:
             is_positional = POSITIONAL in get_args(kind)
-            yield name if is_positional else "--" + name.replace("_", "-")
+            yield name if is_positional else "--" + name.rstrip("_").replace("_", "-")

@@ -33,5 +33,8 @@ while kill -0 "$part" 2>/dev/null; do
 done
 # A job goes on after its time limit and after faults. These codes would come again (azselfplay/host/exits.py).
 case $code in {{final}}) exit "$code" ;; esac
-scontrol requeue "$SLURM_JOB_ID"
+# scancel has ended it for good: then it runs no longer.
+if [ "$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T)" = RUNNING ]; then
+    scontrol requeue "$SLURM_JOB_ID"
+fi
 exit "$code"
