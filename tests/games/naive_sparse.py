@@ -209,17 +209,55 @@ class Chess:
         board, moving = self.board, chess.Move.from_uci(move.text)
         piece, captured = board.piece_at(moving.from_square), board.piece_at(moving.to_square)
         assert piece is not None
-        kind, taken = piece.piece_type - 1, 6 if captured is None else captured.piece_type - 1
-        attackers = board.attackers(not board.turn, moving.to_square)
-        state = 8 * bool(attackers)
-        state += 4 * any(board.piece_type_at(square) == chess.PAWN for square in attackers)
-        state += 2 * board.is_attacked_by(not board.turn, moving.from_square)
-        there = board.copy(stack=False)  # the piece on its target, and everything else as it stands
-        there.set_piece_at(moving.to_square, piece)
-        king = board.king(not board.turn)
-        state += kind < 5 and king in there.attacks(moving.to_square)
+        kind = 7 * (piece.piece_type - 1) + (6 if captured is None else captured.piece_type - 1)
+        danger = 0
+        if attackers := board.attackers(not board.turn, moving.from_square):
+            danger = 2 - bool(board.attackers(board.turn, moving.from_square))
+            if chess.PAWN in map(board.piece_type_at, attackers):
+                danger = 3
+        gone = board.copy(stack=False)
+        gone.remove_piece_at(moving.from_square)
+        exchange = 0
+        if taking := gone.attackers(not board.turn, moving.to_square):
+            order = [chess.PAWN, chess.BISHOP, chess.ROOK, chess.QUEEN, chess.KING]
+            kinds = {gone.piece_type_at(square) for square in taking}
+            kinds = {chess.BISHOP if one == chess.KNIGHT else one for one in kinds}
+            weakest = 1 + min(order.index(one) for one in kinds if one is not None)
+            exchange = 2 * weakest + bool(gone.attackers(board.turn, moving.to_square))
+        there = chess.Piece(moving.promotion or piece.piece_type, board.turn)
+        check = self.check(moving, there, gone, can_be_taken=0 < exchange < 11)
+        row = (48 * kind + 4 * exchange if check is None else 42 * 48 + 4 * (42 * check + kind)) + danger
         target = self.seen(moving.to_square)
-        return [move.action, 4672 + 64 * kind + target, 4672 + 6 * 64 + (kind * 7 + taken) * 16 + state]
+        return [move.action, 4672 + 64 * (piece.piece_type - 1) + target, 4672 + 6 * 64 + row]
+
+    def check(
+        self, moving: chess.Move, there: chess.Piece, gone: chess.Board, *, can_be_taken: bool
+    ) -> int | None:
+        """Return the kind of the check that the piece gives from its target; None if it gives none.
+
+        gone  the board without the piece that moves
+        """
+        board = self.board.copy(stack=False)  # the piece on its target, and everything else as it stands
+        board.set_piece_at(moving.to_square, there)
+        king = board.king(not self.board.turn)
+        assert king is not None
+        if there.piece_type == chess.KING or king not in board.attacks(moving.to_square):
+            return None
+        gone.remove_piece_at(king)
+        gone.set_piece_at(moving.to_square, there)
+        flights = [
+            square
+            for square in chess.SquareSet(chess.BB_KING_ATTACKS[king])
+            if self.board.color_at(square) in (None, self.board.turn)
+            and not self.board.is_attacked_by(self.board.turn, square)
+            and (there.piece_type == chess.PAWN or square not in gone.attacks(moving.to_square))
+        ]
+        if can_be_taken:
+            return 0 if flights else 1
+        if flights:
+            return 2
+        near = there.piece_type == chess.KNIGHT or chess.square_distance(king, moving.to_square) == 1
+        return 4 if near else 3
 
 
 Square = tuple[int, int]

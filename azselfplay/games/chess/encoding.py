@@ -11,9 +11,10 @@ most 1).
 Sparse features are only what the rules say about who attacks what. A feature is a man on its square, and
 whether the other side attacks it and its own side defends it (3,072 of them, about 26 active), a castling
 right, or that the position stood on the board before. An action has three rows: itself; its piece and target;
-and what happens there: the piece, what it captures, whether the target and the origin are attacked, by a pawn
-too, and whether the piece gives check from its target. No value of a piece and no exchange is in it. Threat
-features of this kind are used by Monty and Jackal.
+and what happens there: the piece and what it captures, whether the origin is in danger, and without check the
+weakest attacker of the target and whether own men defend it; with check, whether the piece can be taken, the
+king can flee, or something can come between. No value of a piece and no sum of an exchange is in it.
+Threat features of this kind are used by Monty and Jackal.
 
 Material is for figures only: neither the search nor the network uses it.
 """
@@ -35,6 +36,7 @@ from azselfplay.games.chess.board import (
     PLIES_MASK,
     PLIES_SHIFT,
     all_attacks,
+    attackers_of,
     bishop_attacks,
     pawn_attacks_down,
     pawn_attacks_up,
@@ -110,13 +112,17 @@ MOST_ACTIVE = 64 + 5
 """A position that was set up by hand may have a man on every square."""
 
 PIECE_TARGETS = ACTIONS
-TACTICS = PIECE_TARGETS + 6 * 64
-ACTION_ROWS = TACTICS + 6 * 7 * 16
+EXCHANGES = PIECE_TARGETS + 6 * 64
+"""Rows of moves without check: kind and captured piece, `_exchange`, danger at the origin."""
+CHECKS = EXCHANGES + 6 * 7 * 12 * 4
+"""Rows of moves that give check: `_check`, kind and captured piece, danger at the origin."""
+ACTION_ROWS = CHECKS + 5 * 6 * 7 * 4
 TABLES = 3
 
 SQUARES = 64
 _NOBODY, _KING = 12, 5
 _SIX, _SQUARE = np.uint64(6), np.uint64(63)
+_LAST_RANK, _PROMOTIONS = np.uint64(56), np.uint64(64)
 
 
 @jit
@@ -164,35 +170,96 @@ def describe(
         active[found] = REPEATED
         found += 1
 
-    # A piece gives check from the squares that it would attack if it stood where the other's king stands.
     at = count_trailing_zeros(king)
-    diagonals, lines, jumps = bishop_attacks(at, occupied), rook_attacks(at, occupied), KNIGHT_ATTACKS[at]
+    diagonals, lines = bishop_attacks(at, occupied), rook_attacks(at, occupied)
+    flights = KING_ATTACKS[at] & ~(defended | other[0] | other[1] | other[2] | other[3] | other[4] | other[5])
     for i in range(count):
         action = np.uint64(actions[i])
-        origin = action & _SQUARE
-        target = (origin + PLANE_SHIFT[action >> _SIX]) & _SQUARE
+        origin, plane = action & _SQUARE, action >> _SIX
+        target = (origin + PLANE_SHIFT[plane]) & _SQUARE
         piece = min(signed(man_on[signed(origin)]), _KING)  # always an own man, if the action is legal
         captured = signed(man_on[signed(target)]) - 6
         # An empty square, or in features of another machine an own man.
         if captured < 0 or captured > 5:
             captured = 6
-        checks = ZERO
-        if piece == 0:
-            checks = pawn_attacks_down(king)
-        elif piece == 1:
-            checks = jumps
-        elif piece == 2:
-            checks = diagonals
-        elif piece == 3:
-            checks = lines
-        elif piece == 4:
-            checks = diagonals | lines
-        state = 8 * _is_in(attacked, target) + 4 * _is_in(by_pawns, target) + 2 * _is_in(attacked, origin)
-        state += _is_in(checks, target)
+        exchange, danger, mover = 0, 0, ONE << origin
+        if _is_in(attacked, origin):
+            danger = 3 if _is_in(by_pawns, origin) else 2 - _is_in(defended, origin)
+        # If the mover stands in an attacker's way, it is attacked itself.
+        if danger or _is_in(attacked, target):
+            exchange = _exchange(own, other, target, mover, occupied & ~mover)
+        stands = piece
+        if piece == 0 and target >= _LAST_RANK:
+            stands = 4 if plane < _PROMOTIONS else 1 + signed(plane - _PROMOTIONS) // 3
         rows[3 * i] = signed(action)
         rows[3 * i + 1] = PIECE_TARGETS + piece * 64 + signed(target)
-        rows[3 * i + 2] = TACTICS + (piece * 7 + captured) * 16 + state
+        row = EXCHANGES + ((piece * 7 + captured) * 12 + exchange) * 4
+        if _is_in(_check_squares(stands, king, diagonals, lines), target):
+            # Without the king, because it cannot flee along the line of a check.
+            check = _check(stands, target, at, occupied & ~(mover | king), flights, exchange)
+            row = CHECKS + (check * 42 + piece * 7 + captured) * 4
+        rows[3 * i + 2] = row + danger
     return found
+
+
+@jit
+def _exchange(own: Words, other: Words, square: np.uint64, mover: np.uint64, occupied: np.uint64) -> int:
+    """0: nobody of the other side attacks `square`. Else twice its weakest attacker (1: pawn, 2: knight or
+    bishop, 3: rook, 4: queen, 5: king), and 1 if own men other than the `mover` defend it."""
+    hitting = attackers_of(square, other[0], other[1], other[2] | other[4], other[3] | other[4], occupied)
+    if (hitting & other[0]) != ZERO:
+        weakest = 1
+    elif (hitting & (other[1] | other[2])) != ZERO:
+        weakest = 2
+    elif (hitting & other[3]) != ZERO:
+        weakest = 3
+    elif hitting != ZERO:
+        weakest = 4
+    elif (KING_ATTACKS[square] & other[5]) != ZERO:
+        weakest = 5
+    else:
+        return 0
+    holding = attackers_of(square, ZERO, own[1], own[2] | own[4], own[3] | own[4], occupied)
+    holding |= (pawn_attacks_down(ONE << square) & own[0]) | (KING_ATTACKS[square] & own[5])
+    return 2 * weakest + (1 if (holding & ~mover) != ZERO else 0)
+
+
+@jit
+def _check_squares(piece: int, king: np.uint64, diagonals: np.uint64, lines: np.uint64) -> np.uint64:
+    """The squares from which a piece gives check: those that it would attack from where the other's `king`
+    stands. `diagonals`, `lines`: what a bishop or rook would attack from there."""
+    if piece == 0:
+        return pawn_attacks_down(king)
+    if piece == 1:
+        return KNIGHT_ATTACKS[count_trailing_zeros(king)]
+    if piece == 2:
+        return diagonals
+    if piece == 3:
+        return lines
+    return diagonals | lines if piece == 4 else ZERO
+
+
+@jit
+def _check(
+    piece: int, square: np.uint64, king: np.uint64, occupied: np.uint64, flights: np.uint64, exchange: int
+) -> int:
+    """The kind of check that a piece gives from `square` to a `king` with these `flights`. 0: the piece may
+    be taken, 1: and the king cannot flee; 2: nobody takes it, 3: and the king cannot flee, 4: and nothing can
+    come between, so this is mate but for what the mover leaves behind."""
+    reach = ZERO
+    if piece == 1:
+        reach = KNIGHT_ATTACKS[square]
+    if piece in (2, 4):
+        reach |= bishop_attacks(square, occupied)
+    if piece in (3, 4):
+        reach |= rook_attacks(square, occupied)
+    flees = (flights & ~reach) != ZERO
+    # A defended square is no prey of the king.
+    if 0 < exchange < 11:
+        return 0 if flees else 1
+    if flees:
+        return 2
+    return 4 if piece == 1 or _is_in(KING_ATTACKS[king], square) else 3
 
 
 SHARED = np.full((FEATURES, 1), -1, np.int32)
@@ -200,7 +267,7 @@ SHARED = np.full((FEATURES, 1), -1, np.int32)
 SHARED[:MEN, 0] = np.arange(MEN) // 4
 
 SPARSE = SparseFeatures(
-    name="chess-attacks-1",
+    name="chess-attacks-2",
     features=FEATURES,
     most_active=MOST_ACTIVE,
     tables=TABLES,
