@@ -34,8 +34,9 @@ import numpy.typing as npt
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 
-SLOT_ROWS = 128
-"""Rows in a slot: as many as in a message of a remote player."""
+SLOT_ROWS = 256
+"""Rows in a slot, which costs both sides the same Python however many there are: a device that wants batches
+of 1,024 rows from eight workers gets 256 at a time."""
 MOST_SLOTS = 250
 """A slot's number is one byte; the numbers above have other meanings."""
 LOOK_AT_HEAD = 255

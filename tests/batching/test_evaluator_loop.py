@@ -420,7 +420,7 @@ def test_producers_are_told_how_much_fills_the_batches_and_again_when_more_of_th
     evaluator = Evaluator(path, EchoNetwork(target_rows=256))
     producers = [Producer(path) for _ in range(4)]
     evaluator.step(2)
-    assert {producer.memory.wish for producer in producers} == {Wish(5 * 256, 128)}
+    assert {producer.memory.wish for producer in producers} == {Wish(5 * 256, 256)}
     for producer in producers:
         producer.fill(0, random_leaves(RNG, 1))
     evaluator.step(2)
@@ -430,7 +430,7 @@ def test_producers_are_told_how_much_fills_the_batches_and_again_when_more_of_th
     assert all(producer.read() is not None and producer.looks == 2 for producer in producers)
     evaluator.now += 20.0  # nobody has played for so long
     evaluator.step()
-    assert producers[0].memory.wish == Wish(5 * 256, 128)
+    assert producers[0].memory.wish == Wish(5 * 256, 256)
 
 
 def test_the_expected_workers_count_before_they_have_come(path: Path) -> None:
