@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from web_runs import run_with_games
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory
+from azselfplay.play.kernel_players import alphabeta_think
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -65,36 +71,56 @@ def test_a_finger_drags_a_piece_and_not_the_page(browser: sync_api.Browser, site
     context.close()
 
 
-def test_chess_is_played_by_dragging_and_found_again_after_leaving(
+def test_a_whole_game_of_chess_is_dragged_and_found_after_leaving_and_fifty_more_are_opened(
     page: sync_api.Page, site: str, runs: Path
 ) -> None:
     run_with_games(runs, "chess", "chess", games=1)
     page.goto(site + "/run/chess/play")
     page.get_by_label("Simulations a move").select_option("1")
     page.get_by_role("button", name="New game").click()
-    moves = page.locator(".played-moves button")
-    for count, (origin, target) in enumerate([("e2", "e4"), ("g1", "g3"), ("g1", "f3")]):
-        sync_api.expect(page.locator(".state")).to_contain_text("Your move: you are White.")
-        drag(page, origin, target)
-        sync_api.expect(moves).to_have_count((2, 2, 4)[count])  # a knight does not go to g3
-    played = moves.all_inner_texts()
-    assert played[::2] == ["e4", "Nf3"]
-    page.goto(site + "/run/chess")
-    page.goto(site + "/run/chess/play")
-    sync_api.expect(moves).to_have_text(played)
+    state, moves = page.locator(".state"), page.locator(".played-moves button")
+    sync_api.expect(state).to_have_text("Your move: you are White.")
+    drag(page, "g1g3")  # a knight does not go there, and may be taken up again
+    chess, rng = get_game("chess"), np.random.default_rng(1)
+    game, think = GameHistory(chess), alphabeta_think(chess, 3)
+    while game.end_reason() is None:
+        move = chess.notation.action_to_text(game.state, think(game, rng).action)
+        drag(page, move)
+        game.play_text(move)
+        sync_api.expect(moves).to_have_count(game.ply + (game.end_reason() is None))
+        if game.ply == 3:
+            played = moves.all_inner_texts()
+            page.goto(site + "/run/chess")
+            page.goto(site + "/run/chess/play")
+            sync_api.expect(moves).to_have_text(played)
+        for reply in page.evaluate("JSON.parse(localStorage['play chess']).moves")[game.ply :]:
+            game.play_text(reply)
+    sync_api.expect(state).to_have_text(re.compile("^You won: checkmate"))
+    page.reload()
+    sync_api.expect(moves).to_have_count(game.ply)
     moves.nth(0).click()
-    sync_api.expect(page.locator(".state")).to_have_text("The position after 1. e4.")
+    sync_api.expect(state).to_have_text(re.compile(r"^The position after 1\. "))
+    for _ in range(50):
+        page.locator("summary", has_text="Settings of a new game").click()
+        page.get_by_role("button", name="New game").click()
+        page.locator(".setup:not([open])").wait_for()  # it closes when the game is there
+    sync_api.expect(state).to_have_text("Your move: you are White.")
+    drag(page, "e2e4")
+    sync_api.expect(moves).to_have_count(2)
 
 
-def drag(page: sync_api.Page, origin: str, target: str) -> None:
+def drag(page: sync_api.Page, move: str) -> None:
     """Drag a piece of White from square to square, slowly enough for the page to see it."""
     box = page.locator(".board .overlay").bounding_box()
     assert box is not None
-    for square, act in ((origin, page.mouse.down), (target, page.mouse.up)):
+    for square, act in ((move[:2], page.mouse.down), (move[2:4], page.mouse.up)):
         file, rank = "abcdefgh".index(square[0]), 8 - int(square[1])
         x, y = (15 + 45 * (place + 0.5) for place in (file, rank))  # as python-chess draws 390 x 390
         page.mouse.move(box["x"] + x * box["width"] / 390, box["y"] + y * box["height"] / 390, steps=4)
         act()
+    if move[4:]:
+        which = page.get_by_role("group", name="Which move")
+        which.get_by_role("button", name=f"={move[4].upper()}").click()
 
 
 def test_a_stored_game_is_played_on_from_the_position_shown_without_another_click(
