@@ -142,9 +142,11 @@ def prepare(setup: Setup, seed: int) -> Thinker:
         load_net,
         search_for,
     )
+    from azselfplay.play.syzygy import open_tables
     from azselfplay.play.thinker import Thinker
 
     game = get_game(setup.game)
+    tables = open_tables(game, setup.syzygy_path) if setup.syzygy_path else None
     weights = None if not setup.weights else weights_named(setup.weights)
     # A trained network may be for another variant with the same board, which `check_fits` decides.
     wanted = "" if weights else game.name
@@ -153,7 +155,8 @@ def prepare(setup: Setup, seed: int) -> Thinker:
         check_fits(net, game)
         # More in flight than the device's batch would only spread the search.
         leaves = setup.leaves or min(MOST_LEAVES, net.target_rows)
-        thinker = Thinker(net, setup.hash_mib, leaves, seed, search_for(setup.search, game), game)
+        search = search_for(setup.search, game)
+        thinker = Thinker(net, setup.hash_mib, leaves, seed, search, game, tables)
     # The GUI's Hash option may ask for more than there is.
     except MemoryError as error:
         net.close()

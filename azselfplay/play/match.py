@@ -72,6 +72,8 @@ class MatchConfig:
     """Adjudicate a draw when all values are within 0.02 for this many plies, from ply 80; 0: never."""
     tables: bool = False
     """End a game by the game's endgame tables (chess: KQK, KRK, KPK, KBNK)."""
+    syzygy_path: str = ""
+    """End a game of chess by the Syzygy tables in these folders, separated as in PATH."""
     device: str = "cpu"
     """Device of networks: cpu, cuda, cuda:1."""
     threads: Count = 0
@@ -164,9 +166,12 @@ class Match:
     ) -> None:
         from azselfplay.play.openings import check_lengths, openings_for
         from azselfplay.play.runner import Adjudication, known_results
+        from azselfplay.play.syzygy import open_tables
 
         # First: a game without tables is refused before openings are read.
         known = known_results(game) if config.tables else None
+        if config.syzygy_path:
+            known = open_tables(game, config.syzygy_path).result
         self.config = config
         self.game = game
         self.adjudication = Adjudication(

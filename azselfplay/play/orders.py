@@ -33,6 +33,8 @@ class Setup:
     selection."""
     game: str = DEFAULT_GAME
     """Name of the game played. The network may be for another variant with the same board."""
+    syzygy_path: str = ""
+    """Folders of Syzygy tables, separated as in PATH; empty: none."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from azselfplay.games.game_history import GameHistory
 from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.play.nets import LoadedNet
 from azselfplay.play.orders import Found, Line, Progress, Report, Request
+from azselfplay.play.syzygy import Tables
 from azselfplay.search.evaluator import Evaluations, LeafBatch, evaluate
 from azselfplay.search.layout import UNEXPANDED
 from azselfplay.search.leaf_parallel import (
@@ -102,14 +104,17 @@ class Thinker:
         seed: int,
         search: SelfPlaySettings = FOR_EVALUATION,
         game: Game | None = None,
+        tables: Tables | None = None,
     ) -> None:
         """`search`: see `play.nets.search_for`. `game`: another variant with the same board and
-        actions as the network's game (`play.nets.check_fits`)."""
+        actions as the network's game (`play.nets.check_fits`). `tables`: of endgames, which choose the moves
+        that are searched at the root."""
         self.net = net
         self.game = game or net.game
         changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
         settings = changed(search, changes)
         self._evaluator = net.evaluator
+        self._tables = tables
         self._rng = np.random.default_rng(seed)
         self.tree = ParallelTree(
             self.game,
@@ -162,6 +167,14 @@ class Thinker:
             outcome = outcome_for_first_player(tree.outcome(), self.game.rules.side_to_move(tree.state))
             tell(Report(outcome=outcome))
             return Found((), value=outcome, claim=reason if reason in request.claims else "")
+        if self._tables is not None:
+            history = OpenGame(self.game, request.start)
+            for played in request.actions:
+                history.play(played)
+            # In a thread, because the files may lie on a slow disk.
+            best = await asyncio.to_thread(self._tables.best, history, request.allowed)
+            thinking.request = request = replace(request, allowed=best or request.allowed)
+            thinking.limits.allowed = request.allowed
         # Before the search, because a move needs at least the root's priors.
         draw = await self._look_at_root(thinking)
         if not tree.is_expanded:

@@ -75,6 +75,9 @@ UCI_EXAMPLES = (
 class UciConfig(EngineConfig):
     """Settings of `azplay uci`. The GUI can change most of them by options."""
 
+    syzygy_path: str = ""
+    """Folders of Syzygy endgame tables, separated as in PATH; the engine plays what they know."""
+
 
 @dataclass(frozen=True)
 class UsiConfig(EngineConfig):
@@ -97,7 +100,8 @@ def uci() -> int:
     from azselfplay.games import get_game
     from azselfplay.play.strength import measured
 
-    game, options = get_game("chess"), Options(settings.setup("chess"))
+    setup = replace(settings.setup("chess"), syzygy_path=settings.syzygy_path)
+    game, options = get_game("chess"), Options(setup)
     strength = measured(settings.weights, settings.search, game) if settings.weights else None
 
     def engine() -> UciEngine:

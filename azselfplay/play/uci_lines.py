@@ -71,6 +71,7 @@ UCI = Dialect(
             _LEAVES,
             _SEARCH,
             Spec("MultiPV", "multi_pv", "spin", 1, 218),
+            Spec("SyzygyPath", "syzygy_path", "string"),
             Spec("UCI_ShowWDL", "show_wdl", "check"),
             Spec("UCI_AnalyseMode", "analyse_mode", "check"),
             Spec("Ponder", "ponder", "check"),

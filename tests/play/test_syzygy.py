@@ -1,0 +1,104 @@
+"""Syzygy tables, made up from our own endgame tables: no files of theirs are here."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import chess
+import chess.syzygy
+import numpy as np
+import pytest
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.knowledge import knowledge_of
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.nets import load_net
+from azselfplay.play.orders import Request
+from azselfplay.play.syzygy import Tables, open_tables
+from azselfplay.play.thinker import Thinker, Thinking
+
+GAME = get_game("chess")
+LADDER = "8/8/8/4k3/8/8/8/R3K3 w - - 0 1"
+
+
+class MadeUp:
+    """KQK, KRK and KPK; without pawns the next capture or pawn move after a mate does not count."""
+
+    def probe_wdl(self, board: chess.Board) -> int:
+        return 2 * self._known(board).value
+
+    def probe_dtz(self, board: chess.Board) -> int:
+        known = self._known(board)
+        return known.value * (known.plies or 0)
+
+    def _known(self, board: chess.Board) -> Any:
+        solution = knowledge_of(GAME).solution
+        assert solution is not None
+        known = solution.probe(GAME.notation.state_from_text(board.fen()))
+        if known is None:
+            raise chess.syzygy.MissingTableError(board.fen())
+        return known
+
+
+TABLES = Tables(cast("chess.syzygy.Tablebase", MadeUp()), 3)
+
+
+def test_an_engine_whose_network_knows_nothing_mates_with_a_rook_against_any_defence() -> None:
+    net = load_net(None, "chess", threads=1)
+    thinker = Thinker(net, 1, 8, 0, tables=TABLES)
+    rng, history = np.random.default_rng(1), GameHistory(GAME, LADDER)
+    known = MadeUp()._known(chess.Board(LADDER)).plies
+
+    async def moves() -> None:
+        while history.end_reason() is None:
+            if history.side_to_move == 0:
+                request = Request(LADDER, tuple(history.actions), 0.0, simulations=2)
+                history.play((await thinker.think(Thinking(request), lambda _: None)).action)
+            else:
+                history.play(int(rng.choice(history.legal_actions())))
+
+    asyncio.run(moves())
+    thinker.close()
+    assert history.end_reason() == "checkmate"
+    assert history.ply <= known
+
+
+def test_searched_moves_are_of_those_that_the_gui_allows_and_a_win_is_kept_from_repeating() -> None:
+    history = GameHistory(GAME, LADDER)
+    allowed = history.legal_actions()[:3].tolist()
+    assert set(TABLES.best(history, allowed)) <= {*allowed}
+    for move in ("e1e2", "e5e6", "e2e1", "e6e5"):
+        history.play_text(move)
+    again = GAME.notation.action_from_text(history.state, "e1e2")
+    assert again in TABLES.best(GameHistory(GAME, LADDER))
+    assert again not in TABLES.best(history)
+
+
+@pytest.mark.parametrize(
+    ("fen", "result"),
+    [
+        (LADDER, 1),
+        ("8/8/8/4k3/8/8/8/R3K3 b - - 0 1", -1),
+        ("8/8/8/8/8/4k3/4P3/4K3 b - - 0 1", 0),
+        ("8/8/8/4k3/8/8/8/R3K3 w - - 1 1", None),
+        ("8/8/8/4k3/8/8/8/R3K2R w - - 0 1", None),
+        ("8/8/8/4k3/8/8/8/4K2N w - - 0 1", None),
+    ],
+    ids=["won", "lost", "drawn", "counts moves", "more men", "no table"],
+)
+def test_results_are_known_where_a_table_counts_no_earlier_moves(fen: str, result: int | None) -> None:
+    assert TABLES.result(GameHistory(GAME, fen)) == result
+
+
+def test_a_path_without_tables_and_another_game_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    for game, folder, said in (
+        ("chess", str(tmp_path), "no Syzygy tables"),
+        ("chess", f"{tmp_path}/nowhere", "which is no folder"),
+        ("shogi", str(tmp_path), "are of chess, not of shogi"),
+    ):
+        with pytest.raises(Fatal, match=said) as refused:
+            open_tables(get_game(game), folder)
+        assert refused.value.code == Exit.CONFIG
