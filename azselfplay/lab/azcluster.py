@@ -57,8 +57,12 @@ def _main() -> int:
     if settings.command == "render":
         for path, text in render.rendered(cluster, settings.for_).items():
             written = settings.out / path
-            written.parent.mkdir(parents=True, exist_ok=True)
-            written.write_text(text)
+            try:
+                written.parent.mkdir(parents=True, exist_ok=True)
+                written.write_text(text)
+            except OSError as error:
+                text = f"cannot write {written}: {error.strerror}; give another folder with --out"
+                raise Fatal(text, Exit.DISK) from error
             print(written)
         return int(Exit.OK)
     if settings.command == "plan":

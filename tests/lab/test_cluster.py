@@ -133,6 +133,16 @@ def test_the_command_says_which_file_is_wrong(
     assert str(file) in said
 
 
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    flags = ["render", str(FILE), "--for", "prometheus", "--out", str(tmp_path / "file")]
+    monkeypatch.setattr(sys, "argv", ["azcluster", *flags])
+    assert azcluster.main() == Exit.DISK
+    assert f"cannot write {tmp_path}/file/targets.json" in capsys.readouterr().err
+
+
 def test_a_relative_folder_is_refused_where_others_start_it() -> None:
     with pytest.raises(Fatal, match="must be an absolute path"):
         rendered(cluster_in(changed("run.runs", "runs")), "systemd")
