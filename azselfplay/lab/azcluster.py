@@ -77,7 +77,8 @@ def _main() -> int:
         parts = plan.planned(plan.elsewhere(cluster))
         if settings.command == "up":
             plan.check(parts)
-        getattr(on_ray, settings.command)(cluster.run, parts)
+        do = {"up": on_ray.up, "status": on_ray.status, "down": on_ray.down}[settings.command]
+        do(cluster.run, parts)
     else:
         cluster = plan.on_one_machine(cluster)
         parts = plan.planned(cluster)

@@ -73,7 +73,8 @@ class MatchConfig:
     tables: bool = False
     """End a game by the game's endgame tables (chess: KQK, KRK, KPK, KBNK)."""
     syzygy_path: str = ""
-    """End a game of chess by the Syzygy tables in these folders, separated as in PATH."""
+    """End a game of chess by the Syzygy tables in these folders, separated as in PATH, instead of those of
+    `tables`."""
     device: str = "cpu"
     """Device of networks: cpu, cuda, cuda:1."""
     threads: Count = 0

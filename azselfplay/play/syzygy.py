@@ -8,6 +8,7 @@ which a file is missing or damaged are unknown.
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,8 +27,10 @@ FIFTY_MOVES = 100
 WON, DRAWN, LOST = 2, 0, -2
 """WDL. 1 and -1 are wins and losses that fifty moves make draws."""
 
-UNKNOWN = KeyError, OSError
-"""What python-chess raises for a table that is missing or damaged, and for castling rights."""
+DAMAGED = OSError, ValueError, IndexError, RecursionError, AssertionError, struct.error
+"""What python-chess raises for a table of which a part is missing or wrong: it trusts what it reads."""
+UNKNOWN = KeyError, *DAMAGED
+"""KeyError: there is no such table, or the position has castling rights."""
 
 
 def open_tables(game: Game, folders: str) -> Tables:

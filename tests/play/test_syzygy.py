@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from pathlib import Path
 from typing import Any, cast
 
@@ -91,6 +92,20 @@ def test_searched_moves_are_of_those_that_the_gui_allows_and_a_win_is_kept_from_
 )
 def test_results_are_known_where_a_table_counts_no_earlier_moves(fen: str, result: int | None) -> None:
     assert TABLES.result(GameHistory(GAME, fen)) == result
+
+
+@pytest.mark.parametrize(
+    "error", [OSError, ValueError, IndexError, RecursionError, AssertionError, struct.error]
+)
+def test_a_damaged_table_knows_nothing(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """These are what python-chess raised for 1,500 files that were cut or overwritten at random."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(MadeUp, "_known", fail)
+    assert TABLES.result(GameHistory(GAME, LADDER)) is None
+    assert TABLES.best(GameHistory(GAME, LADDER)) == ()
 
 
 def test_a_path_without_tables_and_another_game_are_refused_in_a_sentence(tmp_path: Path) -> None:

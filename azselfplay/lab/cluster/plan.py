@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from azselfplay.games.names import near
+from azselfplay.games.names import near_or_all
 from azselfplay.host.config import flattened
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
 from azselfplay.host.ports import LOOPBACK
@@ -164,11 +164,13 @@ def cluster_in(tables: Mapping[str, Any]) -> Cluster:
             raise _wrong(f"{where}.places must name a place or several, each once")
         for place in part.places:
             if place not in cluster.places:
-                raise _wrong(f"{where}.places: there is no place {place!r}{_nearest(place, cluster.places)}")
+                raise _wrong(
+                    f"{where}.places: there is no place {place!r}; {near_or_all(place, cluster.places)}"
+                )
         for name in flattened(part.settings):
             if name not in settings_in(kind):
-                text = _nearest(name, list(settings_in(kind)))
-                raise _wrong(f"{where}.settings: {name!r} is not a setting of the {where}{text}")
+                text = near_or_all(name, settings_in(kind))
+                raise _wrong(f"{where}.settings: {name!r} is not a setting of the {where}; {text}")
     return cluster
 
 
@@ -196,15 +198,10 @@ def _check_keys(kind: Any, given: Any, where: str) -> None:
     at = f" of [{where}]" if where else ""
     for key in given:
         if key not in known:
-            raise _wrong(f"{key!r} is not a key{at}{_nearest(key, known)}")
+            raise _wrong(f"{key!r} is not a key{at}; {near_or_all(key, known)}")
     for one in fields(kind):
         if one.name not in given and one.default is one.default_factory is MISSING:
             raise _wrong(f"{one.name!r} is missing{at}")
-
-
-def _nearest(name: str, known: Sequence[str] | Mapping[str, Any]) -> str:
-    meant = near(name, list(known))
-    return f"; the nearest is {meant!r}" if meant else f"; there are {', '.join(known)}"
 
 
 def _wrong(text: str) -> Fatal:

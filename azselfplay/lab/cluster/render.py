@@ -40,6 +40,13 @@ def rendered(cluster: Cluster, engine: str) -> Files:
     return RENDERERS[engine](cluster)
 
 
+def _checked(cluster: Cluster) -> list[Part]:
+    """The parts of a cluster that others start, whose programs have read their settings."""
+    parts = planned(elsewhere(cluster))
+    check(parts)
+    return parts
+
+
 def _filled(template: str, values: Mapping[str, Any]) -> str:
     lines = []
     for line in (TEMPLATES / template).read_text().splitlines():
@@ -101,8 +108,7 @@ def _kubernetes(cluster: Cluster) -> Files:
     run = replace(cluster.run, runs="/runs", server_key=SECRET, metrics="0.0.0.0")
     settings = {key: value for key, value in cluster.server.settings.items() if key != "insecure"}
     server = replace(cluster.server, settings=settings)
-    parts = planned(elsewhere(replace(cluster, run=run, places=hosts, server=server)))
-    check(parts)
+    parts = _checked(replace(cluster, run=run, places=hosts, server=server))
     repository, _, tag = run.image.rpartition(":")
     bare = f"{repository}-client:{tag}"
     files = {}
@@ -129,8 +135,7 @@ def _kubernetes(cluster: Cluster) -> Files:
 def _slurm(cluster: Cluster) -> Files:
     """Slurm chooses the nodes, but for that of azserver, which the others have to find: its place is the name
     of a node."""
-    parts = planned(elsewhere(cluster))
-    check(parts)
+    parts = _checked(cluster)
     files = {}
     for part in _one_of_each(parts):
         spool, is_array = "", bool(part.group)
@@ -158,8 +163,7 @@ def _slurm(cluster: Cluster) -> Files:
 
 def _systemd(cluster: Cluster) -> Files:
     """Units by place. The trainer's spare places have none: systemd moves nothing."""
-    parts = planned(elsewhere(cluster))
-    check(parts)
+    parts = _checked(cluster)
     files = {}
     for part in parts:
         kind, place = _kind(part), part.places[0]
@@ -188,8 +192,7 @@ def _systemd(cluster: Cluster) -> Files:
 
 def _skypilot(cluster: Cluster) -> Files:
     """SkyPilot finds machines anywhere; it says azserver's address only once that runs (AZ_SERVER)."""
-    parts = planned(elsewhere(cluster))
-    check(parts)
+    parts = _checked(cluster)
     files = {}
     for part in _one_of_each(parts):
         values, kinds = _values(part), {cluster.places[place].gpu for place in part.places}
