@@ -45,8 +45,7 @@ from protocol.messages import (
 )
 
 GAMES_IN_SEARCH = 64
-"""Games in flight with a network in the search: nothing waits for another, so more of them only take memory
-and finish later."""
+"""Games in flight with a network in the search: no search waits for a batch, so more games gain nothing."""
 log = logging.getLogger(__name__)
 
 

@@ -6,9 +6,9 @@ one sync of the folder.
 
 `Uploads` decides, and is pure: events with `now` in, instructions out. Delivery is at least once: a game
 is offered again after `TIMEOUT`, after every re-join and after `retry`, and only a final acknowledgement
-ends that. The uid makes the trainer count it once. The answers determine how many games are in flight at
-a time. After `retry` it is the number of games that were not sent back, at least one; each final answer
-adds one, as far as the window of bytes allows. So a server without a trainer is asked with one game now and
+ends that. The uid makes the trainer count it once. A congestion window limits the games in flight.
+After `retry` it is the number of games that were not sent back, at least one; each final answer adds one, as
+far as the window of bytes allows. So a server without a trainer is asked with one game now and
 then, and a full server is sent about as many as it accepts.
 """
 

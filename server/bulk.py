@@ -6,7 +6,7 @@ weights from the trainer exactly as players pull them from the server:
     WEIGHTS_INFO: what the trainer has -> GET_CHUNK, CHUNK ... -> hash right, file durable and checked
           -> WEIGHTS_INFO: the newest that the server has, or REFUSED
 
-Bad weights are refused, newer ones are pulled whatever became of them before, and any other announcement is
+Bad weights are refused, newer ones are pulled whatever became of earlier ones, and any other announcement is
 answered with the newest that the server has. So the trainer repeats it until it is answered, and after every
 cut, and nothing has to be remembered here: a server that was killed on the way has the file whole, or pulls
 it again.

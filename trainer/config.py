@@ -90,7 +90,7 @@ class LossSettings:
     """Weight in the value loss of positions whose game reached the length limit and was scored as a draw
     (AlphaZero: 1; with 0.25, many such games do not teach that everything is a draw)."""
     heads: str = ""
-    """Weights of heads for training only, such as `reply:0.15,moves_left:0.1`; each above 0. They teach the
+    """Weights of auxiliary heads, such as `reply:0.15,moves_left:0.1`; each above 0. They teach the
     body and do not play. `moves_left`: the plies left in the game (lc0: yes; try 0.1). `soft_policy`: visits
     ^ (1 / 4), to tell unlikely moves apart (KataGo: 8). `reply`: the visits of the next position, which is
     usually the opponent's (KataGo: 0.15). `ownership`: who owns each point at the end, in Go (try 0.5), which

@@ -1,4 +1,4 @@
-"""The training loss: policy, value, and the heads that only training uses.
+"""The training loss: policy, value, and auxiliary heads.
 
 AlphaZero (arXiv 1712.01815): l = (z - v)^2 - pi . log p + c |theta|^2, the last term as the optimizer's
 weight decay. A WDL head uses the cross-entropy of win, draw and loss instead of the square, and p is the
@@ -7,11 +7,12 @@ paper, and off by default: a win may count less the further away it is (`outcome
 may be mixed with the search's value of the position (`value_targets`), and a position may weigh less in the
 value loss than others.
 
-The heads for training only predict more about positions that are in the window anyway, so the body learns
+Auxiliary heads predict more about positions that are in the window anyway, so the body learns
 more from each; search does not use them, and weights are published without them. The trick is that
 everything about a head is one entry of `HEADS`: its loss and, if the batch lacks them, its targets. Its line
 in `net.architectures.registry.TRAINING_HEADS` says which torch module it gets, `loss.heads` sets its weight,
-and samples, outputs, losses and figures are keyed by its name, so nothing else has to know of it.
+and samples, outputs, losses and figures are keyed by its name. Only a head that learns what the window does
+not store yet (`ownership`) needs a column there too.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Samples(NamedTuple):
     shares: npt.NDArray[np.float32]
     """[entries] share of the root's visits, 0 for an action without visits; they sum to 1 in each row."""
     heads: dict[str, Any] | None = None
-    """Own targets of the heads for training only, by name (`trainer.loss.HEADS`); None where nobody asked."""
+    """Own targets of the auxiliary heads, by name (`trainer.loss.HEADS`); None where nobody asked."""
     policy_only: npt.NDArray[np.uint8] | None = None
     """[n] 1 where only the policy is learned; None if that is nowhere."""
 

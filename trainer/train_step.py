@@ -67,7 +67,7 @@ class StepFigures(NamedTuple):
     gradient_norm: float
     """Norm before clipping."""
     heads: dict[str, float]
-    """Losses of the heads for training only that are trained, by name."""
+    """Losses of the auxiliary heads that are trained, by name."""
 
 
 class HeldOutFigures(NamedTuple):
@@ -88,7 +88,7 @@ class BatchLosses(NamedTuple):
 
     parts: Losses
     heads: dict[str, Tensor]
-    """Those of the heads for training only, by name."""
+    """Those of the auxiliary heads, by name."""
     mean_weight: Tensor
     """Mean weight of a sample in the value loss."""
 

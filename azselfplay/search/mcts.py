@@ -79,8 +79,8 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
 
 
 def _is_decided(tree: SearchTree) -> bool:
-    """Return whether the proven result of the root makes the target. Shares that are learned in place of
-    visits already contain a loss: all moves have its value, so they follow the network."""
+    """Return whether the root's proof replaces the search's target. A proven loss does not, where shares are
+    learned in place of visits: every move then has the same value, so the shares follow the priors anyway."""
     if not tree.settings.search.solver:
         return False
     return tree.proof > 0 or (tree.proof < 0 and not tree.forest.selection.LEARNS_SHARES)

@@ -110,8 +110,8 @@ def evaluate(
 def expand_backup_select(
     forest: ForestArrays, rows: Any, priors: Any, wdl: Any, out: Outbox, status: Any
 ) -> int:
-    """Do what `rows` (ROW[n]) ask, each for its tree; status: int8[n] the result of each. Returns how many of
-    them do not wait.
+    """Step the tree of each of `rows` (ROW[n]) as its `what` says; write the result to `status` int8[n].
+    Returns how many are not WAITING.
 
     For rows that bring an evaluation: priors float32[sum of counts], wdl float32[n, 3].
     """

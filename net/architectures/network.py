@@ -34,7 +34,7 @@ class Outputs(NamedTuple):
     value: Tensor
     """[n, 3] logits or [n, 1] before tanh"""
     training: dict[str, Tensor]
-    """Those of the heads for training only, by name: [n] numbers, or [n, actions] or [n, cells] logits."""
+    """Those of the auxiliary heads, by name: [n] numbers, or [n, actions] or [n, cells] logits."""
 
 
 class Network(nn.Module):
@@ -281,7 +281,7 @@ class NumberHead(ValueHead):
 
 
 def training_head(name: str, architecture: BoardArchitecture, game: Game, kernel: int) -> nn.Module:
-    """The module of a head for training only, one of `TRAINING_HEADS`. `kernel`: as in `policy_head`."""
+    """The module of an auxiliary head, one of `TRAINING_HEADS`. `kernel`: as in `policy_head`."""
     if TRAINING_HEADS[name] == "number":
         return NumberHead(architecture, game.cells)
     if TRAINING_HEADS[name] == "cells":

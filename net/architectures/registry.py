@@ -187,7 +187,7 @@ class Architecture:
 
     @property
     def training_heads(self) -> tuple[str, ...]:
-        """Names of its heads for training only."""
+        """Names of its auxiliary heads."""
         return ()
 
     def __post_init__(self) -> None:
@@ -211,7 +211,7 @@ class Architecture:
         """The architecture with exactly these training heads, of `TRAINING_HEADS`. Raises ValueError where
         the family has none."""
         if heads:
-            raise ValueError(f"networks of the family {self.family} have no heads for training only: {heads}")
+            raise ValueError(f"networks of the family {self.family} have no auxiliary heads: {heads}")
         return self
 
     @property
@@ -264,7 +264,7 @@ class BoardArchitecture(Architecture):
     value_head: ValueHeadKind = field(default="tanh", kw_only=True)
     """`wdl`: three logits (win, draw, loss for the side to move); `tanh`: one number. Paper: tanh."""
     training_heads: tuple[str, ...] = field(default=(), kw_only=True)
-    """Names of heads for training only, in the order of `TRAINING_HEADS`. Paper: none."""
+    """Names of auxiliary heads, in the order of `TRAINING_HEADS`. Paper: none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

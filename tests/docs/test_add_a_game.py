@@ -3,6 +3,7 @@ says."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -11,7 +12,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from azselfplay.games.jit import cache_folder
+from azselfplay.games.small import encode
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "add_a_game.md").read_text(encoding="utf-8")
@@ -68,3 +73,20 @@ def test_the_game_of_the_page_passes_the_checks_of_every_game(tmp_path: Path) ->
     (passed,) = re.findall(r"(\d+) passed", ended.stdout)
     assert int(passed) > 20
     assert "skipped" not in ended.stdout
+
+
+def test_the_features_of_the_page_tell_whose_edges_are_whose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same stones are other features and other rows for the other side, for it joins other edges."""
+    (tmp_path / "sparse_of_hex.py").write_text(block("azselfplay/games/hex/sparse.py"))
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("sparse_of_hex")
+    described = []
+    for stones in (2, 3):  # as word 2 counts them: its parity is the side to move
+        active, rows = np.zeros(25, np.int32), np.zeros(2, np.int32)
+        packed = np.zeros(3, np.uint64)
+        encode(np.array([[0b1, 0b10, stones]], np.uint64), 1, 1, packed)
+        assert module.describe(packed, 1, np.array([7], np.uint16), 1, active, rows) == 2
+        described.append({*active[:2].tolist(), int(rows[0])})
+    assert not described[0] & described[1]
