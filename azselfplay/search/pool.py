@@ -1,4 +1,4 @@
-"""Joins coroutines and batches: a coroutine awaits its whole search, and one compiled call steps all searches.
+"""Joins coroutines and batches: a coroutine awaits its whole search, and one call steps all.
 
 A search that begins, or a root to evaluate, waits for the end of the turn of the event loop. Then one call
 walks all of them to their next leaves, which are sent together. When an answer arrives, one call expands,
