@@ -1,9 +1,9 @@
-"""GTP's commands that need no search: the board, handicaps, clocks, rules, score and `loadsgf`.
+"""GTP's commands that need no search: the board, handicaps, clocks, rules, score, `loadsgf` and `printsgf`.
 
 Each is a function of the `Desk` (board, clocks, the size that the network plays) and its arguments; the
 decorator `command` registers it under the first word of its usage, by which the number of arguments is
 checked. A `GtpError` becomes the answer, and nothing has changed then. Pure, except that `loadsgf` reads a
-file.
+file and `printsgf` writes one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from azselfplay.games.game_history import board_text
 from azselfplay.games.go.notation import vertex_of
 from azselfplay.games.go.rules import GoRules
-from azselfplay.games.go.sgf import read, result_text
+from azselfplay.games.go.sgf import SgfGame, read, result_text, write
+from azselfplay.host.runs import write_atomically
 from azselfplay.play.gtp_board import (
     LEAST,
     GoBoard,
@@ -335,8 +336,14 @@ def path_and_move(text: str) -> tuple[Path, str]:
     head, _, last = text.rpartition(" ")
     if head and re.fullmatch("[0-9]+", last) and not exists(text):
         path, move = head.rstrip(), last
-    is_quoted = len(path) > 2 and path[0] == path[-1] and path[0] in "\"'" and not exists(path)
-    return Path(path[1:-1] if is_quoted else path), move
+    return path_of(path), move
+
+
+def path_of(text: str) -> Path:
+    """A path, maybe in quotes."""
+    exists = os.path.isfile  # which has no exception for paths that are too long
+    is_quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'" and not exists(text)
+    return Path(text[1:-1] if is_quoted else text)
 
 
 def board_from(path: Path, rules: GoRules, before: int = 0) -> GoBoard:
@@ -359,3 +366,20 @@ def board_from(path: Path, rules: GoRules, before: int = 0) -> GoBoard:
     except (OSError, ValueError) as error:
         raise GtpError(f"cannot load file: {error}") from error
     return board
+
+
+@command("printsgf [FILE]")
+def _printsgf(desk: Desk, arguments: Arguments) -> str:
+    """The game so far as SGF, with the passes between two moves of one side; a file is replaced."""
+    game_history = desk.board.game_history
+    data = write(SgfGame(desk.board.rules, game_history.start, tuple(game_history.actions)))
+    if not arguments:
+        return data.decode()
+    path = path_of(arguments[0])
+    try:
+        if path.exists() and not path.is_file():  # a device would be replaced too
+            raise ValueError(f"{str(path)!r} is not a file")
+        write_atomically(path, data)
+    except (OSError, ValueError) as error:
+        raise GtpError(f"cannot write file: {error}") from error
+    return ""

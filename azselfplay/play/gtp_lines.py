@@ -20,7 +20,7 @@ COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 
 NAMES = ("black", "white")
 
-PATHS = frozenset({"loadsgf"})
+PATHS = frozenset({"loadsgf", "printsgf"})
 """Commands whose arguments are one text: there may be blanks in a path."""
 
 LONGEST_ID = 12

@@ -7,6 +7,7 @@ from collections import deque
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sgfmill import sgf
 
 from azselfplay.games.go import GoRules
 from azselfplay.play.gtp import USUAL_SIMULATIONS, GtpEngine
@@ -307,6 +308,26 @@ def test_a_file_that_cannot_be_used_changes_nothing(tmp_path, text):
     assert said(engine, f"loadsgf {file}").startswith("?")
     assert said(engine, f"loadsgf {tmp_path}").startswith("? cannot load file")
     assert engine.desk.board.stones() == (["C3"], [])
+
+
+def test_the_game_is_printed_and_sgfmill_reads_it_back(tmp_path):
+    """With handicap, komi, and a pass between two moves of one side; loaded again it is the same game."""
+    file, engine = tmp_path / "a game.sgf", engine_of(size=5)
+    said(engine, "komi 0.5", "set_free_handicap B2 D4", "play w C3", "play w C4", "play b pass")
+    text = said(engine, "7 printsgf").removeprefix("=7 ")
+    assert said(engine, f'printsgf "{file}"') == "="
+    assert file.read_text().strip() == text
+    found = sgf.Sgf_game.from_string(text)
+    assert (found.get_size(), found.get_komi()) == (5, 0.5)
+    assert found.get_root().get_setup_stones() == ({(1, 1), (3, 3)}, set(), set())
+    moves = [node.get_move() for node in found.get_main_sequence()[1:]]
+    assert moves == [("w", (2, 2)), ("b", None), ("w", (3, 2)), ("b", None)]
+    board, again = engine.desk.board, engine_of(size=5)
+    said(again, f"loadsgf {file}")
+    assert again.desk.board.rules == board.rules
+    assert again.desk.board.game_history.state.tolist() == board.game_history.state.tolist()
+    for path in ("/dev/null", tmp_path, tmp_path / "no" / "a.sgf", f"{'a' * 300}.sgf"):
+        assert said(engine, f"printsgf {path}").startswith("? cannot write file: ")
 
 
 REPORT = Report((Line(("C3", "C2"), 30, 0.5, 0.25), Line(("pass",), 10, -0.5, 0.05)), Progress(1.0, 40, 2, 4))
