@@ -15,12 +15,12 @@ from azselfplay.play.kernel_players import alphabeta_think
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-BOARD = """async ([svg, spots, legal]) => {
+BOARD = """async ([svg, spots, legal, owners]) => {
   const { Board } = await import("/assets/board.js");
   window.played = [];
   const board = new Board((text) => window.played.push(text));
   document.getElementById("main").append(board.element);
-  board.show({ svg, spots, width: 100, height: 100, position: "here", text: "x o" }, legal);
+  board.show({ svg, spots, width: 100, height: 100, position: "here", text: "x o" }, legal, [], owners);
 }"""
 """Shows a board with the moves `legal`, independent of any game."""
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"/>'
@@ -46,6 +46,16 @@ def test_moves_with_the_same_clicks_are_told_apart_by_buttons(page: sync_api.Pag
     page.get_by_role("button", name="to d8").click()
     page.locator(".passes").get_by_role("button", name="pass").click()
     assert page.evaluate("window.played") == ["e7e8n", "e7d8", "pass"]
+
+
+def test_owners_are_drawn_the_larger_the_surer_and_catch_no_click(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/compare")
+    page.evaluate(BOARD, [SVG, SPOTS, PROMOTIONS, {"e7": 0.5, "e8": -1, "d8": 0.1, "pass": 1}])
+    sizes = [(one.get_attribute("class"), one.get_attribute("width")) for one in page.locator(".owner").all()]
+    assert sizes == [("owner", "10"), ("owner second", "20")]
+    page.get_by_role("button", name="e7", exact=True).click()
+    page.get_by_role("button", name="to d8").click()
+    assert page.evaluate("window.played") == ["e7d8"]
 
 
 def test_a_finger_drags_a_piece_and_not_the_page(browser: sync_api.Browser, site: str) -> None:

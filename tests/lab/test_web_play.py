@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from aiohttp.test_utils import TestClient
 from web_runs import got, looked_at, ordered, run_with_games
 
 from azselfplay.games import get_game
+from azselfplay.lab.web import rooms
 from azselfplay.lab.web.app import SITE
 from azselfplay.link.weights_files import hash_in_name
+from azselfplay.play.nets import LoadedNet, load_net
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
 
@@ -63,6 +66,29 @@ def test_hints_leave_the_position_and_moves_are_taken_back_to_the_persons_turn(r
         assert (await got(client, path))["is_mine"]
 
     looked_at(runs, look)
+
+
+def test_a_network_that_knows_them_tells_the_owners_of_the_points_for_the_first_player(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network says that all is owned by the side to move."""
+    run_with_games(tmp_path, "go_3x3", games=1)
+
+    def knowing(*given: Any, **named: Any) -> LoadedNet:
+        return replace(load_net(*given, **named), ownership=lambda _: np.ones((1, 9), np.float32))
+
+    async def look(client: Client) -> None:
+        game = await ordered(client, PLAY, {"side": 0, "simulations": 2})
+        path = f"/api/play/{game['room']}"
+        hinted = await ordered(client, f"{path}/hint", {})
+        assert list(hinted["found"]["owners"]) == [f"{column}{row}" for row in "123" for column in "ABC"]
+        assert set(hinted["found"]["owners"].values()) == {1.0}
+        await ordered(client, f"{path}/move", {"move": "B2"})
+        replied = await ordered(client, f"{path}/reply", {})
+        assert set(replied["found"]["owners"].values()) == {-1.0}
+
+    monkeypatch.setattr(rooms, "load_net", knowing)
+    looked_at(tmp_path, look)
 
 
 def test_a_stored_game_is_gone_on_from_and_not_taken_back_into(runs: Path) -> None:

@@ -255,6 +255,7 @@ class Room:
             began=asyncio.get_running_loop().time(),
             simulations=self._terms.simulations,
             lines=LINES,
+            ownership=True,
             show_draw=True,
         )
         side, state = self._played.side_to_move, self._played.state.copy()
@@ -268,6 +269,9 @@ class Room:
             best = report.lines[0]
             wdl = wdl_per_mille(best.value, report.draw or 0.0, best.proof)
         firsts = [self._game.notation.action_from_text(state, line.moves[0]) for line in report.lines]
+        # A point has the number of the stone that is put there.
+        points = moves(self._game, state, range(len(found.ownership)))
+        owned = zip(points, found.ownership, strict=True)
         self._found = {
             "is_hint": is_hint,
             "side": side,
@@ -275,6 +279,7 @@ class Room:
             "seconds": report.progress.seconds,
             # The page shows it for the first player, whoever was to move.
             "wdl": list(wdl if side == 0 else reversed(wdl)),
+            "owners": {one["text"]: round(value if side == 0 else -value, 3) for one, value in owned},
             "lines": [
                 {
                     "moves": list(line.moves[:LONGEST]),

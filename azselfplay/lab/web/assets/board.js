@@ -5,6 +5,7 @@ import { choice, el, svgEl } from "./core.js";
 
 const LETTERS = "letters";
 const SLACK = 5; // pixels that a finger may move without dragging
+const UNSURE = 0.2; // an owner below this is not shown
 const byNumber = new Intl.Collator("en", { numeric: true });
 
 /** The picture as elements of the page, so that a piece can be dragged, and style.css knows the dark. */
@@ -56,11 +57,13 @@ export class Board {
       el("details", { class: "all-moves" }, el("summary", {}, "The board as text"), this.text), this.pieces);
   }
 
-  /** `arrows`: [{clicks, share, text}], drawn wider the larger their share. */
-  show(board, legal = [], arrows = []) {
+  /** `arrows`: [{clicks, share, text}], drawn wider the larger their share; `owners`: {spot: who will own it, 1 the
+   * first player, -1 the second}, drawn the larger the surer. */
+  show(board, legal = [], arrows = [], owners = {}) {
     this.board = board;
     this.legal = legal;
     this.arrows = arrows;
+    this.owners = owners;
     this.chosen = [];
     this.dragged = null;
     this.spots = new Map(board.spots.map(([name, x, y, width, height]) => [name, { x, y, width, height }]));
@@ -122,7 +125,8 @@ export class Board {
   drawOverlay(going) {
     const next = new Set(going.map((move) => move.clicks[this.chosen.length]).filter(Boolean));
     const first = new Set(this.legal.map((move) => move.clicks[0]).filter(Boolean));
-    const parts = this.arrows.flatMap((arrow) => this.arrow(arrow));
+    const owned = Object.entries(this.owners).filter(([name, value]) => this.spots.has(name) && Math.abs(value) >= UNSURE);
+    const parts = [...owned.map(([name, value]) => this.owner(name, value)), ...this.arrows.flatMap((arrow) => this.arrow(arrow))];
     for (const [name, spot] of this.spots) {
       if (!next.has(name) && !first.has(name)) continue;
       const kind = this.chosen.includes(name) ? "chosen" : this.chosen.length && next.has(name) ? "next" : "first";
@@ -243,6 +247,13 @@ export class Board {
   }
 
   // ---- Hints -------------------------------------------------------------------------------------
+
+  owner(name, value) {
+    const spot = this.spots.get(name);
+    const [x, y] = middle(spot);
+    const size = 0.4 * Math.abs(value) * Math.min(spot.width, spot.height);
+    return svgEl("rect", { x: x - size / 2, y: y - size / 2, width: size, height: size, class: value > 0 ? "owner" : "owner second" });
+  }
 
   arrow({ clicks, share, text }) {
     const spots = clicks.map((name) => this.spots.get(name));

@@ -27,10 +27,12 @@ const present = button("Back to the game", () => trying(() => look(null)));
 const flip = button("Flip the board", () => { turned = !turned; trying(() => look(at)); });
 const rematch = button("Rematch", () => trying(() => start({ ...terms, side: 1 - game.side, moves: [] })), { class: "main" });
 const shows = el("input", { type: "checkbox", onchange: () => draw() });
+const owns = el("input", { type: "checkbox", onchange: () => draw() });
+const territory = el("label", { class: "check" }, owns, " Show territory");
 const files = el("span");
 const position = el("input", { readonly: true, "aria-label": "Position as text", class: "wide", onfocus: () => position.select() });
 const about = el("div", { hidden: true }, wdl,
-  el("div", { class: "fields" }, present, rematch, hint, back, flip, el("label", { class: "check" }, shows, " Show what the network thinks")),
+  el("div", { class: "fields" }, present, rematch, hint, back, flip, el("label", { class: "check" }, shows, " Show what the network thinks"), territory),
   el("h2", {}, "Moves"), moves, lines, el("p", { class: "note" }, "Download: ", files), el("p", {}, position));
 const form = el("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); trying(() => start()); } });
 const setup = el("details", { class: "setup", open: true }, el("summary", {}, "Settings of a new game"), form);
@@ -52,7 +54,9 @@ function draw() {
   const isHint = found?.is_hint && found.side === game.side && !game.over;
   const arrows = isHint ? found.lines.slice(0, HINTS).map((line) => ({ clicks: line.clicks, share: line.share, text: line.said[0] })) : [];
   const legal = inLetters() ? game.legal.map((move) => ({ ...move, said: move.text })) : game.legal;
-  if (at === null) board.show(game.board, busy ? [] : legal, arrows);
+  const owners = found?.owners ?? {}; // of a network that tells them
+  territory.hidden = !Object.keys(owners).length;
+  if (at === null) board.show(game.board, busy ? [] : legal, arrows, owns.checked ? owners : {});
   status.textContent = told();
   hint.disabled = busy || !game.is_mine;
   back.disabled = busy || game.moves.length === game.first;
