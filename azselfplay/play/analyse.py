@@ -59,6 +59,9 @@ class AnalyseConfig:
     """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
     seed: Seed = 0
     """Seed of the untrained network."""
+    syzygy_path: str = ""
+    """Folders of Syzygy endgame tables, separated as in PATH; of chess, the best move is one that they
+    know."""
 
 
 def main() -> int:
@@ -70,6 +73,7 @@ def main() -> int:
     from azselfplay.host import aio  # these import torch: not on the way to --help
     from azselfplay.play.analysis import Analyst, Service, positions_in_flight
     from azselfplay.play.nets import load_net, search_for, search_name
+    from azselfplay.play.syzygy import open_tables
 
     net = load_net(
         config.weights,
@@ -84,9 +88,10 @@ def main() -> int:
         _say(f"no network given: an untrained {config.net} network for {net.game.name} answers")
     with contextlib.closing(net):
         search = search_for(config.search, net.game, config.weights)
+        tables = open_tables(net.game, config.syzygy_path) if config.syzygy_path else None
         _say(f"search {search_name(search)}; the first answers may wait up to a minute for it to be compiled")
         service = Service(
-            Analyst.of(net.game, net.evaluator, net.history, search),
+            Analyst.of(net.game, net.evaluator, net.history, search, tables),
             in_flight=positions_in_flight(config.in_flight, net.target_rows),
             simulations=config.simulations,
         )

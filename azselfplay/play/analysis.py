@@ -23,6 +23,7 @@ from azselfplay.games.names import nearest
 from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.host.aio import Stop
 from azselfplay.play.driver import Input, Line, Output, OutputClosed
+from azselfplay.play.syzygy import Tables
 from azselfplay.search.evaluator import BadEvaluation, Evaluator, Leaf, LeafBatch, evaluate
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
@@ -264,14 +265,21 @@ class Analyst:
     evaluator: Evaluator
     settings: SelfPlaySettings
     """The search without noise and temperature. `simulations` and `max_plies` come from the request."""
+    tables: Tables | None = None
+    """Endgame tables: of the moves that they call best, the search's choice is the best one."""
 
     @classmethod
     def of(
-        cls, game: Game, evaluator: Evaluator, history: int, search: SelfPlaySettings = FOR_EVALUATION
+        cls,
+        game: Game,
+        evaluator: Evaluator,
+        history: int,
+        search: SelfPlaySettings = FOR_EVALUATION,
+        tables: Tables | None = None,
     ) -> Analyst:
         """`search`: see `play.nets`."""
         settings = changed(search, {"history": history, "search.reuse_tree": False})
-        return cls(game, evaluator, settings)
+        return cls(game, evaluator, settings, tables)
 
     def warm_up(self) -> None:
         """Compile the rules that `answer` calls. The first time takes up to a minute, so a server does it in
@@ -339,6 +347,10 @@ class Analyst:
                 line = tuple(tree.principal_variation(best)) or (best,)
         else:
             best = min(priors, key=lambda action: (-priors[action], action))
+            line = (best,)
+        kept = self.tables.best(history) if self.tables else ()
+        if kept and best not in kept:
+            best = min(kept, key=lambda action: (-visits.get(action, 0), -priors[action], action))
             line = (best,)
         notation, state = self.game.notation, history.state
         text = {action: notation.action_to_text(state, action) for action in priors}

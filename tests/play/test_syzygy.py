@@ -16,6 +16,8 @@ from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.analysis import Analyst
+from azselfplay.play.analysis import Request as AnalysisRequest
 from azselfplay.play.nets import load_net
 from azselfplay.play.orders import Request
 from azselfplay.play.syzygy import Tables, open_tables
@@ -65,6 +67,19 @@ def test_an_engine_whose_network_knows_nothing_mates_with_a_rook_against_any_def
     thinker.close()
     assert history.end_reason() == "checkmate"
     assert history.ply <= known
+
+
+@pytest.mark.parametrize("simulations", [0, 4])
+def test_the_best_move_of_an_analysis_is_one_that_the_tables_know(simulations: int) -> None:
+    net = load_net(None, "chess", threads=1)
+    analyst = Analyst.of(GAME, net.evaluator, net.history, tables=TABLES)
+    found = asyncio.run(analyst.answer(AnalysisRequest("a", LADDER, (), simulations)))
+    net.close()
+    history = GameHistory(GAME, LADDER)
+    known = TABLES.best(history)
+    assert len(known) < len(found["policy"])
+    assert GAME.notation.action_from_text(history.state, found["best"]) in known
+    assert found["pv"][0] == found["best"]
 
 
 def test_searched_moves_are_of_those_that_the_gui_allows_and_a_win_is_kept_from_repeating() -> None:
