@@ -44,7 +44,7 @@ SIZE = r"\d{1,3}x\d{1,3}"
 
 OPTIONS: Mapping[str, Mapping[str, str]] = {
     "dots_and_boxes": {"2x4": SIZE},
-    "go": {"9x9": SIZE, "komi6.5": r"komi.*", "situational": "situational", "nosuicide": "nosuicide"},
+    "go": {"9x9": SIZE, "komi6.5": r"komi.*", "situational": "situational|simple", "nosuicide": "nosuicide"},
     "shogi": {"declaration": "declaration"},
 }
 """Games with variants, and what may follow their names, in this order and each after a `_`: an example, and

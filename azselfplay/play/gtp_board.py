@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from azselfplay.games.go import GoRules, game_of
 from azselfplay.games.go.notation import COLUMNS, action_of, vertex_of
-from azselfplay.games.go.rules import NAME, owners_of, rules_of_options
+from azselfplay.games.go.rules import NAME, Superko, owners_of, rules_of_options
 from azselfplay.games.names import parts_of
 from azselfplay.games.spec import PLY_CAP, Game, State
 from azselfplay.play.gtp_lines import NAMES, GtpError
@@ -282,7 +282,7 @@ def changes_in(text: str) -> dict[str, Any]:
 
 def change_of(key: str, value: Any) -> dict[str, Any]:
     """The fields that one rule changes. Raises GtpError if it is not supported."""
-    if key == "ko" and str(value).upper() in ("POSITIONAL", "SITUATIONAL"):
+    if key == "ko" and str(value).lower() in get_args(Superko):
         return {"superko": str(value).lower()}
     # KataGo's name and a shorter one.
     if key in ("suicide", "multiStoneSuicideLegal") and isinstance(value, bool):
@@ -292,8 +292,8 @@ def change_of(key: str, value: Any) -> dict[str, Any]:
         return {}
     known = ", ".join(f"{name} {str(one).lower() if one is False else one}" for name, one in FIXED.items())
     raise GtpError(
-        f"the rule {shown(key)} cannot be {shown(str(value))}: ko is POSITIONAL or SITUATIONAL, suicide true "
-        f"or false; {known}"
+        f"the rule {shown(key)} cannot be {shown(str(value))}: ko is POSITIONAL, SITUATIONAL or SIMPLE, "
+        f"suicide true or false; {known}"
     )
 
 

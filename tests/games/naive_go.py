@@ -16,7 +16,7 @@ class NaiveGo:
 
     size: int
     komi: float = 7.5
-    situational: bool = False
+    superko: str = "positional"
     suicide: bool = True
     boards: list[Stones] = field(default_factory=lambda: [{}])
     movers: list[int] = field(default_factory=lambda: [0])
@@ -66,9 +66,10 @@ class NaiveGo:
         after = self.after(point)
         if point not in after and not self.suicide:
             return False
-        old = zip(self.boards, self.movers, strict=True)
+        old = list(zip(self.boards, self.movers, strict=True))
         return not any(
-            after == board and (not self.situational or mover != self.mover) for board, mover in old
+            after == board and (self.superko != "situational" or mover != self.mover)
+            for board, mover in (old[-2:] if self.superko == "simple" else old)
         )
 
     def legal(self) -> list[int]:

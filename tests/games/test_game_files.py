@@ -177,7 +177,7 @@ def test_csa_may_say_the_position_in_other_ways(lines: str, start: str) -> None:
             "a.sgf",
             "(;SZ[9];B[aa];W[aa])(;SZ[9]C[\\] (;];B[aa])\n(;SZ[13];B[aa])(;GM[2])(;SZ[9]RU[Japanese])"
             "(;SZ[9];B[a",
-            {1: "A9", 3: "board of 13", 4: "not Go", 5: "territory", 6: "no SGF"},
+            {1: "A9", 3: "board of 13", 4: "not Go", 6: "no SGF"},
         ),
         (
             "shogi",

@@ -37,7 +37,7 @@ ALL_16 = np.uint64(0xFFFF)
 list_if_dead = kernels_of(GoRules(4)).list_if_dead
 VARIANTS = (
     GoRules(2, superko="situational"),
-    GoRules(3, komi=1),
+    GoRules(3, 1, "simple"),
     GoRules(5, superko="situational", suicide=False),
     GoRules(9, komi=-3),
 )
@@ -127,7 +127,7 @@ def test_random_games_go_as_in_the_naive_twin(rules: GoRules) -> None:
     """Legal moves, mover, score, features and end agree at every ply, under all rules."""
     game, rng = game_of(rules), random.Random(rules.name)
     for _ in range(8 if rules.size < 9 else 1):
-        twin = NaiveGo(rules.size, rules.komi, rules.superko == "situational", rules.suicide)
+        twin = NaiveGo(rules.size, rules.komi, rules.superko, rules.suicide)
         moves = random_game(game, rng, game.max_plies, 0.02)
         positions = np.zeros((len(moves) + 1, game.state_words), np.uint64)
         for n, move in enumerate([*moves, None], start=1):

@@ -13,7 +13,7 @@ from sgfmill import sgf
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.go import GoRules, game_of
 from azselfplay.games.go.sgf import SgfGame, read, result_text, write
-from azselfplay.games.knowledge import WrittenMove, knowledge_of
+from azselfplay.games.knowledge import ReadGame, WrittenMove, knowledge_of
 
 RULES = GoRules(9, komi=6.5)
 
@@ -58,12 +58,22 @@ def test_a_file_of_another_program_is_read() -> None:
         (GoRules(5, superko="situational"), b"RU[NZ]"),
         (GoRules(5, suicide=False), b"RU[koPOSITIONALscoreAREAtaxNONEsui0]"),
         (GoRules(5, superko="situational", suicide=False), b"RU[koSITUATIONALscoreAREAtaxNONEsui0]"),
+        (GoRules(5, superko="simple"), b"RU[koSIMPLEscoreAREAtaxNONEsui1]"),
     ],
 )
 def test_a_file_names_its_rules_and_is_read_by_them(rules: GoRules, name: bytes) -> None:
     written = write(SgfGame(rules, "", ()))
     assert name in written
     assert read(written).rules == rules
+
+
+def test_a_game_by_rules_that_are_not_played_is_read_for_annotating_and_says_so() -> None:
+    """Its moves count, its result does not: `azplay games import` leaves it out."""
+    files = b"(;SZ[5]RU[Japanese];B[aa])(;SZ[5]RU[Chinese]HA[2]AB[aa][bb];W[cc])(;SZ[5]RU[AGA];B[aa])"
+    found = list(knowledge_of(game_of(GoRules(5))).formats[0].read(files))
+    assert [one.moves for one in found if isinstance(one, ReadGame)] == [("A5",), ("C3",), ("A5",)]
+    said = [one.other_rules.partition(",")[0] for one in found if isinstance(one, ReadGame)]
+    assert said == ["RU[Japanese]: territory", "RU[Chinese]", ""]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +156,7 @@ def test_handicap_stones_may_be_placed_by_moves() -> None:
         (b"(;SZ[5]RU[japanese rules])", "rules\\]: territory"),
         (b"(;SZ[5]RU[Korean])", "RU\\[Korean\\]: territory"),
         (b"(;SZ[5]RU[GOE])", "RU\\[GOE\\]: other rules"),
-        (b"(;SZ[5]RU[koSIMPLEscoreAREAtaxNONEsui0])", "other rules"),
+        (b"(;SZ[5]RU[koSIMPLEscoreTERRITORYtaxSEKIsui0])", "other rules"),
         (b"(;SZ[5]RU[Chinese]HA[2]AB[aa][bb])", "points for handicap stones"),
         (b"(;SZ[25])", "sizes go from 2 to 19"),
         (b"(;SZ[9]KM[6.3])", "a multiple of 0.5"),

@@ -20,7 +20,7 @@ from azselfplay.games.names import is_game, with_board
         (GoRules(19, komi=-0.5), "go_komi-0.5"),
         (GoRules(5, komi=24.5), "go_5x5_komi24.5"),
         (GoRules(9, 6.5, "situational", suicide=False), "go_9x9_komi6.5_situational_nosuicide"),
-        (GoRules(7, komi=9, suicide=False), "go_7x7_komi9_nosuicide"),
+        (GoRules(7, komi=9, superko="simple", suicide=False), "go_7x7_komi9_simple_nosuicide"),
     ],
 )
 def test_the_name_says_what_is_not_usual_and_finds_the_game_again(rules: GoRules, name: str) -> None:

@@ -31,7 +31,7 @@ def naive_outcome(game: NaiveGo) -> int:
         return end[1]
     wish, best = 1 - 2 * game.mover, -2
     for action in reversed(game.legal()):
-        after = NaiveGo(game.size, game.komi, game.situational, game.suicide, [*game.boards], [*game.movers])
+        after = NaiveGo(game.size, game.komi, game.superko, game.suicide, [*game.boards], [*game.movers])
         after.passes = game.passes
         after.play(action)
         best = max(best, wish * naive_outcome(after))
@@ -61,7 +61,7 @@ def test_positions_of_games_have_the_result_of_playing_everything_out(rules: GoR
     game, rng = game_of(rules), random.Random(rules.name)
     for _ in range(20):
         game_history, plies = GameHistory(game), rng.randrange(6, 16)
-        twin = NaiveGo(2, rules.komi, rules.superko == "situational", rules.suicide)
+        twin = NaiveGo(2, rules.komi, rules.superko, rules.suicide)
         while game_history.ply < plies and game_history.end_reason() is None:
             action = int(rng.choice(game_history.legal_actions()))
             game_history.play(action)
@@ -70,7 +70,7 @@ def test_positions_of_games_have_the_result_of_playing_everything_out(rules: GoR
             continue
         after = {}
         for action in twin.legal():
-            child = NaiveGo(2, twin.komi, twin.situational, twin.suicide, [*twin.boards], [*twin.movers])
+            child = NaiveGo(2, twin.komi, twin.superko, twin.suicide, [*twin.boards], [*twin.movers])
             child.passes = twin.passes
             child.play(action)
             after[action] = naive_outcome(child) * (1 - 2 * twin.mover)

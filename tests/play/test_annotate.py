@@ -74,14 +74,14 @@ def test_python_chess_reads_annotated_games(tmp_path: Path, monkeypatch, capfd) 
 
 
 def test_sgfmill_reads_annotated_games(tmp_path: Path, monkeypatch) -> None:
-    text = "(;SZ[5]PB[one]KM[6.5]RU[Chinese]RE[W+R];B[cc];W[bb];B[])"
+    text = "(;SZ[5]PB[one]KM[6.5]RU[Japanese]RE[W+R];B[cc];W[bb];B[])"
     code, annotation = annotated(tmp_path, monkeypatch, "go_5x5", "a.sgf", text)
     assert code == Exit.OK
     found = sgf.Sgf_game.from_string(annotation)
     nodes = found.get_main_sequence()
     assert [node.get_move() for node in nodes[1:]] == [("b", (2, 2)), ("w", (3, 1)), ("b", None)]
     root = found.get_root()
-    assert [root.get(name) for name in ("PB", "KM", "RU", "RE")] == ["one", 6.5, "Chinese", "W+R"]
+    assert [root.get(name) for name in ("PB", "KM", "RU", "RE")] == ["one", 6.5, "Japanese", "W+R"]
     for node in nodes[1:]:
         assert 0 <= float(node.get_raw("SBKV")) <= 100
         assert node.get("C").startswith(f"Black {node.get_raw('SBKV').decode()} %")

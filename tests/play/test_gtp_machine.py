@@ -142,7 +142,7 @@ def test_a_ko_may_not_be_retaken_and_an_illegal_move_changes_nothing():
         ("kata-set-rules chess", "? unknown rules"),
         ('kata-set-rules {"scoring":"TERRITORY"}', "? the rule 'scoring'"),
         ("kata-set-rules {", "? syntax error"),
-        ("kata-set-rule ko SIMPLE", "? the rule 'ko'"),
+        ("kata-set-rule ko SPIGHT", "? the rule 'ko'"),
         ("final_status_list sleepy", "? syntax error"),
         ("loadsgf /nonexistent/file.sgf", "? cannot load file"),
         ("undo", "? cannot undo"),
@@ -171,7 +171,9 @@ def test_rules_that_change_are_prepared_again_and_the_stones_stay():
     engine = ready_engine()
     said(engine, "play b C3", "kata-set-rules new-zealand", "kata-set-rule suicide false")
     assert said(engine, "kata-get-rules").startswith('= {"ko":"SITUATIONAL","suicide":false,"scoring":"AREA"')
-    said(engine, 'kata-set-rules {"ko":"POSITIONAL","suicide":true,"whiteHandicapBonus":"0"}')
+    said(engine, 'kata-set-rules {"ko":"SIMPLE","suicide":true,"whiteHandicapBonus":"0"}')
+    assert engine.desk.board.rules == GoRules(5, superko="simple")
+    said(engine, "kata-set-rule ko POSITIONAL")
     said(engine, "komi 0.5")
     assert engine.desk.board.stones() == (["C3"], [])
     wanted = Setup(game="go_5x5_komi0.5")

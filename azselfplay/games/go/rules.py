@@ -2,7 +2,8 @@
 set of rules.
 
 Two passes in a row end the game, and so does ply LAST_PLY. A move must not recreate an earlier position of
-the board (positional superko; situational: with the same side to move). A pass is always allowed.
+the board (positional superko; situational: with the same side to move; simple ko: the position before the
+other's move). A pass is always allowed.
 
 Superko is kept cheap as follows. A move on a point that never had a stone, and that is not suicide, makes a
 position that cannot have occurred before (a trick of KataGo). A move on another point that captures nothing
@@ -18,7 +19,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +66,7 @@ SMALLEST, LARGEST = 2, 19
 MOST_KOMI = 400
 SMALL, CAP_OF_SMALL = 3, 64
 
-Superko = Literal["positional", "situational"]
+Superko = Literal["positional", "situational", "simple"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class GoRules:
     komi: float = 7.5
     """Points for White, who moves second; a multiple of a half, at most 400 and at least -400."""
     superko: Superko = "positional"
-    """What may not recur: the stones, or the stones with the same side to move."""
+    """What may not recur: the stones, the stones with the same side to move, or (simple ko) the stones before
+    the other side's move alone."""
     suicide: bool = True
     """Whether stones may be placed where they are removed at once (AlphaZero's paper does not say)."""
 
@@ -95,7 +97,7 @@ class GoRules:
                 f"-{MOST_KOMI} to {MOST_KOMI}"
             )
         if self.superko not in get_args(Superko):
-            raise ValueError(f"superko is {' or '.join(get_args(Superko))}, not {self.superko!r}")
+            raise ValueError(f"superko is {', '.join(get_args(Superko))}, not {self.superko!r}")
 
     @property
     def name(self) -> str:
@@ -119,7 +121,8 @@ class GoRules:
 
 def rules_of_options(options: tuple[str, ...]) -> GoRules:
     """The rules given by the options in a name. Raises ValueError for invalid options."""
-    size, komi, superko = LARGEST, GoRules().komi, GoRules().superko
+    usual = GoRules()
+    size, komi, superko = usual.size, usual.komi, usual.superko
     for option in options:
         if re.fullmatch(SIZE, option):
             rows, cols = map(int, option.split("x"))
@@ -133,8 +136,8 @@ def rules_of_options(options: tuple[str, ...]) -> GoRules:
             except ValueError:
                 why = f"{text!r} is not a komi: write a number with halves, as in komi6.5"
                 raise ValueError(why) from None
-        elif option == "situational":
-            superko = "situational"
+        elif option in get_args(Superko):
+            superko = cast(Superko, option)
     return GoRules(size, komi, superko, "nosuicide" not in options)
 
 
@@ -262,8 +265,8 @@ BOARD_SIZE, TWICE_POINTS = Unbound(), Unbound()
 
 MASKS: npt.NDArray[np.uint64] = np.zeros((2, 0), np.uint64)
 """[2, words] `Board.masks`."""
-SITUATIONAL, SUICIDE = Unbound(), Unbound()
-"""1 if superko also considers the side to move; 1 if suicide is allowed."""
+SITUATIONAL, SIMPLE, SUICIDE = Unbound(), Unbound(), Unbound()
+"""1 if superko also considers the side to move; if only simple ko is forbidden; if suicide is allowed."""
 POINT_MASK = np.uint64((1 << POINT_BITS) - 1)
 KEY_SHIFT = np.uint64(58)
 """Leaves the highest six bits of a key: the number of a bit."""
@@ -328,7 +331,7 @@ def judge(state: State, empty: Words, point: int, scratch: Words) -> tuple[int, 
     shorten(scratch, count, 0)
     if not dies:
         return ADDS if was_taken else LEGAL, key
-    # A single stone that dies leaves the board as it was: under positional superko that is a repetition.
+    # A single stone that dies leaves the board as it was: a repetition, unless the side to move counts.
     if SUICIDE == 0 or (count == 0 and SITUATIONAL == 0):
         return ILLEGAL, key
     # The stone comes and goes, so only its dead chain changes the key.
@@ -345,7 +348,7 @@ def strike_repeated(
     # 64 bits, one for each value of a key's highest six: most positions are passed over by one look at it.
     for i in range(count):
         seen |= ONE << (takes[i] >> KEY_SHIFT)
-    for at in range(n):
+    for at in range(max(0, n - 2) if SIMPLE else 0, n):
         key = positions[at, 3 * WORDS]
         # Were the old position this one and a stone, what differs would be the key of that stone, which names
         # its point.
@@ -444,6 +447,7 @@ def bindings_of(rules: GoRules) -> dict[str, Bindings]:
         "go_rules": [
             (KOMI_HALVES, round(2 * rules.komi)),
             (SITUATIONAL, int(rules.superko == "situational")),
+            (SIMPLE, int(rules.superko == "simple")),
             (SUICIDE, int(rules.suicide)),
             (LAST_PLY, rules.last_ply),
         ],

@@ -40,6 +40,8 @@ class SgfGame:
     """Further properties of the root, such as PB, PW, RE, DT."""
     said_rules: dict[str, str] = field(default_factory=dict, compare=False)
     """KM and RU as a file has them. Only read, not written."""
+    other_rules: str = field(default="", compare=False)
+    """What its RU says that we do not play; its moves are read all the same. Only read, not written."""
     comments: dict[int, str] = field(default_factory=dict)
     """Comments by the number of moves before them. Only written, not read."""
     others: dict[int, tuple[tuple[tuple[int, ...], str], ...]] = field(default_factory=dict)
@@ -101,7 +103,7 @@ RULES = {
 """Rules with area scoring and superko, by the letters of their names. The text of the Chinese rules forbids
 every position to be repeated, though referees often do otherwise."""
 TERRITORY = frozenset({"japanese", "japan", "korean", "korea"})
-KATAGO = re.compile(r"ko(positional|situational)scoreareataxnonesui([01])")
+KATAGO = re.compile(r"ko(positional|situational|simple)scoreareataxnonesui([01])")
 """What KataGo writes into RU for rules that we play, also those without a name."""
 
 
@@ -113,11 +115,17 @@ def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
     play, stones set after the first move, two moves of one side in a row. `SgfGame.game_history` checks
     whether the moves are legal.
     """
-    return _read(_text_of(data), usual)
+    found = _read(_text_of(data), usual)
+    if found.other_rules:
+        raise ValueError(
+            f"{found.other_rules}; to read it by other rules, remove RU, or write RU[Tromp-Taylor], RU[NZ], "
+            "RU[AGA] or RU[Chinese]"
+        )
+    return found
 
 
 def _read(given: str, usual: GoRules | None) -> SgfGame:
-    """Like `read`, from text."""
+    """Like `read`, from text. Rules that we do not play are no error."""
     tree = _tree_of(given)
     size, nodes = tree.get_size(), list(tree.main_sequence_iter())
     moves: list[tuple[int, tuple[int, int] | None]] = []  # side, and point or None for a pass
@@ -142,7 +150,7 @@ def _read(given: str, usual: GoRules | None) -> SgfGame:
         stones = {point: 0 for _, point in placed if point is not None}
     # Some programs leave HA out: several black stones and no white ones are a handicap too.
     has_handicap = handicap >= LEAST_HANDICAP or (len(stones) >= LEAST_HANDICAP and 1 not in stones.values())
-    rules = _rules(nodes, replace(usual or GoRules(), size=size), has_handicap=has_handicap)
+    rules, other = _rules(nodes, replace(usual or GoRules(), size=size), has_handicap=has_handicap)
     start, mover = _start(nodes, rules, stones, moves[0][0] if moves else None)
     for number, (side, _) in enumerate(moves):
         if side != (mover + number) % 2:
@@ -151,7 +159,7 @@ def _read(given: str, usual: GoRules | None) -> SgfGame:
     root = nodes[0]
     tags = {name: _plain(root.get_raw(name)) for name in TAGS if root.has_property(name)}
     said_rules = {name: _plain(root.get_raw(name)) for name in ("KM", "RU") if root.has_property(name)}
-    return SgfGame(rules, start, tuple(actions), tags, said_rules)
+    return SgfGame(rules, start, tuple(actions), tags, said_rules, other)
 
 
 _IN_GAME = re.compile(r"\[(?:[^\]\\]|\\.)*\]?|[()]", re.DOTALL)
@@ -188,7 +196,8 @@ def _game_of(rules: GoRules, found: SgfGame) -> ReadGame:
     outcome = {"B+": 1, "W+": -1}.get(result[:2], drawn)
     # In PGN the first player is called White; in Go that is Black.
     tags = {PGN_TAGS.get(name, name): text for name, text in (found.tags | found.said_rules).items()}
-    other = f"komi {found.rules.komi:g}, not {rules.komi:g}" if found.rules.komi != rules.komi else ""
+    komi = f"komi {found.rules.komi:g}, not {rules.komi:g}" if found.rules.komi != rules.komi else ""
+    other = found.other_rules or komi
     vertices = tuple(vertex_of(rules.size, action) for action in found.actions)
     return ReadGame(found.start, vertices, outcome, tags, other)
 
@@ -307,30 +316,24 @@ def _on_board(found: Callable[[], Any], name: str, values: Sequence[bytes], size
         raise ValueError(f"{name}{text[:LONGEST]}: not all of it is on a board of {size} x {size}") from None
 
 
-def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> GoRules:
-    """The rules by RU and KM, else those of `usual`. Raises ValueError for rules that we do not play."""
+def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> tuple[GoRules, str]:
+    """(the rules by RU and KM, else those of `usual`; what RU says that we do not play). Raises ValueError
+    for an impossible komi."""
     komi, text = _text(nodes, "KM"), _text(nodes, "RU")
     rules = replace(usual, komi=_komi_of(komi)) if komi else usual
     if not text:
-        return rules
+        return rules, ""
     name = _letters(text).removesuffix("rules").removesuffix("rule")
-    what = f"the file is of a game by RU[{text[:LONGEST]}]"
     # `whb0`: no bonus for handicap stones, which is what we play.
     if katago := KATAGO.fullmatch(name.removesuffix("whb0")):
-        return replace(rules, superko=cast(Superko, katago[1]), suicide=katago[2] == "1")
-    found = RULES.get(name)
+        return replace(rules, superko=cast(Superko, katago[1]), suicide=katago[2] == "1"), ""
+    found, other = RULES.get(name), f"RU[{text[:LONGEST]}]"
     if found is None:
         kind = "territory" if name in TERRITORY else "other rules"
-        raise ValueError(
-            f"{what}: {kind}, and only area scoring with superko is played; to read it by other rules, "
-            "remove RU or write RU[Tromp-Taylor], RU[NZ], RU[AGA] or RU[Chinese]"
-        )
-    if found.pays_handicap and has_handicap:
-        raise ValueError(
-            f"{what}, which gives White points for handicap stones, and that is not played; to read it, add "
-            "them to KM and remove RU"
-        )
-    return replace(rules, superko=found.superko, suicide=found.suicide)
+        return rules, f"{other}: {kind}, and only area scoring is played"
+    pays = found.pays_handicap and has_handicap
+    other += ", which gives White points for handicap stones, and that is not played (add them to KM)"
+    return replace(rules, superko=found.superko, suicide=found.suicide), other if pays else ""
 
 
 def _komi_of(text: str) -> float:
@@ -389,10 +392,8 @@ def write(game: SgfGame) -> bytes:
     # With its dot where a reader could take the number for one without (`WITHOUT_DOT`).
     root.set_raw("KM", (f"{komi:.1f}" if abs(komi) in WITHOUT_DOT else f"{komi:g}").encode())
     # A name that programs know, else the rules one by one, as KataGo writes them.
-    named = f"ko{rules.superko.upper()}scoreAREAtaxNONEsui0"
-    if rules.suicide:
-        named = "Tromp-Taylor" if rules.superko == "positional" else "NZ"
-    root.set("RU", named)
+    named = {"positional": "Tromp-Taylor", "situational": "NZ"}.get(rules.superko if rules.suicide else "")
+    root.set("RU", named or f"ko{rules.superko.upper()}scoreAREAtaxNONEsui{int(rules.suicide)}")
     for name, value in game.tags.items():
         root.set(name, value)
     mover = int(text.kernels.side_to_move(start))
@@ -454,7 +455,7 @@ def sgf_format(rules: GoRules) -> GameFormat:
             # The last move may have a comment of its own.
             comments[len(moves)] = "\n".join(filter(None, [comments.get(len(moves), ""), ending]))
         root = {name: tags[tag] for name, tag in PGN_TAGS.items() if tags.get(tag, "").strip("?.")}
-        game = SgfGame(rules, start, actions, root, {}, comments, others, properties)
+        game = SgfGame(rules, start, actions, root, comments=comments, others=others, properties=properties)
         reasons = (tags.get("Termination", ""), ending.partition(":")[0])
         # The rules give no score then, whatever is on the board.
         is_resigned = RESIGNATION in reasons

@@ -47,9 +47,9 @@ from azselfplay.games.jit import bind, jit, kernel, signed
 from azselfplay.games.spec import Positions, State
 from azselfplay.games.stubs import Actions
 
-LARGEST: Mapping[Superko, int] = {"positional": 3, "situational": 2}
+LARGEST: Mapping[Superko, int] = {"positional": 3, "situational": 2, "simple": 0}
 """Largest board in points per side. 4 x 4 has 24 million boards; situational superko forbids less, so
-searches on 3 x 3 do not end."""
+searches on 3 x 3 do not end. Under simple ko positions recur."""
 DEEPEST, STEP = 28, 4
 MOST_NODES = 60_000_000
 """A search that does not end within so many plies and nodes gives no answer, after some ten seconds. Of 200
