@@ -75,7 +75,13 @@ def test_a_game_is_played_checked_and_learned_from(name: str, selection: str, ne
     check_and_learn(game, settings, network, record)
 
 
-@pytest.mark.parametrize("name", SPARSE_GAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=pytest.mark.nightly if one in ("shogi", "dots_and_boxes") else ())
+        for one in SPARSE_GAMES
+    ],
+)
 def test_a_game_with_its_network_in_the_search_is_checked_and_learned_from(name: str, tmp_path: Path) -> None:
     game, network = get_game(name), sparse_network(name)
     settings = resolve(self_play(simulations=4, selection="gumbel", history=1, max_plies=PLIES), game)

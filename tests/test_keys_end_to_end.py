@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from free_ports import free_base_port
+from in_process import azplay_here
 from process_marks import wait_for
 
 from azselfplay.host.exits import Exit
@@ -83,7 +84,9 @@ def said_on_disk(folder: Path, keys: set[Path]) -> bytes:
     return b"".join(path.read_bytes() for path in files)
 
 
-def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path: Path) -> None:
+def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     keys, port = tmp_path / "keys", free_base_port()
     files = {role: tmp_path / f"{role}.key" for role in ("client", "trainer")}
     call("azserver", "keygen", "--keys", str(keys))
@@ -100,14 +103,10 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path:
         *("--self-play.search.simulations", "8"),
     )
 
+    azplay = azplay_here(monkeypatch, capsys)
+
     def figures() -> dict:
-        done = subprocess.run(
-            command("azplay", "status", str(runs / "r"), "--json"),
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            check=False,
-        )
+        done = azplay("status", str(runs / "r"), "--json")
         return json.loads(done.stdout)["figures"] if done.stdout.startswith("{") else {}
 
     key_files = {*files.values(), keys / "server.key"}

@@ -169,9 +169,13 @@ def test_importing_it_loads_nothing_and_the_room_named_play_is_the_function_too(
 
 def test_a_run_is_trained_and_loaded(tmp_path: Path) -> None:
     """Where nothing is compiled yet, all of the first time may be needed for that; the run goes on then."""
-    step = 0
-    for _ in range(6):
-        with suppress(az.Error), az.train("tic_tac_toe", minutes=0.4, run="mine", runs=tmp_path) as run:
+    (tmp_path / "trainer.toml").write_text("[publishing]\nsteps = 5\n[window]\nmin_positions = 100\n")
+    flags, step = ["--trainer-config", str(tmp_path / "trainer.toml")], 0
+    for _ in range(12):
+        with (
+            suppress(az.Error),
+            az.train("tic_tac_toe", minutes=0.2, run="mine", runs=tmp_path, flags=flags) as run,
+        ):
             step = run.step
         if step:
             break

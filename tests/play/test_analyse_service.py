@@ -149,9 +149,9 @@ def test_a_game_longer_than_in_self_play_is_analysed() -> None:
     assert sum(answer["visits"].values()) == 4
 
 
-def test_three_hundred_mixed_lines_are_all_answered() -> None:
+def test_a_hundred_and_sixty_mixed_lines_are_all_answered() -> None:
     """Good and bad lines of all kinds: one answer each, and the stream goes on after every error."""
-    games = positions("chess", 200, seed=5)
+    games = positions("chess", 60, seed=5)
     lines: list[bytes | dict[str, Any]] = [
         {"id": f"good {i}", "moves": moves, "simulations": i % 4} for i, moves in enumerate(games)
     ]
@@ -162,14 +162,14 @@ def test_three_hundred_mixed_lines_are_all_answered() -> None:
     lines += [b'{"id": "' + b"z" * 300_000 + b'"}\n']
     mixed = [lines[i] for i in np.random.default_rng(0).permutation(len(lines))]
     answers = analysed("chess", [*mixed, b"\n  \n"])
-    assert len(answers) == 300
+    assert len(answers) == 160
     errors = {answer["id"]: answer["error"] for answer in answers if "error" in answer and answer["id"]}
     assert len(errors) == 70
     assert errors["illegal 4"].startswith("move 3 ('a1a8'): ")
     assert errors["fen 4"] == "fen: White has 0 kings instead of 1"
     assert errors["over 4"] == "move 5 ('e2e4'): the game is over (checkmate)"
     assert sum(answer["id"] is None for answer in answers) == 30
-    assert sum("best" in answer for answer in answers) == 200
+    assert sum("best" in answer for answer in answers) == 60
 
 
 def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:

@@ -7,10 +7,11 @@ import asyncio
 import numpy as np
 import pytest
 from changed_settings import varied
+from every_game import EVERY_GAME
 from leaf_by_leaf import HashEvaluator
 from test_search import QUIET, make_tree, run, subtree_of_node
 
-from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games import get_game
 from azselfplay.search.evaluator import LeafBatch, Reply, UniformEvaluator, evaluate
 from azselfplay.search.leaf_parallel import Interrupt, Limits, ParallelTree, search_parallel
 from azselfplay.search.settings import resolve
@@ -57,7 +58,7 @@ def check_counts(tree: ParallelTree) -> None:
     assert not visits[child == -1].any()
 
 
-@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("name", EVERY_GAME)
 def test_one_leaf_at_a_time_is_the_one_leaf_search_exactly(name):
     parallel, plain = make_parallel(name, leaves=1), make_tree(name, varied(QUIET, simulations=700))
     search_it(parallel, simulations=700)
@@ -67,7 +68,7 @@ def test_one_leaf_at_a_time_is_the_one_leaf_search_exactly(name):
     assert parallel.root_value() == result.value
 
 
-@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("name", [*EVERY_GAME, pytest.param("go", marks=pytest.mark.nightly)])
 def test_visits_add_up_with_many_leaves_in_flight_and_over_moves(name):
     tree = make_parallel(name)
     for _ in range(3):
