@@ -36,7 +36,7 @@ from azselfplay.search.settings import resolve
 from net.architectures.registry import is_sparse
 from server.config import ServerConfig, check_network_in_search
 from server.front import Front, FrontSettings
-from server.gate import Gatekeeper, GateSettings, gate_command
+from server.gate import Gatekeeper, gate_command
 from server.keys import open_allowed, say_address
 from server.metrics import METRICS
 from server.preparation import (
@@ -209,9 +209,9 @@ class App:
 
     def _gate(self, front: Front, folder: RunFolder, device: str) -> Gatekeeper:
         """Put the gate of this run in front of new weights."""
-        settings = GateSettings.of(self._config, self._self_play, device)
-        command = gate_command(settings, front.store)
-        gate = Gatekeeper(front.store, settings.share, command, front.pool.load, folder.logs / "gate.log")
+        command = gate_command(self._config, self._self_play, device, front.store)
+        share, log_file = self._config.gate.share, folder.logs / "gate.log"
+        gate = Gatekeeper(front.store, share, command, front.pool.load, log_file)
         # After a crash `current.json` may name the best before this one, which nobody had loaded yet.
         front.bulk.weights.gate, front.pool.newest = gate, gate.best
         log.info("alphago_zero: weights %d play until newer ones win the gate", gate.best.version)

@@ -88,33 +88,6 @@ def verdict(report: GateReport, share: float) -> bool | None:
     return False if half_points + 2 * (report.games - report.played) < enough else None
 
 
-@dataclass(frozen=True)
-class GateSettings:
-    """How matches of the gate are played."""
-
-    game: str
-    self_play: SelfPlaySettings
-    """Resolved settings, without noise and everything else that is random in self-play."""
-    games: int = 400
-    share: float = 0.55
-    simulations: int = 0
-    device: str = "cpu"
-    threads: int = 0
-
-    @classmethod
-    def of(cls, config: ServerConfig, self_play: SelfPlaySettings, device: str) -> GateSettings:
-        """`device`: the first evaluator's device."""
-        return cls(
-            config.game,
-            self_play,
-            config.gate.games,
-            config.gate.share,
-            config.gate.simulations,
-            config.gate.device or device,
-            config.cpu_threads,
-        )
-
-
 Command = Callable[["Play"], Sequence[str]]
 """Returns the command line that plays a match; the process prints `GateReport`s as JSON lines."""
 
@@ -125,19 +98,23 @@ def gate_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlayS
     return changed(quiet, {"search.simulations": simulations or settings.search.simulations})
 
 
-def gate_command(settings: GateSettings, store: WeightsStore) -> Command:
-    """Return command lines of `play.gate`, with other openings for each candidate."""
-    search = msgspec.json.encode(asdict(gate_settings(settings.self_play, settings.simulations)))
+def gate_command(
+    config: ServerConfig, self_play: SelfPlaySettings, device: str, store: WeightsStore
+) -> Command:
+    """Return command lines of `play.gate`, with other openings for each candidate. `self_play`: resolved;
+    `device`: the first evaluator's."""
+    gate = config.gate
+    search = msgspec.json.encode(asdict(gate_settings(self_play, gate.simulations)))
 
     def command(play: Play) -> list[str]:
         return python_module(
             "azselfplay.play.gate",
-            *("--game", settings.game),
+            *("--game", config.game),
             *("--best", str(store.path(play.best))),
             *("--candidate", str(store.path(play.candidate))),
-            *("--games", str(settings.games), "--share", str(settings.share)),
+            *("--games", str(gate.games), "--share", str(gate.share)),
             *("--seed", str(play.candidate.version), "--self-play", search.decode()),
-            *("--device", settings.device, "--threads", str(settings.threads)),
+            *("--device", gate.device or device, "--threads", str(config.cpu_threads)),
         )
 
     return command

@@ -21,7 +21,7 @@ from protocol.messages import GetWeights, WeightsInfo
 from server import gate as gatekeeper
 from server.app import App
 from server.config import GateConfig, ServerConfig
-from server.gate import Gatekeeper, GateSettings, GateState, Play, gate_command, gate_settings, read_state
+from server.gate import Gatekeeper, GateState, Play, gate_command, gate_settings, read_state
 from server.weights import WeightsStore
 
 SETTINGS = resolve(self_play(simulations=4, history=1), get_game("tic_tac_toe"))
@@ -92,12 +92,12 @@ def test_candidates_play_real_games_against_the_best_and_one_that_passes_takes_o
     (tmp_path / "weights").mkdir()
     store = WeightsStore(tmp_path / "weights", GAME.name)
     first = store.add(network(tmp_path, 0), 1, 0, "tiny")
-    settings = GateSettings(GAME.name, SETTINGS, games=4, share=0.0, threads=1)
+    config = ServerConfig(game=GAME.name, cpu_threads=1, gate=GateConfig(games=4, share=0.0))
 
     def command(play: Play) -> Sequence[str]:
         """The bench's first weights are not a network: a real one replaces them."""
         store.path(play.candidate).write_bytes(candidate)
-        return gate_command(settings, store)(Play(first, play.candidate))
+        return gate_command(config, SETTINGS, "cpu", store)(Play(first, play.candidate))
 
     beside_gate(tmp_path, command, scenario, share=0.0)
 
