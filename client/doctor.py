@@ -4,8 +4,8 @@ doing."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from azselfplay.diagnostics.doctor.machine import Needs, look_at, machine_findings
@@ -43,15 +43,6 @@ class DoctorConfig(DoctorOptions, ClientConfig):
     """Game that the server should play; empty: any."""
 
 
-@dataclass(frozen=True)
-class SpoolFacts:
-    """Finished games on this machine that wait for this server's trainer."""
-
-    path: Path
-    games: dict[str, int] = field(default_factory=dict)
-    """Number of games by the folder of their run."""
-
-
 def main(argv: Sequence[str]) -> int:
     """Print the findings; the exit status is FOUND if there is a fault."""
     words = list(argv)
@@ -86,27 +77,28 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     findings += service_findings(facts)
     welcome = facts.welcome
     identity = welcome.run_id.hex() if welcome is not None else ""
-    return [*findings, *spool_findings(look_at_spool(spool), identity)]
+    return [*findings, *spool_findings(spool, waiting_games(spool), identity)]
 
 
-def look_at_spool(path: Path) -> SpoolFacts:
-    """Count the waiting games."""
-    folders = sorted(one for one in path.glob("*") if one.is_dir())
+def waiting_games(spool: Path) -> dict[str, int]:
+    """Return how many finished games wait for a trainer, by the folder of their run."""
+    folders = sorted(one for one in spool.glob("*") if one.is_dir())
     counts = {one.name: sum(1 for _ in one.glob("worker-*/*.game")) for one in folders}
-    return SpoolFacts(path, {name: count for name, count in counts.items() if count})
+    return {name: count for name, count in counts.items() if count}
 
 
-def spool_findings(facts: SpoolFacts, identity: str) -> list[Finding]:
-    """Return findings about the spool. `identity`: the server's run, in hex; empty: unknown."""
+def spool_findings(spool: Path, games: Mapping[str, int], identity: str) -> list[Finding]:
+    """Return findings about the games that wait in `spool`. `identity`: the server's run, in hex; empty:
+    unknown."""
     from client.spool import IDENTITY_DIGITS, MARK
 
     own = f"{MARK}{identity[:IDENTITY_DIGITS]}"
     # Without an answer of the server nobody knows which run the games are for.
-    others = {name: count for name, count in facts.games.items() if identity and not name.endswith(own)}
-    waiting = sum(facts.games.values()) - sum(others.values())
-    findings = [ok("spool", f"{waiting} games wait for the trainer in {facts.path}")]
+    others = {name: count for name, count in games.items() if identity and not name.endswith(own)}
+    waiting = sum(games.values()) - sum(others.values())
+    findings = [ok("spool", f"{waiting} games wait for the trainer in {spool}")]
     if others:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(others.items()))
         todo = "they go out when azclient plays for their run again; remove the folders if it never will"
-        findings.append(warning("spool", f"games of other runs wait in {facts.path}: {names}", todo))
+        findings.append(warning("spool", f"games of other runs wait in {spool}: {names}", todo))
     return findings

@@ -14,7 +14,7 @@ from azselfplay.diagnostics.doctor.service import Level
 from azselfplay.host.folders import compiled_code_folder
 from azselfplay.host.runs import RunFolder
 from azselfplay.store.sqlite import Store
-from client.doctor import SpoolFacts, look_at_spool, spool_findings
+from client.doctor import spool_findings, waiting_games
 from server.doctor import RunFacts, look_at_run, run_findings
 from server.weights import WeightsStore
 
@@ -118,8 +118,8 @@ def test_games_of_another_run_that_wait_are_told(tmp_path: Path) -> None:
     for run in ("go-a+00112233aabb", "go-b+ffffffffffff"):
         (tmp_path / run / "worker-0").mkdir(parents=True)
         (tmp_path / run / "worker-0" / "1.game").touch()
-    findings = spool_findings(look_at_spool(tmp_path), "00112233aabb" + 20 * "0")
+    findings = spool_findings(tmp_path, waiting_games(tmp_path), "00112233aabb" + 20 * "0")
     assert faults(findings, Level.WARNING) == {"spool"}
     assert "go-b+ffffffffffff (1)" in findings[1].found
     assert findings[0].found.startswith("1 games wait")
-    assert faults(spool_findings(SpoolFacts(tmp_path), ""), Level.WARNING) == set()
+    assert faults(spool_findings(tmp_path, {}, ""), Level.WARNING) == set()
