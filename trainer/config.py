@@ -41,7 +41,8 @@ class OptimizerSettings:
     cosine_minutes: Amount = 0.0
     """Instead of `cosine_steps`, for a run of known time: minutes over which the rate falls in that way, on
     a fast machine and a slow one alike. They count from the trainer's first start, and only while a trainer
-    runs; 0: by steps, or not at all (AlphaZero: by steps)."""
+    runs, by the clock also where a recipe ends after minutes of processor time (`clock = "cores"`): a busy
+    machine reaches the lowest rate before such an end. 0: by steps, or not at all (AlphaZero: by steps)."""
     ema: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Decay, 0..1, of a moving average of the weights, which is published in place of the newest ones: 0.999
     averages about the last 1000 steps; 0: the newest weights (AlphaZero: 0; KataGo averages)."""
@@ -77,11 +78,6 @@ class LossSettings:
     """Share, 0..1, of the search's root value in the value target, the rest being the outcome
     (AlphaZero: 0; others report that 0.2 makes no difference, that 0.5 costs 25 Elo in Go, and that a little
     helps when games are few)."""
-    value_q_lambda: Share = 0.0
-    """How far the search's value of `value_q_share` looks ahead, 0..1. 0: the search of the position itself.
-    More: a mean over the searches of the rest of the game and the outcome. The weight of each search is that
-    of the one before it times this factor (TD(lambda); AlphaZero: the outcome alone). 0.8 has less noise than
-    the outcome, and less of the network's own opinion than one search."""
     win_discount: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Above 0, up to 1: the value target of a position k plies before the end of a won (lost) game is a win
     (loss) with probability win_discount ^ k, else a draw. The value then tells near wins from far ones, and
@@ -247,8 +243,6 @@ class TrainerConfig:
                 "cpu for each process",
                 Exit.CONFIG,
             )
-        if self.loss.value_q_lambda and not self.loss.value_q_share:
-            raise Fatal("--loss.value-q-lambda changes nothing without --loss.value-q-share", Exit.CONFIG)
         if self.optimizer.cosine_steps and self.optimizer.cosine_minutes:
             raise Fatal(
                 "--optimizer.cosine-steps and --optimizer.cosine-minutes both say when the learning rate "

@@ -30,7 +30,7 @@ from trainer.ranks import Ranks
 from trainer.sampler import Sampler
 from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device
 from trainer.validation import HeldOut, KnownPositions, Probes
-from trainer.window import Window, search_values
+from trainer.window import Window
 
 log = logging.getLogger(__name__)
 
@@ -146,19 +146,15 @@ class TrainingLoop:
 
     def _empty_window(self) -> None:
         """Make a new window, also for the held-out games; `fill` reads their games."""
-        window, samples, loss = self._config.window, self._config.samples, self._config.loss
-        values_of = search_values(self._game, loss.value_q_lambda)
-        with_owners = "ownership" in loss.head_weights
+        window, samples = self._config.window, self._config.samples
+        with_owners = "ownership" in self._config.loss.head_weights
         self.window = Window(
             self._game,
             window.positions,
             with_surprise=samples.surprise_share > 0,
             with_owners=with_owners,
-            values_of=values_of,
         )
-        self._held_out = HeldOut(
-            self._game, samples.held_out, window.positions, values_of, with_owners=with_owners
-        )
+        self._held_out = HeldOut(self._game, samples.held_out, window.positions, with_owners=with_owners)
         self._filled: int | None = None
         """`seq` up to which stored games were read; None before `fill`."""
 

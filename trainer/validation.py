@@ -21,7 +21,7 @@ from azselfplay.games.knowledge import Row, knowledge_of
 from azselfplay.games.spec import Game
 from protocol.records import GameRecord
 from trainer.sampler_kernel import Samples
-from trainer.window import ValuesOf, Window, root_values
+from trainer.window import Window
 
 if TYPE_CHECKING:  # it imports torch, which `lab.experiments.judges` need not
     from trainer.sampler import Sampler
@@ -42,21 +42,13 @@ class HeldOut:
     similar.
 
     share: share of all games, 0..1. positions: capacity of the training window; what does not fit there does
-    not fit here. values_of, with_owners: as for that window.
+    not fit here. with_owners: as for that window.
     """
 
-    def __init__(
-        self,
-        game: Game,
-        share: float,
-        positions: int,
-        values_of: ValuesOf = root_values,
-        *,
-        with_owners: bool = False,
-    ) -> None:
+    def __init__(self, game: Game, share: float, positions: int, *, with_owners: bool = False) -> None:
         self._below = int(share * 2**64)
         room = min(positions, CAPACITY) if share else 1
-        self.window = Window(game, room, with_owners=with_owners, values_of=values_of)
+        self.window = Window(game, room, with_owners=with_owners)
 
     def takes(self, record: GameRecord) -> bool:
         """Return whether this game is held out: the same answer at any time and on any machine."""

@@ -7,15 +7,12 @@ some 20 visited actions each fit in 2 GB. Whole games are dropped, oldest first.
 The trick: positions, visits and games are numbered consecutively, and number `n` is stored at `n % capacity`
 of its ring, so that adding and dropping games moves nothing, and a jitted reader needs no Python object.
 
-Two things about a game are computed when it is added. `search_values`: what the value target may be mixed
-with, backed up from the searches and the result that follow a position (slow twin:
-`tests/trainer/test_search_values.py`). `running_surprise`: what policy-surprise weighting draws by
-(`tests/trainer/test_surprise.py`).
+What policy-surprise weighting draws by is computed when a game is added: `running_surprise` (slow twin:
+`tests/trainer/test_surprise.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +23,6 @@ from azselfplay.games.stubs import Movers
 from protocol.records import POLICY_TARGET, GameRecord, check_bounds
 
 Numbers = npt.NDArray[np.int64]
-ValuesOf = Callable[[GameRecord], npt.NDArray[np.float32]]
-"""Returns [plies] values in [-1, 1] for the side to move."""
 
 
 class Rings(NamedTuple):
@@ -44,7 +39,7 @@ class Rings(NamedTuple):
     visit_offset: npt.NDArray[np.uint32]
     """[positions] first visit, counted from the first visit of its game."""
     root_value: npt.NDArray[np.float32]
-    """[positions] the search's value, for the side to move (`search_values`)."""
+    """[positions] the search's value, for the side to move."""
     visit_action: npt.NDArray[np.uint16]
     """[visits]"""
     visit_count: npt.NDArray[np.uint16]
@@ -74,11 +69,6 @@ class FinalBoards(NamedTuple):
     """[positions] +1 where the first player moves, -1 where the second does."""
 
 
-def root_values(record: GameRecord) -> npt.NDArray[np.float32]:
-    """Return [plies] the value of each root after its own search, for the side to move."""
-    return record.root_values
-
-
 class Window:
     """The newest games, as many as fit into `positions` positions. Only one thread at a time may use it.
 
@@ -86,8 +76,7 @@ class Window:
     visits, on average; 0 uses the game's mean number of legal actions. plies_per_game: sizes the table of
     games; if games are shorter than this on average, it fills up first. with_surprise: store what
     `trainer.sampler.by_surprise` needs (4 bytes a position). with_owners: store `final_boards`, if the game
-    has owners (a byte a position, and one for each cell a game). values_of: the search's values that are
-    stored for a game.
+    has owners (a byte a position, and one for each cell a game).
     """
 
     def __init__(
@@ -99,7 +88,6 @@ class Window:
         *,
         with_surprise: bool = False,
         with_owners: bool = False,
-        values_of: ValuesOf = root_values,
     ) -> None:
         visits = int(positions * (visited_per_position or game.mean_legal)) + 1
         games = int(positions / plies_per_game) + 1
@@ -120,7 +108,6 @@ class Window:
             game_start=np.zeros(games, np.int32),
         )
         self._game = game
-        self._values_of = values_of
         self._starts = StartTable(game.notation, game.state_words)
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
         """[positions] `running_surprise` of its game; or empty."""
@@ -254,7 +241,7 @@ class Window:
         _put(rings.game, at, np.full(plies, slot, dtype=np.uint32))
         # Where the visits of each ply begin: where those of the plies before it end.
         _put(rings.visit_offset, at, np.cumsum(record.visited, dtype=np.uint32) - record.visited)
-        _put(rings.root_value, at, self._values_of(record))
+        _put(rings.root_value, at, record.root_values)
         if len(self.surprise):
             _put(self.surprise, at, running_surprise(record))
         if self._movers is not None and self._game.owners is not None:
@@ -336,40 +323,6 @@ class StartTable:
             # Its state stays in the table until another start takes the row.
             del self._rows[self._texts[row]]
             self._free.append(row)
-
-
-def search_values(game: Game, decay: float) -> ValuesOf:
-    """Return a function that computes the values of a game's positions.
-
-    decay: lambda of TD(lambda), 0..1: 0 is the position's own search, 1 the outcome. The
-    function holds scratch space: use one per thread.
-    """
-    if not decay:
-        return root_values
-    movers = Movers(game)
-
-    def values(record: GameRecord) -> npt.NDArray[np.float32]:
-        signs = movers(record.start, record.actions)
-        return backed_up(record, signs, decay)
-
-    return values
-
-
-def backed_up(record: GameRecord, signs: npt.NDArray[np.int8], decay: float) -> npt.NDArray[np.float32]:
-    """Return [plies] the values, computed from the end of the game: `(1 - decay)` of the position's own
-    search and `decay` of the value after it. Plies without a search take the value after them.
-
-    signs: int8[plies] +1 where the first player moves, else -1.
-    """
-    # For the first player throughout, so that a player who moves twice in a row needs no case of its own.
-    searched = record.visited > 0
-    of_first = (signs * record.root_values).astype(np.float64)
-    found, value = np.zeros(record.plies), float(record.outcome)
-    for ply in reversed(range(record.plies)):
-        if searched[ply]:
-            value = (1.0 - decay) * of_first[ply] + decay * value
-        found[ply] = value
-    return np.asarray(signs * found, np.float32)
 
 
 def surprises(record: GameRecord) -> npt.NDArray[np.float64]:

@@ -17,7 +17,7 @@ from tyro.conf import Positional
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import RUNS, one_network
-from protocol.settings import Count, Seed, SomeSimulations
+from protocol.settings import Count, SomeSimulations
 
 if TYPE_CHECKING:
     from azselfplay.host.aio import Stop
@@ -55,10 +55,6 @@ class AnalyseConfig:
     size)."""
     threads: Count = 0
     """CPU threads of the network; 0: one per core."""
-    net: str = "tiny"
-    """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
-    seed: Seed = 0
-    """Seed of the untrained network."""
     syzygy_path: str = ""
     """Folders of Syzygy endgame tables, separated as in PATH; of chess, the best move is one that they
     know."""
@@ -75,17 +71,10 @@ def main() -> int:
     from azselfplay.play.nets import load_net, search_for, search_name
     from azselfplay.play.syzygy import open_tables
 
-    net = load_net(
-        config.weights,
-        config.game,
-        device=config.device,
-        threads=config.threads,
-        preset=config.net,
-        seed=config.seed,
-    )
+    net = load_net(config.weights, config.game, device=config.device, threads=config.threads)
     # Said aloud: the answers of an untrained network look like any others.
     if config.weights is None:
-        _say(f"no network given: an untrained {config.net} network for {net.game.name} answers")
+        _say(f"no network given: an untrained network for {net.game.name} answers")
     with contextlib.closing(net):
         search = search_for(config.search, net.game, config.weights)
         tables = open_tables(net.game, config.syzygy_path) if config.syzygy_path else None

@@ -13,7 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.link.finding import RUNS, one_network
+from azselfplay.link.finding import RUNS, weights_named
 from protocol.settings import Count, SomeSimulations
 
 if TYPE_CHECKING:
@@ -57,8 +57,6 @@ class AnnotateConfig:
     """The file of games; it may hold many."""
     network: Positional[str] = ""
     """A run, by its folder or its name in --runs (its newest network is used), or a weights file."""
-    weights: Path | None = None
-    """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
     """Folder of all runs."""
     out: Path | None = None
@@ -87,10 +85,9 @@ class Counts:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(AnnotateConfig, command="azplay annotate", examples=EXAMPLES)
-    # A network may be named as an argument or by a flag, not by both.
-    config = replace(config, weights=one_network(config.network, config.weights, config.runs))
-    if config.weights is None:
+    if not config.network:
         raise Fatal("say which network annotates: azplay annotate FILE RUN", Exit.USAGE)
+    weights = weights_named(config.network, config.runs)
 
     from azselfplay.host import aio  # these import torch: not on the way to --help
     from azselfplay.host.runs import write_atomically
@@ -101,10 +98,10 @@ def main() -> int:
 
     if config.out is not None and not config.out.absolute().parent.is_dir():
         raise Fatal(f"cannot write {config.out}: there is no folder {config.out.parent}", Exit.CONFIG)
-    net = load_net(config.weights, device=config.device, threads=config.threads)
+    net = load_net(weights, device=config.device, threads=config.threads)
     with contextlib.closing(net):
         form, games = format_of(net.game, config.file), games_in(net.game, config.file)
-        search = search_for(config.search, net.game, config.weights)
+        search = search_for(config.search, net.game, weights)
         analyst = Analyst.of(net.game, net.evaluator, net.history, search)
         in_flight = positions_in_flight(config.in_flight, net.target_rows)
         annotator = Annotator(analyst, f"azselfplay, {net.name}", config, in_flight)

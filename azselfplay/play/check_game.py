@@ -15,7 +15,6 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from protocol.settings import Positive
 
 if TYPE_CHECKING:
     from azselfplay.games.conformance import Check, Playouts
@@ -23,9 +22,11 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "azplay check-game avoid_three",
-    "azplay check-game hex --games 100",
+    "azplay check-game hex",
     "azplay check-game go_7x7",
 )
+GAMES = 12
+"""Random games that a game is checked in."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,6 @@ class CheckGameConfig:
 
     game: Positional[str]
     """The game; the names are at the top of `--help`."""
-    games: Positive = 12
-    """Random games to check it in."""
 
 
 def main() -> int:
@@ -55,7 +54,7 @@ def main() -> int:
         raise Fatal(str(error), Exit.CONFIG) from error
     print(f"{game.name} is compiled, which takes up to a minute", file=sys.stderr, flush=True)
     try:
-        playouts = tuple(random_games(game, config.games))
+        playouts = tuple(random_games(game, GAMES))
     # Whatever the game raises is what is to be shown.
     except Exception as error:
         print(f"FAILED  random games cannot be played\n        {_said(error)}")

@@ -10,12 +10,12 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.link.finding import RUNS, one_network
+from azselfplay.link.finding import RUNS, weights_named
 from azselfplay.link.weights_files import read_weights
 
 EXAMPLES = (
     "azplay export chess-tiny --onnx chess.onnx",
-    "azplay export --weights FILE --onnx PATH",
+    "azplay export FILE --onnx PATH",
     "pip install 'azselfplay[onnx]'                   (what it needs beside the usual packages)",
 )
 
@@ -28,8 +28,6 @@ class ExportConfig:
     """File to write."""
     network: Positional[str] = ""
     """A run, by its folder or its name in --runs (its newest network is used), or a weights file."""
-    weights: Path | None = None
-    """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
     """Folder of all runs."""
 
@@ -43,10 +41,9 @@ def main() -> int:
     if not config.onnx.parent.is_dir():
         folder = config.onnx.parent
         raise Fatal(f"--onnx {config.onnx}: there is no folder {folder}; make it first", Exit.CONFIG)
-    weights = one_network(config.network, config.weights, config.runs)
-    if weights is None:
+    if not config.network:
         raise Fatal("say which network: azplay export RUN --onnx PATH", Exit.USAGE)
-    model, about = _model(weights)
+    model, about = _model(weights_named(config.network, config.runs))
     # Hidden and renamed at the end: nobody finds half a model under the wanted name.
     partial = config.onnx.with_name(f".{config.onnx.name}.{os.getpid()}.partial")
     try:

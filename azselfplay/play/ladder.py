@@ -47,14 +47,16 @@ SCALING_EXAMPLES = (
 )
 
 
+PAIRING_OPENINGS = 10
+"""Openings that a pairing plays before the next pairing is chosen, each from both sides and all at once."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RateConfig:
     """How games are played for ratings, and how many."""
 
     games: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
     """Games of each rated player, on average; 100 give intervals of about 75 Elo either way."""
-    pairing_openings: Annotated[int, Meta(ge=1, le=500)] = 10
-    """Openings that a pairing plays before the next pairing is chosen; each is played from both sides."""
     search: str = ""
     """Search of networks: puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty:
     as in the run's self-play, without noise. A network with another search counts as another player."""
@@ -68,8 +70,6 @@ class RateConfig:
     anchors: str = ""
     """Players to compare with, weak to strong, separated by commas, `random` first; all of them are drawn.
     Empty: the game's own, of which those near the networks are drawn."""
-    concurrent: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    """Games at once; 0: all of a pairing."""
     device: str = "cpu"
     """cpu or cuda:N."""
     threads: Count = 0
@@ -280,7 +280,7 @@ class Session:
         self.anchors = [anchor(spec) for spec in specs]
         self.fixed = fixed_ratings(specs, game) if fixed is None else fixed
         self.book = Book(file, game.name, settings.same_for_all())
-        how = MatchSettings(settings.concurrent, settings.max_plies, seed=settings.seed)
+        how = MatchSettings(2 * PAIRING_OPENINGS, settings.max_plies, seed=settings.seed)
         device, threads = settings.device, settings.threads
         self.matches = Matches(game, settings.openings, how, device=device, threads=threads)
         self._settings = settings
@@ -297,7 +297,7 @@ class Session:
         self.book.enter(one.entrant for one in everyone)
         self.matches.expect(everyone)
         settings = self._settings
-        goal = Goal(settings.games, settings.pairing_openings, len(self.matches.openings))
+        goal = Goal(settings.games, PAIRING_OPENINGS, len(self.matches.openings))
         names = names_of(self.anchors), names_of(players)
         play, is_over = self.matches.play, stop.finishing.is_set
         await play_on(self.book, [*names[0], *names[1]], chain_of(*names), self.fixed, goal, play, is_over)

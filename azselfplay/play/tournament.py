@@ -88,8 +88,7 @@ class Matches:
     def __init__(
         self, game: Game, openings: str, settings: MatchSettings, *, device: str, threads: int
     ) -> None:
-        """`openings`: see `openings_for`. `settings.concurrent` 0: all games of a pairing at once. Raises
-        Fatal(CONFIG) if the game does not have these openings."""
+        """`openings`: see `openings_for`. Raises Fatal(CONFIG) if the game does not have these openings."""
         self.openings = all_openings(game, openings, settings.seed)
         check_lengths(self.openings, settings.max_plies)
         self._game = game
@@ -109,12 +108,8 @@ class Matches:
         """
         players = await self._player(first), await self._player(second)
         openings = self.openings[skip : skip + count]
-        settings = replace(
-            self._settings,
-            concurrent=self._settings.concurrent or 2 * len(openings),
-            # `play_match` numbers its openings from 0: the same numbers must not mean the same random moves.
-            seed=self._settings.seed + skip,
-        )
+        # `play_match` numbers its openings from 0: the same numbers must not mean the same random moves.
+        settings = replace(self._settings, seed=self._settings.seed + skip)
         games = await play_match(self._game, *players, openings, settings)
         score = Score(first, second, *won_drawn_lost([game.outcome_for_a for game in games]))
         result = f"{first} - {second}: +{score.wins} ={score.draws} -{score.losses}"

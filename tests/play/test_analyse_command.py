@@ -62,7 +62,7 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
         process.stdin.flush()
         assert process.wait(240) == Exit.OK
         said = process.stderr.read().decode()
-        assert "untrained tiny network for tic_tac_toe" in said
+        assert "an untrained network for tic_tac_toe" in said
         assert "Traceback" not in said
 
 

@@ -53,7 +53,7 @@ def test_onnx_runtime_answers_as_the_network(game_name: str, net: str, tmp_path,
     """It takes any number of positions at once; the policy is given as logits, wdl as probabilities; the
     metadata say what the model is."""
     file, network = weights(tmp_path, game_name, net)
-    assert run(monkeypatch, "--weights", str(file), "--onnx", str(tmp_path / "a.onnx")) == 0
+    assert run(monkeypatch, str(file), "--onnx", str(tmp_path / "a.onnx")) == 0
     text = capsys.readouterr().out
     assert f"{net} for {game_name}, step 70" in text
     assert "match the original network's to within 0.1%" in text
@@ -90,7 +90,7 @@ def test_what_cannot_be_exported_is_explained(
     weights(tmp_path, "tic_tac_toe", "1x8")
     (tmp_path / "text").write_text("no weights")
     with pytest.raises(Fatal, match=says) as caught:
-        run(monkeypatch, "--weights", str(tmp_path / weights_file), "--onnx", str(tmp_path / onnx))
+        run(monkeypatch, str(tmp_path / weights_file), "--onnx", str(tmp_path / onnx))
     assert caught.value.code == code
 
 
@@ -104,5 +104,5 @@ def test_a_model_that_answers_otherwise_is_not_written(tmp_path, monkeypatch) ->
     right = onnx_export.onnx_model
     monkeypatch.setattr(onnx_export, "onnx_model", lambda _, *more: right(wrong, *more))
     with pytest.raises(Fatal, match=r"give different answers \(policy by up to"):
-        run(monkeypatch, "--weights", str(file), "--onnx", str(tmp_path / "a.onnx"))
+        run(monkeypatch, str(file), "--onnx", str(tmp_path / "a.onnx"))
     assert not (tmp_path / "a.onnx").exists()

@@ -35,11 +35,15 @@ GAME, CHESS = get_game("tic_tac_toe"), get_game("chess")
 FEW = {
     "simulations": 2,
     "games": 4,
-    "pairing_openings": 1,
     "anchors": "random,greedy",
     "threads": 1,
     "openings": "random:1",
 }
+
+
+@pytest.fixture(autouse=True)
+def _short_pairings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("azselfplay.play.ladder.PAIRING_OPENINGS", 1)
 
 
 def add_weights(run: RunFolder, version: int) -> None:

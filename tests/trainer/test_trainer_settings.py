@@ -34,7 +34,6 @@ def test_settings_over_those_of_the_optimizer() -> None:
         ("optimizer.cosine_minutes", -1),
         ("samples.surprise_share", -0.1), ("samples.per_position", 0.0), ("loss.win_discount", 0.0),
         ("loss.win_discount", 1.01),
-        ("loss.value_q_lambda", 1.1),
         ("optimizer.grad_clip", -1.0), ("optimizer.weight_decay", -0.1), ("optimizer.warmup_steps", -1),
         ("loss.value_weight", -1.0), ("publishing.checkpoint_seconds", -5.0),
         ("samples.per_position", math.inf),
@@ -107,13 +106,6 @@ def test_a_gpu_whose_driver_is_there_may_come_back(monkeypatch: pytest.MonkeyPat
         choose_device("cuda")
     assert caught.value.code == Exit.TRY_AGAIN
     assert choose_device("auto") == torch.device("cpu")
-
-
-def test_a_setting_that_changes_nothing_alone_names_the_other() -> None:
-    text = "--loss.value-q-lambda changes nothing without --loss.value-q-share"
-    with pytest.raises(Fatal, match=text) as caught:
-        changed(TrainerConfig(), {"loss.value_q_lambda": 0.5}).check()
-    assert caught.value.code == Exit.CONFIG
 
 
 def test_symmetries_are_seen_by_default_where_there_are_any(tmp_path: Path) -> None:
