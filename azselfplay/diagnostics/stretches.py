@@ -6,7 +6,6 @@ policy targets count, and figures that are unknown (foreign clients) are left ou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,11 +120,10 @@ def _shares(record: GameRecord) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.f
 class Variety:
     """How different games are from each other: their lengths and openings."""
 
-    def __init__(self, openings: Sequence[int] = OPENINGS) -> None:
-        """`openings`: lengths of openings, plies."""
+    def __init__(self) -> None:
         self.lengths: Counter[int] = Counter()
         """Games by plies."""
-        self._openings: dict[int, set[int]] = {plies: set() for plies in openings}
+        self._openings: dict[int, set[int]] = {plies: set() for plies in OPENINGS}
         """Hashes of the start position and the first moves, by length."""
 
     def add(self, record: GameRecord) -> None:

@@ -26,7 +26,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
@@ -217,6 +217,14 @@ class RunFolder:
             return dict(read_json(self.figures))
         except (OSError, ValueError, TypeError):
             return {}
+
+
+def made_at(about: Mapping[str, Any]) -> float | None:
+    """Return when a run was made, in seconds since 1970, by its run.json; None if that does not say. A
+    restored copy has the date of its original."""
+    with contextlib.suppress(KeyError, ValueError, TypeError):
+        return datetime.fromisoformat(about["created"]).timestamp()
+    return None
 
 
 def shown_settings(path: Path) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from azselfplay.host.runs import RunFolder, is_locked, shown_settings
 from azselfplay.host.view import aligned
 from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.recipe import Recipe
+from azselfplay.store.reader import game_of
 from net.architectures.registry import check_name
 from protocol.settings import Amount, Count, Port, Simulations, settings_in
 from server.config import NO_GPUS, ServerConfig
@@ -144,10 +145,11 @@ def check(settings: RunConfig) -> None:
     except ValueError as error:
         raise Fatal(f"--game: {error}", Exit.CONFIG) from None
     folder = RunFolder(settings.runs, run_name(settings))
-    if folder.about.exists() and folder.describe()["game"] != settings.game:
+    made = folder.about.exists() or folder.games.exists()
+    if made and (game := game_of(folder)) != settings.game:
         raise Fatal(
-            f"run {folder.name!r} in {folder.path} plays {folder.describe()['game']}, not {settings.game}; "
-            "choose another --run name",
+            f"run {folder.name!r} in {folder.path} plays {game}, not {settings.game}; choose another --run "
+            "name",
             Exit.BAD_DATA,
         )
     # Locks are only looked at here: the programs take them.

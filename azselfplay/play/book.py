@@ -14,7 +14,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import open_regular, read_struct
-from azselfplay.host.runs import RunFolder, write_atomically
+from azselfplay.host.runs import RunFolder, made_at, write_atomically
 from azselfplay.link.weights_files import hash_in_name, short_hash
 from azselfplay.play.bradley_terry import Fit, Rating, Score, fit, unconnected
 from azselfplay.store.reader import StoreReader
@@ -63,7 +62,7 @@ def points_of(run: RunFolder) -> list[Point]:
     from net.weights import BadWeights, read_meta
 
     about = run.describe()
-    created = datetime.fromisoformat(str(about["created"])).timestamp()
+    created = made_at(about)
     games: dict[int, int] | None = None
     if run.games.exists():
         # Counted once, not for each file: a run may have millions of games.
@@ -83,7 +82,7 @@ def points_of(run: RunFolder) -> list[Point]:
         if meta.game != about["game"]:
             continue
         before = None if games is None else sum(n for version, n in games.items() if version < meta.version)
-        hours = max(0.0, (changed - created) / 3600)
+        hours = 0.0 if created is None else max(0.0, (changed - created) / 3600)
         found.append(Point(path, meta.version, meta.step, before, hours, hash_in_name(path)))
     if not found:
         raise Fatal(

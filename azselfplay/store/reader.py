@@ -7,12 +7,14 @@ writer, but a long read would keep SQLite from checkpointing its log.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
 from azselfplay.link.finding import run_named
 from azselfplay.store.errors import reading
 from azselfplay.store.rows import COLUMNS, DATA, Damaged, Stored, readable
@@ -237,6 +239,15 @@ class StoreReader:
                 self.damaged.note(stored, error)
                 continue
             yield stored, record
+
+
+def game_of(run: RunFolder) -> str:
+    """The name of a run's game. A run that has only imported games has no run.json yet, and its store says
+    it. Raises Fatal(BAD_DATA) if neither does."""
+    if run.about.is_file() or not run.games.is_file():
+        return str(run.describe()["game"])
+    with closing(StoreReader(run.games)) as games:
+        return games.game
 
 
 def open_games(run: str, runs: Path) -> StoreReader:

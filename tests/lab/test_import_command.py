@@ -11,9 +11,13 @@ from games_runs import records, store_run
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
+from azselfplay.lab.azrun_config import RunConfig, check
 from azselfplay.lab.report.figures import by_version
 from azselfplay.lab.report.games_command import main
+from azselfplay.lab.report.status_command import of_folder
+from azselfplay.lab.report.strength import strength_of
 from azselfplay.lab.web.players import Players
+from azselfplay.lab.web.runs import summaries
 from azselfplay.store.reader import Range, StoreReader
 from bench.random_games import entry
 
@@ -57,6 +61,18 @@ def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, mon
     assert second.source == "three - two"
     assert first.is_imported
     assert reader.old_between(1, 2) == {1, 2}, "nothing takes them for games of self-play"
+
+
+def test_a_run_of_imported_games_alone_is_looked_at_like_another(tmp_path, monkeypatch, capsys) -> None:
+    """It has no run.json yet: the store says which game it is."""
+    (tmp_path / "a.sgf").write_text(SGF)
+    azplay_games(monkeypatch, "go", "import", tmp_path / "a.sgf", "--runs", tmp_path, "--game", "go_3x3")
+    assert [one["game"] for one in summaries(tmp_path)] == ["go_3x3"]
+    assert of_folder("go", tmp_path).figures["game"] == "go_3x3"
+    assert strength_of(RunFolder(tmp_path, "go"))["is_solved"]
+    assert azplay_games(monkeypatch, tmp_path / "go", "salvage", "--out", tmp_path / "new.db") == Exit.OK
+    with pytest.raises(Fatal, match="plays go_3x3, not chess; choose another --run"):
+        check(RunConfig(game="chess", run="go", runs=tmp_path))
 
 
 def test_games_of_self_play_and_imported_ones_are_kept_apart(tmp_path: Path, monkeypatch, capsys) -> None:

@@ -13,15 +13,18 @@ import apsw
 import numpy as np
 import pytest
 from games_runs import records
-from report_runs import copies, figures, whole_run
+from report_runs import collapsed_run, copies, figures, whole_run
 
 from azselfplay.diagnostics.stretches import entropies
 from azselfplay.games import get_game
 from azselfplay.games.stubs import Movers
-from azselfplay.lab.report.charts import calibration
+from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.curves import STEP, Curves
 from azselfplay.lab.report.figures import Bin, Sampled, add, merged, read_bins, take_sample
+from azselfplay.lab.report.page import calibration, collect
 from azselfplay.store.reader import open_games
+from azselfplay.store.sqlite import IMPORTED, Store
+from bench.random_games import entry
 
 
 def test_neighbouring_versions_share_a_bin_until_it_has_games_enough() -> None:
@@ -62,6 +65,19 @@ def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
     assert few[1] == all_games[1] == 1
     assert [one.games for one in all_games[0]] == [59, 60]
     assert [one.stretch.variety.unique(10) for one in all_games[0]] == [1 / 59, 1 / 60]
+
+
+def test_imported_games_say_nothing_of_the_age_of_weights(tmp_path: Path) -> None:
+    """No version has played them."""
+    run = collapsed_run(tmp_path / "run")
+    (record,) = records("chess", 1)
+    (run / "weights" / "current.json").write_text('{"version": 6}')
+    with closing(Store(run / "games.db", "chess")) as store:
+        store.commit([entry(one, IMPORTED) for one in copies(record, 120, 0)])
+    with closing(open_games(str(run), tmp_path)) as games:
+        alerts = collect(RunFolder(tmp_path, "run"), games, 40).alerts
+    assert "old weights" not in {one.name for one in alerts}
+    assert alerts, "it is looked for"
 
 
 def test_plies_without_a_search_have_no_value(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from games_runs import records, store_run
@@ -22,11 +23,13 @@ from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, newest_row
 from azselfplay.lab.report.curves import Curves
+from azselfplay.lab.web import rooms
 from azselfplay.lab.web.command import WebConfig, listen, serve
 from azselfplay.lab.web.players import MOST_READ, Players, _sample
+from azselfplay.lab.web.rooms import networks_of
 from azselfplay.lab.web.runs import summaries
 from azselfplay.lab.web.watching import Pace, newest_alerts, seconds_to_next
-from azselfplay.store.sqlite import Store
+from azselfplay.store.sqlite import Store, connect
 from bench.random_games import entry
 
 
@@ -92,6 +95,8 @@ def test_rates_are_those_of_the_last_ten_minutes(tmp_path: Path) -> None:
     kinds = {row["kind"] for row in players.rates()}
     assert kinds == {"worker of azserver", "azclient"}
     assert players.rates(now=10e9) == []
+    connect(folder / "games.db", read_only=False).execute("UPDATE games SET received_at = 'x'")
+    assert players.rates() == [], "a damaged row ends in no traceback"
     (folder / "games.db").unlink()
     assert players.rates() == []
     players.close()
@@ -107,6 +112,24 @@ def test_a_player_with_a_key_has_the_name_of_the_key_however_many_names_it_gives
     rows = {row["player"]: row["kind"] for row in players.rates()}
     players.close()
     assert rows == {"lab-3": "azclient, by its key", "me-3": "azclient"}
+
+
+def test_the_step_of_a_network_that_could_not_be_read_is_looked_for_again(
+    tmp_path: Path, monkeypatch
+) -> None:
+    run = RunFolder(tmp_path, "run")
+    run.weights.mkdir(parents=True)
+    (run.weights / "000001-abcdef.safetensors").touch()
+    heads = iter([OSError("too many open files"), b""])
+
+    def head(_file: Path) -> bytes:
+        if isinstance(found := next(heads), OSError):
+            raise found
+        return found
+
+    monkeypatch.setattr(rooms, "head", head)
+    monkeypatch.setattr(rooms, "read_meta", lambda _data: SimpleNamespace(step=7))
+    assert [networks_of(run)[0]["step"] for _ in range(3)] == [None, 7, 7]
 
 
 @pytest.mark.parametrize("first", [1, 77, 123_456_789])

@@ -62,8 +62,8 @@ def test_hints_leave_the_position_and_moves_are_taken_back_to_the_persons_turn(r
         assert "no move of yours" in (await ordered(client, f"{path}/back", {}, 409))["error"]
         await ordered(client, f"{path}/move", {"move": "5"})
         assert len((await ordered(client, f"{path}/reply", {}))["moves"]) == 2
-        assert (await ordered(client, f"{path}/back", {}))["moves"] == []
-        assert (await got(client, path))["is_mine"]
+        game = await ordered(client, f"{path}/back", {})
+        assert (game["moves"], game["is_mine"]) == ([], True)
 
     looked_at(runs, look)
 
@@ -197,11 +197,11 @@ def test_moves_games_and_weights_that_are_not_there_are_explained(runs: Path) ->
         path = f"/api/play/{game['room']}"
         assert "not a legal cell" in (await ordered(client, f"{path}/move", {"move": "10"}, 409))["error"]
         assert "no such order" in (await ordered(client, f"{path}/dance", {}, 404))["error"]
-        assert "no longer open" in (await got(client, "/api/play/nothing", 410))["error"]
+        assert "no longer open" in (await got(client, "/api/play/nothing/at/0", 410))["error"]
         wrong = await ordered(client, PLAY, {"weights": "../a-run/weights/000001-01234561"}, 404)
         assert "no weights called" in wrong["error"]
         await ordered(client, f"{path}/leave", {})
-        await got(client, path, 410)
+        await got(client, f"{path}/at/0", 410)
 
     looked_at(runs, look)
 
@@ -227,9 +227,9 @@ def test_the_game_not_touched_for_longest_gives_way_and_is_opened_again_with_its
         second = await ordered(client, PLAY, terms)
         first = await ordered(client, f"/api/play/{first['room']}/move", {"move": "5"})
         await ordered(client, PLAY, terms)
-        await got(client, f"/api/play/{second['room']}", 410)
+        await got(client, f"/api/play/{second['room']}/at/0", 410)
         await ordered(client, PLAY, terms)
-        await got(client, f"/api/play/{first['room']}", 410)
+        await got(client, f"/api/play/{first['room']}/at/0", 410)
         again = await ordered(client, PLAY, {**terms, "moves": first["moves"]})
         assert (again["moves"], again["board"], again["is_mine"]) == (["5"], first["board"], False)
         # azserver has removed its network since.

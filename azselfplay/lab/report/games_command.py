@@ -84,7 +84,7 @@ def main() -> int:
     if config.action == "salvage":
         return _salvage(config)
     from azselfplay.games import get_game
-    from azselfplay.lab.report.stored_games import HEADER, Manner, export, listed, results_by_version, shown
+    from azselfplay.lab.report.stored_games import HEADER, export, listed, results_by_version, shown
     from azselfplay.store.reader import Range, open_games
     from protocol.records import BadRecord
 
@@ -105,8 +105,8 @@ def main() -> int:
                 raise Fatal(f"game {number} of {games.path} is damaged: {error}", Exit.BAD_DATA) from error
             return int(Exit.OK)
         if config.action == "export":
-            manner = Manner(config.form, config.variations)
-            exported, damaged = export(games, wanted, manner, config.out, _say)
+            how = config.form, config.variations
+            exported, damaged = export(games, wanted, *how, config.out, _say)
             _say(f"{exported} games exported, {damaged} damaged ones left out")
             # What could be exported was, but a script should know.
             return int(Exit.BAD_DATA if damaged else Exit.OK)
@@ -142,6 +142,7 @@ def _verify(games: StoreReader, wanted: Range) -> int:
 def _salvage(config: GamesConfig) -> int:
     from azselfplay.games import get_game
     from azselfplay.store.copying import salvage
+    from azselfplay.store.reader import game_of
 
     if config.out is None:
         raise Fatal("salvage needs --out NEW.db, the file to write", Exit.USAGE)
@@ -150,7 +151,7 @@ def _salvage(config: GamesConfig) -> int:
     done = salvage(
         run.games,
         config.out,
-        get_game(str(run.describe()["game"])),
+        get_game(game_of(run)),
         lambda number, last, lost: _say(f"{number:,} of {last:,} games read, {lost:,} lost"),
     )
     print(f"{done.saved:,} games saved in {config.out}, {done.lost:,} lost")

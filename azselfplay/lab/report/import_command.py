@@ -96,6 +96,7 @@ def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
     """The run and its game. Raises Fatal."""
     from azselfplay.games import get_game
     from azselfplay.host.runs import RunFolder
+    from azselfplay.store.reader import game_of
 
     found = find_run(config.run, config.runs)
     if found is None and config.game:
@@ -112,23 +113,13 @@ def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
         return game, found
     # Says which runs there are.
     found = found or run_named(config.run, config.runs)
-    name = _name_of(found)
+    name = game_of(found)
     if config.game not in ("", name):
         raise Fatal(f"{found.path} is a run of {name}, not of {config.game}", Exit.BAD_DATA)
     try:
         return get_game(name), found
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
-
-
-def _name_of(folder: RunFolder) -> str:
-    """The game of a run. One that games were imported into has nothing else yet."""
-    from azselfplay.store.reader import StoreReader
-
-    if folder.about.is_file() or not folder.games.is_file():
-        return str(folder.describe()["game"])
-    with closing(StoreReader(folder.games)) as reader:
-        return reader.game
 
 
 def _entries(game: Game, file: Path, counts: Counter[str]) -> Iterator[Entry]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import base64
 import re
 import statistics
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from azselfplay.diagnostics.advice import link_to
 from azselfplay.diagnostics.alerts import (
@@ -38,13 +40,13 @@ from azselfplay.games.knowledge import RESULTS, picture_of
 from azselfplay.games.spec import Game, State
 from azselfplay.host.reading import read_json
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.report.charts import game_charts
 from azselfplay.lab.report.curves import STEP, Curves
-from azselfplay.lab.report.figures import Bin, Sampled, read_bins, take_sample
+from azselfplay.lab.report.figures import VALUE_BINS, Bin, Sampled, read_bins, take_sample
 from azselfplay.lab.report.settings import settings_of
 from azselfplay.lab.report.stored_games import plies, versions
 from azselfplay.lab.report.strength import strength_of
-from azselfplay.store.reader import Range, StoreReader
+from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import IMPORTED
 from protocol.records import BadRecord
 
 ASSETS = Path(__file__).parents[1] / "web" / "assets"
@@ -119,7 +121,8 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
     if lag is None:
         with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
             newest = int(read_json(run.weights / "current.json")["version"])
-            played = [one.version_max for one in games.rows(Range(newest=NEWEST_GAMES), with_data=False)]
+            sql = "SELECT version_max FROM games WHERE source != ? ORDER BY seq DESC LIMIT ?"
+            played = [int(version) for (version,) in games.query(sql, IMPORTED, NEWEST_GAMES)]
             if len(played) == NEWEST_GAMES:
                 lag = max(0, newest - statistics.median_low(played))
     signs = Signs(
@@ -281,3 +284,81 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and abs(value) < THOUSAND:
         return f"{value:.4g}"
     return f"{value:,.0f}" if isinstance(value, int | float) else str(value)
+
+
+# ---- Charts that need the games themselves: results, ends, and whether root values are right ----
+
+
+VERSIONS = "weights version"
+
+COMMON = 6
+"""End reasons with a curve of their own."""
+
+FEWEST = 20
+"""Least number of plies for a point of the calibration."""
+
+OUTCOMES = {1: "first player wins", 0: "draw", -1: "second player wins"}
+
+
+def game_charts(bins: Sequence[Bin], sampled: Sequence[Sampled]) -> list[dict[str, Any]]:
+    """The charts, each with its `series` as `assets/chart.js` takes them. `sampled`: of each bin."""
+    versions = [one.last for one in bins]
+    together: Counter[str] = sum((one.reasons for one in bins), Counter())
+    common = [reason for reason, _ in together.most_common(COMMON)]
+    outcomes = {name: [one.outcomes[key] / one.games for one in bins] for key, name in OUTCOMES.items()}
+    ends = {reason.replace("_", " "): [one.reasons[reason] / one.games for one in bins] for reason in common}
+    if len(together) > COMMON:
+        ends["others"] = [1 - sum(one.reasons[reason] for reason in common) / one.games for one in bins]
+    share = {"unit": "share of games", "percent": True, "x": VERSIONS}
+    return [
+        {
+            **share,
+            "title": "Results",
+            "caption": "Of all games. Ever more draws may mean that learning stops.",
+            "series": series({name: (versions, values) for name, values in outcomes.items()}),
+        },
+        {
+            **share,
+            "title": "Ends",
+            "caption": "How all games end.",
+            "series": series({name: (versions, values) for name, values in ends.items()}),
+        },
+        {
+            "title": "Are root values right?",
+            "caption": "Mean result of the games in which the root had this value. On the diagonal, values "
+            "are honest. Flatter: they are too sure; steeper: too timid.",
+            "unit": "mean outcome",
+            "range": [-1, 1],
+            "x": "root value, for the side to move",
+            "series": series(calibrations(sampled)),
+        },
+    ]
+
+
+def calibrations(sampled: Sequence[Sampled]) -> dict[str, tuple[Sequence[float], Sequence[float]]]:
+    """(root values, mean outcomes) of the oldest and the newest quarter of the bins, and of honest values."""
+    found = [one for one in sampled if one.games]
+    quarter = max(1, len(found) // 4)
+    curves = {"newest weights": calibration(found[-quarter:])}
+    if len(found) > 1:
+        curves["first weights"] = calibration(found[:quarter])
+    return {**curves, "honest values": ([-1.0, 1.0], [-1.0, 1.0])}
+
+
+def calibration(found: Sequence[Sampled]) -> tuple[list[float], list[float]]:
+    """(mean root value, mean outcome) of each bin of values with at least FEWEST plies."""
+    plies, values, outcomes = np.zeros(VALUE_BINS), np.zeros(VALUE_BINS), np.zeros(VALUE_BINS)
+    for one in found:
+        plies += one.values
+        values += one.value_sums
+        outcomes += one.outcome_sums
+    enough = plies >= FEWEST
+    return (values[enough] / plies[enough]).tolist(), (outcomes[enough] / plies[enough]).tolist()
+
+
+def series(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> list[dict[str, Any]]:
+    """(places, values) by label, with a colour and a dash for each."""
+    return [
+        {"label": label, "xs": list(xs), "ys": list(ys), "colour": at, "dash": at}
+        for at, (label, (xs, ys)) in enumerate(curves.items())
+    ]

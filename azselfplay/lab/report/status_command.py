@@ -20,6 +20,7 @@ from azselfplay.host.runs import RunFolder, has_final_figures, is_locked, newest
 from azselfplay.host.view import aligned, rows
 from azselfplay.link.finding import RUNS, SERVER_LOCK, run_named, served_runs
 from azselfplay.link.keys import dial_keys, own_server_keys
+from azselfplay.store.reader import game_of
 
 EXAMPLES = (
     "azplay status                              # the azserver on this machine",
@@ -131,7 +132,7 @@ def of_folder(run: str, runs: Path) -> RunStatus:
     Raises Fatal(BAD_DATA) if it is not a run's folder.
     """
     folder = run_named(run, runs)
-    about = folder.describe()
+    game = game_of(folder)
     # Its azserver works here: what that says is newer than any file.
     if is_locked(folder.path / SERVER_LOCK):
         return of_server(_address_in(folder))
@@ -146,7 +147,7 @@ def of_folder(run: str, runs: Path) -> RunStatus:
                 trainer[key] = value
             elif key:
                 trainer.setdefault(group, {})[key] = value
-    return RunStatus(False, {"run": folder.name, "game": about["game"], "trainer": trainer})
+    return RunStatus(False, {"run": folder.name, "game": game, "trainer": trainer})
 
 
 def _address_in(folder: RunFolder) -> Address:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial, reduce
 from operator import add
@@ -173,62 +173,49 @@ def forms_of(game: Game) -> dict[str, Writer]:
     return {form: partial(as_pgn, write) for form, write in writers_of(game).items()}
 
 
-@dataclass(frozen=True)
-class Manner:
-    """How games are exported."""
-
-    form: str = ""
-    """One of `forms_of`, in upper or lower case; "" is the first."""
-    others: int = 0
-    """How many other moves of each search to add, the most visited ones."""
-
-
 def export(
-    games: StoreReader, wanted: Range, manner: Manner, out: Path | None, say: Callable[[str], None]
+    games: StoreReader, wanted: Range, form: str, others: int, out: Path | None, say: Callable[[str], None]
 ) -> tuple[int, int]:
-    """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games. Raises
-    Fatal(CONFIG) for a format that the game does not have."""
+    """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games.
+
+    form: one of `forms_of`, in upper or lower case; "" is the first. others: how many other moves of each
+    search to add, the most visited ones. Raises Fatal(CONFIG) for a format that the game does not have.
+    """
     game = get_game(games.game)
-    forms = {form.lower(): form for form in forms_of(game)}
-    form = manner.form.lower() or next(iter(forms))
-    if form not in forms:
-        raise Fatal(
-            f"--form is {manner.form!r}, but games of {game.name} are exported as {', '.join(forms)}",
-            Exit.CONFIG,
-        )
-    manner = replace(manner, form=forms[form])
+    writers = forms_of(game)
+    names = {name.lower(): name for name in writers}
+    name = names.get(form.lower() or next(iter(names)))
+    if name is None:
+        text = f"--form is {form!r}, but games of {game.name} are exported as {', '.join(names)}"
+        raise Fatal(text, Exit.CONFIG)
+    between = {one.name: one.between for one in knowledge_of(game).formats}.get(name, "")
+    event = f"azselfplay {games.path.resolve().parent.name}"
+
+    def write_to(file: TextIO) -> tuple[int, int]:
+        exported = damaged = 0
+        for stored in games.rows(wanted):
+            try:
+                record = stored.record(game)
+                text = writers[name](game, tags(event, stored, record), record, others)
+            except (BadRecord, ValueError) as error:
+                damaged += 1
+                say(f"game {stored.seq} is damaged: {error}")
+                continue
+            file.write((between if exported else "") + text + "\n\n")
+            exported += 1
+        return exported, damaged
+
     if out is None:
-        return _export_to(sys.stdout, games, wanted, manner, say)
+        return write_to(sys.stdout)
     # Renamed at the end, so that nobody takes a part of the games for all of them.
     unfinished = out.with_name(out.name + ".partial")
     try:
         with unfinished.open("w", encoding="utf-8") as file:
-            counts = _export_to(file, games, wanted, manner, say)
+            counts = write_to(file)
         unfinished.replace(out)
     except OSError as error:
         raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
     return counts
-
-
-def _export_to(
-    file: TextIO, games: StoreReader, wanted: Range, manner: Manner, say: Callable[[str], None]
-) -> tuple[int, int]:
-    game, exported, damaged = get_game(games.game), 0, 0
-    forms = forms_of(game)
-    write = forms[manner.form]
-    between = {one.name: one.between for one in knowledge_of(game).formats}.get(manner.form, "")
-    event = f"azselfplay {games.path.resolve().parent.name}"
-    for stored in games.rows(wanted):
-        try:
-            record = stored.record(game)
-            text = write(game, tags(event, stored, record), record, manner.others)
-        except (BadRecord, ValueError) as error:
-            damaged += 1
-            say(f"game {stored.seq} is damaged: {error}")
-            continue
-        file.write((between if exported else "") + text + "\n\n")
-        exported += 1
-    return exported, damaged
 
 
 def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:

@@ -13,8 +13,9 @@ from azselfplay.games import get_game
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Fatal
 from azselfplay.host.reading import read_json
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, made_at
 from azselfplay.play.book import Entrant, Published, published
+from azselfplay.store.reader import game_of
 
 MOST_FILES = 200
 
@@ -46,12 +47,14 @@ def strength_of(run: RunFolder) -> dict[str, Any]:
     """Ratings and errors by training step; empty lists where nothing was measured.
 
     `is_solved`: whether the best moves of some positions of the game are known. `ladder`: a row for each
-    rated network, with its 95 % margin. `fixed`: the players without a network on the same scale. `commands`:
-    what measures more, by what it measures.
+    rated network, with its 95 % margin. `created`: when the run was made, in seconds since 1970, from which
+    the hours of these rows count; None where that is unknown. `fixed`: the players without a network on the
+    same scale. `commands`: what measures more, by what it measures.
     """
-    is_solved, folder = False, shlex.quote(str(run.path))
+    is_solved, created, folder = False, None, shlex.quote(str(run.path))
     with contextlib.suppress(Fatal, ValueError):
-        is_solved = knowledge_of(get_game(run.describe()["game"])).solution is not None
+        is_solved = knowledge_of(get_game(game_of(run))).solution is not None
+        created = made_at(run.describe())
     ladder, fixed = [], []
     for player, rating in ratings_of(run):
         if player.version is None:
@@ -70,6 +73,7 @@ def strength_of(run: RunFolder) -> dict[str, Any]:
         )
     return {
         "is_solved": is_solved,
+        "created": created,
         "ladder": sorted(ladder, key=lambda row: (row["search"], row["step"])),
         "fixed": sorted(fixed, key=lambda row: row["elo"]),
         "errors": errors(run),

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
@@ -29,7 +30,7 @@ from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.settings import notes_of, settings_of
-from azselfplay.lab.web.games import Filter, Shelf, board, moves
+from azselfplay.lab.web.games import Filter, Shelf, board
 from azselfplay.lab.web.guarding import (
     MOST_BODY,
     REQUEST_WITHIN,
@@ -54,6 +55,7 @@ from azselfplay.lab.web.rooms import (
 from azselfplay.lab.web.runs import summaries
 from azselfplay.lab.web.watching import Watching
 from azselfplay.play.analysis import Analyst, Request
+from azselfplay.store.reader import game_of
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -308,19 +310,16 @@ async def network(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
     ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
-    way = await site.reading(lambda: site.shelf.moves_to(run, number, ply))
+    there = await site.reading(lambda: site.shelf.up_to(run, number, ply))
     file = await site.reading(lambda: find_weights(run, request.query.get("weights", "")))
     async with site.rooms.nets.using(file) as net:
-        asked = Request(id="", fen=way.start, moves=way.moves, simulations=0)
+        asked = Request(id="", fen=there.start, moves=tuple(there.moves_text()), simulations=0)
         analyst = Analyst.of(net.game, net.evaluator, net.history)
         await asyncio.to_thread(analyst.warm_up)
         found = await analyst.answer(asked)
         if "policy" not in found:
             raise Trouble("The game is over in that position.", HTTPStatus.CONFLICT)
-        texts = list(found["policy"])[:SHOWN]
-        actions = [net.game.notation.action_from_text(way.state, text) for text in texts]
-        clicks = moves(net.game, way.state, actions)
-    policy = [{**move, "share": found["policy"][move["text"]]} for move in clicks]
+    policy = [{"text": text, "share": share} for text, share in islice(found["policy"].items(), SHOWN)]
     return as_json({"weights": net.name, "value": found["value"], "wdl": found["wdl"], "policy": policy})
 
 
@@ -338,7 +337,7 @@ async def networks(request: web.Request) -> web.Response:
     run = site.run_of(request)
 
     def found() -> dict[str, Any]:
-        game = get_game(run.describe()["game"])
+        game = get_game(game_of(run))
         begin = board(game, game.notation.state_from_text(""), "")
         return {"networks": networks_of(run), "sides": knowledge_of(game).words.sides, "board": begin}
 
@@ -401,18 +400,16 @@ async def open_room(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, wanted = site.run_of(request), await _body(request, Opening)
     file = await site.reading(lambda: find_weights(run, wanted.weights, goes_on=bool(wanted.moves)))
-    terms = Terms(wanted.side, wanted.simulations, played=wanted.moves)
+    terms, given = Terms(wanted.side, wanted.simulations, played=wanted.moves), None
     if wanted.game:
-        way = await site.reading(lambda: site.shelf.moves_to(run, wanted.game, wanted.ply))
-        # The game goes on from a position of a stored one.
-        terms = replace(terms, start=way.start, moves=way.moves, max_plies=way.max_plies)
+        given = await site.reading(lambda: site.shelf.up_to(run, wanted.game, wanted.ply))
     elif wanted.position:
         try:
-            given = await site.reading(
-                lambda: read_position(get_game(run.describe()["game"]), wanted.position)
-            )
+            given = await site.reading(lambda: read_position(get_game(game_of(run)), wanted.position))
         except ValueError as error:
             raise Trouble(f"The position cannot be used: {error}", HTTPStatus.BAD_REQUEST) from error
+    if given is not None:
+        # The game goes on from a position of a stored one, or from a pasted one.
         terms = replace(terms, start=given.start, moves=tuple(given.moves_text()), max_plies=given.max_plies)
     try:
         room = await site.rooms.open(run, file, terms)
@@ -427,11 +424,6 @@ def _room(request: web.Request) -> Room:
 
 def _turned(request: web.Request) -> bool:
     return bool(number_in(request, "turned", 0, 0, 1))
-
-
-@routes.get("/api/play/{room}")
-async def look_at_room(request: web.Request) -> web.Response:
-    return as_json(_room(request).view(turned=_turned(request)))
 
 
 @routes.get("/api/play/{room}/at/{ply}")

@@ -87,18 +87,6 @@ class Open:
     plies: list[Ply]
 
 
-@dataclass(frozen=True)
-class Way:
-    """How a position of a stored game is reached."""
-
-    start: str
-    moves: tuple[str, ...]
-    max_plies: int
-    """The cap on the length of that game, plies."""
-    state: State
-    """uint64[state_words] the position."""
-
-
 class Shelf:
     """The games of all runs. Any thread may use it."""
 
@@ -140,9 +128,7 @@ class Shelf:
             **_about(one.stored),
             "player": one.record.source,
             "simulations": None if one.record.is_imported else one.record.simulations,
-            "seconds": one.record.seconds,
             "score": one.played.score(),
-            "start": one.record.start,
             "forms": list(forms_of(one.game)),
             "moves": said(one.game, one.played.states, one.played.actions),
             "numbers": [words.number(state) for state in one.played.states[:-1]] if words.number else None,
@@ -156,7 +142,6 @@ class Shelf:
                 None if ply.prior_value is None else ply.prior_value * sign
                 for ply, sign in zip(one.plies, turn, strict=True)
             ],
-            "kl": [ply.prior_kl for ply in one.plies],
         }
 
     def position(self, run: RunFolder, number: int, ply: int, line: Sequence[str] = ()) -> dict[str, Any]:
@@ -204,12 +189,12 @@ class Shelf:
             }
         return found
 
-    def moves_to(self, run: RunFolder, number: int, ply: int) -> Way:
-        """The moves of a game up to the position after `ply` of them."""
+    def up_to(self, run: RunFolder, number: int, ply: int) -> GameHistory:
+        """A game up to the position after `ply` moves."""
         one = self._of(run, number)
         _check_ply(one, ply)
-        moves = tuple(done.move for done in one.plies[:ply])
-        return Way(one.record.start, moves, one.record.max_plies, one.played.states[ply])
+        moves = [done.move for done in one.plies[:ply]]
+        return replay(one.game, one.record.start, moves, one.record.max_plies)
 
     def download(self, run: RunFolder, number: int, form: str, others: int) -> tuple[str, str]:
         """(file name, contents) of a game in one of its `forms_of`; "" is the first. `others`: how many other

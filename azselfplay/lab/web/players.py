@@ -76,7 +76,7 @@ class Players:
                 if self._reader is None:
                     self._reader, self._inode = StoreReader(self._path), inode
                 return self._rates(self._reader, time.time() if now is None else now)
-            except (Fatal, OSError):
+            except (Fatal, OSError, TypeError, ValueError):  # also damaged numbers in a row
                 self._forget()
                 return []
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -74,18 +74,19 @@ def networks_of(run: RunFolder) -> list[dict[str, Any]]:
     found = []
     for name in weights_of(run):
         file = run.weights / f"{name}{SUFFIX}"
-        about = {"step": _step(file), "at": modified(file), "elo": elo.get(hash_in_name(file))}
-        found.append({"name": name, **about})
+        step = None
+        with suppress(OSError):  # removed at this moment, or not to be read now
+            step = _step(file)
+        found.append({"name": name, "step": step, "at": modified(file), "elo": elo.get(hash_in_name(file))})
     return found
 
 
 @lru_cache(10_000)
 def _step(file: Path) -> int | None:
-    """The training step that a file of weights names; the file never changes."""
-    try:
+    """The training step that a file of weights names; the file never changes. Raises OSError."""
+    with suppress(BadWeights):
         return read_meta(head(file)).step
-    except (BadWeights, OSError):
-        return None
+    return None
 
 
 def find_weights(run: RunFolder, name: str, *, goes_on: bool = False) -> Path:
@@ -316,10 +317,7 @@ class Room:
         before = played.actions[-1] if played.actions else None
         return {
             "room": self.token,
-            "run": self.run,
-            "game": self._game.name,
             "weights": self.thinker.net.name,
-            "simulations": self._terms.simulations,
             "sides": list(words.sides),
             "side": self._terms.side,
             "is_mine": mine,

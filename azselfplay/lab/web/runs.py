@@ -12,7 +12,6 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +25,7 @@ from azselfplay.host.runs import (
     RunFolder,
     has_final_figures,
     left_by,
+    made_at,
     modified,
     newest_row,
     shown_settings,
@@ -33,6 +33,7 @@ from azselfplay.host.runs import (
 from azselfplay.lab.report.curves import STEP, row_of
 from azselfplay.lab.report.settings import notes_of
 from azselfplay.lab.report.strength import strongest
+from azselfplay.store.reader import game_of
 
 log = logging.getLogger(__name__)
 
@@ -102,12 +103,8 @@ def summary(run: RunFolder, held: Held) -> dict[str, Any]:
     is_running, now = state is State.RUNNING, time.time()
     row = newest_row(run) if is_running or not has_final_figures(run) else {}
     about: Mapping[str, Any] = {"game": DAMAGED} if run.about.is_file() else {}
-    created = None
     with contextlib.suppress(Fatal):
-        about = run.describe()
-    with contextlib.suppress(KeyError, ValueError, TypeError):
-        # A restored copy has the date of its original.
-        created = datetime.fromisoformat(about["created"]).timestamp()
+        about = run.describe() if run.about.is_file() else {"game": game_of(run)}
     # The network's size comes from the trainer's final figures, before that from the newest weights.
     size = figures.get("architecture")
     if not size:
@@ -121,7 +118,7 @@ def summary(run: RunFolder, held: Held) -> dict[str, Any]:
         "network": f"{nets[0]} ({nets[1]})" if len(nets) > 1 else next(iter(nets), None),
         "state": state,
         "running": is_running,
-        "created": created,
+        "created": made_at(about),
         "changed": changed,
         "silent_s": max(0.0, now - changed) if state is State.SILENT else None,
         "games": row.get("trainer/games", figures.get("games")),

@@ -101,8 +101,7 @@ export class Board {
 
   /** What can be clicked now: spots, a choice between moves with the same clicks, and all moves as buttons. */
   offer() {
-    const going = this.legal.filter((move) => this.chosen.every((name, at) => move.clicks[at] === name));
-    const done = this.chosen.length ? going.filter((move) => move.clicks.length === this.chosen.length) : [];
+    const done = this.done();
     const button = (move) => el("button", { type: "button", class: "move", onclick: () => this.play(move.text) }, move.said ?? move.text);
     this.chooser.replaceChildren(...(done.length > 1 ? done.map(button) : []));
     this.passes.replaceChildren(...this.legal.filter((move) => !move.clicks.length).map(button));
@@ -110,20 +109,19 @@ export class Board {
     this.buttons.replaceChildren(...sorted.map(button));
     this.count.textContent = `All ${this.legal.length} moves as buttons`;
     this.list.hidden = !this.legal.length;
-    this.drawOverlay(going);
+    this.drawOverlay();
     this.mark();
   }
 
   /** Marks where the chosen piece may go: in the picture, so that a dragged piece is above. */
   mark() {
-    const going = this.legal.filter((move) => this.chosen.length && this.chosen.every((name, at) => move.clicks[at] === name));
-    const next = new Set(going.map((move) => move.clicks[this.chosen.length]).filter(Boolean));
-    this.marks.replaceChildren(...[...next].map((name) => this.target(name, this.spots.get(name))));
+    const next = this.chosen.length ? [...this.next()] : [];
+    this.marks.replaceChildren(...next.map((name) => this.target(name, this.spots.get(name))));
     this.drawn.append(this.marks);
   }
 
-  drawOverlay(going) {
-    const next = new Set(going.map((move) => move.clicks[this.chosen.length]).filter(Boolean));
+  drawOverlay() {
+    const next = this.next();
     const first = new Set(this.legal.map((move) => move.clicks[0]).filter(Boolean));
     const owned = Object.entries(this.owners).filter(([name, value]) => this.spots.has(name) && Math.abs(value) >= UNSURE);
     const parts = [...owned.map(([name, value]) => this.owner(name, value)), ...this.arrows.flatMap((arrow) => this.arrow(arrow))];
@@ -156,15 +154,30 @@ export class Board {
     return { chosen: `${name}, chosen`, next: `to ${name}`, first: name }[kind];
   }
 
+  /** The legal moves whose clicks begin with these. */
+  going(clicks) {
+    return this.legal.filter((move) => clicks.every((one, at) => move.clicks[at] === one));
+  }
+
   fits(clicks) {
-    return this.legal.some((move) => clicks.every((one, at) => move.clicks[at] === one));
+    return this.going(clicks).length > 0;
+  }
+
+  /** The moves that are chosen whole: several where they have the same clicks. */
+  done() {
+    return this.chosen.length ? this.going(this.chosen).filter((move) => move.clicks.length === this.chosen.length) : [];
+  }
+
+  /** The spots that a next click may choose. */
+  next() {
+    return new Set(this.going(this.chosen).map((move) => move.clicks[this.chosen.length]).filter(Boolean));
   }
 
   click(name) {
     const again = this.chosen.length === 1 && this.chosen[0] === name && !this.fits([name, name]);
     const longer = [...this.chosen, name];
     this.chosen = again ? [] : this.fits(longer) ? longer : [name];
-    const done = this.legal.filter((move) => move.clicks.length === this.chosen.length && move.clicks.every((one, at) => one === this.chosen[at]));
+    const done = this.done();
     if (done.length === 1) {
       this.play(done[0].text);
       return;

@@ -10,7 +10,7 @@ const DOT = 4; // pixels that the outermost dots need beyond the axes
 const STEP = 0.5; // of the width that one zoom by button keeps
 
 /** About `wanted` round numbers between `low` and `high`, at least `least` apart. */
-export function ticks(low, high, wanted, least = 0) {
+function ticks(low, high, wanted, least = 0) {
   const rough = Math.max(least, (high - low) / Math.max(1, wanted));
   if (!(rough > 0)) return [low];
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -21,14 +21,14 @@ export function ticks(low, high, wanted, least = 0) {
 }
 
 /** 1, 2 and 5 times powers of ten between `low` and `high`, for an axis in logarithms. */
-export function logTicks(low, high) {
+function logTicks(low, high) {
   const found = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) found.push(...[1, 2, 5].map((n) => n * 10 ** power));
   return found.filter((at) => at >= low && at <= high);
 }
 
 /** Labels of numbers one step apart: with just enough digits to tell neighbours apart. */
-export function labels(places, percent = false) {
+function labels(places, percent = false) {
   const most = Math.max(...places.map(Math.abs));
   const [scale, suffix] = percent ? [100, " %"] : most >= 1e6 ? [1e-6, "M"] : most >= 1e4 ? [1e-3, "k"] : [1, ""];
   const step = places.length > 1 ? scale * (places[1] - places[0]) : scale * (most || 1);

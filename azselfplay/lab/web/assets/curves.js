@@ -21,7 +21,7 @@ function timeUnitOf(runs) {
 }
 
 /** The exponential moving mean with `weight` 0..1 for what came before, as TensorBoard has it; gaps stay. */
-export function smoothed(ys, weight) {
+function smoothed(ys, weight) {
   let [sum, norm] = [0, 0];
   return ys.map((y) => {
     if (y === null || y === undefined) return y;
@@ -84,7 +84,7 @@ export class Curves {
       }
     }
     // Of a run and not of a chart: once for all charts.
-    const rows = this.runs.map(([, { columns }]) => ({ xs: this.places(columns), isNew: measuredIn(columns) }));
+    const rows = this.runs.map(([, run]) => ({ xs: this.places(run), isNew: measuredIn(run.columns) }));
     for (const about of known.values()) this.show(about, this.runs.flatMap(([, { columns }], index) => this.series(columns, rows[index], about, index)));
   }
 
@@ -135,9 +135,9 @@ export class Curves {
     });
   }
 
-  places(columns) {
+  places({ columns, strength }) {
     if (this.axis !== "time") return columns[this.axis];
-    const began = columns.time[0];
+    const began = strength.created ?? columns.time[0]; // as the ratings count
     return columns.time.map((time) => (time - began) / this.timeUnit.seconds);
   }
 }
