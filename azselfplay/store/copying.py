@@ -10,7 +10,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,9 @@ import apsw
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import sync_folder
-from azselfplay.store import players
 from azselfplay.store.errors import reading
-from azselfplay.store.rows import COLUMNS, DATA, Stored, readable
-from azselfplay.store.sqlite import Store, at_rest, connect
+from azselfplay.store.rows import COLUMNS, DATA, Row, Stored, readable
+from azselfplay.store.sqlite import Store, at_rest, connect, insert_row
 from protocol.records import BadRecord
 
 # ---- A copy while the trainer writes -------------------------------------------------------------
@@ -93,8 +92,6 @@ _HIGHEST = (
 )
 _ONE = f"SELECT {COLUMNS}, {DATA} FROM games WHERE seq = ?"
 _PLAYER = "SELECT CAST(name AS BLOB) FROM played_by JOIN players USING (player) WHERE seq = ?"
-# With a damaged index, the damaged file may have a game twice.
-_INSERT = "INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True)
@@ -107,13 +104,6 @@ class Salvaged:
     """Games that could not be read, or are not what was stored."""
     unread: tuple[str, ...] = ()
     """Other tables of which a part could not be read."""
-
-
-@dataclass(frozen=True)
-class _Row:
-    game: Stored
-    player: str
-    is_old: bool
 
 
 def salvage(source: Path, target: Path, game: Game, tell: Callable[[int, int, int], None]) -> Salvaged:
@@ -162,7 +152,7 @@ class _Old:
         self.last = max((number for number in found if number <= most), default=0)
         """The highest number that a game may have."""
 
-    def row(self, number: int) -> _Row | None:
+    def row(self, number: int) -> Row | None:
         """Return the game, or None if there is none or it cannot be used."""
         try:
             rows = list(self._connection.execute(_ONE, (number,)))
@@ -178,7 +168,7 @@ class _Old:
         # A game whose player cannot be read is still a good game.
         named = self._query(_PLAYER, number, table="players")
         is_old = bool(self._query("SELECT 1 FROM old_games WHERE seq = ?", number, table="old_games"))
-        return _Row(stored, readable(named[0][0]) if named else "", is_old)
+        return Row(stored, readable(named[0][0]) if named else "", is_old)
 
     def quarantine(self) -> list[tuple[str, float]]:
         """Return names and times."""
@@ -211,19 +201,13 @@ class _New:
             self._path.unlink(missing_ok=True)
             raise
 
-    def add(self, rows: Sequence[_Row]) -> None:
+    def add(self, rows: Sequence[Row]) -> None:
         """Write some games. Raises apsw.Error."""
         execute = self._connection.execute
         with self._connection:
             for row in rows:
-                execute(_INSERT, astuple(row.game))
-                if not self._connection.changes():
-                    continue
-                self.saved += 1
-                if row.is_old:
-                    execute("INSERT INTO old_games VALUES (?)", (row.game.seq,))
-                if row.player:
-                    players.note_player(execute, row.game.seq, row.player)
+                # With a damaged index, the damaged file may have a game twice.
+                self.saved += insert_row(execute, row)
 
     def finish(self, quarantine: Sequence[tuple[str, float]]) -> None:
         """Complete the file and give it its name. Raises apsw.Error."""

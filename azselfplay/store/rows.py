@@ -108,6 +108,15 @@ class Stored:
         return record
 
 
+@dataclass(frozen=True)
+class Row:
+    """A game with what the other tables say of it."""
+
+    game: Stored
+    player: str
+    is_old: bool
+
+
 @dataclass
 class Damaged:
     """The rows that could not be used: named in the log, and counted once however often they are read."""

@@ -12,9 +12,9 @@ import contextlib
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import is_endless
 from azselfplay.host.runs import Left, is_locked, left_by
 from azselfplay.store import players
-from azselfplay.store.errors import DAMAGE, NO_DAMAGE, damaged
-from azselfplay.store.rows import readable
+from azselfplay.store.errors import DAMAGE, NO_DAMAGE, damaged, reading
+from azselfplay.store.rows import COLUMNS, DATA, Row, Stored, readable
 from protocol.records import FORMAT
 
 log = logging.getLogger(__name__)
@@ -94,6 +94,13 @@ INSERT OR IGNORE INTO games
 (uid, sha256, source, plies, outcome, reason, version_min, version_max, received_at, data)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+
+_ROWS = (
+    f"SELECT {COLUMNS}, {DATA}, CAST(name AS BLOB), "
+    "EXISTS (SELECT 1 FROM old_games WHERE old_games.seq = games.seq) "
+    "FROM games LEFT JOIN played_by USING (seq) LEFT JOIN players USING (player) "
+    "WHERE seq > ? ORDER BY seq LIMIT ?"
+)
 
 
 @dataclass(frozen=True)
@@ -223,6 +230,21 @@ def check_format(path: Path, meta: Mapping[str, str]) -> None:
             "only. Choose another --run, or go on with the version that wrote it.",
             Exit.BAD_DATA,
         )
+
+
+def insert_row(execute: Callable[..., Any], row: Row) -> int:
+    """Insert a game under its number, within a transaction. Returns 0, and changes nothing, if it is there
+    already; else 1."""
+    columns = astuple(row.game)
+    if not list(
+        execute("INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq", columns)
+    ):
+        return 0
+    if row.is_old:
+        execute("INSERT INTO old_games VALUES (?)", (row.game.seq,))
+    if row.player:
+        players.note_player(execute, row.game.seq, row.player)
+    return 1
 
 
 class Store:
@@ -398,6 +420,30 @@ class Store:
         # Each refusal pushes at most one older one beyond each bound.
         execute("UPDATE rejects SET data = NULL WHERE seq = ?", (newest - REJECTS_WITH_DATA,))
         execute("DELETE FROM rejects WHERE seq <= ?", (newest - REJECTS,))
+
+    # ---- The archive ---------------------------------------------------------------------------------
+
+    def rows_after(self, seq: int, most: int) -> list[Row]:
+        """The games after number `seq`, at most so many. Raises Fatal as `store.errors.reading` does."""
+        with reading(self._path):
+            found = list(self._connection.execute(_ROWS, (seq, most)))
+        return [Row(Stored.of(row[:-2]), readable(row[-2] or b""), bool(row[-1])) for row in found]
+
+    def uids_between(self, first: int, last: int) -> list[bytes]:
+        """The uids of the games `first .. last`, in order. Raises as `rows_after` does."""
+        sql = "SELECT CAST(uid AS BLOB) FROM games WHERE seq BETWEEN ? AND ? ORDER BY seq"
+        with reading(self._path):
+            return [bytes(uid) for (uid,) in self._connection.execute(sql, (first, last))]
+
+    def restore(self, rows: Sequence[Row]) -> None:
+        """Store games of an archive under their numbers, all or none. Raises as `rows_after` does."""
+        with reading(self._path), self._transaction():
+            for row in rows:
+                insert_row(self._connection.execute, row)
+        for game in (row.game for row in rows):
+            versions = (game.version_min, game.version_max)
+            self.totals.add(game.source, versions, game.outcome, game.reason, game.plies)
+            self.newest = max(self.newest, game.seq)
 
     def close(self) -> None:
         self._connection.close()

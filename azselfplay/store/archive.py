@@ -1,0 +1,321 @@
+"""A second place for what a trainer must not lose: a folder on another disk or machine.
+
+    run.json                     whose archive it is
+    trainers/000000000002        one object for each start of a trainer; the highest is the one at work
+    games/000000000001           the games of one commit, named by the number of the first
+    checkpoints/000000001200     the newest checkpoints, by step; all files of one in one object
+
+SQLite stays the index and what training reads. A game is acknowledged after both: first it is committed
+to games.db, then it is archived. What the archive does not take is neither acknowledged nor trained on, and
+nothing more is committed until it does. So the archive has every game that a checkpoint knows, and a trainer
+on an empty disk goes on from the newest checkpoint as if nothing had happened.
+
+Games are only ever added, under a name that must not be there yet. So of two trainers of a run, such as one
+that was stopped for an hour and its successor, only one can add the next games; the other ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from azselfplay.host.crash_points import reach
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.folders import check_folder
+from azselfplay.host.reading import read_bytes
+from azselfplay.host.runs import PARTIAL, sync_folder, write_atomically
+from azselfplay.store.rows import Row, Stored
+from azselfplay.store.sqlite import Store
+from protocol.records import FORMAT, sha256
+
+log = logging.getLogger(__name__)
+
+SECONDS = 1.0
+"""Least time between two commits: object stores charge for each object, and are slow to list many."""
+GAMES = 4096
+"""Most games of an object."""
+COMPARED = 10_000
+"""Newest games that the store and the archive share and that are compared at the start. More than one commit:
+what a trainer stored without archiving it is never more."""
+CHECKPOINTS = 3
+"""Checkpoints that are kept."""
+HASH_BYTES = 32
+ABOUT = "run.json"
+
+
+class Objects(Protocol):
+    """Named bytes that are there whole or not at all, and stay. All raise OSError when they cannot be
+    reached."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write an object that is not there yet. Returns False, and changes nothing, if it is."""
+        ...
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object, in the place of another one if need be."""
+        ...
+
+    def get(self, name: str) -> bytes | None:
+        """Return its bytes; None if there is none of this name."""
+        ...
+
+    def names(self, under: str) -> list[str]:
+        """Return the names of all objects `under/...` without that, in order."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there."""
+        ...
+
+
+class Folder:
+    """Objects as files of a folder. They survive a power loss, if the disk keeps what it has synced."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def create(self, name: str, data: bytes) -> bool:
+        path = self._file(name)
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+        try:
+            with partial.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            # Unlike a rename, this fails where the name is taken.
+            path.hardlink_to(partial)
+        except FileExistsError:
+            return False
+        finally:
+            partial.unlink(missing_ok=True)
+        sync_folder(path.parent)
+        return True
+
+    def put(self, name: str, data: bytes) -> None:
+        write_atomically(self._file(name), data)
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            return read_bytes(self._path / name)
+        except FileNotFoundError:
+            return None
+
+    def names(self, under: str) -> list[str]:
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(one.name for one in (self._path / under).iterdir() if one.suffix != PARTIAL)
+        return []
+
+    def remove(self, name: str) -> None:
+        (self._path / name).unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        path = self._path / name
+        # Only the first object makes the folder. Once a mount is gone, nothing is written below its name.
+        if name == ABOUT:
+            for folder in (self._path, *(self._path / one for one in ("trainers", "games", "checkpoints"))):
+                folder.mkdir(parents=True, exist_ok=True)
+                sync_folder(folder.parent)
+        return path
+
+
+def open_archive(place: str) -> Archive | None:
+    """Return the archive at `place`, a folder; None for "". Nothing is written yet.
+
+    Raises Fatal(CONFIG) if it cannot be written or is of an unknown kind.
+    """
+    if not place:
+        return None
+    if "://" in place:
+        raise Fatal(f"--archive {place}: name a folder", Exit.CONFIG)
+    check_folder(Path(place), "give another folder with --archive")
+    return Archive(Folder(Path(place)), place)
+
+
+class Archive:
+    """The archive of one run. Games may be added by one thread, and checkpoints by another."""
+
+    def __init__(self, objects: Objects, place: str) -> None:
+        """`place`: its name for people."""
+        self.last = 0
+        """Number of the newest archived game; every game up to it is there."""
+        self.trouble = ""
+        """Why it takes no games at the moment; "" if it does."""
+        self._objects = objects
+        self._place = place
+        self._trainer = 0
+        """Which start of a trainer this is."""
+
+    # ---- the start ----
+
+    def check(self, game: str, run_id: bytes) -> None:
+        """Raise Fatal(BAD_DATA) if it is the archive of another run, Fatal(TRY_AGAIN) if it cannot be
+        reached. Nothing is written."""
+        with self._reached():
+            found = self._objects.get(ABOUT)
+        if found is None or (about := _about(found)) == {"format": FORMAT, "game": game, "id": run_id.hex()}:
+            return
+        if about.get("format") != FORMAT or about.get("game") != game:
+            text = f"{self._place} is no archive of {game} in format {FORMAT}: name another with --archive"
+            raise Fatal(text, Exit.BAD_DATA)
+        raise Fatal(
+            f"{self._place} is the archive of another run, whose identity is {about.get('id')}; the server's "
+            f"is {run_id.hex()}. Name another with --archive; or, to go on with its games, give {ABOUT} of "
+            "azserver's run folder the archive's identity as its \"id\"",
+            Exit.BAD_DATA,
+        )
+
+    def begin(self, game: str, run_id: bytes, store: Store) -> int:
+        """Become the run's trainer: read back the games that the store lacks, and archive those that only the
+        store has. Returns how many were read back.
+
+        Raises Fatal as `check` does, Fatal(BAD_DATA) too if an object is damaged or the store has other games
+        than the archive under the same numbers.
+        """
+        self.check(game, run_id)
+        with self._reached():
+            about = {"format": FORMAT, "game": game, "id": run_id.hex()}
+            if not self._objects.create(ABOUT, json.dumps(about, indent=1).encode()):
+                self.check(game, run_id)
+            self._trainer = max(map(int, self._objects.names("trainers")), default=0) + 1
+            while not self._objects.create(_name("trainers", self._trainer), b"{}"):
+                self._trainer += 1
+            restored = self._restore(store)
+        if not self.keep(store):
+            raise Fatal(f"{self.trouble}; it is tried again", Exit.TRY_AGAIN)
+        return restored
+
+    def _restore(self, store: Store) -> int:
+        """Read back what the store lacks. Raises OSError, Fatal(BAD_DATA)."""
+        names = self._objects.names("games")
+        before, shared = store.newest, store.newest - COMPARED
+        for name, following in zip(names, [*names, ""][1:], strict=True):
+            # What ends before is there, except in the last, whose end only its content says.
+            if following and int(following) <= max(shared, 1):
+                continue
+            rows = self._segment(name)
+            known = [row for row in rows if row.game.seq <= before]
+            found = store.uids_between(known[0].game.seq, known[-1].game.seq) if known else []
+            if [row.game.uid for row in known] != found:
+                raise Fatal(
+                    f"the games from number {int(name)} on are others in games.db than in {self._place}: "
+                    "another trainer has gone on with the run meanwhile. Move games.db and the checkpoints "
+                    "beside it away: they are read back from the archive. Of the games that only this "
+                    "games.db has, none was acknowledged",
+                    Exit.BAD_DATA,
+                )
+            store.restore(rows[len(known) :])
+            reach("archive.restored")
+            self.last = rows[-1].game.seq
+        return store.newest - before
+
+    def _segment(self, name: str) -> list[Row]:
+        data = self._objects.get(f"games/{name}") or b""
+        rows = _unpacked(data, f"{self._place}/games/{name}")
+        return [Row(Stored(*columns), player, is_old) for columns, player, is_old in rows]
+
+    # ---- games ----
+
+    def keep(self, store: Store) -> bool:
+        """Archive all games of the store that are not there yet. Returns False if it cannot be reached; then
+        they may not be acknowledged, nothing may be added to the store, and the same is tried again later.
+
+        Raises Fatal(TRY_AGAIN) if another trainer has gone on with the run.
+        """
+        while self.last < store.newest:
+            rows = store.rows_after(self.last, GAMES)
+            name = _name("games", self.last + 1)
+            # The same rows give the same bytes: what seemed to fail may have arrived.
+            data = _packed([(astuple(row.game), row.player, row.is_old) for row in rows])
+            try:
+                is_ours = self._objects.create(name, data) or self._objects.get(name) == data
+            except OSError as error:
+                self._fails(error)
+                return False
+            reach("archive.kept")
+            if not is_ours:
+                raise self._fenced()
+            self.last = rows[-1].game.seq
+        self.trouble = ""
+        return True
+
+    # ---- checkpoints ----
+
+    def checkpoints(self) -> list[int]:
+        """Return the steps of the archived checkpoints, newest first. Raises Fatal(TRY_AGAIN)."""
+        with self._reached():
+            return sorted(map(int, self._objects.names("checkpoints")), reverse=True)
+
+    def checkpoint(self, step: int) -> dict[str, bytes]:
+        """Return the files of a checkpoint by name. Raises Fatal(TRY_AGAIN), Fatal(BAD_DATA)."""
+        name = _name("checkpoints", step)
+        with self._reached():
+            return dict(_unpacked(self._objects.get(name) or b"", f"{self._place}/{name}"))
+
+    def keep_checkpoint(self, step: int, files: Mapping[str, bytes]) -> None:
+        """Archive a checkpoint, and remove all but the newest. All its games must be archived.
+
+        Checkpoints of later steps are those that this run skipped when it began, and are removed too. Raises
+        OSError if it cannot be reached, Fatal(TRY_AGAIN) if another trainer has gone on with the run.
+        """
+        if max(map(int, self._objects.names("trainers")), default=0) != self._trainer:
+            raise self._fenced()
+        self._objects.put(_name("checkpoints", step), _packed(list(files.items())))
+        steps = sorted(map(int, self._objects.names("checkpoints")), reverse=True)
+        kept = [one for one in steps if one <= step][:CHECKPOINTS]
+        for old in set(steps) - set(kept):
+            self._objects.remove(_name("checkpoints", old))
+
+    # ---- errors ----
+
+    def _fails(self, error: OSError) -> None:
+        what = error.strerror or error
+        self.trouble = (
+            f"the archive {self._place} cannot be written: {what}. Free space or repair the way to it"
+        )
+        log.error("games are NOT being acknowledged: %s; the games wait.", self.trouble)
+
+    def _fenced(self) -> Fatal:
+        text = f"another trainer has gone on with this run in the archive {self._place}: this one ends"
+        return Fatal(text, Exit.TRY_AGAIN)
+
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            text = f"the archive {self._place} cannot be used: {error.strerror or error}; it is tried again"
+            raise Fatal(text, Exit.TRY_AGAIN) from error
+
+
+def _name(kind: str, number: int) -> str:
+    # All of one length, so that they are in order as text.
+    return f"{kind}/{number:012d}"
+
+
+def _about(data: bytes) -> dict[str, Any]:
+    with contextlib.suppress(ValueError):
+        found = json.loads(data)
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _packed(content: Sequence[Any]) -> bytes:
+    data = msgspec.msgpack.encode(content)
+    return data + sha256(data)
+
+
+def _unpacked(data: bytes, name: str) -> list[Any]:
+    content = data[:-HASH_BYTES]
+    if sha256(content) != data[-HASH_BYTES:]:
+        text = f"{name} is damaged (its hash differs): restore it from a copy of the archive"
+        raise Fatal(text, Exit.BAD_DATA)
+    return list(msgspec.msgpack.decode(content))
