@@ -41,6 +41,7 @@ def _main() -> int:
     check_folders(Path(config.runs), "--runs")
     # Imported only now: torch and numba take seconds, and --help needs neither.
     from azselfplay.host import aio, logs
+    from azselfplay.store.archive import open_archive
     from protocol.messages import PROTOCOL_VERSION, Hello
     from trainer.ranks import Ranks, place_of
     from trainer.service import Service
@@ -50,6 +51,8 @@ def _main() -> int:
     config = place.config
     for device in place.devices:
         choose_device(device)  # before it joins: a server may be long in coming
+    if not place.rank:
+        open_archive(config.archive)
     logs.set_up(f"trainer rank {place.rank}" if place.rank else "trainer", form=config.log_format)
     ranks = Ranks()
     if place.ranks > 1:

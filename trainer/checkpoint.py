@@ -28,6 +28,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.link.finding import weights_named
 from azselfplay.link.weights_files import read_weights
+from azselfplay.store.archive import Archive
 from net.architectures.network import Network, build, with_heads
 from net.architectures.registry import name_of, named
 from net.weights import BadWeights, from_bytes
@@ -160,6 +161,24 @@ def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
 def is_there(folder: Path) -> bool:
     """Return whether there is a checkpoint, intact or damaged."""
     return bool(_states(folder))
+
+
+def fetch(archive: Archive, folder: Path) -> None:
+    """Write archived checkpoints here that are newer than those that are here. Raises Fatal(TRY_AGAIN),
+    OSError."""
+    newest = max((path.stem for path in _states(folder)), default="")
+    # The oldest first, and a network before its state: what is there after a kill is whole.
+    for state in (folder / name for name in archive.checkpoints()):
+        if state.suffix == ".state" and state.stem > newest:
+            for path in (state.with_suffix(".safetensors"), state):
+                write_atomically(path, archive.checkpoint(path.name))
+
+
+def upload(archive: Archive, folder: Path) -> None:
+    """Archive the newest checkpoint, and remove those that are no longer here. Raises as
+    `Archive.keep_checkpoint`."""
+    files = [file for path in _states(folder) for file in (path.with_suffix(".safetensors"), path)]
+    archive.keep_checkpoint(files, newest=2)
 
 
 def _states(folder: Path) -> list[Path]:

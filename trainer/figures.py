@@ -27,7 +27,7 @@ from azselfplay.diagnostics.stretches import Stretch, rounded
 from azselfplay.host.logs import Repeated, append_whole
 from azselfplay.host.metrics import Metric, Watched, histogram
 from azselfplay.store.rows import Damaged
-from azselfplay.store.sqlite import Store, Totals
+from azselfplay.store.sqlite import Totals
 from net.architectures.registry import TRAINING_HEADS
 from trainer.run_setup import Run
 from trainer.train_step import HeldOutFigures, StepFigures
@@ -157,11 +157,14 @@ def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[
     return {f"{prefix}{head}_loss": rounded(found.get(head)) for head in TRAINING_HEADS}
 
 
-def storing_waits_for(store: Store, folder: Path) -> str:
+def storing_waits_for(run: Run) -> str:
     """Return what is missing for games to be stored, as text for people; "" where nothing is. Where players
     share a full disk with the trainer, no game comes that the store could refuse."""
-    if store.trouble:
-        return f"games to be stored: {store.trouble}"
+    trouble, folder = run.store.trouble, run.folder.path
+    if run.archive is not None:
+        trouble = trouble or run.archive.trouble
+    if trouble:
+        return f"games to be stored: {trouble}"
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:

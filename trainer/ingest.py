@@ -6,7 +6,8 @@ while the first copy is still being checked. So each uid is processed once, and 
 the answer.
 
 `Intake` decodes and verifies games and commits many of them in one transaction, in a thread of its own. Only
-what it returns may be acknowledged: from then on the game survives a power loss.
+what it returns may be acknowledged: from then on the game survives a power loss, and with an archive the loss
+of the disk.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from azselfplay.games.spec import Game
+from azselfplay.store.archive import Archive
 from azselfplay.store.players import player_of
 from azselfplay.store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
 from protocol.credits import BYTES_OF_ALL, LEAST_GAME_BYTES
@@ -45,7 +47,7 @@ REASONS = {
     STORED: "",
     DUPLICATE: "",
     CONFLICT: "another game is stored under this uid",
-    RETRY: "the trainer's disk does not take it at the moment",
+    RETRY: "the trainer's disk or archive does not take it at the moment",
 }
 """What is said about a game, by the status that the store gave it."""
 
@@ -178,11 +180,16 @@ class Intake:
         expected: Expected,
         store: Store,
         stale_versions: int = 0,
+        archive: Archive | None = None,
     ) -> None:
-        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on."""
+        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on. `archive`: has all
+        games of the store."""
         self._expected = expected
         self._stale_versions = stale_versions
         self._store = store
+        self._archive = archive
+        self._waiting: Committed | None = None
+        """What was stored and not archived, and so was sent back."""
         self._verifier = Verifier(game)
         self.rejected: Counter[str] = Counter()
         """Games refused since the start, by code."""
@@ -197,7 +204,26 @@ class Intake:
         return self._store.totals.newest_version
 
     def process(self, jobs: Sequence[Job], newest_version: int) -> Committed:
-        """Check all jobs and commit them together. Once this returns they may be acknowledged."""
+        """Check all jobs, commit and archive them together. Once this returns they may be acknowledged.
+
+        Raises Fatal(TRY_AGAIN) if another trainer has gone on with the archive.
+        """
+        if self._archive is None:
+            return self._commit(jobs, newest_version)
+        # Nothing more is stored until the archive has what is.
+        if self._archive.keep(self._store):
+            result, before = self._commit(jobs, newest_version), self._waiting
+            if before is not None:
+                games, players = before.games + result.games, before.players + result.players
+                result = replace(result, games=games, players=players, old=before.old + result.old)
+            if self._archive.keep(self._store):
+                self._waiting = None
+                return result
+            self._waiting = result
+        done = [Done(job.uid, RETRY, REASONS[RETRY]) for job in jobs]
+        return Committed(done, [], [], 0, self._archive.last)
+
+    def _commit(self, jobs: Sequence[Job], newest_version: int) -> Committed:
         records: list[GameRecord] = []
         entries: list[Entry] = []
         rejects: list[Reject] = []

@@ -16,6 +16,8 @@ from azselfplay.games.stubs import Movers
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, RunLock, write_atomically
+from azselfplay.store.archive import Archive, open_archive
+from azselfplay.store.players import set_quarantine
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import Store
 from protocol.messages import Welcome
@@ -52,6 +54,7 @@ class Run:
     reader: StoreReader
     players: PlayerBook
     """Figures of each player's newest games."""
+    archive: Archive | None
 
 
 def settings_of(welcome: Welcome) -> SelfPlaySettings:
@@ -72,7 +75,8 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
     as for `TrainStep`.
 
     Raises Fatal for an unknown game, a folder of another game or with another trainer in it, impossible
-    settings, or a new network that would replace a trained one; a new folder is removed again then.
+    settings, another run's archive, or a new network that would replace a trained one; a new folder is
+    removed again then.
     """
     folder = RunFolder(config.runs, config.run or welcome.run)
     with folder.removed_if_refused(with_games=True):
@@ -84,7 +88,9 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
         history = settings.history or game.history
         _check_settings(config, game, settings)
         # Before anything is written: a refused run leaves no folder behind.
-        if not checkpoint.is_there(folder.checkpoints):
+        if archive := open_archive(config.archive):
+            archive.check(game.name, welcome.run_id)
+        if not checkpoint.is_there(folder.checkpoints) and not (archive and archive.checkpoints()):
             check_begins_anew(config, folder, welcome.weights)
         folder.create(game.name, history, welcome.run_id)
         lock = folder.lock("trainer")
@@ -92,13 +98,20 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
         write_atomically(folder.trainer_config, to_toml(config).encode())
         store = Store(folder.games, game.name)
         reader = StoreReader(folder.games)
+        if archive is not None:
+            checkpoint.fetch(archive, folder.checkpoints)
         training = TrainingLoop(config, game, history, welcome.network, folder.checkpoints, ranks)
         # There were checkpoints, and none of them could be used.
         if not training.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)
+        if archive is not None:
+            # On an empty disk only the checkpoint knows whose games are not trained on.
+            for player in () if store.newest else sorted(training.quarantine.players):
+                set_quarantine(folder.games, player, held=True)
+            archive.begin(folder.describe(), store)
         # The identity is the server's; the settings do not know it.
         expected = replace(Expected.of(settings, game), run=welcome.run_id)
-        intake = Intake(game, expected, store, config.samples.stale_versions)
+        intake = Intake(game, expected, store, config.samples.stale_versions, archive)
         log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
         started = time.perf_counter()
         # A game of one move is enough to compile replay and sampler.
@@ -125,7 +138,9 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
                 played,
                 training.step,
             )
-        return Run(game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game))
+        return Run(
+            game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game), archive
+        )
 
 
 def resign_threshold(

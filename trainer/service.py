@@ -27,6 +27,7 @@ from azselfplay.host.logs import Repeated
 from azselfplay.host.metrics import Monitor
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import BULK_LIMIT, new_context
+from azselfplay.store import archive
 from azselfplay.store.sqlite import REJECTED
 from protocol.messages import (
     Hello,
@@ -37,6 +38,7 @@ from protocol.messages import (
     encode,
 )
 from protocol.records import GameRecord
+from trainer import checkpoint
 from trainer.config import TrainerConfig
 from trainer.figures import Curves, Figures, log_line, storing_waits_for, watched
 from trainer.ingest import Ingest, Job
@@ -98,6 +100,8 @@ class Service:
         self._server_weights = ServerWeights(self._connection.send)
         self._games_came = asyncio.Event()
         self._work_came = asyncio.Event()
+        self._saved = asyncio.Event()
+        """Whether there is a checkpoint that is not archived."""
         self._joined: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         """The first WELCOME."""
         # A thread each: games are committed and acknowledged while a step computes.
@@ -105,6 +109,7 @@ class Service:
         self._training_thread = ThreadPoolExecutor(
             1, "training", initializer=prepare_thread, initargs=(config.threads(),)
         )
+        self._upload_thread = ThreadPoolExecutor(1, "upload")
         self._figures = Figures(time.monotonic())
         self._weights = WeightsOut(config, self._connection, self._figures, self)
         self._warn = Repeated(log)
@@ -131,6 +136,7 @@ class Service:
                 stopping.cancel()
         self._intake_thread.shutdown()
         self._training_thread.shutdown()
+        self._upload_thread.shutdown()
 
     async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
         """Return the run, begun with the server's weights if that was requested; None when the stop comes
@@ -164,6 +170,7 @@ class Service:
             group.create_task(self._fill_and_train(run, stop)),
         ]
         reporting = group.create_task(self._report(run, watch, curves))
+        uploading = group.create_task(self._upload_checkpoints(run))
         # The first turn needs no new game: the window is filled from the store.
         self._work_came.set()
         await stop.finishing.wait()
@@ -175,7 +182,9 @@ class Service:
         # Before the checkpoint, which must know the newest version that was offered.
         await self._weights.publish_last(run)
         reporting.cancel()
+        uploading.cancel()
         await self.in_training_thread(run.training.save)
+        await self._upload(run)
         await self.in_training_thread(self._ranks.end)
         figures = self._figures.as_dict(run.store.totals, time.monotonic())
         if self._figures.turn is not None:
@@ -250,7 +259,8 @@ class Service:
             await self._games_came.wait()
             self._games_came.clear()
             while self._jobs:
-                jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), JOBS_PER_COMMIT))]
+                most = JOBS_PER_COMMIT if run.archive is None else archive.GAMES
+                jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
                 # A trainer that went back to an older checkpoint hears of the server's weights before the
                 # first game that they played.
                 newest = max(run.training.version, self._weights.server_version, run.intake.newest_version)
@@ -287,6 +297,8 @@ class Service:
                 watch.on_games(trusted, 0 if self._gated else self._weights.server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
+                if run.archive is not None:
+                    await asyncio.sleep(max(0.0, begun + archive.SECONDS - time.monotonic()))
 
     # ---- training and weights out ----
 
@@ -358,7 +370,7 @@ class Service:
             now = time.monotonic()
             self._figures.newest_games = watch.figures()
             self._figures.rate.note(run.store.totals.games.total(), now)
-            self._figures.trouble = storing_waits_for(run.store, run.folder.path)
+            self._figures.trouble = storing_waits_for(run)
             figures = self._figures.as_dict(run.store.totals, now)
             figures["alerts"] = self._figures.alerts = watch.alerts(figures)
             self._connection.send(TrainerStatus(figures))
@@ -387,7 +399,25 @@ class Service:
                 raise
             log.error("%s", fatal)
             return False
+        self._saved.set()
         return True
+
+    async def _upload_checkpoints(self, run: Run) -> None:
+        """Archive each new checkpoint, or only the newest where they come faster than that."""
+        while True:
+            await self._saved.wait()
+            self._saved.clear()
+            await self._upload(run)
+
+    async def _upload(self, run: Run) -> None:
+        """Archive the newest checkpoint. If that fails, the next one is tried: its games are archived."""
+        if run.archive is None:
+            return
+        loop, folder = asyncio.get_running_loop(), run.folder.checkpoints
+        try:
+            await loop.run_in_executor(self._upload_thread, checkpoint.upload, run.archive, folder)
+        except OSError as error:
+            log.warning("the checkpoint of step %d is not archived: %s", run.training.step, error)
 
     async def in_training_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """Return the result of a call in the training thread."""

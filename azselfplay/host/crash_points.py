@@ -14,6 +14,8 @@ from collections.abc import Callable
 VARIABLE = "AZ_CRASH_AT"
 
 NAMES = (
+    "archive.kept",
+    "archive.restored",
     "atomic.written",
     "atomic.synced",
     "atomic.replaced",

@@ -212,8 +212,8 @@ def check_folders(own: Path, setting: str) -> None:
     `own`: its own folder (a run's folder, a spool), which need not exist yet. `setting`: the setting that
     names it.
     """
-    check_folder(own, f"give another folder with {setting}")
-    check_folder(
+    _check(own, f"give another folder with {setting}")
+    _check(
         compiled_code_folder(),
         "compiled code is kept there: let the environment variable AZ_JIT_CACHE name another folder",
     )
@@ -224,8 +224,7 @@ def check_folders(own: Path, setting: str) -> None:
         raise Fatal(text, Exit.CONFIG) from error
 
 
-def check_folder(folder: Path, what_to_do: str) -> None:
-    """Raise Fatal(CONFIG), which ends with `what_to_do`, unless the folder can be written or made."""
+def _check(folder: Path, what_to_do: str) -> None:
     # It need not exist yet: then the nearest folder that does must be writable.
     there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):

@@ -42,7 +42,7 @@ NET, SIMULATIONS = "tiny", 32
 """Without a recipe."""
 
 KEPT = {"self_play", "gate", "games", "workers"}
-KEPT_BY_TRAINER = {"optimizer", "loss", "window", "samples", "publishing", "players", "cpu_threads"}
+KEPT_BY_TRAINER = {"optimizer", "loss", "window", "samples", "publishing", "cpu_threads", "archive"}
 """Settings with which a run goes on. The others are about machines and addresses."""
 
 Commands = Mapping[str, Sequence[str]]

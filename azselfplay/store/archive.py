@@ -1,14 +1,15 @@
 """A second place for what a trainer must not lose: a folder on another disk or machine.
 
-    run.json                     whose archive it is
-    trainers/000000000002        one object for each start of a trainer; the highest is the one at work
-    games/000000000001           the games of one commit, named by the number of the first
-    checkpoints/000000001200     the newest checkpoints, by step; all files of one in one object
+    run.json                                that of the run's folder: whose archive it is
+    trainers/000000000002                   one object for each start of a trainer; the highest is at work
+    games/000000000001                      the games of one commit, named by the number of the first
+    checkpoints/step-000001200.state        the checkpoints of the run's folder (`trainer.checkpoint`)
 
 SQLite stays the index and what training reads. A game is acknowledged after both: first it is committed
 to games.db, then it is archived. What the archive does not take is neither acknowledged nor trained on, and
 nothing more is committed until it does. So the archive has every game that a checkpoint knows, and a trainer
-on an empty disk goes on from the newest checkpoint as if nothing had happened.
+on an empty disk goes on from the newest checkpoint as if nothing had happened. Rejected games are not
+archived.
 
 Games are only ever added, under a name that must not be there yet. So of two trainers of a run, such as one
 that was stopped for an hour and its successor, only one can add the next games; the other ends.
@@ -30,8 +31,7 @@ import msgspec
 
 from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.folders import check_folder
-from azselfplay.host.reading import read_bytes
+from azselfplay.host.reading import json_in
 from azselfplay.host.runs import PARTIAL, sync_folder, write_atomically
 from azselfplay.store.rows import Row, Stored
 from azselfplay.store.sqlite import Store
@@ -46,10 +46,9 @@ GAMES = 4096
 COMPARED = 10_000
 """Newest games that the store and the archive share and that are compared at the start. More than one commit:
 what a trainer stored without archiving it is never more."""
-CHECKPOINTS = 3
-"""Checkpoints that are kept."""
 HASH_BYTES = 32
 ABOUT = "run.json"
+FOLDERS = ("trainers", "games", "checkpoints")
 
 
 class Objects(Protocol):
@@ -105,7 +104,7 @@ class Folder:
 
     def get(self, name: str) -> bytes | None:
         try:
-            return read_bytes(self._path / name)
+            return (self._path / name).read_bytes()
         except FileNotFoundError:
             return None
 
@@ -118,25 +117,25 @@ class Folder:
         (self._path / name).unlink(missing_ok=True)
 
     def _file(self, name: str) -> Path:
-        path = self._path / name
-        # Only the first object makes the folder. Once a mount is gone, nothing is written below its name.
+        # Only the first object makes folders. Once a mount is gone, nothing is written below its name.
         if name == ABOUT:
-            for folder in (self._path, *(self._path / one for one in ("trainers", "games", "checkpoints"))):
-                folder.mkdir(parents=True, exist_ok=True)
-                sync_folder(folder.parent)
-        return path
+            for folder in FOLDERS:
+                (self._path / folder).mkdir(exist_ok=True)
+            sync_folder(self._path)
+        return self._path / name
 
 
 def open_archive(place: str) -> Archive | None:
     """Return the archive at `place`, a folder; None for "". Nothing is written yet.
 
-    Raises Fatal(CONFIG) if it cannot be written or is of an unknown kind.
+    Raises Fatal(USAGE) unless the folder is there and can be written: one that is made here would lie on this
+    disk where the other one is not mounted.
     """
     if not place:
         return None
-    if "://" in place:
-        raise Fatal(f"--archive {place}: name a folder", Exit.CONFIG)
-    check_folder(Path(place), "give another folder with --archive")
+    if not (Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK)):
+        text = f"--archive {place} is no folder that can be written: mount its disk, or make the folder"
+        raise Fatal(text, Exit.USAGE)
     return Archive(Folder(Path(place)), place)
 
 
@@ -160,40 +159,46 @@ class Archive:
         """Raise Fatal(BAD_DATA) if it is the archive of another run, Fatal(TRY_AGAIN) if it cannot be
         reached. Nothing is written."""
         with self._reached():
-            found = self._objects.get(ABOUT)
-        if found is None or (about := _about(found)) == {"format": FORMAT, "game": game, "id": run_id.hex()}:
+            data = self._objects.get(ABOUT)
+        if data is None:
             return
-        if about.get("format") != FORMAT or about.get("game") != game:
+        about: Any = None
+        with contextlib.suppress(ValueError):
+            about = json_in(data)
+        if not isinstance(about, dict) or (about.get("format"), about.get("game")) != (FORMAT, game):
             text = f"{self._place} is no archive of {game} in format {FORMAT}: name another with --archive"
             raise Fatal(text, Exit.BAD_DATA)
-        raise Fatal(
-            f"{self._place} is the archive of another run, whose identity is {about.get('id')}; the server's "
-            f"is {run_id.hex()}. Name another with --archive; or, to go on with its games, give {ABOUT} of "
-            "azserver's run folder the archive's identity as its \"id\"",
-            Exit.BAD_DATA,
-        )
+        if about.get("id") != run_id.hex():
+            raise Fatal(
+                f"{self._place} is the archive of another run: its identity is {about.get('id')}, the "
+                f"server's {run_id.hex()}. Name another with --archive; or, if azserver's run folder is lost "
+                f"too and its games may go on, start azserver with a run folder in which only its {ABOUT} is",
+                Exit.BAD_DATA,
+            )
 
-    def begin(self, game: str, run_id: bytes, store: Store) -> int:
+    def begin(self, about: Mapping[str, Any], store: Store) -> None:
         """Become the run's trainer: read back the games that the store lacks, and archive those that only the
-        store has. Returns how many were read back.
+        store has. `about`: run.json of the run's folder.
 
         Raises Fatal as `check` does, Fatal(BAD_DATA) too if an object is damaged or the store has other games
         than the archive under the same numbers.
         """
-        self.check(game, run_id)
+        before = store.newest
         with self._reached():
-            about = {"format": FORMAT, "game": game, "id": run_id.hex()}
-            if not self._objects.create(ABOUT, json.dumps(about, indent=1).encode()):
-                self.check(game, run_id)
+            self._objects.create(ABOUT, json.dumps(about, indent=1).encode())
+            # Another run may have been faster.
+            self.check(about["game"], bytes.fromhex(about["id"]))
             self._trainer = max(map(int, self._objects.names("trainers")), default=0) + 1
             while not self._objects.create(_name("trainers", self._trainer), b"{}"):
                 self._trainer += 1
-            restored = self._restore(store)
+            self._restore(store)
+        log.info("archive %s: %d games read back", self._place, store.newest - before)
+        if (missing := store.newest - self.last) > GAMES:
+            log.info("archive %s: adding up to %d games that only games.db has", self._place, missing)
         if not self.keep(store):
             raise Fatal(f"{self.trouble}; it is tried again", Exit.TRY_AGAIN)
-        return restored
 
-    def _restore(self, store: Store) -> int:
+    def _restore(self, store: Store) -> None:
         """Read back what the store lacks. Raises OSError, Fatal(BAD_DATA)."""
         names = self._objects.names("games")
         before, shared = store.newest, store.newest - COMPARED
@@ -215,7 +220,6 @@ class Archive:
             store.restore(rows[len(known) :])
             reach("archive.restored")
             self.last = rows[-1].game.seq
-        return store.newest - before
 
     def _segment(self, name: str) -> list[Row]:
         data = self._objects.get(f"games/{name}") or b""
@@ -249,30 +253,29 @@ class Archive:
 
     # ---- checkpoints ----
 
-    def checkpoints(self) -> list[int]:
-        """Return the steps of the archived checkpoints, newest first. Raises Fatal(TRY_AGAIN)."""
+    def checkpoints(self) -> list[str]:
+        """Return the names of all files of checkpoints, the oldest first. Raises Fatal(TRY_AGAIN)."""
         with self._reached():
-            return sorted(map(int, self._objects.names("checkpoints")), reverse=True)
+            return self._objects.names("checkpoints")
 
-    def checkpoint(self, step: int) -> dict[str, bytes]:
-        """Return the files of a checkpoint by name. Raises Fatal(TRY_AGAIN), Fatal(BAD_DATA)."""
-        name = _name("checkpoints", step)
+    def checkpoint(self, name: str) -> bytes:
+        """Return such a file; empty if it is gone. Raises Fatal(TRY_AGAIN)."""
         with self._reached():
-            return dict(_unpacked(self._objects.get(name) or b"", f"{self._place}/{name}"))
+            return self._objects.get(f"checkpoints/{name}") or b""
 
-    def keep_checkpoint(self, step: int, files: Mapping[str, bytes]) -> None:
-        """Archive a checkpoint, and remove all but the newest. All its games must be archived.
+    def keep_checkpoint(self, files: Sequence[Path], newest: int) -> None:
+        """Archive the `newest` first of the files of all checkpoints, in this order, and remove those that
+        are not among them. All games that they know must be archived.
 
-        Checkpoints of later steps are those that this run skipped when it began, and are removed too. Raises
-        OSError if it cannot be reached, Fatal(TRY_AGAIN) if another trainer has gone on with the run.
+        Raises OSError if one cannot be read or written, Fatal(TRY_AGAIN) if another trainer has gone on with
+        the run.
         """
-        if max(map(int, self._objects.names("trainers")), default=0) != self._trainer:
+        if max(map(int, self._objects.names("trainers")), default=0) > self._trainer:
             raise self._fenced()
-        self._objects.put(_name("checkpoints", step), _packed(list(files.items())))
-        steps = sorted(map(int, self._objects.names("checkpoints")), reverse=True)
-        kept = [one for one in steps if one <= step][:CHECKPOINTS]
-        for old in set(steps) - set(kept):
-            self._objects.remove(_name("checkpoints", old))
+        for path in files[:newest]:
+            self._objects.put(f"checkpoints/{path.name}", path.read_bytes())
+        for old in set(self._objects.names("checkpoints")) - {path.name for path in files}:
+            self._objects.remove(f"checkpoints/{old}")
 
     # ---- errors ----
 
@@ -299,13 +302,6 @@ class Archive:
 def _name(kind: str, number: int) -> str:
     # All of one length, so that they are in order as text.
     return f"{kind}/{number:012d}"
-
-
-def _about(data: bytes) -> dict[str, Any]:
-    with contextlib.suppress(ValueError):
-        found = json.loads(data)
-        return found if isinstance(found, dict) else {}
-    return {}
 
 
 def _packed(content: Sequence[Any]) -> bytes:

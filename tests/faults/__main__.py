@@ -91,7 +91,7 @@ def _in_processes(processes: int, work: Callable[[int], Any], numbers: range) ->
 def crash(options: argparse.Namespace) -> str:
     """Kill with SIGKILL at each crash point of each scenario, each time it is reached."""
     kills: Counter[str] = Counter()
-    for room in ("games", "takeover", "weights", "checkpoint"):
+    for room in ("games", "games_archived", "takeover", "weights", "checkpoint"):
         command = [sys.executable, str(HERE / "crash_lab.py"), room, str(options.times)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

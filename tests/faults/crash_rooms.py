@@ -17,12 +17,13 @@ import numpy as np
 from client_records import record, uid
 from ledger import OnDisk
 
+from azselfplay.store.archive import Archive, open_archive
 from azselfplay.store.sqlite import Entry, Reject, Store
 from client.spool import Spool, Terms, claim
 from client.uploader import Uploader
 from protocol.errors import Code
 from protocol.messages import GameAck, PutGame, WeightsInfo
-from protocol.records import sha256, to_bytes
+from protocol.records import FORMAT, sha256, to_bytes
 from server.weights import WeightsStore
 
 GAMES = 14
@@ -54,10 +55,15 @@ class Notes:
 class GamesRoom:
     """An Uploader on a real Spool, and behind it a real Store that answers."""
 
-    def __init__(self, folder: Path, *, acknowledges_first: bool = False) -> None:
-        """`acknowledges_first`: the fault that the check must catch."""
+    def __init__(self, folder: Path, *, acknowledges_first: bool = False, loses_disk: bool = False) -> None:
+        """`acknowledges_first`: the fault that the check must catch. `loses_disk`: it begins without the
+        games.db of the life before, and has an archive."""
         self._notes = Notes(folder)
-        self._store = Store(folder / "games.db", "tic_tac_toe")
+        self._archive: Archive | None = None
+        if loses_disk:
+            self._store, self._archive = on_empty_disk(folder)
+        else:
+            self._store = Store(folder / "games.db", "tic_tac_toe")
         self._spool = Spool(folder / "spool")
         self._terms = Terms("old", 0)
         self._acknowledges_first = acknowledges_first
@@ -95,7 +101,8 @@ class GamesRoom:
     def _answer(self, put: PutGame, data: bytes) -> None:
         number = int.from_bytes(put.uid, "big") % 7
         refusal = ""
-        if number == BREAKS_RULES:
+        # Rejected games are lost with the disk.
+        if number == BREAKS_RULES and self._archive is None:
             refusal = "illegal_action: ply 1"
         elif number == OTHER_TERMS and self._terms.settings == "old":
             refusal = f"{Code.WRONG_SETTINGS}: other simulations"
@@ -104,6 +111,7 @@ class GamesRoom:
         entry = Entry(put.uid, put.sha256, "clients", 1, 0, "ply_cap", 0, 0, data)
         reject = Reject(put.uid, put.sha256, "clients", "rejected", refusal, data)
         (status,) = self._store.commit([] if refusal else [entry], [reject] if refusal else [])
+        assert self._archive is None or self._archive.keep(self._store)
         if not self._acknowledges_first or refusal:
             self._tell(GameAck(put.uid, status, refusal))
 
@@ -120,6 +128,27 @@ async def _turn() -> None:
 
 def games(folder: Path) -> None:
     asyncio.run(GamesRoom(folder).live())
+
+
+def on_empty_disk(folder: Path) -> tuple[Store, Archive]:
+    for file in folder.glob("games.db*"):
+        file.unlink()
+    (folder / "archive").mkdir(exist_ok=True)
+    store, archive = Store(folder / "games.db", "tic_tac_toe"), open_archive(str(folder / "archive"))
+    assert archive is not None
+    archive.begin({"format": FORMAT, "game": "tic_tac_toe", "id": ""}, store)
+    return store, archive
+
+
+def check_archived(folder: Path, *, at_end: bool) -> list[str]:
+    store, _ = on_empty_disk(folder)
+    store.close()
+    return check_games(folder, at_end=at_end)
+
+
+def games_archived(folder: Path) -> None:
+    for _ in range(2):  # the second reads back what the first has archived
+        asyncio.run(GamesRoom(folder, loses_disk=True).live())
 
 
 def games_acknowledged_first(folder: Path) -> None:
@@ -251,6 +280,7 @@ class Room:
 
 ROOMS = {
     "games": Room(games, check_games, ("spool.", "uploader.", "store.")),
+    "games_archived": Room(games_archived, check_archived, ("store.", "archive.")),
     "takeover": Room(takeover, check_takeover, ("takeover.",)),
     "weights": Room(weights, check_weights, ("weights.", "atomic.")),
     "checkpoint": Room(checkpoint, check_checkpoint, ("checkpoint.", "atomic.")),

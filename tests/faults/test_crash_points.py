@@ -23,7 +23,7 @@ from azselfplay.store.reader import Range, StoreReader
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = "games_acknowledged_first"
-TIMES = {"games": 3, "takeover": 9, "weights": 3, "checkpoint": 1}
+TIMES = {"games": 3, "games_archived": 3, "takeover": 9, "weights": 3, "checkpoint": 1}
 """Most passes of a point before the kill; `python -m tests.faults crash` tries every count."""
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from azselfplay.games import get_game
+from azselfplay.store.archive import open_archive
 from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import Store
 from bench.random_games import random_game
-from protocol.records import GameRecord, sha256, to_bytes
+from protocol.records import FORMAT, GameRecord, sha256, to_bytes
 from trainer.ingest import Intake, Job
 from trainer.verify import Expected
 
@@ -108,7 +109,7 @@ def test_a_refusal_is_told_only_when_it_is_on_the_disk(intake: Intake, tmp_path:
     other = apsw.Connection(str(tmp_path / "games.db"))
     other.execute("BEGIN IMMEDIATE")
     assert {(done.status, done.reason) for done in intake.process(jobs, 0).done} == {
-        ("retry", "the trainer's disk does not take it at the moment")
+        ("retry", "the trainer's disk or archive does not take it at the moment")
     }
     assert intake.rejected == {}
     only = intake.process(jobs[1:], 0)
@@ -116,6 +117,28 @@ def test_a_refusal_is_told_only_when_it_is_on_the_disk(intake: Intake, tmp_path:
     other.execute("ROLLBACK")
     assert sorted(done.status for done in intake.process(jobs, 0).done) == ["rejected", "stored"]
     assert intake.rejected == {"wrong_outcome": 1}
+
+
+def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(tmp_path: Path) -> None:
+    """Meanwhile one batch is stored, no more, and training hears of none. Then it comes in its order."""
+    (tmp_path / "archive").mkdir()
+    store, archive = Store(tmp_path / "games.db", GAME.name), open_archive(str(tmp_path / "archive"))
+    assert archive is not None
+    archive.begin({"format": FORMAT, "game": GAME.name, "id": ""}, store)
+    intake = Intake(GAME, Expected("", 9, 20), store, archive=archive)
+    jobs = [job(game(seed)) for seed in range(5)]
+    assert intake.process(jobs[:2], 0).last_seq == 2
+    (tmp_path / "archive").rename(tmp_path / "away")
+    for several in (jobs[2:4], jobs[2:]):
+        result = intake.process(several, 0)
+        assert ({done.status for done in result.done}, result.games, result.last_seq) == ({"retry"}, [], 2)
+    assert store.newest == 4
+    (tmp_path / "away").rename(tmp_path / "archive")
+    result = intake.process(jobs[3:], 0)
+    assert [done.status for done in result.done] == ["duplicate", "stored"]
+    assert ([record.uid for record in result.games], result.last_seq) == ([one.uid for one in jobs[2:]], 5)
+    assert len(result.players) == 3
+    assert intake.process(jobs, 0).games == []
 
 
 def played_with(record: GameRecord, version: int) -> Job:

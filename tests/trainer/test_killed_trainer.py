@@ -1,12 +1,14 @@
-"""A trainer process that is killed at work loses no acknowledged game."""
+"""A trainer that is killed at work loses no acknowledged game, with an archive not even with its disk."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from fake_server import TIMEOUT, FakeServer, welcome
@@ -17,8 +19,6 @@ from azselfplay.store.reader import Range, StoreReader
 from bench.random_games import random_game
 from protocol.records import GameRecord
 
-pytestmark = pytest.mark.nightly
-
 AHEAD = 32
 BURST = 600
 SETTINGS = (
@@ -27,13 +27,14 @@ SETTINGS = (
 )  # fmt: skip
 
 
-async def start(server: FakeServer, port: int, folder: Path) -> asyncio.subprocess.Process:
+async def start(server: FakeServer, port: int, folder: Path, *flags: str) -> asyncio.subprocess.Process:
     """Return a trainer that has joined; its log is `folder/log`."""
     server.trainer = b""
     with (folder / "log").open("w", encoding="utf-8") as log:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "trainer", "--server", f"127.0.0.1:{port}", "--runs", str(folder)),
+            *(sys.executable, "-m", "trainer", "--server", f"127.0.0.1:{port}", "--runs", f"{folder}/runs"),
             *SETTINGS,
+            *flags,
             stderr=log,
         )
     await server.until(lambda: server.trainer)
@@ -64,19 +65,24 @@ def random_games() -> Iterator[GameRecord]:
         yield random_game(get_game("tic_tac_toe"), rng, simulations=20)
 
 
-async def kill_and_restart(folder: Path) -> tuple[list[GameRecord], FakeServer, int, int]:
+async def kill_and_restart(folder: Path, *, disk: str) -> tuple[list[GameRecord], FakeServer, int, int]:
     """Return all games sent, the server, the step of the last checkpoint before the kill, and the exit
-    code."""
+    code. `disk`: whether it is "kept" or "lost" with the kill, where there is an archive."""
     port = free_base_port()
-    server = FakeServer(port, welcome())
-    process = await start(server, port, folder)
+    server = FakeServer(port, msgspec.structs.replace(welcome(), run_id=b"r" * 16))
+    run, archive = folder / "runs" / "run-1", folder / "archive"
+    archive.mkdir()
+    flags = ("--archive", str(archive)) if disk == "lost" else ()
+    checkpoints = (archive if flags else run) / "checkpoints"
+    process = await start(server, port, folder, *flags)
     try:
-        # The second weights are offered after the first checkpoint was written.
-        sent = await feed(server, random_games(), lambda: len(server.offers) >= 2)
+        sent = await feed(server, random_games(), lambda: any(checkpoints.glob("*.state")))
         process.kill()
         await process.wait()
-        step = max(int(path.stem[5:]) for path in (folder / "run-1" / "checkpoints").glob("*.state"))
-        process = await start(server, port, folder)
+        step = max(int(path.stem[5:]) for path in checkpoints.glob("*.state"))
+        if disk == "lost":
+            shutil.rmtree(run)
+        process = await start(server, port, folder, *flags)
         for record in sent:
             if record.uid not in server.acks:
                 server.play(record)
@@ -90,13 +96,15 @@ async def kill_and_restart(folder: Path) -> tuple[list[GameRecord], FakeServer, 
             await process.wait()
 
 
-def test_killed_trainer_goes_on_with_all_it_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("disk", [pytest.param("kept", marks=pytest.mark.nightly), "lost"])
+def test_killed_trainer_goes_on_with_all_it_acknowledged(tmp_path: Path, disk: str) -> None:
     """After a SIGKILL during commits, acknowledged games are in the store without being sent again. The
-    others count once when they are sent again, and training goes on from the last checkpoint."""
-    sent, server, step, code = asyncio.run(kill_and_restart(tmp_path))
+    others count once when they are sent again, and training goes on from the last checkpoint. With an archive
+    that holds though the disk is lost."""
+    sent, server, step, code = asyncio.run(kill_and_restart(tmp_path, disk=disk))
     assert code == 0
     assert {ack.status for ack in server.acks.values()} <= {"stored", "duplicate"}
-    reader = StoreReader(tmp_path / "run-1" / "games.db")
+    reader = StoreReader(tmp_path / "runs" / "run-1" / "games.db")
     stored = [one.uid for one in reader.rows(Range())]
     reader.close()
     assert sorted(stored) == sorted(record.uid for record in sent)

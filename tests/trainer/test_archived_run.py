@@ -1,0 +1,112 @@
+"""A trainer with an archive: it goes on without it, and on an empty disk as if nothing had happened."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from fake_server import FakeServer
+from test_beginnings import close, opened, refusal, welcome_at
+from test_intake import game, job
+from test_service import beside_trainer
+
+from azselfplay.host.aio import first_cause
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.store import archive
+from azselfplay.store.players import set_quarantine
+from protocol.messages import Welcome
+from trainer import checkpoint, service
+from trainer.__main__ import load
+from trainer.run_setup import Run
+
+
+def of_run(run_id: bytes, step: int = 0) -> Welcome:
+    return msgspec.structs.replace(welcome_at(step), run_id=run_id * 16)
+
+
+def ten_games(run: Run, first: int, key: str = "") -> None:
+    jobs = [dataclasses.replace(job(game(seed)), key=key) for seed in range(first, first + 10)]
+    run.intake.process(jobs, 0)
+
+
+def five_steps(run: Run) -> bytes:
+    """Return the network after five steps on all games that are stored."""
+    run.training.follow_quarantine(run.reader)
+    run.training.fill(run.reader, run.store.newest)
+    for _ in range(5):
+        run.training.make_step()
+    return run.training.publish(0)[2]
+
+
+def test_on_an_empty_disk_training_makes_the_same_steps(tmp_path: Path) -> None:
+    """Though the server plays with trained weights, a player is in quarantine, and games came after the
+    checkpoint."""
+    (tmp_path / "archive").mkdir()
+    settings = {"archive": str(tmp_path / "archive"), "held_out": 0.1, "ema": 0.9}
+    first = opened(tmp_path / "a", of_run(b"r"), **settings)
+    ten_games(first, 0)
+    ten_games(first, 10, "cheat")
+    set_quarantine(first.folder.games, "keys/cheat", held=True)
+    five_steps(first)
+    first.training.save()
+    assert first.archive is not None
+    checkpoint.upload(first.archive, first.folder.checkpoints)
+    ten_games(first, 20)
+    expected, samples = five_steps(first), first.training.budget.samples
+    close(first)
+    shutil.rmtree(tmp_path / "a")
+    resumed = opened(tmp_path / "b", of_run(b"r", step=600), **settings)
+    assert resumed.training.step == 5
+    assert five_steps(resumed) == expected
+    assert resumed.training.budget.samples == samples
+    assert resumed.reader.quarantined() == {"keys/cheat"}
+    close(resumed)
+
+
+def test_an_archive_of_another_run_or_among_the_runs_is_refused(tmp_path: Path) -> None:
+    """Before anything is written."""
+    (tmp_path / "archive").mkdir()
+    close(opened(tmp_path / "a", of_run(b"r"), archive=str(tmp_path / "archive")))
+    fatal = refusal(tmp_path / "b", of_run(b"s"), archive=str(tmp_path / "archive"))
+    assert (fatal.code, "archive of another run" in str(fatal)) == (Exit.BAD_DATA, True)
+    assert not (tmp_path / "b").exists()
+    with pytest.raises(Fatal, match="would be lost with them") as caught:
+        load(["--runs", str(tmp_path), "--archive", str(tmp_path / "archive")], {})
+    assert caught.value.code == Exit.USAGE
+
+
+def test_while_the_archive_is_away_nothing_is_acknowledged_and_the_figures_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trainer goes on. When another one has added games to the archive meanwhile, it ends."""
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+    monkeypatch.setattr(archive, "SECONDS", 0.0)
+    folder, away = tmp_path / "archive", tmp_path / "away"
+    folder.mkdir()
+    records = [game(seed) for seed in range(3)]
+
+    async def script(server: FakeServer, _: service.Service) -> None:
+        await server.until(lambda: server.figures)
+        folder.rename(away)
+        server.play(records[0])
+        await server.until(lambda: str(folder) in str(server.figures["waiting_for"]))
+        assert server.acks[records[0].uid].status == "retry"
+        away.rename(folder)
+        for record in records[:2]:
+            server.play(record)
+        await server.until(lambda: "more positions" in str(server.figures["waiting_for"]))
+        assert {server.acks[record.uid].status for record in records[:2]} == {"stored", "duplicate"}
+        other = opened(tmp_path / "other", of_run(b"r"), archive=str(folder))
+        ten_games(other, 10)
+        close(other)
+        server.play(records[2])
+        await server.until(lambda: False)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        beside_trainer(tmp_path / "runs", script, of_run(b"r"), archive=str(folder))
+    fatal = first_cause(caught.value)
+    assert isinstance(fatal, Fatal)
+    assert (fatal.code, "another trainer has gone on" in str(fatal)) == (Exit.TRY_AGAIN, True)
