@@ -1,4 +1,4 @@
-"""A trainer of two ranks that loses one goes on from its checkpoint as if nothing had happened."""
+"""A trainer of two ranks that loses either goes on from its checkpoint as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -54,42 +55,60 @@ class Trainers:
                 env=self.environment,
             )
 
+    async def until_step(self, step: int) -> None:
+        await self.server.until(lambda: self.step() >= step)
+
     async def until_all_steps(self) -> None:
         await self.server.until(lambda: "for the next step" in str(self.server.figures.get("waiting_for")))
 
-    def checkpoints(self) -> dict[str, bytes]:
-        return {
-            one.name: one.read_bytes()
-            for one in (self.folder / "run-1" / "checkpoints").glob("*.safetensors")
-        }
+    def files(self) -> list[Path]:
+        return list((self.folder / "run-1" / "checkpoints").glob("*.safetensors"))
 
-    def kill_a_rank(self) -> None:
-        """Kill rank 1 with SIGKILL."""
-        (pid,) = (
+    def step(self) -> int:
+        """Return the step of the last checkpoint."""
+        return max((int(one.name[5:14]) for one in self.files()), default=0)
+
+    def kill(self, rank: int, trainer: asyncio.subprocess.Process) -> None:
+        """Kill a rank with SIGKILL: a process that torchrun or rank 0 has started, or else the trainer."""
+        variable = f"\0RANK={rank}\0".encode()
+        found = [
             pid
             for pid in marked(self.environment)
-            if b"\0RANK=1\0" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
-        )
+            if variable in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+        ]
+        (pid,) = found or [trainer.pid]
         os.kill(pid, signal.SIGKILL)
 
 
 async def trained(
-    how: tuple[str, ...], folder: Path, *, killed: bool
+    how: tuple[str, ...], folder: Path, killed: tuple[int, ...] = ()
 ) -> tuple[dict[str, bytes], list[int], str]:
-    """Return the checkpoints once there is nothing to train on any more, the exit codes and the log."""
+    """Return the checkpoints once there is nothing to train on any more, the exit codes and the log.
+    `killed`: ranks to be killed, one after the other, each after some more steps."""
     one, codes = Trainers(how, folder), []
     try:
         process = await one.start()
-        if killed:
-            await one.server.until(lambda: one.server.offers)
-            one.kill_a_rank()
+        for rank in killed:
+            await one.until_step(one.step() + STEPS // 4)
+            one.kill(rank, process)
+            lost_at = time.monotonic()
             codes.append(await asyncio.wait_for(process.wait(), TIMEOUT))
-            assert 0 < max(int(name[5:14]) for name in one.checkpoints()) < STEPS
+            ended_at, step = time.monotonic(), one.step()
+            assert step < STEPS
             process = await one.start()
+            await one.until_step(step + 1)
+            print(
+                f"rank {rank} lost at step {step}: all ended after {ended_at - lost_at:.1f} s, "
+                f"next step after {time.monotonic() - lost_at:.1f} s"
+            )
         await one.until_all_steps()
         process.terminate()
         codes.append(await asyncio.wait_for(process.wait(), TIMEOUT))
-        return one.checkpoints(), codes, (folder / "log").read_text(encoding="utf-8")
+        return (
+            {file.name: file.read_bytes() for file in one.files()},
+            codes,
+            (folder / "log").read_text(encoding="utf-8"),
+        )
     finally:
         one.server.close()
         for pid in marked(one.environment):
@@ -97,19 +116,20 @@ async def trained(
 
 
 @pytest.mark.parametrize(
-    ("how", "code_of_loss", "code_of_stop"),
-    [(CHILDREN, Exit.TRY_AGAIN, Exit.OK), (TORCHRUN, 1, 1)],
+    ("how", "codes_of_loss", "code_of_stop"),
+    [(CHILDREN, [Exit.TRY_AGAIN, -signal.SIGKILL], Exit.OK), (TORCHRUN, [1, 1], 1)],
     ids=["children", "torchrun"],
 )
 def test_a_killed_rank_costs_the_steps_since_the_checkpoint_and_no_digit(
-    how: tuple[str, ...], code_of_loss: int, code_of_stop: int, tmp_path: Path
+    how: tuple[str, ...], codes_of_loss: list[int], code_of_stop: int, tmp_path: Path
 ) -> None:
-    """The whole trainer ends with a sentence; the next one makes the same network as one without the kill.
+    """Rank 1 is killed, and then rank 0 of the next trainer. The whole trainer ends, each time, and the last
+    one makes the same network as one without a kill. `pytest -s` shows how soon training goes on.
     Only torchrun has one exit status for everything, also for a clean stop."""
-    wanted, codes, _ = asyncio.run(trained(how, tmp_path / "a", killed=False))
+    wanted, codes, _ = asyncio.run(trained(how, tmp_path / "a"))
     assert codes == [code_of_stop]
-    found, codes, log = asyncio.run(trained(how, tmp_path / "b", killed=True))
-    assert codes == [code_of_loss, code_of_stop]
+    found, codes, log = asyncio.run(trained(how, tmp_path / "b", killed=(1, 0)))
+    assert codes == [*codes_of_loss, code_of_stop]
     assert "and all other ranks with it; started again, the trainer goes on from the last checkpoint" in log
     last = max(wanted)
     assert found[last] == wanted[last]
