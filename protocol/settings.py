@@ -275,8 +275,9 @@ class StartSettings:
     records."""
     generator: str = ""
     """Instead of `positions`: kinds of start positions, separated by commas; one is drawn at random for each
-    game (chess: material such as KQK,KRPKR; either colour has either side's men, nobody is in check). No
-    opening plies follow such a start."""
+    game (chess: material such as KQK,KRPKR; either colour has either side's men, nobody is in check;
+    chess960: numbers of start positions, and `all` where nothing is set here). No opening plies follow such a
+    start."""
     share: Share = 0.0
     """Share of games that begin at one of `positions`, or at one drawn by `generator`; each line or kind is
     equally likely (AlphaZero: 0)."""

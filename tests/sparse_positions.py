@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from every_game import EVERY_GAME
 
-from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games import get_game
 from net.architectures.network import Network, build
 from net.architectures.registry import named
 from net.batches import Batch
 from net.weights import WeightsMeta, save
 
-SPARSE_GAMES = tuple(name for name in GAME_NAMES if get_game(name).sparse is not None)
+SPARSE_GAMES = tuple(name for name in EVERY_GAME if get_game(name).sparse is not None)
 
 
 @cache

@@ -29,6 +29,7 @@ GAME_MODULES = {
     "tic_tac_toe": "azselfplay.games.tic_tac_toe",
     "connect_four": "azselfplay.games.connect_four",
     "chess": "azselfplay.games.chess",
+    "chess960": "azselfplay.games.chess.chess960",
     "dots_and_boxes": "azselfplay.games.dots_and_boxes",
     "go": "azselfplay.games.go",
     "shogi": "azselfplay.games.shogi",

@@ -165,6 +165,9 @@ class Notation:
     engine_protocol: str = ""
     """The protocol of other programs' engines that use this notation: `uci`, `usi` or `gtp`; "" if there is
     none."""
+    action_to_chess: Callable[[State, int], str] | None = None
+    """For a game whose castling is the king's move onto its rook: `action_to_text` for programs that know
+    only that of chess, which `action_from_text` reads too. None for all other games."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +184,9 @@ class StartGenerator:
     check: Callable[[str], None]
     draw: Callable[[str, np.random.Generator], str]
     matches: Callable[[str, str], bool]
+    usual: str = ""
+    """The name whose positions games begin at where nobody says otherwise; "": they begin at the usual
+    start."""
 
 
 # ---- Packed features -----------------------------------------------------------------------------

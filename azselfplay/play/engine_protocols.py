@@ -207,8 +207,10 @@ def option_of(line: str) -> chess.engine.Option | None:
 
 
 def board_of(game_history: GameHistory) -> chess.Board:
-    """A chess game as a board of python-chess with all its moves."""
-    board = chess.Board(game_history.start or chess.STARTING_FEN)
+    """A game of chess or chess960 as a board of python-chess with all its moves."""
+    notation = game_history.game.notation
+    start = notation.state_to_text(game_history.states[0])
+    board = chess.Board(start, chess960=notation.action_to_chess is not None)
     for move in game_history.moves_text():
         board.push_uci(move)
     return board

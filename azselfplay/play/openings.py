@@ -49,7 +49,8 @@ class Opening:
 
 
 def random_openings(game: Game, count: int, plies: int, seed: int, start: str = "") -> list[Opening]:
-    """Up to `count` openings of `plies` random moves, to distinct positions in which the game continues.
+    """Up to `count` openings of `plies` random moves, to distinct positions in which the game continues. They
+    begin at `start`; without one, where games of self-play usually do (`games.spec.StartGenerator`).
 
     The same seed gives the same openings in the same order, whatever `count` is. Fewer are returned where the
     game has no more (Connect Four after one ply: 7).
@@ -58,10 +59,12 @@ def random_openings(game: Game, count: int, plies: int, seed: int, start: str = 
     rng = np.random.default_rng([seed, plies])
     seen: set[bytes] = set()
     openings: list[Opening] = []
-    misses = 0
+    misses, generator = 0, None if start else game.generator
     while len(openings) < count and misses < MISSES:
         # Set back below when a new position is found.
         misses += 1
+        if generator is not None and generator.usual:
+            start = generator.draw(generator.usual, rng)
         game_history = GameHistory(game, start)
         while game_history.ply < plies and game_history.end_reason() is None:
             game_history.play(int(rng.choice(game_history.legal_actions())))

@@ -54,6 +54,8 @@ class Options:
     limit_strength: bool = False
     """Whether the engine plays with the simulations that have the strength `elo` (`play.strength`)."""
     elo: int = 0
+    chess960: bool = False
+    """Whether castling is written as in the game, and not as in chess (`Notation.action_to_chess`)."""
 
     def resigns_at(self, value: float) -> bool:
         """Whether to resign at a position of `value` in [-1, 1] for the side to move."""
@@ -169,6 +171,8 @@ class Request:
     """The move is drawn from visits ** (1 / temperature); 0: the best move."""
     lines: int = 1
     """Most moves in a report."""
+    as_in_chess: bool = False
+    """Whether moves are written by `Notation.action_to_chess`, which the game must have."""
     show_draw: bool = False
     """Whether reports include the network's draw probability at the root."""
     ownership: bool = False

@@ -27,7 +27,7 @@ KINDS = (
     "solver          perfect play where the game is solved, a shallow search elsewhere",
     "tablebase       perfect play in endgames that have tables, from a file of such positions",
     "blend:SPEC:P    plays P % of its moves as player SPEC does, the others at random",
-    "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine (chess)",
+    "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine (chess, chess960)",
     "usi:COMMAND?...  the same for USI engines (shogi)",
     "gtp:COMMAND?movetime=MS&timeout=S&level=1    any GTP engine (Go); level 1 is sent as a command",
 )

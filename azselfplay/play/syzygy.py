@@ -36,7 +36,7 @@ UNKNOWN = KeyError, *DAMAGED
 def open_tables(game: Game, folders: str) -> Tables:
     """The tables in `folders`, which are separated as in PATH. Raises Fatal(CONFIG) if one is no folder or
     none has a table, or for another game than chess."""
-    if game.name != "chess":
+    if game.notation.engine_protocol != "uci":
         raise Fatal(f"Syzygy tables are of chess, not of {game.name}", Exit.CONFIG)
     import chess.syzygy
 
@@ -65,7 +65,9 @@ class Tables:
     def result(self, game_history: GameHistory) -> int | None:
         """Win, draw or loss (1, 0, -1) of the side to move. None: unknown, which it also is between two
         captures or pawn moves, because WDL does not count the moves since the last one."""
-        if self.cover(game_history) and not (board := _board_of(game_history)).halfmove_clock:
+        from azselfplay.play.engine_protocols import board_of
+
+        if self.cover(game_history) and not (board := board_of(game_history)).halfmove_clock:
             with suppress(*UNKNOWN):
                 return int(self._tables.probe_wdl(board) / 2)
         return None
@@ -75,7 +77,9 @@ class Tables:
         the quickest to the next capture or pawn move, of losses the slowest. () where it is unknown."""
         if not self.cover(game_history):
             return ()
-        board, notation = _board_of(game_history), game_history.game.notation
+        from azselfplay.play.engine_protocols import board_of
+
+        board, notation = board_of(game_history), game_history.game.notation
         actions = allowed or game_history.legal_actions().tolist()
         ranks = {}
         try:
@@ -101,13 +105,3 @@ class Tables:
         if abs(result) == WON and far + board.halfmove_clock > FIFTY_MOVES:
             return result // 2, 0  # it comes too late
         return result, -far if result == WON else far if result == LOST else 0
-
-
-def _board_of(game_history: GameHistory) -> chess.Board:
-    import chess
-
-    game = game_history.game
-    board = chess.Board(game.notation.state_to_text(game_history.states[0]))
-    for state, action in zip(game_history.states, game_history.actions, strict=False):
-        board.push_uci(game.notation.action_to_text(state, action))
-    return board

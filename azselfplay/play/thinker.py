@@ -151,6 +151,7 @@ class Thinker:
     async def think(self, thinking: Thinking, tell: Tell) -> Found:
         """Search, and report regularly and at the end."""
         request, tree = thinking.request, self.tree
+        game = as_written(self.game, request)
         # The subtree of the last search is kept if the game has gone on from there.
         known = len(self._played)
         goes_on = request.start == self._start and request.actions[:known] == self._played
@@ -180,7 +181,7 @@ class Thinker:
         if not tree.is_expanded:
             tell(Report(note="there was no time to evaluate the position: the first legal move is played"))
             action = int(request.allowed[0] if request.allowed else actions[0])
-            return Found((self.game.notation.action_to_text(tree.state, action),), action)
+            return Found((game.notation.action_to_text(tree.state, action),), action)
         ownership: tuple[float, ...] = ()
         if request.ownership and self.net.ownership is not None:
             # In a thread, because a large network takes longer than input may wait.
@@ -207,7 +208,7 @@ class Thinker:
         tell(self._report(request, draw, ownership))
         index = best_index(tree, request.allowed, request.temperature, self._rng)
         action = int(tree.edges_of(0)["action"][index])
-        moves, value = line_of_play(tree, self.game, index), value_of(tree, index)
+        moves, value = line_of_play(tree, game, index), value_of(tree, index)
         return Found(moves, action, value, ownership=ownership)
 
     def contenders(self, allowed: Sequence[int] = ()) -> list[int]:
@@ -254,7 +255,8 @@ class Thinker:
         seconds = asyncio.get_running_loop().time() - request.began
         depth = round(total / max(1, simulations))
         progress = Progress(seconds, simulations, depth, deepest, hashfull(tree))
-        return Report(lines_of(tree, self.game, request.lines, request.allowed), progress, draw, ownership)
+        lines = lines_of(tree, as_written(self.game, request), request.lines, request.allowed)
+        return Report(lines, progress, draw, ownership)
 
 
 MEASURED_SHARE = 0.1
@@ -276,6 +278,12 @@ def cannot_be_overtaken(visits: Sequence[int], simulations: int, elapsed: float,
     # Even if all simulations that still fit went to the second move.
     best, second = sorted([*visits, 0, 0], reverse=True)[:2]
     return best - second > simulations / elapsed * max(0.0, left) + 1
+
+
+def as_written(game: Game, request: Request) -> Game:
+    """The game with the notation in which the request wants moves."""
+    text = game.notation.action_to_chess if request.as_in_chess else None
+    return game if text is None else replace(game, notation=replace(game.notation, action_to_text=text))
 
 
 LONGEST_LINE = 64

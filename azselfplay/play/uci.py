@@ -51,6 +51,7 @@ from azselfplay.play.uci_lines import (
     best_move_line,
     info_lines,
     parse,
+    with_chess960,
     with_strength,
 )
 
@@ -75,6 +76,8 @@ UCI_EXAMPLES = (
 class UciConfig(EngineConfig):
     """Settings of `azplay uci`. The GUI can change most of them by options."""
 
+    game: str = ""
+    """chess or chess960. Empty: that of the network, else chess."""
     syzygy_path: str = ""
     """Folders of Syzygy endgame tables, separated as in PATH; the engine plays what they know."""
 
@@ -97,11 +100,13 @@ def uci() -> int:
         examples=UCI_EXAMPLES,
         description="A chess engine that speaks UCI on standard input and output.",
     ).resolved()
-    from azselfplay.games import get_game
+    from azselfplay.play.nets import game_for
     from azselfplay.play.strength import measured
 
-    setup = replace(settings.setup("chess"), syzygy_path=settings.syzygy_path)
-    game, options = get_game("chess"), Options(setup)
+    game = game_for(settings.game, settings.weights, "chess")
+    if game.notation.engine_protocol != UCI.name:
+        raise Fatal(f"{game.name} is not chess: UCI plays chess or chess960", Exit.CONFIG)
+    options = Options(replace(settings.setup(game.name), syzygy_path=settings.syzygy_path))
     strength = measured(settings.weights, settings.search, game) if settings.weights else None
 
     def engine() -> UciEngine:
@@ -153,9 +158,11 @@ class UciEngine:
         self.options = options
         self.dialect = dialect
         self._strength = strength
+        if game.notation.action_to_chess is not None:
+            self.dialect = with_chess960(self.dialect)
         if strength is not None:
             self.options = replace(options, elo=strength.highest)
-            self.dialect = with_strength(dialect, strength.lowest, strength.highest)
+            self.dialect = with_strength(self.dialect, strength.lowest, strength.highest)
         self.board = Board(game)
         self.searching: Request | None = None
         self._most_nodes = most_nodes
@@ -364,6 +371,7 @@ class UciEngine:
             claims=frozenset(self.dialect.claims),
             temperature=options.temperature / 100,
             lines=options.multi_pv,
+            as_in_chess=game_history.game.notation.action_to_chess is not None and not options.chess960,
             show_draw=options.show_wdl,
         )
 

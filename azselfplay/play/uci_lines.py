@@ -118,6 +118,12 @@ def with_strength(dialect: Dialect, low: int, high: int) -> Dialect:
     return replace(dialect, options=OptionTable((*dialect.options.specs, *more)))
 
 
+def with_chess960(dialect: Dialect) -> Dialect:
+    """The dialect with the option of a game whose castling is the king's move onto its rook."""
+    more = Spec("UCI_Chess960", "chess960", "check")
+    return replace(dialect, options=OptionTable((*dialect.options.specs, more)))
+
+
 MOST = 10**12
 """Largest number that is accepted."""
 

@@ -20,6 +20,7 @@ from protocol.settings import (
     NoiseSettings,
     SearchSettings,
     SelfPlaySettings,
+    StartSettings,
     changed,
     check_settings,
 )
@@ -37,12 +38,15 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
     """Return settings that a search can use directly. Raises ValueError saying which value is out of range
     and why."""
     simulations, start = settings.search.simulations, settings.start
+    if start == StartSettings() and game.generator is not None and game.generator.usual:
+        start = StartSettings(generator=game.generator.usual, share=1.0)
     filled_in = {
         "history": settings.history or game.history,
         "max_plies": settings.max_plies or game.max_plies,
         "noise.dirichlet_alpha": settings.noise.dirichlet_alpha or game.dirichlet_alpha,
         "start.positions": "\n".join(start_lines(start.positions)),
         "start.generator": ",".join(generator_names(start.generator)),
+        "start.share": start.share,
         "playout_cap.cheap_simulations": settings.playout_cap.cheap_simulations
         or max(1, simulations // CHEAP_PART),
         "moves.final_extra": settings.moves.final_extra or max(1, simulations // EXTRA_PART),

@@ -3,7 +3,8 @@
 `PYTHONPATH=. .venv/bin/python tests/games/chess_agreement.py [GAMES]` plays them in two processes and prints
 the seeds done; a second argument, the first seed, continues after a stop. Games start from the usual
 position, from middle games and endgames in which the rare rules are near, and from random endgames. One mover
-in three prefers to go back where he came from, which makes repetitions.
+in three prefers to go back where he came from, which makes repetitions. Games of chess960 start from each of
+its positions in turn, or from one where both colours' are drawn and many men are gone.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import chess
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.chess import GAME
+from azselfplay.games.chess import GAME as CHESS
+from azselfplay.games.chess.chess960 import GAME as CHESS960
 from azselfplay.games.chess.rules import MAX_LEGAL, earlier_occurrences
-from azselfplay.games.spec import NO_ROOT, ONGOING, Positions, State, outcome_for_first_player
+from azselfplay.games.spec import NO_ROOT, ONGOING, Game, Positions, State, outcome_for_first_player
 
 MAX_PLIES = 220
 GAMES_PER_TASK = 100
@@ -81,33 +83,33 @@ def run(games: int = 20_000, first_seed: int = 0, processes: int = 2) -> dict[st
     return {"games": total.games, "plies": total.plies, **total.met, "seconds": round(seconds, 1)}
 
 
-def compare_games(first_seed: int, end_seed: int) -> Tally:
+def compare_games(first_seed: int, end_seed: int, game: Game = CHESS) -> Tally:
     """Compare the games of seeds `first_seed` to `end_seed` - 1."""
     tally = Tally()
     for seed in range(first_seed, end_seed):
-        tally.add(compare_game(seed))
+        tally.add(compare_game(seed, game))
     return tally
 
 
-def compare_game(seed: int) -> Tally:
+def compare_game(seed: int, game: Game) -> Tally:
     """Play one random game on both boards. Raises Disagreement."""
     rng = np.random.default_rng(seed)
-    board, tally = random_start(rng), Tally(1)
-    positions: Positions = np.zeros((MAX_PLIES + 2, GAME.state_words), dtype=np.uint64)
-    positions[0] = GAME.notation.state_from_text(board.fen(en_passant="legal"))
+    board, tally = random_start_960(seed, rng) if game is CHESS960 else random_start(rng), Tally(1)
+    positions: Positions = np.zeros((MAX_PLIES + 2, game.state_words), dtype=np.uint64)
+    positions[0] = game.notation.state_from_text(board.fen(en_passant="legal"))
     actions = np.zeros(MAX_LEGAL, dtype=np.uint16)
     shuffler = int(rng.integers(3))
     n = 1
     while True:
-        moves = _compare_position(seed, board, positions, n, actions)
+        moves = _compare_position(seed, board, positions, n, actions, game)
         reason = _compare_end(seed, board, positions, n, len(moves))
         if reason != ONGOING or n > MAX_PLIES:
-            tally.meet(GAME.reason_name(reason))
+            tally.meet(game.reason_name(reason))
             tally.plies = n - 1
             return tally
         move = _choose(board, sorted(moves), rng, likes_going_back=shuffler == n % 2)
         _meet_rare_move(tally, board, chess.Move.from_uci(move))
-        GAME.rules.play(positions[n - 1], moves[move], positions[n])
+        game.rules.play(positions[n - 1], moves[move], positions[n])
         board.push_uci(move)
         n += 1
 
@@ -122,12 +124,30 @@ def random_start(rng: np.random.Generator) -> chess.Board:
     return _random_endgame(rng)
 
 
+def random_start_960(seed: int, rng: np.random.Generator) -> chess.Board:
+    """Return the start position of a number, or one of two numbers with half of the men gone."""
+    board = chess.Board.from_chess960_pos(seed % 960)
+    if rng.random() < 0.5:
+        return board
+    other = chess.Board.from_chess960_pos(int(rng.integers(960)))
+    for square in chess.SquareSet(chess.BB_RANK_8):
+        board.set_piece_at(square, other.piece_at(square))
+    for square in chess.SquareSet(board.occupied & ~(board.kings | board.rooks)):
+        if rng.random() < 0.5:
+            board.remove_piece_at(square)
+    board.castling_rights = board.rooks
+    return board if board.is_valid() else random_start_960(seed, rng)
+
+
 def state_of(board: chess.Board) -> State:
     """Return the nine words of a python-chess board, computed without our own reader."""
     clean = board.clean_castling_rights()
     flags = 0 if board.turn else 1
-    for bit, square in enumerate((chess.H1, chess.A1, chess.H8, chess.A8), 1):
-        flags |= bool(clean & chess.BB_SQUARES[square]) << bit
+    for bit, colour in ((1, chess.WHITE), (3, chess.BLACK)):
+        flags |= board.has_kingside_castling_rights(colour) << bit
+        flags |= board.has_queenside_castling_rights(colour) << bit + 1
+    if board.chess960:
+        flags |= (clean & 0xFF) << 48 | clean >> 56 << 56
     if board.ep_square is not None and board.has_legal_en_passant():
         flags |= chess.square_file(board.ep_square) + 1 << 5
     flags |= board.halfmove_clock << 16 | board.ply() << 32
@@ -193,17 +213,24 @@ def _choose(board: chess.Board, moves: list[str], rng: np.random.Generator, like
 
 
 def _compare_position(
-    seed: int, board: chess.Board, positions: Positions, n: int, actions: npt.NDArray[np.uint16]
+    seed: int,
+    board: chess.Board,
+    positions: Positions,
+    n: int,
+    actions: npt.NDArray[np.uint16],
+    game: Game,
 ) -> dict[str, int]:
     """Compare words, text and legal moves. Return the moves: UCI text -> action."""
-    state = positions[n - 1]
+    state, notation = positions[n - 1], game.notation
     _require(seed, board, "words", list(map(hex, state)), list(map(hex, state_of(board))))
     if n % FEN_EVERY == 1:
-        text, expected = GAME.notation.state_to_text(state), board.fen(en_passant="legal")
-        _require(seed, board, "text", text, expected)
-        _require(seed, board, "state of the text", list(GAME.notation.state_from_text(text)), list(state))
-    count = GAME.rules.legal_actions(positions, n, actions)
-    moves = {GAME.notation.action_to_text(state, int(action)): int(action) for action in actions[:count]}
+        expected = board.fen(shredder=board.chess960, en_passant="legal")
+        _require(seed, board, "text", notation.state_to_text(state), expected)
+        # With the letters KQkq too, where there are any.
+        for text in (expected, board.fen(en_passant="legal")):
+            _require(seed, board, "state of the text", list(notation.state_from_text(text)), list(state))
+    count = game.rules.legal_actions(positions, n, actions)
+    moves = {notation.action_to_text(state, int(action)): int(action) for action in actions[:count]}
     _require(seed, board, "number of different moves", len(set(moves.values())), count)
     _require(seed, board, "legal moves", sorted(moves), sorted(move.uci() for move in board.legal_moves))
     return moves
@@ -214,16 +241,16 @@ def _compare_end(seed: int, board: chess.Board, positions: Positions, n: int, le
     repeated = (board.is_repetition(2), board.is_repetition(3))
     earlier = earlier_occurrences(positions, n, 2)
     _require(seed, board, "repetitions", (earlier >= 1, earlier >= 2), repeated)
-    reason: int = GAME.rules.end_reason(positions, n, legal_count, NO_ROOT)
+    reason: int = CHESS.rules.end_reason(positions, n, legal_count, NO_ROOT)
     expected = expected_reason(board, legal_count)
-    _require(seed, board, "end reason", GAME.reason_name(reason), expected)
-    in_search = GAME.reason_name(GAME.rules.end_reason(positions, n, legal_count, 0))
+    _require(seed, board, "end reason", CHESS.reason_name(reason), expected)
+    in_search = CHESS.reason_name(CHESS.rules.end_reason(positions, n, legal_count, 0))
     if expected == "ongoing" and repeated[0]:
         expected = "threefold_repetition"
     _require(seed, board, "end reason in a search", in_search, expected)
     if reason != ONGOING:
-        value = GAME.end_reasons[reason].value
-        outcome = outcome_for_first_player(value, GAME.rules.side_to_move(positions[n - 1]))
+        value = CHESS.end_reasons[reason].value
+        outcome = outcome_for_first_player(value, CHESS.rules.side_to_move(positions[n - 1]))
         ended = board.outcome()
         winner = ended.winner if ended else None
         _require(seed, board, "outcome", outcome, 0 if winner is None else 1 if winner else -1)

@@ -180,8 +180,8 @@ class DotsAndBoxes:
 class Chess:
     """With python-chess' boards and attacks."""
 
-    def __init__(self) -> None:
-        self.board = chess.Board()
+    def __init__(self, *, chess960: bool = False) -> None:
+        self.board = chess.Board(chess960=chess960)
 
     def play(self, move: Move) -> None:
         self.board.push_uci(move.text)
@@ -209,6 +209,8 @@ class Chess:
         board, moving = self.board, chess.Move.from_uci(move.text)
         piece, captured = board.piece_at(moving.from_square), board.piece_at(moving.to_square)
         assert piece is not None
+        if captured is not None and captured.color == piece.color:  # the rook, in chess960
+            captured = None
         kind = 7 * (piece.piece_type - 1) + (6 if captured is None else captured.piece_type - 1)
         danger = 0
         if attackers := board.attackers(not board.turn, moving.from_square):
@@ -383,6 +385,7 @@ TWINS: dict[str, Callable[[], SparseTwin]] = {
     "connect_four": lambda: ConnectFour("connect_four"),
     "dots_and_boxes": DotsAndBoxes,
     "chess": Chess,
+    "chess960": lambda: Chess(chess960=True),
     "shogi": Shogi,
 }
 """A new twin of each game that has sparse features, at its usual start."""

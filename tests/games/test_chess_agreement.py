@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import chess
 import pytest
-from chess_agreement import STARTS, compare_games, state_of
+from chess_agreement import CHESS, CHESS960, STARTS, compare_games, state_of
 
-from azselfplay.games.chess import GAME
+from azselfplay.games.spec import Game
+
+RARE = ("checkmate", "threefold_repetition", "castling", "en_passant", "promotion")
 
 
-@pytest.mark.parametrize("first_seed", range(0, 200, 50))
-def test_rules_agree_with_python_chess_at_every_ply_of_random_games(first_seed: int) -> None:
-    tally = compare_games(first_seed, first_seed + 50)
-    assert tally.games == 50
-    for name in ("checkmate", "threefold_repetition", "fifty_moves", "castling", "en_passant", "promotion"):
+@pytest.mark.parametrize(
+    ("game", "first_seed", "games"),
+    [
+        *((CHESS, first_seed, 50) for first_seed in range(0, 200, 50)),
+        (CHESS960, 0, 50),
+        pytest.param(CHESS960, 50, 950, marks=pytest.mark.nightly),
+    ],
+    ids=lambda one: getattr(one, "name", None),
+)
+def test_rules_agree_with_python_chess_at_every_ply_of_random_games(
+    game: Game, first_seed: int, games: int
+) -> None:
+    tally = compare_games(first_seed, first_seed + games, game)
+    assert tally.games == games
+    for name in RARE if game is CHESS960 else (*RARE, "fifty_moves"):
         assert tally.met[name] > 0, f"these seeds never met {name}"
 
 
 @pytest.mark.parametrize("fen", STARTS)
 def test_reader_of_fen_writes_the_same_words_as_python_chess(fen: str) -> None:
-    assert GAME.notation.state_from_text(fen).tolist() == state_of(chess.Board(fen)).tolist()
+    assert CHESS.notation.state_from_text(fen).tolist() == state_of(chess.Board(fen)).tolist()

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from every_game import EVERY_GAME
+from every_game import EVERY_GAME, SHARING
 from hands import NAME as HANDS
 from naive_games import NAIVE_NAMES, STONE_NAMES, naive_game
 from naive_sampler import naive_symmetry
@@ -29,7 +29,7 @@ from azselfplay.games.spec import NO_ROOT
 from azselfplay.games.stubs import Movers
 
 
-@pytest.fixture(params=[*EVERY_GAME, TWICE, HANDS])
+@pytest.fixture(params=[*EVERY_GAME, *SHARING, TWICE, HANDS])
 def game(request: pytest.FixtureRequest) -> Game:
     return get_game(request.param)
 

@@ -19,7 +19,7 @@ from azselfplay.games.shogi.notation import START_SFEN
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.game_files import BadGame, format_of, games_in
 
-FORMATS = [("chess", "PGN"), ("go_9x9", "SGF"), ("shogi", "CSA"), ("shogi", "KIF")]
+FORMATS = [("chess", "PGN"), ("chess960", "PGN"), ("go_9x9", "SGF"), ("shogi", "CSA"), ("shogi", "KIF")]
 
 
 def form_of(name: str, form: str) -> GameFormat:
@@ -68,6 +68,7 @@ def test_games_are_read_as_they_were_written(name: str, form: str) -> None:
     ("name", "form", "start"),
     [
         ("chess", "PGN", "4k3/P7/8/8/8/8/8/4K2R b K - 0 40"),
+        ("chess960", "PGN", "4k3/8/8/8/8/8/8/RK5R b HA - 0 1"),
         ("go_9x9", "SGF", "........./" * 4 + "..x....../" + "........./" * 3 + "......... o 0"),
         ("shogi", "CSA", "4k4/9/2P3p2/9/1r2G1s2/9/9/9/4K2L1 w RB2G3S4N3L16P 1"),
         ("shogi", "KIF", "4k4/9/2P3p2/9/1r2G1s2/9/9/9/4K2L1 w RB2G3S4N3L16P 1"),

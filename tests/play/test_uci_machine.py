@@ -23,6 +23,7 @@ from azselfplay.play.orders import (
     StopSearch,
 )
 from azselfplay.play.strength import Strength, measured
+from azselfplay.play.thinker import as_written
 from azselfplay.play.uci import UciEngine
 from azselfplay.play.uci_lines import UCI, USI
 
@@ -100,6 +101,24 @@ def test_without_ratings_there_is_no_option_of_strength(tmp_path: Path) -> None:
     assert measured(tmp_path / "w.safetensors", "", get_game("chess")) is None
     said = [order.text for order in UciEngine(get_game("chess"), "test", Options()).feed("uci", 0.0)]
     assert not any("UCI_Elo" in line for line in said)
+
+
+def test_castling_of_chess960_is_written_as_the_gui_asks() -> None:
+    """An engine for chess has no such option."""
+    game = get_game("chess960")
+    engine = UciEngine(game, "test", Options())
+    assert Say("option name UCI_Chess960 type check default false") in engine.feed("uci", 0.0)
+    engine.feed("isready", 0.0)
+    engine.prepared(Setup(), 0.0)
+    state = game.notation.state_from_text("4k3/8/8/8/8/8/8/4K2R w H - 0 1")
+    action = game.notation.action_from_text(state, "e1h1")
+    for value, text in (("false", "e1g1"), ("true", "e1h1")):
+        engine.feed(f"setoption name UCI_Chess960 value {value}", 0.0)
+        written = as_written(game, start_of(engine, "go nodes 5"))
+        assert written.notation.action_to_text(state, action) == text
+        engine.searched(Found(("e2e4",)), 0.0)
+    [refused] = ready_engine().feed("setoption name UCI_Chess960 value true", 0.0)
+    assert refused.text.startswith("info string unknown option 'UCI_Chess960'; known:")
 
 
 def test_what_was_rated_no_higher_than_fewer_simulations_is_chance() -> None:

@@ -5,7 +5,8 @@ rooks, queens, kings), words 6 and 7 the men of White and of Black, word 8 the f
 
 bit 0: side to move, 1 = Black. Bits 1-4: castling rights: White short, White long, Black short, Black long.
 Bits 5-8: file + 1 of the pawn that can LEGALLY be taken en passant, 0 = none. Bits 16-31: half-moves since
-the last capture or pawn move. Bits 32-47: half-moves since the start of the game.
+the last capture or pawn move. Bits 32-47: half-moves since the start of the game. Bits 48-63: in chess960 the
+files of the rooks with which White may castle, and from bit 56 on Black; in chess 0.
 
 Two positions are the same for the repetition rules when words 0-7 and the lowest nine bits agree.
 
@@ -42,6 +43,7 @@ CLOCK_SHIFT = np.uint64(16)
 CLOCK_MASK = np.uint64(0xFFFF)
 PLIES_SHIFT = np.uint64(32)
 PLIES_MASK = np.uint64(0xFFFF)
+CASTLING_ROOKS_SHIFT = np.uint64(48)
 
 UPSIDE_DOWN = np.uint64(56)
 """`square ^ UPSIDE_DOWN` is the square as the other side sees it."""

@@ -1,4 +1,4 @@
-"""What is known about chess: openings, material, endgame tables and mates in one, ratings of fixed players.
+"""What is known about chess and chess960: openings, material, endgame tables, mates in one, fixed players.
 
 The heuristic value of a position is material and mobility, in centipawns: pawn 100, knight 320, bishop 330,
 rook 500, queen 900, and 2 for each square that a knight, bishop, rook or queen attacks (own men's squares
@@ -40,7 +40,7 @@ from azselfplay.games.knowledge import (
     Solution,
     Words,
 )
-from azselfplay.games.spec import State
+from azselfplay.games.spec import Game, State
 
 # ---- Openings ------------------------------------------------------------------------------------
 
@@ -153,6 +153,12 @@ def _squares(state: State, action: int) -> tuple[np.uint64, np.uint64, np.uint64
 
 
 @jit
+def _foe(state: State) -> np.uint64:
+    """The men of the side that is not to move. (In chess960 a king castles onto its own rook.)"""
+    return state[np.uint64(7) - (state[8] & ONE)]
+
+
+@jit
 def _piece_on(state: State, square: np.uint64) -> int:
     """Index of the piece on a square, 5 if there is none (whose value is 0, like the king's)."""
     for piece in range(5):
@@ -174,7 +180,7 @@ def _is_pawn_capture_or_promotion(state: State, origin: np.uint64, target: np.ui
 def is_noisy(state: State, action: int) -> bool:
     """Whether the move is a capture (also en passant) or a promotion."""
     origin, target, _ = _squares(state, action)
-    if ((state[6] | state[7]) >> target) & ONE:
+    if (_foe(state) >> target) & ONE:
         return True
     return _is_pawn_capture_or_promotion(state, origin, target)
 
@@ -185,7 +191,7 @@ def order_score(state: State, action: int) -> int:
     the rest."""
     origin, target, plane = _squares(state, action)
     score = 0
-    if ((state[6] | state[7]) >> target) & ONE:
+    if (_foe(state) >> target) & ONE:
         # The victim's value counts first; the taker's number only decides between equal victims.
         score = 10 * PIECE_VALUES[_piece_on(state, target)] - _piece_on(state, origin) + 10
     elif plane < _QUEEN_LIKE and _is_pawn_capture_or_promotion(state, origin, target):
@@ -376,7 +382,7 @@ QUEEN_UP = (
 )
 """One side without its queen."""
 
-KNOWLEDGE = Knowledge(
+CHESS = Knowledge(
     heuristic=Heuristic(
         evaluate=evaluate, material=material, order_score=order_score, is_noisy=is_noisy, sees_reply=False
     ),
@@ -408,3 +414,14 @@ KNOWLEDGE = Knowledge(
         odds=Odds("an extra queen", QUEEN_UP, lead=800),
     ),
 )
+
+
+def knowledge_of_game(game: Game) -> Knowledge:
+    """What is known about chess or chess960: they differ in ratings, which were measured in chess only, in
+    openings with names, and in files. (No mate in one is by castling, so those serve both.)"""
+    if game.name == GAME.name:
+        return CHESS
+    return replace(CHESS, anchors={}, book={}, formats=(notation.PGN_960,))
+
+
+KNOWLEDGE = knowledge_of_game

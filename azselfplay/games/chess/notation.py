@@ -15,6 +15,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,6 +25,7 @@ from azselfplay.games.boards import Clicks, centipawns, grid, number_from_text, 
 from azselfplay.games.chess.board import (
     ACTION_OF,
     BLACK,
+    CASTLING_ROOKS_SHIFT,
     CLOCK_MASK,
     CLOCK_SHIFT,
     EN_PASSANT_MASK,
@@ -39,6 +41,7 @@ from azselfplay.games.chess.board import (
     WHITE,
     start,
 )
+from azselfplay.games.chess.castling import castling_of
 from azselfplay.games.chess.rules import MAX_LEGAL, en_passant_field, in_check, legal_actions
 from azselfplay.games.game_history import legal_action
 from azselfplay.games.knowledge import RESULTS, GameFormat, ReadGame, WrittenMove
@@ -57,6 +60,8 @@ MAX_CLOCK, MAX_MOVE = 9999, 9999
 
 _LETTERS = {letter: letter for letter in PIECES + PIECES.lower()}
 _CASTLING = {"K": ("e1", "h1"), "Q": ("e1", "a1"), "k": ("e8", "h8"), "q": ("e8", "a8")}
+_ROOK_FILES = "HGFEDCBAhgfedcba"
+"""Letters of Shredder-FEN, from the highest bit of each colour's files on."""
 _USUAL_COUNT = {"P": 8, "N": 2, "B": 2, "R": 2, "Q": 1}
 
 
@@ -71,9 +76,9 @@ def piece_letters(state: State) -> list[str]:
     return letters
 
 
-def state_from_fen(text: str) -> State:
-    """The position that a FEN describes; "" is the usual start. Raises ValueError saying what is wrong with
-    it."""
+def state_from_fen(text: str, *, chess960: bool = False) -> State:
+    """The position that a FEN describes; "" is the usual start of chess. Raises ValueError saying what is
+    wrong with it. `chess960`: castling rights are those of Shredder-FEN or X-FEN."""
     state = np.zeros(STATE_WORDS, dtype=np.uint64)
     if not text.strip():
         start(state)
@@ -103,7 +108,7 @@ def state_from_fen(text: str) -> State:
     if fields[1] not in ("w", "b"):
         raise ValueError(f"the side to move is 'w' or 'b', not {fields[1]!r}")
     side = "wb".index(fields[1])
-    rights = _parse_castling(fields[2], letters)
+    castling = _parse_castling_960(fields[2], letters) if chess960 else _parse_castling(fields[2], letters)
     file = _parse_en_passant(fields[3], side, letters)
     clock = number_from_text(fields[4], "half-move clock of a FEN", MAX_CLOCK) if len(fields) > 4 else 0
     move = number_from_text(fields[5], "move number of a FEN", MAX_MOVE) if len(fields) > 5 else 1
@@ -125,18 +130,23 @@ def state_from_fen(text: str) -> State:
     # Dropped unless a legal move takes there, so that equal positions have equal flags.
     en_passant = 0 if file is None else int(en_passant_field(state, np.uint64(side), np.uint64(file)))
     plies = 2 * max(0, move - 1) + side
-    flags = side | rights << 1 | en_passant << int(EN_PASSANT_SHIFT)
+    if chess960:
+        castling = int(castling_of(state, np.uint64(castling)))
+    flags = side | castling | en_passant << int(EN_PASSANT_SHIFT)
     state[FLAGS] = flags | clock << int(CLOCK_SHIFT) | plies << int(PLIES_SHIFT)
     return state
 
 
 def state_to_fen(state: State) -> str:
-    """The FEN of a position: six fields, with the en-passant square only when a legal move takes there."""
+    """The FEN of a position: six fields, with the en-passant square only when a legal move takes there. In
+    chess960 castling rights are the files of the rooks, as in Shredder-FEN."""
     letters = piece_letters(state)
     board = ranks_to_text(letters[8 * rank : 8 * rank + 8] for rank in range(7, -1, -1))
     flags = int(state[FLAGS])
     side = flags & 1
     castling = "".join(letter for bit, letter in enumerate("KQkq", 1) if flags >> bit & 1)
+    if rooks := flags >> int(CASTLING_ROOKS_SHIFT):
+        castling = "".join(letter for bit, letter in enumerate(_ROOK_FILES) if rooks >> (bit ^ 7) & 1)
     field = flags >> int(EN_PASSANT_SHIFT) & int(EN_PASSANT_MASK)
     en_passant = "abcdefgh"[field - 1] + "63"[side] if field else "-"
     clock = flags >> int(CLOCK_SHIFT) & int(CLOCK_MASK)
@@ -149,7 +159,7 @@ def move_number(state: State) -> int:
 
 
 def _parse_castling(text: str, letters: list[str]) -> int:
-    """Four bits: White short, White long, Black short, Black long."""
+    """Bits 1 to 4 of word 8: White short, White long, Black short, Black long."""
     if text == "-":
         return 0
     if not set(text) <= set("KQkq") or len(set(text)) < len(text):
@@ -164,8 +174,33 @@ def _parse_castling(text: str, letters: list[str]) -> int:
             raise ValueError(
                 f"castling right {letter!r} needs a king on {king} and a rook on {rook}; remove the letter"
             )
-        rights |= 1 << "KQkq".index(letter)
+        rights |= 2 << "KQkq".index(letter)
     return rights
+
+
+def _parse_castling_960(text: str, letters: list[str]) -> int:
+    """The files of the rooks that may castle, as `castling_of` takes them."""
+    rooks, sides = 0, set[tuple[bool, bool]]()
+    for letter in "" if text == "-" else text:
+        name, is_black = letter.upper(), letter.islower()
+        if name not in "HGFEDCBAKQ":
+            raise ValueError(
+                f"castling rights of chess960 are '-', files of rooks (HAha) or some of KQkq, not {text!r}"
+            )
+        rank = "".join(one or "." for one in letters[56 if is_black else 0 :][:8])
+        king, rook = rank.find("Kk"[is_black]), "Rr"[is_black]
+        # X-FEN: the outermost rook of that side.
+        file = {"K": rank.rfind(rook), "Q": rank.find(rook)}.get(name, "ABCDEFGH".find(name))
+        side = is_black, file > king
+        fits = king >= 0 <= file and rank[file] == rook and (name not in "KQ" or (name == "K") == side[1])
+        if not fits or side in sides:
+            raise ValueError(
+                f"castling right {letter!r} needs {COLOURS[is_black]}'s king and such a rook on its first "
+                "rank, and there is one for each side of the king; remove the letter"
+            )
+        sides.add(side)
+        rooks |= 1 << 8 * is_black + file
+    return rooks
 
 
 def _parse_en_passant(text: str, side: int, letters: list[str]) -> int | None:
@@ -275,7 +310,7 @@ def san(state: State, action: int, _before: int | None = None) -> str:
     """An action as people write it: "Nf3", "O-O", "exd8=Q+"."""
     import chess
 
-    board = chess.Board(state_to_fen(state))
+    board = chess.Board(state_to_fen(state), chess960=bool(int(state[FLAGS]) >> int(CASTLING_ROOKS_SHIFT)))
     return board.san(chess.Move.from_uci(action_to_uci(state, action)))
 
 
@@ -283,14 +318,16 @@ MARKS = {"?!": 6, "?": 2, "??": 4}
 """Numeric annotation glyphs (section 10 of PGN's standard)."""
 
 
-def write_pgn(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
+def write_pgn(
+    tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str, *, chess960: bool = False
+) -> str:
     """A game as PGN, other lines as variations, values as lichess writes them: `[%eval 0.31]`, in pawns for
     White. `moves`: in UCI; `ending`: comment after the last move. Raises ValueError if a move is invalid."""
     import chess
     import chess.pgn
 
     tree = chess.pgn.Game()
-    tree.setup(chess.Board(start) if start else chess.Board())
+    tree.setup(chess.Board(start or chess.STARTING_FEN, chess960=chess960))
     # The position is not a matter of the tags: a file's own SetUp and FEN may say it in another way.
     tree.headers.update({name: text for name, text in tags.items() if name not in ("FEN", "SetUp")})
     node: chess.pgn.GameNode = tree
@@ -311,9 +348,10 @@ def write_pgn(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove],
     return tree.accept(chess.pgn.StringExporter(columns=PGN_COLUMNS))
 
 
-def read_pgn(data: bytes) -> Iterator[ReadGame | ValueError]:
-    """The games in a PGN, moves in UCI. One with an illegal move, a FEN that is none, without moves, or of a
-    variant is an error. The result is the one behind the moves, so that a game that was cut off has none."""
+def read_pgn(data: bytes, *, chess960: bool = False) -> Iterator[ReadGame | ValueError]:
+    """The games in a PGN, moves in UCI. One with an illegal move, a FEN that is none, without moves, or of
+    another variant is an error. The result is the one behind the moves, so that a game that was cut off has
+    none."""
     import chess
     import chess.pgn
 
@@ -347,8 +385,10 @@ def read_pgn(data: bytes) -> Iterator[ReadGame | ValueError]:
         variant = found.headers.get("Variant", chess.Board.aliases[0])
         start = found.headers.get("FEN", "")
         moves = [move.uci() for move in found.mainline_moves()]
-        if variant.lower() not in map(str.lower, chess.Board.aliases):
-            yield ValueError(f"it is of the variant {variant[:60]!r}, not of standard chess")
+        is_standard = variant.lower() in map(str.lower, chess.Board.aliases)
+        if not (found.headers.is_chess960() if chess960 else is_standard):
+            wanted = "chess960" if chess960 else "standard chess"
+            yield ValueError(f"it is of the variant {variant[:60]!r}, not of {wanted}")
         elif found.errors:
             yield ValueError(str(found.errors[0]) or type(found.errors[0]).__name__)
         elif not start and not moves:
@@ -359,6 +399,7 @@ def read_pgn(data: bytes) -> Iterator[ReadGame | ValueError]:
 
 OUTCOMES = {text: outcome for outcome, text in RESULTS.items()}
 PGN = GameFormat("PGN", (".pgn",), re.compile(r"\[|1\s*\."), write_pgn, read_pgn)
+PGN_960 = replace(PGN, write=partial(write_pgn, chess960=True), read=partial(read_pgn, chess960=True))
 
 
 _SIZE = 8 * SQUARE + 2 * MARGIN

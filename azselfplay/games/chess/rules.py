@@ -22,9 +22,9 @@ from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
 from azselfplay.games.chess.board import (
     ACTION_OF,
     BETWEEN,
+    CASTLING_ROOKS_SHIFT,
     CLOCK_MASK,
     CLOCK_SHIFT,
-    EAST_TWO,
     EN_PASSANT_MASK,
     EN_PASSANT_SHIFT,
     EVERYWHERE,
@@ -40,19 +40,28 @@ from azselfplay.games.chess.board import (
     NOT_H_FILE,
     PLANE_SHIFT,
     PLIES_SHIFT,
-    RIGHTS_MASK,
     RISING_THROUGH,
     SAME_POSITION_MASK,
     THROUGH,
     UNDERPROMOTION_PLANE,
     UPSIDE_DOWN,
-    WEST_TWO,
     all_attacks,
     attackers_of,
     bishop_attacks,
     en_passant_captors,
     rook_attacks,
     turned,
+)
+from azselfplay.games.chess.castling import (
+    CASTLES_LONG,
+    CASTLES_SHORT,
+    FIRST_RANK,
+    KEPT_RIGHTS,
+    LONG_ROOK,
+    SHORT_ROOK,
+    finish_960,
+    write_castling,
+    write_castling_960,
 )
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import NO_ROOT, EndReason, Positions, State
@@ -68,12 +77,6 @@ MAX_LEGAL = 256
 _SIX, _SEVEN, _EIGHT, _NINE, _SIXTEEN = (np.uint64(number) for number in (6, 7, 8, 9, 16))
 _THIRD_RANK = np.uint64(0xFF0000)
 _LAST_RANK = np.uint64(0xFF00000000000000)
-_SHORT_EMPTY = np.uint64(0x60)
-"""f1 and g1."""
-_SHORT_SAFE = np.uint64(0x60)
-_LONG_EMPTY = np.uint64(0x0E)
-"""b1, c1 and d1; the king only crosses the last two."""
-_LONG_SAFE = np.uint64(0x0C)
 _UNDERPROMOTION_BASE = np.uint64(UNDERPROMOTION_PLANE * 64)
 _UNDERPROMOTION_STEP = np.uint64(3 * 64)
 
@@ -198,26 +201,6 @@ def _slider_moves(
 
 
 @jit
-def _write_castling(
-    king_square: np.uint64,
-    rights: np.uint64,
-    occupied: np.uint64,
-    danger: np.uint64,
-    actions: Actions,
-    count: np.uint64,
-) -> np.uint64:
-    """Append castling; the king must not be in check. `rights`: bit 0 short, bit 1 long. The rook may cross
-    attacked squares."""
-    if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
-        actions[count] = np.uint64(EAST_TWO) + king_square
-        count += ONE
-    if rights & np.uint64(2) and not (occupied & _LONG_EMPTY) | (danger & _LONG_SAFE):
-        actions[count] = np.uint64(WEST_TWO) + king_square
-        count += ONE
-    return count
-
-
-@jit
 def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     """Write the legal actions of `positions[n - 1]` and return their number (see `games.spec`)."""
     state = positions[n - 1]
@@ -235,13 +218,19 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     checkers = attackers_of(square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied)
     count = ZERO
     steps = KING_ATTACKS[square] & ~own
-    if steps:  # seen through the king, which does not shield the squares behind it
+    # In chess960 a king may castle without a step to make: from f1 onto its rook on g1.
+    if steps | (flags >> CASTLING_ROOKS_SHIFT):
+        # Seen through the king, which does not shield the squares behind it.
         danger = all_attacks(foe_pawns, foe_knights, foe_diagonal, foe_straight, kings & foe, occupied ^ king)
         count = _write_targets(square, steps & ~danger, actions, count)
         rights = (flags >> (ONE + side + side)) & np.uint64(3)
         # Castling out of check is forbidden, and through it by `danger`.
         if rights and not checkers:
-            count = _write_castling(square, rights, occupied, danger, actions, count)
+            rooks = (flags >> (CASTLING_ROOKS_SHIFT + _EIGHT * side)) & FIRST_RANK
+            if rooks:  # chess960
+                count = write_castling_960(square, rooks, occupied, danger, foe_straight, actions, count)
+            else:
+                count = write_castling(square, rights, occupied, danger, actions, count)
     # In check, all others may only take the checker or step between it and the king.
     mask = EVERYWHERE
     if checkers:
@@ -283,18 +272,6 @@ _LAST_SQUARE = np.uint64(63)
 _QUEENS = np.uint64(4)
 _FIRST_AND_LAST_RANK = np.uint64(0xFF000000000000FF)
 _UNDERPROMOTION_PLANE = np.uint64(UNDERPROMOTION_PLANE)
-_CASTLES_SHORT, _CASTLES_LONG = np.uint64(EAST_TWO // 64), np.uint64(WEST_TWO // 64)
-"""Planes of the king's moves."""
-_SHORT_ROOK, _LONG_ROOK = np.uint64(0b10100000), np.uint64(0b00001001)
-"""Both squares of the rook when the king lands on g1, and on c1."""
-
-
-_LOST_RIGHTS = {0: 0b00100, 7: 0b00010, 4: 0b00110, 56: 0b10000, 63: 0b01000, 60: 0b11000}
-"""By square of a king or rook at the start."""
-KEPT_RIGHTS = np.array(
-    [int(RIGHTS_MASK) & ~_LOST_RIGHTS.get(square, 0) for square in range(64)], dtype=np.uint64
-)
-"""Castling rights that remain when a move starts or ends on each square."""
 
 
 @jit
@@ -361,17 +338,22 @@ def play(parent: State, action: int, child: State) -> None:
     child[_SIX + side] = parent[_SIX + side] ^ left ^ reached
     child[np.uint64(7) - side] = foe ^ took
     en_passant = ZERO
+    rooks = flags >> CASTLING_ROOKS_SHIFT  # 0 but in chess960
     if pawn_moved:
         en_passant = _finish_pawn_move(child, side, plane, origin, target, took)
-    elif king_moved and plane in (_CASTLES_SHORT, _CASTLES_LONG):
-        is_short = plane == _CASTLES_SHORT
-        rook = _SHORT_ROOK << (target - _SIX) if is_short else _LONG_ROOK << (target - np.uint64(2))
+    elif king_moved and not rooks and plane in (CASTLES_SHORT, CASTLES_LONG):
+        is_short = plane == CASTLES_SHORT
+        rook = SHORT_ROOK << (target - _SIX) if is_short else LONG_ROOK << (target - np.uint64(2))
         child[3] ^= rook  # clears the one square of the rook and sets the other
         child[_SIX + side] ^= rook
     clock = ZERO if took or pawn_moved else ((flags >> CLOCK_SHIFT) & CLOCK_MASK) + ONE
+    castling = flags & KEPT_RIGHTS[origin] & KEPT_RIGHTS[target]
+    if rooks:
+        castling = finish_960(parent, child, side, origin, target)
+        flags &= ~(rooks << CASTLING_ROOKS_SHIFT)
     child[8] = (
         (side ^ ONE)
-        | (flags & KEPT_RIGHTS[origin] & KEPT_RIGHTS[target])
+        | castling
         | (en_passant << EN_PASSANT_SHIFT)
         | (clock << CLOCK_SHIFT)
         | (((flags >> PLIES_SHIFT) + ONE) << PLIES_SHIFT)

@@ -1,0 +1,141 @@
+"""Chess960 where it differs from chess: start positions, castling, texts, and perft of the public suite."""
+
+from __future__ import annotations
+
+import chess
+import numpy as np
+import pytest
+
+from azselfplay.games import get_game
+from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.stubs import perft
+from azselfplay.play.openings import random_openings
+from azselfplay.search.settings import resolve
+from protocol.settings import SelfPlaySettings, StartSettings
+
+GAME = get_game("chess960")
+NOTATION, GENERATOR = GAME.notation, GAME.generator
+READ, WRITE = NOTATION.state_from_text, NOTATION.state_to_text
+assert GENERATOR is not None
+
+PERFT = [
+    ("bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9", (21, 528, 12189, 326672)),
+    ("2nnrbkr/p1qppppp/8/1ppb4/6PP/3PP3/PPP2P2/BQNNRBKR w HEhe - 1 9", (21, 807, 18002, 667366)),
+    ("b1q1rrkb/pppppppp/3nn3/8/P7/1PPP4/4PPPP/BQNNRKRB w GE - 1 9", (20, 479, 10471, 273318)),
+    ("qbbnnrkr/2pp2pp/p7/1p2pp2/8/P3PP2/1PPP1KPP/QBBNNR1R w hf - 0 9", (22, 593, 13440, 382958)),
+    ("bnqnrbkr/1pp2pp1/p7/3pP2p/4P1P1/8/PPPP3P/BNQNRBKR w HEhe d6 0 9", (31, 984, 28677, 962591)),
+    ("n1bb1rkr/qpnppppp/2p5/p7/P1P5/5P2/1P1PPRPP/NQBBN1KR w Hhf - 1 9", (27, 697, 18724, 505089)),
+    ("nnrkrbbq/pppp2pp/8/4pp2/4P3/P7/1PPPBPPP/NNKRR1BQ w c - 0 9", (25, 792, 19883, 636041)),
+]
+"""Positions of the public suite of 960, and their counts, which python-chess confirmed to the third ply. All
+960 were exact to the fifth ply when this was written."""
+
+
+@pytest.mark.parametrize(("fen", "counts"), PERFT)
+def test_perft_of_the_public_suite_is_exact(fen: str, counts: tuple[int, ...]) -> None:
+    state = READ(fen)
+    assert tuple(perft(GAME, state, depth) for depth in range(1, len(counts) + 1)) == counts
+
+
+# ---- Start positions -----------------------------------------------------------------------------
+
+
+def test_start_positions_are_numbered_as_everywhere() -> None:
+    """518 is that of chess, and the usual one."""
+    assert GENERATOR is not None
+    for number in range(960):
+        text = GENERATOR.draw(str(number), np.random.default_rng(0))
+        assert text == chess.Board.from_chess960_pos(number).shredder_fen()
+        assert GENERATOR.matches(str(number), text)
+        assert GENERATOR.matches("all", text)
+        assert GENERATOR.matches("518", text) == (number == 518)
+    assert WRITE(READ("")) == GENERATOR.draw("518", np.random.default_rng(0))
+    assert not GENERATOR.matches("all", chess.STARTING_FEN)  # which `draw` writes in another way
+
+
+@pytest.mark.parametrize("name", ["", "960", "-1", "KQK", "²"])
+def test_what_is_no_number_of_a_start_position_is_refused(name: str) -> None:
+    assert GENERATOR is not None
+    with pytest.raises(ValueError, match="0 to 959"):
+        GENERATOR.check(name)
+
+
+def test_games_begin_anywhere_unless_the_settings_say_where() -> None:
+    """Those of self-play, and random openings of matches."""
+    start = resolve(SelfPlaySettings(), GAME).start
+    assert (start.generator, start.share) == ("all", 1.0)
+    only = StartSettings(position=PERFT[0][0])
+    assert resolve(SelfPlaySettings(start=only), GAME).start == only
+    assert resolve(SelfPlaySettings(), get_game("chess")).start == StartSettings()
+    openings = random_openings(GAME, 20, 2, seed=1)
+    assert len({opening.start for opening in openings}) > 15
+    assert openings[:5] == random_openings(GAME, 5, 2, seed=1)
+    assert {opening.start for opening in random_openings(GAME, 5, 2, 1, PERFT[0][0])} == {PERFT[0][0]}
+
+
+# ---- Texts ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("castling", "read"),
+    [("KQkq", "HBgb"), ("HBgb", "HBgb"), ("GCgb", "GCgb"), ("BGb", "GBb"), ("Kb", "Hb"), ("-", "-")],
+)
+def test_castling_rights_are_files_or_the_outermost_rooks(castling: str, read: str) -> None:
+    """Python-chess reads them so too."""
+    fen = f"1rk3r1/pppppppp/8/8/8/8/PPPPPP2/1RRK2RR w {castling} - 0 1"
+    assert WRITE(READ(fen)).split()[2] == chess.Board(fen, chess960=True).castling_shredder_fen() == read
+
+
+@pytest.mark.parametrize(
+    ("fen", "why"),
+    [
+        ("4k3/8/8/8/8/8/8/RK1R3R w HDA - 0 1", "one for each side"),
+        ("4k3/8/8/8/8/8/8/RK6 w K - 0 1", "'K' needs White's king"),
+        ("4k3/8/8/8/8/8/8/1KR5 w Q - 0 1", "'Q' needs White's king"),
+        ("4k3/8/8/8/8/8/8/1KR5 w A - 0 1", "'A' needs White's king"),
+        ("4k3/8/8/8/8/8/1K6/R7 w A - 0 1", "'A' needs White's king"),
+        ("4k2r/8/8/8/8/8/8/1KR5 w hh - 0 1", "'h' needs Black's king"),
+        ("4k3/8/8/8/8/8/8/1KR5 w x - 0 1", "castling rights of chess960"),
+    ],
+)
+def test_castling_rights_without_their_rooks_are_refused(fen: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        READ(fen)
+
+
+@pytest.mark.parametrize(
+    ("fen", "moves", "after"),
+    [
+        ("4k3/8/8/8/8/8/8/4K2R w H - 0 1", {"e1h1": "e1g1"}, "4k3/8/8/8/8/8/8/5RK1 b - - 1 1"),
+        ("r3k3/8/8/8/8/8/8/4K3 b a - 0 1", {"e8a8": "e8c8"}, "2kr4/8/8/8/8/8/8/4K3 w - - 1 2"),
+        ("4k3/8/8/8/8/8/4PPP1/4QKRB w G - 0 1", {"f1g1": "f1g1"}, "4k3/8/8/8/8/8/4PPP1/4QRKB b - - 1 1"),
+        ("4k3/8/8/8/8/8/8/2RK4 w C - 0 1", {"d1c1": "d1c1"}, "4k3/8/8/8/8/8/8/2KR4 b - - 1 1"),
+    ],
+)
+def test_castling_is_the_kings_move_onto_its_rook(fen: str, moves: dict[str, str], after: str) -> None:
+    """Also where the king has no step to make. Programs that play chess may write it as there."""
+    state, [(text, in_chess)] = READ(fen), moves.items()
+    action = NOTATION.action_from_text(state, text)
+    assert NOTATION.action_from_text(state, in_chess) == action
+    assert NOTATION.action_to_chess is not None
+    assert NOTATION.action_to_chess(state, action) == in_chess
+    move = knowledge_of(GAME).words.move
+    assert move is not None
+    assert move(state, action, None) in ("O-O", "O-O-O", "O-O+", "O-O-O+")
+    assert WRITE(GAME.after(state, action)) == after
+
+
+@pytest.mark.parametrize(
+    ("what", "fen", "move", "is_legal"),
+    [
+        ("the rook shields the king's new square", "4k3/8/8/8/8/8/8/rRK5 w B - 0 1", "c1b1", False),
+        ("the king's new square is attacked", "2r1k3/8/8/8/8/8/8/RK6 w A - 0 1", "b1a1", False),
+        ("only the rook crosses an attacked square", "1r2k3/8/8/8/8/8/8/R1K5 w A - 0 1", "c1a1", True),
+        ("a man stands on the rook's new square", "4k3/8/8/8/8/8/8/RK1N4 w A - 0 1", "b1a1", False),
+        ("a man stands behind the rook's new square", "4k3/8/8/8/8/8/8/RK2N3 w A - 0 1", "b1a1", True),
+    ],
+)
+def test_castling_is_legal_as_the_laws_say(what: str, fen: str, move: str, is_legal: bool) -> None:
+    state = READ(fen)
+    legal = [NOTATION.action_to_text(state, action) for action in GAME.legal_list(state)]
+    assert (move in legal) == is_legal, what
