@@ -26,7 +26,8 @@ from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.keys import dial_keys
 from azselfplay.link.sockets import BULK_LIMIT, new_context
-from azselfplay.link.weights_pull import WeightsPuller, in_cache
+from azselfplay.link.weights_files import in_cache
+from azselfplay.link.weights_pull import WeightsPuller
 from client.spool import run_folder
 from client.warm import Run, is_same_run, read_welcome
 from protocol.messages import (

@@ -19,7 +19,8 @@ from azselfplay.games.packed import LegalMasks
 from azselfplay.host.logs import Repeated
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import Context
-from azselfplay.link.weights_pull import WeightsPuller, in_cache
+from azselfplay.link.weights_files import in_cache
+from azselfplay.link.weights_pull import WeightsPuller
 from azselfplay.search.compiled import OwnNetwork
 from azselfplay.search.evaluator import (
     Evaluations,

@@ -331,7 +331,7 @@ class Opening:
         for _ in range(self._plies(settings.opening.policy_share, settings.opening.policy_plies)):
             await pool.expand(self._tree)
             view = self._tree.view_of_net()
-            index = sampled(view.priors, settings.opening.policy_temperature, self._rng)
+            index = sampled(view.priors, self._rng)
             if not self._play(int(view.actions[index])):
                 break
 
@@ -355,14 +355,10 @@ class Opening:
         return False
 
 
-def sampled(priors: npt.NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:
-    """Return an index sampled from `priors [n]` ** (1 / temperature); if all priors are 0, all are equally
-    likely."""
+def sampled(priors: npt.NDArray[np.float32], rng: np.random.Generator) -> int:
+    """Return an index sampled from `priors [n]`; if all of them are 0, all are equally likely."""
     weights = np.maximum(priors.astype(np.float64), 0.0)
-    largest = weights.max()
-    # Divided first: small numbers to a high power would all become 0.
-    weights = (weights / largest) ** (1.0 / temperature) if largest > 0 else np.ones(len(priors))
-    cumulative = np.cumsum(weights)
+    cumulative = np.cumsum(weights if weights.any() else np.ones(len(priors)))
     index = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
     # Rounding may place the number drawn at the very end of the sum.
     return min(int(index), len(weights) - 1)

@@ -113,6 +113,8 @@ class Welcome(Message, frozen=True, tag="welcome"):
     run_id: RunId = b""
     """16 random bytes drawn when the run was created, so a later run of the same name has others. They go
     into the records of the games played for the run."""
+    weights_url: Text = ""
+    """Folder on a web server that has the run's weights files, too; "": chunks are all there is."""
 
 
 class Goodbye(Message, frozen=True, tag="goodbye"):

@@ -259,8 +259,6 @@ class OpeningSettings:
     policy_plies: Annotated[int, Meta(ge=0, le=1000)] = 0
     """Such a game begins with 0 to this many policy plies, each number equally likely (KataGo on 19x19: 14 on
     average, exponentially distributed)."""
-    policy_temperature: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
-    """Policy plies are drawn from policy ** (1 / temperature) (KataGo: 1)."""
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,7 @@ class App:
             network_in_search=is_sparse(network),
             games_in_flight=config.games,
             allowed=self._allowed,
+            weights_url=config.weights_url,
         )
         # It listens at once. An error names the port that the user asked for, even if the next one is in use.
         with named_base_port(self._config.port):

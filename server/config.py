@@ -11,6 +11,7 @@ from msgspec import Meta
 from azselfplay.games.names import DEFAULT_GAME, parts_of
 from azselfplay.host import ports
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.weights_web import check_url
 from net.architectures.registry import check_name, check_plays, is_sparse
 from protocol.settings import Amount, Count, Port, Seed, SelfPlaySettings, SomeSimulations
 
@@ -87,6 +88,10 @@ class ServerConfig:
     """Seed of the untrained network."""
     cpu_threads: Count = 0
     """Threads of each CPU evaluator; 0 shares the cores evenly between them."""
+    weights_url: str = ""
+    """Address of a web server's folder with the files of the run's folder weights/, such as
+    http://A:8000/ or a bucket's: clients fetch weights there, and from here only what is not there or has
+    another SHA-256 (docs/many_machines.md). Empty: from here."""
     trainer_grace: Amount = 0.0
     """Seconds that a clean stop waits, after the workers have ended, for the last weights of a trainer that
     is stopping too; 0: it does not wait. azrun sets it."""
@@ -115,6 +120,11 @@ class ServerConfig:
             check_network_in_search(self.net, self.game)
         if self.insecure and self.keys is not None:
             raise Fatal("--insecure asks for no keys: leave out --keys, or --insecure", Exit.CONFIG)
+        if self.weights_url:
+            try:
+                check_url(self.weights_url)
+            except ValueError as error:
+                raise Fatal(f"--weights-url: {error}", Exit.CONFIG) from None
         host, port = ports.parse_listen(self.listen, self.port)
         return replace(self, listen=host, port=port)
 

@@ -78,6 +78,8 @@ class FrontSettings:
     network: str = ""
     run_id: bytes = b""
     """Identity of the run, 16 bytes."""
+    weights_url: str = ""
+    """Where clients fetch weights; "": from here."""
     games_in_flight: int = 0
     """Games that one worker should play at once; 0: as many as its evaluator, or its share of the batches,
     asks for."""
@@ -326,6 +328,8 @@ class Front:
             gated=self.bulk.weights.gate is not None,
             rings=[str(path) for path in settings.rings] if session.role == "worker" else [],
             run_id=settings.run_id,
+            # Workers of this machine have the files beside them.
+            weights_url="" if session.role == "worker" else settings.weights_url,
         )
 
     def _on_get_status(self, session: Session, _message: GetStatus, _frames: list[memoryview]) -> None:

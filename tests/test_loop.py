@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from file_server import FileServer, file_server
 from foreign_client import Channel
 from free_ports import free_base_port
 from stranger import Ledger
@@ -171,10 +172,21 @@ def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledg
     assert set(ledger.acknowledged) <= set(stored)
 
 
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[FileServer]:
+    """A file server for the run's weights."""
+    with file_server(tmp_path / "runs" / "test" / "weights") as served:
+        yield served
+
+
 @pytest.mark.nightly
-def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp_path):
-    """It plays with two published versions, at a hub that evaluates nothing."""
-    loop = Loop(tmp_path, "--gpus", "none", "--client-device", "cpu,cpu", "--client-workers", "2")
+def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp_path, web):
+    """It plays with two published versions, which it fetches from a web server, at a hub that evaluates
+    nothing."""
+    server = tmp_path / "server.toml"
+    server.write_text(f'weights_url = "{web.url}"\n')
+    flags = ("--gpus", "none", "--client-device", "cpu,cpu", "--client-workers", "2")
+    loop = Loop(tmp_path, *flags, "--server-config", str(server))
     try:
         loop.wait_until(
             lambda: loop.trained().get("versions", {}).get("clients", 0) >= 3, "two new versions in games"
@@ -197,6 +209,8 @@ def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp
         loop.process.wait()
     assert loop.process.returncode == 0
     assert json.loads(output.splitlines()[-1])["games_by_source"]["workers"] == 0
+    assert {code for _, code in web.answers} == {200}
+    assert len({path for path, _ in web.answers}) >= 3, "the untrained network and two new ones"
 
 
 @pytest.mark.nightly

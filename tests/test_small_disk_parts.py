@@ -19,7 +19,8 @@ from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
 from azselfplay.host.logs import LogFile
 from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.link import weights_pull
-from azselfplay.link.weights_pull import WeightsPuller, in_cache
+from azselfplay.link.weights_files import in_cache
+from azselfplay.link.weights_pull import WeightsPuller
 from azselfplay.store.copying import copy_games
 from azselfplay.store.sqlite import Store, Totals
 from protocol.messages import Chunk, GetChunk, WeightsInfo, Welcome

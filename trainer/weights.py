@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import Connection
-from azselfplay.link.weights_pull import WeightsPuller, answer, in_cache
+from azselfplay.link.weights_files import in_cache
+from azselfplay.link.weights_pull import WeightsPuller, answer
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, Message, Refused, WeightsInfo, Welcome
 

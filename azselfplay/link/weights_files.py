@@ -2,18 +2,23 @@
 
 000045-1a2b3c4d.safetensors    version 45, and the first 8 hex digits of the file's sha256
 newest                         a symbolic link to the file that `current.json` names
+
+Whoever plays or trains with a server's weights has a folder of the newest few (`in_cache`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from azselfplay.host.exits import DISK_BROKEN, Exit, Fatal
 from azselfplay.host.reading import read_bytes
+from azselfplay.host.runs import write_atomically
 from protocol.messages import WeightsInfo
 
 SUFFIX = ".safetensors"
@@ -22,6 +27,8 @@ MOST_BYTES = 4 << 30
 """Most bytes of a file."""
 DIGITS = 8
 """Hex digits of the sha256 in a name; where it matters, the whole hash is compared with the bytes."""
+KEPT_FILES = 2
+"""Files left in the folder of `in_cache`: the one in use, and the previous one for inspection."""
 _NAMED = re.compile(f"[0-9]{{6,}}-([0-9a-f]{{{DIGITS}}})")
 """The stem of a file with its hash in the name."""
 
@@ -79,3 +86,32 @@ def point_newest(target: Path) -> None:
         partial.unlink(missing_ok=True)
         partial.symlink_to(target.name)
         partial.replace(link)
+
+
+Use = Callable[[WeightsInfo, bytes | bytearray], Awaitable[str]]
+"""Returns "" if these weights, whose hash is right, were accepted, else why not. Raises OSError while the
+disk does not take them."""
+Load = Callable[[Path, WeightsInfo], str]
+"""Blocks; returns "" if the weights in this file are now in use, else why they are not."""
+
+
+def in_cache(folder: Path, load: Load) -> Use:
+    """Return a `Use` that loads weights from a file in `folder`, which keeps the newest few."""
+
+    def store_and_load(info: WeightsInfo, data: bytes | bytearray) -> str:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{info.sha256.hex()}.safetensors"
+        write_atomically(path, data)
+        fault = load(path, info)
+        # Out of the way of the next start, and kept for whoever looks for the reason.
+        if fault:
+            path.rename(path.with_suffix(".refused"))
+        files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+        for old in files[KEPT_FILES:]:
+            old.unlink()
+        return fault
+
+    async def use(info: WeightsInfo, data: bytes | bytearray) -> str:
+        return await asyncio.to_thread(store_and_load, info, data)
+
+    return use

@@ -8,6 +8,10 @@ announced last are requested, and unfinished downloads of others are dropped. Wh
 connection. The one who serves has no state at all: `answer` is its part. The hash is computed as the chunks
 come, so that the last one of a large file does not hold up the event loop.
 
+A server may name a folder on a web server that has its files, too (`weights_url`). They are then read there,
+in the same chunks but in one stream. Only a file that is missing or damaged there is requested from the
+server.
+
 `WeightsPuller` is the I/O around it: azserver, workers with a network of their own, and a trainer that begins
 with the server's weights differ only in what `use` does with a whole file. Weights that cannot be used are
 rejected, and the old ones stay; while the disk does not take a file, it is kept in memory and tried again.
@@ -19,15 +23,15 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
-from azselfplay.host.runs import write_atomically
+from azselfplay.link.weights_files import Use
+from azselfplay.link.weights_web import read_file
 from protocol.errors import Code
 from protocol.messages import (
     CHUNK,
@@ -53,8 +57,6 @@ TRIES = 6
 """How often a file is fetched whose bytes do not have the announced hash. The pauses between double."""
 WRITE_AGAIN = 5.0
 """Seconds between two attempts to write to a full disk."""
-KEPT_FILES = 2
-"""Weights files left in the cache folder: the one in use, and the previous one for inspection."""
 SERVERS_FILE = (
     ": azserver's file is damaged, or something on the way changes bytes. Run azserver doctor on that "
     "machine, and restore the file in the run's folder weights/ from a backup"
@@ -91,7 +93,23 @@ class Damaged:
     """Seconds before the next try; 0: these weights are given up."""
 
 
-Instruction = Ask | Complete | Damaged
+@dataclass(frozen=True)
+class Fetch:
+    """Read the file from the folder `url` on a web server, in place of any other: what comes is `chunk`s."""
+
+    info: WeightsInfo
+    url: str
+
+
+@dataclass(frozen=True)
+class NotFetched:
+    """Stop reading it there: it is requested from the server. The reason is for the log."""
+
+    info: WeightsInfo
+    reason: str
+
+
+Instruction = Ask | Complete | Damaged | Fetch | NotFetched
 
 
 def answer(
@@ -119,6 +137,12 @@ class WeightsPull:
         self._refused: tuple[int, bytes] | None = None
         """Version and hash of the weights last found unusable: they are not tried again."""
         self._pulling: WeightsInfo | None = None
+        self.url = ""
+        """The web server's folder, as the server named it last; "": there is none."""
+        self._is_fetching = False
+        """Whether those being downloaded are read there."""
+        self._not_fetched: WeightsInfo | None = None
+        """The weights last found missing or damaged there."""
         self._settling = False
         self._data = bytearray()
         self._digest, self._digested = hashlib.sha256(), 0
@@ -148,12 +172,14 @@ class WeightsPull:
         refused = -1 if self._refused is None else self._refused[0]
         return version > max(self._best, refused)
 
-    def joined(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
-        """Handle WELCOME, which names the current weights: request again what was requested and did not come.
+    def joined(self, info: WeightsInfo | None, now: float, url: str = "") -> list[Instruction]:
+        """Handle WELCOME, which names the current weights and perhaps a folder on a web server that has them:
+        request again what was requested and did not come.
 
         Older weights than ours, or others of the same version, come from a server whose run was restored from
         a backup. They count, because it accepts no games of versions that it does not know.
         """
+        self.url = url
         if info is not None and info == self.in_use and not self._settling:
             # What plays there is what we have: whatever was on its way is of no use.
             self._newest = self._pulling = info = None
@@ -198,6 +224,8 @@ class WeightsPull:
         if self._digest.digest() == info.sha256:
             self._settling = True
             return [Complete(info, self._data)]
+        if self._is_fetching:
+            return self.not_fetched(info, "it has another SHA-256 than announced", now)
         self._damaged_now += 1
         if self._damaged_now >= TRIES:
             self._refused = (info.version, info.sha256)
@@ -207,15 +235,23 @@ class WeightsPull:
         self._pulling, self._paused_until = None, now + pause
         return [Damaged(info, self._damaged_now, pause)]
 
+    def not_fetched(self, info: WeightsInfo, reason: str, now: float) -> list[Instruction]:
+        """Handle a web server that does not send the right bytes: request all of them from the server."""
+        if not self._is_fetching or info is not self._pulling:
+            return []
+        self._not_fetched = info
+        self._begin(info)
+        return [NotFetched(info, reason), *self._go_on(now)]
+
     def chunk_postponed(self, offset: int, until: float) -> None:
         """Handle a server that has this chunk but does not send it now: request it again at `until`."""
-        if offset in self._asked:
+        if offset in self._asked and not self._is_fetching:
             self._asked[offset] = until
 
     def chunk_refused(self, now: float) -> None:
         """Handle a server that no longer has the file: start again with the newest, after a pause."""
-        # What is whole already does not need the server any more.
-        if not self._settling:
+        # What is whole already, or comes from elsewhere, does not need the server any more.
+        if not (self._settling or self._is_fetching):
             self._pulling = None
             self._paused_until = now + PAUSE
 
@@ -231,34 +267,48 @@ class WeightsPull:
 
     def tick(self, now: float) -> list[Instruction]:
         # A list, because each offset leaves the table on the way.
-        self._ask_again([offset for offset, deadline in self._asked.items() if deadline <= now])
+        late = [offset for offset, deadline in self._asked.items() if deadline <= now]
+        if late and self._is_fetching and self._pulling is not None:
+            return self.not_fetched(self._pulling, f"nothing came for {self._timeout:.0f} s", now)
+        self._ask_again(late)
         return self._go_on(now)
 
     def next_wake(self) -> float | None:
         """Return when `tick` has something to do; None if only another event can change anything."""
-        if not self._joined or self._newest is None or self._settling:
+        if self._newest is None or self._settling or not (self._joined or self._is_fetching):
             return None
         if self._pulling is None:
             return self._paused_until
         return min(self._asked.values(), default=None)
 
     def _go_on(self, now: float) -> list[Instruction]:
-        if self._newest is None or self._settling or not self._joined or now < self._paused_until:
+        if self._newest is None or self._settling or now < self._paused_until:
             return []
+        # A web server needs no session.
+        if not (self._joined or self._is_fetching):
+            return []
+        asks: list[Instruction] = []
         # Newer ones were announced: those on their way would only be replaced.
         if self._pulling is not self._newest:
-            self._pulling = self._newest
-            self._data = bytearray(self._newest.size)
-            self._digest, self._digested = hashlib.sha256(), 0
-            # In order, because the hash is computed as they come.
-            self._to_ask = deque(range(0, self._newest.size, CHUNK))
-            self._asked = {}
-        asks: list[Instruction] = []
-        while self._to_ask and len(self._asked) < self._window:
+            self._begin(self._newest)
+            if self._is_fetching:
+                asks.append(Fetch(self._newest, self.url))
+        # A web server sends in order: only the next chunk is waited for.
+        while self._to_ask and len(self._asked) < (1 if self._is_fetching else self._window):
             offset = self._to_ask.popleft()
             self._asked[offset] = now + self._timeout
-            asks.append(Ask(self._pulling.sha256, offset))
+            if not self._is_fetching:
+                asks.append(Ask(self._newest.sha256, offset))
         return asks
+
+    def _begin(self, info: WeightsInfo) -> None:
+        self._pulling = info
+        self._is_fetching = bool(self.url) and info != self._not_fetched
+        self._data = bytearray(info.size)
+        self._digest, self._digested = hashlib.sha256(), 0
+        # In order, because the hash is computed as they come.
+        self._to_ask = deque(range(0, info.size, CHUNK))
+        self._asked = {}
 
     def _ask_again(self, offsets: list[int]) -> None:
         for offset in offsets:
@@ -267,7 +317,7 @@ class WeightsPull:
         self._to_ask.extendleft(reversed(offsets))
 
     def _done_with(self, info: WeightsInfo) -> None:
-        self._settling = False
+        self._settling = self._is_fetching = False
         self._pulling = None
         self._data = bytearray()
         # Others may have been announced while these were tried.
@@ -275,35 +325,7 @@ class WeightsPull:
             self._newest = None
 
 
-# ---- Around it: the loop that pulls, and what becomes of a whole file ---------------------------------
-
-Use = Callable[[WeightsInfo, bytes | bytearray], Awaitable[str]]
-"""Returns "" if these weights, whose hash is right, were accepted, else why not. Raises OSError while the
-disk does not take them."""
-Load = Callable[[Path, WeightsInfo], str]
-"""Blocks; returns "" if the weights in this file are now in use, else why they are not."""
-
-
-def in_cache(folder: Path, load: Load) -> Use:
-    """Return a `Use` that loads weights from a file in `folder`, which keeps the newest few."""
-
-    def store_and_load(info: WeightsInfo, data: bytes | bytearray) -> str:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{info.sha256.hex()}.safetensors"
-        write_atomically(path, data)
-        fault = load(path, info)
-        # Out of the way of the next start, and kept for whoever looks for the reason.
-        if fault:
-            path.rename(path.with_suffix(".refused"))
-        files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-        for old in files[KEPT_FILES:]:
-            old.unlink()
-        return fault
-
-    async def use(info: WeightsInfo, data: bytes | bytearray) -> str:
-        return await asyncio.to_thread(store_and_load, info, data)
-
-    return use
+# ---- Around it: the loop that pulls ----------------------------------------------------------------------
 
 
 def _log_end(info: WeightsInfo, fault: str) -> None:
@@ -337,6 +359,9 @@ class WeightsPuller:
         self._on_end = on_end
         self._advice = advice
         self._wake = asyncio.Event()
+        self._fetch: Fetch | None = None
+        """What is to be read from a web server, and is not begun."""
+        self._fetching: asyncio.Task[None] | None = None
         self._complete: Complete | None = None
         """A complete download that is to be used at `_settle_at` or as soon as possible."""
         self._settle_at = 0.0
@@ -355,7 +380,7 @@ class WeightsPuller:
             raise Fatal(self._damage, Exit.BAD_DATA)
 
     def joined(self, welcome: Welcome) -> None:
-        self._obey(self._pull.joined(welcome.weights, self._now()))
+        self._obey(self._pull.joined(welcome.weights, self._now(), welcome.weights_url))
 
     def lost(self) -> None:
         self._pull.lost()
@@ -397,31 +422,58 @@ class WeightsPuller:
 
     async def run(self) -> None:
         """Download and load until cancelled."""
-        while True:
-            waits = (self._pull.next_wake(), self._settle_at if self._complete is not None else None)
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(min((at for at in waits if at is not None), default=None)):
-                    await self._wake.wait()
-            # Cleared before the look at the time: what happens from here on sets it again.
-            self._wake.clear()
-            self._carry_out(self._pull.tick(self._now()))
-            if self._complete is None or self._now() < self._settle_at:
-                continue
-            info = self._complete.info
-            try:
-                fault = await self._use(info, self._complete.data)
-            except OSError as error:
-                # A full disk: the bytes stay in memory, and are tried again.
-                self._settle_at = self._now() + WRITE_AGAIN
-                text = f"weights version {info.version} cannot be written ({error}), trying again"
-                self._repeated.warning("write", text, self._now())
-                continue
-            self._complete, self._settle_at = None, 0.0
-            self._on_end(info, fault)
-            if not fault:
-                self.ready.set()
-                self._decided.set()
-            self._carry_out(self._pull.settled(not fault, self._now()))
+        async with asyncio.TaskGroup() as group:
+            while True:
+                waits = (self._pull.next_wake(), self._settle_at if self._complete is not None else None)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(min((at for at in waits if at is not None), default=None)):
+                        await self._wake.wait()
+                # Cleared before the look at the time: what happens from here on sets it again.
+                self._wake.clear()
+                self._carry_out(self._pull.tick(self._now()))
+                if self._fetch is not None:
+                    begun = self._read(self._fetch)
+                    # At most one: what another one reads is not wanted any more.
+                    self._end_fetching()
+                    self._fetching = group.create_task(begun)
+                if self._complete is None or self._now() < self._settle_at:
+                    continue
+                info = self._complete.info
+                try:
+                    fault = await self._use(info, self._complete.data)
+                except OSError as error:
+                    # A full disk: the bytes stay in memory, and are tried again.
+                    self._settle_at = self._now() + WRITE_AGAIN
+                    text = f"weights version {info.version} cannot be written ({error}), trying again"
+                    self._repeated.warning("write", text, self._now())
+                    continue
+                self._complete, self._settle_at = None, 0.0
+                self._on_end(info, fault)
+                if not fault:
+                    self.ready.set()
+                    self._decided.set()
+                # Others may have been announced meanwhile, and the next turn begins with them.
+                self._obey(self._pull.settled(not fault, self._now()))
+
+    async def _read(self, fetch: Fetch) -> None:
+        """Read a file from a web server, or say why it cannot be had there."""
+        info = fetch.info
+
+        def on_piece(offset: int, data: bytes) -> bool:
+            if not self._pull.expects(info.sha256, offset, len(data)):
+                return False
+            self._obey(self._pull.chunk(info.sha256, offset, data, self._now()))
+            return True
+
+        try:
+            await read_file(fetch.url, info, on_piece)
+        except (ValueError, OSError) as error:
+            self._obey(self._pull.not_fetched(info, str(error), self._now()))
+
+    def _end_fetching(self) -> None:
+        self._fetch = None
+        if self._fetching is not None:
+            self._fetching.cancel()
 
     def _obey(self, instructions: list[Instruction]) -> None:
         """Carry out the instructions of an outside event, and make `run` check the time again."""
@@ -433,6 +485,13 @@ class WeightsPuller:
             match instruction:
                 case Ask(sha256, offset):
                     self._send(GetChunk(sha256, offset))
+                case Fetch():
+                    self._fetch = instruction
+                case NotFetched(info, reason):
+                    self._end_fetching()
+                    text = f"weights version {info.version} do not come from {self._pull.url} ({reason})"
+                    text += ": fetching them from the server"
+                    self._repeated.warning("web", text, self._now())
                 case Complete():
                     self._complete = instruction
                 case Damaged(info, tries, 0.0):

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from front_bench import GAME
 
-from azselfplay.link.weights_pull import WeightsPuller, in_cache
+from azselfplay.link.weights_files import in_cache
+from azselfplay.link.weights_pull import WeightsPuller
 from protocol.messages import CHUNK, LoadWeights, WeightsInfo, WeightsLoaded, WeightsRefused
 from protocol.records import sha256
 from trainer.config import PublishingSettings, TrainerConfig

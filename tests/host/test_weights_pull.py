@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link import weights_pull
+from azselfplay.link.weights_files import in_cache
 from azselfplay.link.weights_pull import (
     PAUSE,
     TIMEOUT,
@@ -21,9 +22,10 @@ from azselfplay.link.weights_pull import (
     Ask,
     Complete,
     Damaged,
+    Fetch,
+    NotFetched,
     WeightsPull,
     WeightsPuller,
-    in_cache,
 )
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, GetWeights, Pong, Refused, WeightsInfo
@@ -181,6 +183,79 @@ def test_weights_that_are_offered_again_are_pulled_whatever_became_of_them_befor
         feed(pull, [*asks[1:], Ask(SHA, 8 * CHUNK)])
         assert pull.wanted(info(1), 2.0) == []
         assert pull.settled(usable, 2.0) == []
+
+
+URL = "http://files"
+
+
+def fetching(about: WeightsInfo) -> WeightsPull:
+    """A puller that reads from a web server and has the first chunk."""
+    pull = WeightsPull()
+    assert pull.joined(about, 0.0, URL) == [Fetch(about, URL)]
+    assert pull.chunk(about.sha256, 0, piece(DATA, 0), 1.0) == []
+    return pull
+
+
+def test_a_web_server_needs_no_session_and_no_answer_of_the_server_disturbs_it() -> None:
+    """The pieces come in order; answers to older requests may still be on their way."""
+    pull = fetching(info())
+    pull.lost()
+    pull.chunk_refused(1.0)
+    pull.chunk_postponed(CHUNK, 1.5)
+    assert pull.chunk(SHA, 2 * CHUNK, piece(DATA, 2 * CHUNK), 1.0) == []
+    for offset in range(CHUNK, len(DATA), CHUNK):
+        assert pull.next_wake() == 1.0 + TIMEOUT
+        told = pull.chunk(SHA, offset, piece(DATA, offset), 1.0)
+    assert told == [Complete(info(), bytearray(DATA))]
+
+
+def test_all_chunks_are_asked_for_when_a_web_server_falls_silent_and_newer_weights_try_it_again() -> None:
+    """Nothing is kept of what it sent: it may have been wrong."""
+    pull = fetching(info())
+    late = 1.0 + TIMEOUT
+    assert pull.tick(late) == [
+        NotFetched(info(), "nothing came for 10 s"),
+        *(Ask(SHA, at * CHUNK) for at in range(8)),
+    ]
+    assert pull.not_fetched(info(), "and now it is cut", late) == []
+    assert len(pull.joined(info(), late, URL)) == 8
+    newer = info(2, b"n" * 9)
+    assert pull.offered(newer, late) == [Fetch(newer, URL)]
+
+
+def test_a_web_server_that_hangs_is_left_for_newer_weights(tmp_path: Path) -> None:
+    """It says that it has the first file, and sends nothing of it; the second one comes whole."""
+    asked: list[GetChunk] = []
+
+    async def main() -> int:
+        hung_up, begun = asyncio.Event(), asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            version = int((await reader.readuntil(b"\r\n\r\n"))[5:11])
+            data = DATA[version:]
+            writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(data)}\r\n\r\n".encode())
+            if version == 1:
+                begun.set()
+                await reader.read()
+                hung_up.set()
+            writer.write(data)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        puller = WeightsPuller(in_cache(tmp_path, lambda _path, _info: ""), asked.append)
+        port = server.sockets[0].getsockname()[1]
+        puller._pull.joined(None, 0.0, f"http://127.0.0.1:{port}")
+        async with server, asyncio.timeout(240), asyncio.TaskGroup() as group:
+            running = group.create_task(puller.run())
+            puller.on_message(info(1, DATA[1:]), [])
+            await begun.wait()
+            puller.on_message(info(2, DATA[2:]), [])
+            await hung_up.wait()
+            await puller.first()
+            running.cancel()
+        return puller.version
+
+    assert (asyncio.run(main()), asked) == (2, [])
 
 
 @given(

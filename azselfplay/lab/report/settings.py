@@ -34,6 +34,7 @@ PLACES = frozenset(
         "server",
         "server_key",
         "web",
+        "weights_url",
         "metrics_port",
         "metrics_listen",
         "log_format",
