@@ -72,6 +72,9 @@ class ReadGame(NamedTuple):
     """Who played, when and where, as the format's `write` takes it."""
     other_rules: str = ""
     """How the file's rules differ from this game's (`komi 6.5`), so that its result says little of ours."""
+    agreed: int = 0
+    """The last moves that only say that the game is over (passes of Go). People then take dead stones off, so
+    the result may be another than the board's."""
 
 
 GameWriter = Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -51,9 +52,12 @@ def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, mon
     for line, (number, reason) in zip(lines, reasons.items(), strict=True):
         assert line.startswith(f"azplay games: {file} game {number}: ")
         assert reason in line
-    # The folder has no other file of games.
+    # Of the folder's other files one cannot be read, which stops no other.
+    os.mkfifo(tmp_path / "A.sgf")
     azplay_games(monkeypatch, *given[:2], tmp_path, *given[3:5])
-    assert "0 imported, 2 there already, 5 left out" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "0 imported, 2 there already, 6 left out" in out
+    assert "A.sgf cannot be read: it is a pipe" in err
     assert azplay_games(monkeypatch, run, "verify") == Exit.OK
     reader = StoreReader(run / "games.db")
     first, second = [row.record(get_game("go_3x3")) for row in reader.rows(Range())]
@@ -99,14 +103,28 @@ def test_games_of_self_play_and_imported_ones_are_kept_apart(tmp_path: Path, mon
 
 
 def test_a_result_that_the_rules_contradict_is_left_out(tmp_path: Path, monkeypatch, capsys) -> None:
-    """Black has all of the board."""
+    (tmp_path / "a.pgn").write_text("1. f3 e5 2. g4 Qh4# 1-0\n\n1. f3 e5 2. g4 Qh4# 0-1\n")
+    given = "chess", "import", tmp_path / "a.pgn", "--runs", tmp_path, "--game", "chess"
+    assert azplay_games(monkeypatch, *given) == Exit.BAD_DATA
+    out, err = capsys.readouterr()
+    assert "1 imported" in out
+    assert "its result is +1, and by the rules (checkmate) it is -1" in err
+
+
+def test_a_game_of_go_whose_dead_stones_were_taken_off_ends_before_its_passes(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """By the board Black has won, who has all of it; where the file says so, too, the game is whole."""
     text = "(;SZ[3]PB[{0}]RE[{0}];B[bb];W[];B[])"
     (tmp_path / "a.sgf").write_text("".join(map(text.format, ("W+2.5", "B+1.5", "Void"))))
     given = "go", "import", tmp_path / "a.sgf", "--runs", tmp_path, "--game", "go_3x3"
-    assert azplay_games(monkeypatch, *given) == Exit.BAD_DATA
-    out, err = capsys.readouterr()
-    assert "2 imported" in out
-    assert "its result is -1, and by the rules (fewer_points) it is +1" in err
+    assert azplay_games(monkeypatch, *given) == Exit.OK
+    found = [
+        row.record(get_game("go_3x3")) for row in StoreReader(tmp_path / "go" / "games.db").rows(Range())
+    ]
+    ends = [(one.plies, one.outcome, one.reason) for one in found]
+    assert ends == [(1, -1, "recorded"), (3, 1, "fewer_points"), (3, 1, "fewer_points")]
+    assert azplay_games(monkeypatch, tmp_path / "go", "verify") == Exit.OK
 
 
 def test_a_run_on_which_a_trainer_works_is_refused(tmp_path: Path, monkeypatch) -> None:

@@ -19,7 +19,7 @@ from sgfmill import sgf, sgf_grammar
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.go import game_of
 from azselfplay.games.go.board import Board
-from azselfplay.games.go.notation import STONES, Text, action_of, vertex_of
+from azselfplay.games.go.notation import PASS, STONES, Text, action_of, vertex_of
 from azselfplay.games.go.rules import MOST_KOMI, GoRules, Superko, kernels_of
 from azselfplay.games.knowledge import GameFormat, ReadGame, WrittenMove
 from azselfplay.games.spec import RESIGNATION
@@ -199,7 +199,8 @@ def _game_of(rules: GoRules, found: SgfGame) -> ReadGame:
     komi = f"komi {found.rules.komi:g}, not {rules.komi:g}" if found.rules.komi != rules.komi else ""
     other = found.other_rules or komi
     vertices = tuple(vertex_of(rules.size, action) for action in found.actions)
-    return ReadGame(found.start, vertices, outcome, tags, other)
+    passes = next((at for at, vertex in enumerate(reversed(vertices)) if vertex != PASS), len(vertices))
+    return ReadGame(found.start, vertices, outcome, tags, other, passes)
 
 
 def _text_of(data: bytes) -> str:

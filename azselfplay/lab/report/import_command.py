@@ -63,8 +63,8 @@ def main() -> int:
     from azselfplay.store.sqlite import DUPLICATE, RETRY, STORED, Store
 
     game, folder = _run_of(config)
-    counts, files = Counter[str](), _files(game, config.file)
-    found = (entry for file in files for entry in _entries(game, file, counts))
+    counts = Counter[str]()
+    found = _entries(game, config.file, counts)
     with folder.lock("trainer"), closing(Store(folder.games, game.name)) as store:
         while entries := list(islice(found, GAMES_A_COMMIT)):
             counts.update(store.commit(entries))
@@ -122,8 +122,21 @@ def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
         raise Fatal(str(error), Exit.CONFIG) from error
 
 
-def _entries(game: Game, file: Path, counts: Counter[str]) -> Iterator[Entry]:
-    """The games of a file as the store takes them. Those that cannot be used are named and counted."""
+def _entries(game: Game, path: Path, counts: Counter[str]) -> Iterator[Entry]:
+    """The games of a file or a folder as the store takes them. Those that cannot be used are named and
+    counted, and so is a file of a folder that cannot be read at all; one that stands alone raises Fatal."""
+    for file in _files(game, path):
+        try:
+            yield from _entries_of(game, file, counts)
+        except Fatal as error:
+            if file == path:
+                raise
+            counts[LEFT_OUT] += 1
+            print(f"azplay games: {error}", file=sys.stderr, flush=True)
+
+
+def _entries_of(game: Game, file: Path, counts: Counter[str]) -> Iterator[Entry]:
+    """The games of a file."""
     from azselfplay.play.game_files import BadGame, games_in
     from azselfplay.store.sqlite import IMPORTED, Entry
     from protocol.records import sha256, to_bytes
@@ -169,6 +182,10 @@ def record_of(game: Game, found: FileGame) -> GameRecord:
     if not history.ply:
         raise ValueError("it has no moves")
     reason, outcome = history.end_reason(), read.outcome
+    if reason is not None and outcome not in (None, history.outcome()) and read.agreed < history.ply:
+        # The passes were right for people who took dead stones off, and would be wrong by our rules.
+        history = history.up_to(history.ply - read.agreed)
+        reason = history.end_reason()
     if reason is not None:
         outcome = history.outcome()
         if read.outcome not in (None, outcome):
