@@ -192,8 +192,9 @@ class TrainerConfig:
     runs: str = "runs"
     """Folder of all run folders."""
     archive: str = ""
-    """Folder on another disk or machine for a second copy of games and checkpoints: a game is acknowledged
-    once both have it, and a trainer that has lost its disk goes on from there. Empty: none."""
+    """Folder on another disk or machine, or a bucket (s3://BUCKET/RUN, gs://, az://), for a second copy of
+    games and checkpoints: a game is acknowledged once both have it, and a trainer that has lost its disk goes
+    on from there. Empty: none."""
     net: str = ""
     """A new network: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64 (blocks x
     channels), 6x96se (with squeeze-excitation); docs/networks.md lists all; empty: as the server's. A run
@@ -233,7 +234,8 @@ class TrainerConfig:
             _ = self.loss.head_weights
         except ValueError as error:
             raise Fatal(f"--loss.heads: {error}", Exit.CONFIG) from None
-        if self.archive and Path(self.archive).resolve().is_relative_to(Path(self.runs).resolve()):
+        is_folder = bool(self.archive) and "://" not in self.archive
+        if is_folder and Path(self.archive).resolve().is_relative_to(Path(self.runs).resolve()):
             text = "would be lost with them: name a folder on another disk or machine"
             raise Fatal(f"--archive {self.archive} is among the runs ({self.runs}) and {text}", Exit.USAGE)
         names = self.devices

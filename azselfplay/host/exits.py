@@ -67,6 +67,7 @@ EXTRAS = {
     ),
     "web": ("aiohttp",),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
+    "archive": ("obstore",),
     "ray": ("ray",),
 }
 """Names of the packages to import, by the extra of pyproject.toml that lists them."""

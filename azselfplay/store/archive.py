@@ -1,4 +1,4 @@
-"""A second place for what a trainer must not lose: a folder on another disk or machine.
+"""A second place for what a trainer must not lose: a folder on another disk or machine, or a bucket.
 
     run.json                                that of the run's folder: whose archive it is
     trainers/000000000002                   one object for each start of a trainer; the highest is at work
@@ -30,7 +30,7 @@ from typing import Any, Protocol
 import msgspec
 
 from azselfplay.host.crash_points import reach
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, require
 from azselfplay.host.reading import json_in
 from azselfplay.host.runs import PARTIAL, sync_folder, write_atomically
 from azselfplay.store.rows import Row, Stored
@@ -126,13 +126,19 @@ class Folder:
 
 
 def open_archive(place: str) -> Archive | None:
-    """Return the archive at `place`, a folder; None for "". Nothing is written yet.
+    """Return the archive at `place`, a folder or the URL of a bucket; None for "".
 
-    Raises Fatal(USAGE) unless the folder is there and can be written: one that is made here would lie on this
-    disk where the other one is not mounted.
+    Raises Fatal(USAGE) unless it is there and can be written: a folder that is made here would lie on this
+    disk where the other one is not mounted. Raises Fatal(CONFIG) without the extra for buckets, and
+    Fatal(TRY_AGAIN) for a bucket that does not answer.
     """
     if not place:
         return None
+    if "://" in place:
+        require("archive", f"--archive {place}")
+        from azselfplay.store.bucket import Bucket  # nothing else imports obstore
+
+        return Archive(Bucket(place), place)
     if not (Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK)):
         text = f"--archive {place} is no folder that can be written: mount its disk, or make the folder"
         raise Fatal(text, Exit.USAGE)

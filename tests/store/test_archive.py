@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from free_ports import free_base_port
 from test_store import entry
 
 from azselfplay.host.exits import Exit, Fatal
@@ -17,23 +24,56 @@ from protocol.records import FORMAT
 RUN = b"r" * 16
 
 
-def started(root: Path, disk: str, run: bytes = RUN) -> tuple[Store, Archive]:
+def started(root: Path, disk: str, run: bytes = RUN, place: str = "") -> tuple[Store, Archive]:
     for folder in (root / disk, root / "archive"):
         folder.mkdir(exist_ok=True)
-    store, archive = Store(root / disk / "games.db", "g"), open_archive(str(root / "archive"))
+    store, archive = Store(root / disk / "games.db", "g"), open_archive(place or str(root / "archive"))
     assert archive is not None
     archive.begin({"format": FORMAT, "game": "g", "id": run.hex()}, store)
     return store, archive
 
 
-def refusal(root: Path, disk: str, run: bytes = RUN) -> Fatal:
+def refusal(root: Path, disk: str, run: bytes = RUN, place: str = "") -> Fatal:
     with pytest.raises(Fatal) as caught:
-        started(root, disk, run)
+        started(root, disk, run, place)
     return caught.value
 
 
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """An empty bucket of moto's S3, on this machine."""
+    pytest.importorskip("obstore", reason="obstore is not installed: pip install 'azselfplay[archive]'")
+    program, port = shutil.which("moto_server"), free_base_port()
+    if program is None:
+        pytest.skip("moto_server is not on the PATH: pip install 'moto[server]'")
+    server = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen([program, "-p", str(port)], stderr=subprocess.PIPE, text=True)
+    with process, pytest.MonkeyPatch.context() as patch:
+        assert process.stderr is not None
+        assert any("Running on" in line for line in process.stderr)
+        threading.Thread(target=process.stderr.read, daemon=True).start()  # or it would wait for a reader
+        for name, value in (("ACCESS_KEY_ID", "a"), ("SECRET_ACCESS_KEY", "b"), ("REGION", "us-east-1")):
+            patch.setenv(f"AWS_{name}", value)
+        patch.setenv("AWS_ENDPOINT", server)
+        urllib.request.urlopen(urllib.request.Request(f"{server}/bucket", method="PUT")).close()
+        yield "s3://bucket"
+        process.kill()
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        return str(tmp_path / "archive")
+    return f"{request.getfixturevalue('bucket')}/{tmp_path.name}"
+
+
+@pytest.mark.parametrize(
+    "place", ["folder", pytest.param("bucket", marks=pytest.mark.nightly)], indirect=True
+)
 @pytest.mark.parametrize("seed", range(3))
-def test_kills_lost_disks_and_an_old_trainer_lose_no_acknowledged_game(tmp_path: Path, seed: int) -> None:
+def test_kills_lost_disks_and_an_old_trainer_lose_no_acknowledged_game(
+    tmp_path: Path, seed: int, place: str
+) -> None:
     """20 kills, half of them between the store and the archive, and five lost disks. An old trainer that
     wakes beside its successor can add nothing, and its disk is refused. The rows are the same again."""
     rng, acknowledged, sent = random.Random(seed), set[bytes](), 0
@@ -52,14 +92,14 @@ def test_kills_lost_disks_and_an_old_trainer_lose_no_acknowledged_game(tmp_path:
             acknowledged.update(one.uid for one in entries)
 
     for kill in range(20):
-        trainer = started(tmp_path, f"disk-{kill // 4}")
+        trainer = started(tmp_path, f"disk-{kill // 4}", place=place)
         for _ in range(rng.randint(0, 4)):
             commit(*trainer)
         commit(*trainer, killed=rng.random() < 0.5)
         trainer[0].close()
-    old = started(tmp_path, "old")
+    old = started(tmp_path, "old", place=place)
     commit(*old)
-    new = started(tmp_path, "new")
+    new = started(tmp_path, "new", place=place)
     commit(*new)
     with pytest.raises(Fatal, match="another trainer") as fenced:
         commit(*old)
@@ -67,9 +107,9 @@ def test_kills_lost_disks_and_an_old_trainer_lose_no_acknowledged_game(tmp_path:
         old[1].keep_checkpoint([], 0)
     assert fenced.value.code == Exit.TRY_AGAIN
     old[0].close()
-    refused = refusal(tmp_path, "old")
+    refused = refusal(tmp_path, "old", place=place)
     assert (refused.code, "another trainer has gone on" in str(refused)) == (Exit.BAD_DATA, True)
-    last, _ = started(tmp_path, "last")
+    last, _ = started(tmp_path, "last", place=place)
     rows = last.rows_after(0, sent)
     assert acknowledged <= {row.game.uid for row in rows}
     assert rows == new[0].rows_after(0, sent)
@@ -109,3 +149,27 @@ def test_what_is_not_this_runs_archive_is_refused(tmp_path: Path) -> None:
         with pytest.raises(Fatal, match="--archive") as caught:
             open_archive(str(place))
         assert caught.value.code == Exit.USAGE
+
+
+@pytest.mark.nightly
+def test_a_bucket_that_cannot_be_used_is_named_before_anything_starts(
+    tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is not there, and no kind of bucket: 2. One that does not answer: 75, since it may later."""
+    assert refusal(tmp_path, "disk", place="ftp://bucket/run").code == Exit.USAGE
+    missing = refusal(tmp_path, "disk", place=f"{bucket}-of-nobody/run")
+    assert (missing.code, "check bucket, region and rights" in str(missing)) == (Exit.USAGE, True)
+    monkeypatch.setenv("AWS_ENDPOINT", f"http://127.0.0.1:{free_base_port()}")
+    away = refusal(tmp_path, "disk", place=f"{bucket}/run")
+    assert (away.code, "does not answer" in str(away)) == (Exit.TRY_AGAIN, True)
+    assert "\n" not in f"{missing}{away}"
+
+
+def test_nothing_imports_obstore_before_a_bucket_is_asked_for(tmp_path: Path) -> None:
+    lines = [
+        "import sys",
+        "from azselfplay.store.archive import open_archive",
+        f"open_archive({str(tmp_path)!r})",
+        "assert 'obstore' not in sys.modules",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)

@@ -50,7 +50,8 @@ class RunTable:
     """Recipe with the settings of server and trainer, as for azrun; it knows its game and network."""
     net: str = ""
     runs: str = "runs"
-    """Folder of all runs on every place. A trainer with spare places needs it on a disk that they share."""
+    """Folder of all runs on every place. A trainer with spare places needs it on a disk that they share, or
+    an archive."""
     port: Port = 5600
     server_key: str = ""
     """The server's public key, unless it listens on its own machine only (docs/security.md)."""
