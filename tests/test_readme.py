@@ -45,7 +45,7 @@ def test_the_map_of_the_code_lists_every_folder() -> None:
 
 
 def test_the_picture_of_the_packages_shows_the_layers_that_imports_are_checked_against() -> None:
-    packages = ARCHITECTURE.split("\n## The rooms\n")[1]
+    packages = ARCHITECTURE.split("\n## Packages and layers\n")[1]
     picture = packages.split("```text\n")[1].split("```")[0]
     drawn = [set(line.split(" · ")) for line in picture.splitlines() if "↓" not in line]
     (layers,) = (contract["layers"] for contract in LINTER["contracts"] if contract["type"] == "layers")

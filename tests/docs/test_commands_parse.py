@@ -19,6 +19,7 @@ OF_OTHERS = {
     *("--cpus",),  # docker
     *("--standalone", "--nproc-per-node", "--max-restarts"),  # torchrun
     *("--head", "--address", "--labels"),  # ray
+    *("--directory",),  # python -m http.server
     *("--processes", "--subsets", "--seeds", "--kills", "--rounds", "--turn"),  # python -m tests.faults
 }
 PLACEHOLDERS = ("NAME", "GAME", "RUN", "-hex")

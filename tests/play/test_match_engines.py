@@ -99,7 +99,7 @@ def test_a_good_engine_plays_its_moves_and_hears_the_other_sides(
 
 def test_an_engine_without_the_castling_of_chess960_loses_its_games(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(GAMES, "uci", "chess960")
-    assert all("UCI_Chess960" in game.failed for game in played("uci", spec("uci", "good"), "random"))
+    assert all("UCI_Chess960" in game.detail for game in played("uci", spec("uci", "good"), "random"))
 
 
 def test_an_opening_reaches_a_gtp_engine_with_its_stones_and_moves() -> None:
