@@ -29,7 +29,6 @@ from azselfplay.host.runs import RunFolder, is_locked, shown_settings
 from azselfplay.host.view import aligned
 from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.recipe import Recipe
-from azselfplay.store.reader import game_of
 from net.architectures.registry import check_name
 from protocol.settings import Amount, Count, Port, Simulations, settings_in
 from server.config import NO_GPUS, ServerConfig
@@ -135,6 +134,8 @@ def for_one_process(settings: RunConfig) -> RunConfig:
 
 def check(settings: RunConfig) -> None:
     """Raise Fatal for wrong settings, before anything is started."""
+    from azselfplay.store.reader import game_of  # imports numpy
+
     try:
         check_name(settings.net or NET)
     except ValueError as error:

@@ -20,7 +20,6 @@ from azselfplay.host.runs import RunFolder, has_final_figures, is_locked, newest
 from azselfplay.host.view import aligned, rows
 from azselfplay.link.finding import RUNS, SERVER_LOCK, run_named, served_runs
 from azselfplay.link.keys import dial_keys, own_server_keys
-from azselfplay.store.reader import game_of
 
 EXAMPLES = (
     "azplay status                              # the azserver on this machine",
@@ -131,6 +130,8 @@ def of_folder(run: str, runs: Path) -> RunStatus:
 
     Raises Fatal(BAD_DATA) if it is not a run's folder.
     """
+    from azselfplay.store.reader import game_of  # imports numpy
+
     folder = run_named(run, runs)
     game = game_of(folder)
     # Its azserver works here: what that says is newer than any file.
