@@ -74,15 +74,17 @@ async def kill_and_restart(folder: Path, *, disk: str) -> tuple[list[GameRecord]
     archive.mkdir()
     flags = ("--archive", str(archive)) if disk == "lost" else ()
     checkpoints = (archive if flags else run) / "checkpoints"
-    process = await start(server, port, folder, *flags)
+    process, games = await start(server, port, folder, *flags), random_games()
     try:
-        sent = await feed(server, random_games(), lambda: any(checkpoints.glob("*.state")))
+        sent = await feed(server, games, lambda: any(checkpoints.glob("*.state")))
         process.kill()
         await process.wait()
         step = max(int(path.stem[5:]) for path in checkpoints.glob("*.state"))
         if disk == "lost":
             shutil.rmtree(run)
         process = await start(server, port, folder, *flags)
+        # One more: the trainer has its store again when that is acknowledged, even if all others were before.
+        sent.append(next(games))
         for record in sent:
             if record.uid not in server.acks:
                 server.play(record)

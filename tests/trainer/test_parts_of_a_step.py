@@ -35,6 +35,7 @@ ALL_HEADS = ",".join(f"{name}:0.5" for name in TRAINING_HEADS)
 def learner(net: str, **changes: Any) -> TrainStep:
     """Return a network without batch normalisation, which would see the parts one by one."""
     torch.manual_seed(1)
+    changes["precision"] = "float32"  # some processors would compute in bfloat16
     recipe = varied(TrainerConfig(), capped_value_weight=0.25, win_discount=0.9, grad_clip=0.0, **changes)
     network = build(named(net).with_heads(recipe.loss.head_weights), GAME, 1)
     for module in network.modules():
@@ -137,7 +138,7 @@ class Constants(TorchFunctionMode):
 def test_a_step_waits_for_nothing_on_the_device(net: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the next batch is drawn while a GPU computes this one. A tensor of type `meta` has no numbers:
     whoever reads one fails."""
-    one = learner(net, heads=ALL_HEADS, precision="float32")
+    one = learner(net, heads=ALL_HEADS)
     samples = samples_of_all_kinds(one)
     monkeypatch.setattr(
         trainer.train_step, "make_optimizer", lambda _, network: torch.optim.SGD(network.parameters())

@@ -25,12 +25,10 @@ part=
 trap 'if [ -n "$part" ]; then kill -TERM "$part"; fi' TERM
 {{command}} &
 part=$!
+while kill -0 "$part" 2>/dev/null; do wait "$part"; done
+# The signal may have ended that wait just as the program ended; this one returns the program's own code.
 wait "$part"
 code=$?
-while kill -0 "$part" 2>/dev/null; do
-    wait "$part"
-    code=$?
-done
 # A job goes on after its time limit and after faults. These codes would come again (azselfplay/host/exits.py).
 case $code in {{final}}) exit "$code" ;; esac
 # scancel has ended it for good: then it runs no longer.
