@@ -34,6 +34,7 @@ from azselfplay.play.engine_player import (
 from azselfplay.play.gtp_board import as_json, rules_of, stones_of
 from azselfplay.play.gtp_lines import NAMES
 from azselfplay.play.player import Choice, Clock, PlayerResigned
+from azselfplay.play.syzygy import board_of
 
 EXAMPLES = {
     "uci": "uci:/usr/games/stockfish?nodes=1000 (Debian: apt-get install stockfish)",
@@ -204,16 +205,6 @@ def option_of(line: str) -> chess.engine.Option | None:
     elif kind == "string":
         default = rest.removeprefix("default").strip()
     return chess.engine.Option(name, kind, default, low, high, values)
-
-
-def board_of(game_history: GameHistory) -> chess.Board:
-    """A game of chess or chess960 as a board of python-chess with all its moves."""
-    notation = game_history.game.notation
-    start = notation.state_to_text(game_history.states[0])
-    board = chess.Board(start, chess960=notation.action_to_chess is not None)
-    for move in game_history.moves_text():
-        board.push_uci(move)
-    return board
 
 
 CENTIPAWN_SCALE = 600.0

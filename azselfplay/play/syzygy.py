@@ -65,8 +65,6 @@ class Tables:
     def result(self, game_history: GameHistory) -> int | None:
         """Win, draw or loss (1, 0, -1) of the side to move. None: unknown, which it also is between two
         captures or pawn moves, because WDL does not count the moves since the last one."""
-        from azselfplay.play.engine_protocols import board_of
-
         if self.cover(game_history) and not (board := board_of(game_history)).halfmove_clock:
             with suppress(*UNKNOWN):
                 return int(self._tables.probe_wdl(board) / 2)
@@ -77,8 +75,6 @@ class Tables:
         the quickest to the next capture or pawn move, of losses the slowest. () where it is unknown."""
         if not self.cover(game_history):
             return ()
-        from azselfplay.play.engine_protocols import board_of
-
         board, notation = board_of(game_history), game_history.game.notation
         actions = allowed or game_history.legal_actions().tolist()
         ranks = {}
@@ -105,3 +101,15 @@ class Tables:
         if abs(result) == WON and far + board.halfmove_clock > FIFTY_MOVES:
             return result // 2, 0  # it comes too late
         return result, -far if result == WON else far if result == LOST else 0
+
+
+def board_of(game_history: GameHistory) -> chess.Board:
+    """A game of chess or chess960 as a board of python-chess with all its moves."""
+    import chess
+
+    notation = game_history.game.notation
+    start = notation.state_to_text(game_history.states[0])
+    board = chess.Board(start, chess960=notation.action_to_chess is not None)
+    for move in game_history.moves_text():
+        board.push_uci(move)
+    return board
