@@ -181,7 +181,9 @@ def refuse_foreign_flags(config_class: type, arguments: Sequence[str], command: 
 
 def _way(name: str, value: str, known: Sequence[str], command: str) -> str:
     """How to give the setting `name`; "" if it is of no program."""
-    own = [one for one in known if one.rpartition(".")[2] == name]
+    # Recipes write `optimizer.lr` as `trainer.optimizer.lr`.
+    name = re.sub(r"^(server|client|trainer)\.", "", name)
+    own = [one for one in known if name in (one, one.rpartition(".")[2])]
     if own:
         return "did you mean " + " or ".join("--" + one.replace("_", "-") for one in own) + "?"
     programs = {program: found for program, found in _programs().items() if program != COMMANDS[command]}
