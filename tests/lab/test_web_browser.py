@@ -73,7 +73,7 @@ def test_a_game_is_played_to_its_end_by_clicking(page: sync_api.Page, site: str)
         page.locator(".spot").first.click()
         sync_api.expect(page.locator(".played-moves li").nth(before)).to_be_visible()
     sync_api.expect(status).to_have_text(OVER)
-    assert page.locator(".spot").count() == 0
+    sync_api.expect(page.locator(".spot")).to_have_count(0)
 
 
 def test_a_game_is_found_again_after_leaving_the_page_and_after_many_others(
@@ -105,7 +105,7 @@ def test_hints_and_moves_work_with_the_keyboard(page: sync_api.Page, site: str) 
     page.get_by_role("button", name="New game").press("Enter")
     page.get_by_role("button", name="Hint").press("Enter")
     page.get_by_role("heading", name="What it would play for you").wait_for()
-    assert page.locator(".shade").count() > 0
+    page.locator(".shade").first.wait_for(state="attached")
     page.get_by_role("button", name="cell 5", exact=True).press("Enter")
     sync_api.expect(page.locator(".played-moves li")).to_have_count(2)
     page.get_by_text("All 7 moves as buttons").press("Enter")
@@ -119,7 +119,7 @@ def test_a_stored_game_is_stepped_through_with_the_keyboard(page: sync_api.Page,
     page.get_by_text("Position 0 of").wait_for()
     page.keyboard.press("ArrowRight")
     page.get_by_text("Position 1 of").wait_for()
-    assert "x" in (page.locator(".picture").get_attribute("aria-label") or "")
+    sync_api.expect(page.locator(".picture")).to_have_attribute("aria-label", re.compile("x"))
     page.keyboard.press("End")
     page.get_by_role("heading", name="End of the game").wait_for()
 
@@ -174,6 +174,7 @@ def test_a_stored_game_opens_at_its_last_decision_with_what_the_network_thinks(
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(site + "/run/a-run/games/1")
     moves = page.get_by_role("list", name="Moves").get_by_role("button")
+    moves.first.wait_for()
     last = moves.count() - 1
     page.get_by_text(f"Position {last} of {last + 1}").wait_for()
     sync_api.expect(moves.nth(last)).to_be_in_viewport()
@@ -225,7 +226,7 @@ def test_runs_of_one_game_are_compared_and_their_settings_come_first(
     differ = page.get_by_role("region", name="Settings that differ").locator("tr").nth(-1)
     sync_api.expect(differ).to_have_text("azserverself_play.search.simulations2040800")
     boxes = page.get_by_role("group", name="Runs").get_by_role("checkbox")
-    assert boxes.count() == 3
+    sync_api.expect(boxes).to_have_count(3)
     page.get_by_role("checkbox", name="another").check()
     page.get_by_text("another: training").first.wait_for()
     assert page.get_by_text("four: training").count() == 0

@@ -40,7 +40,7 @@ def test_moves_with_the_same_clicks_are_told_apart_by_buttons(page: sync_api.Pag
     page.get_by_role("button", name="e7", exact=True).click()
     page.get_by_role("button", name="to e8").click()
     which = page.get_by_role("group", name="Which move").get_by_role("button")
-    assert which.all_inner_texts() == ["e7e8q", "e7e8n"]
+    sync_api.expect(which).to_have_text(["e7e8q", "e7e8n"])
     which.nth(1).click()
     page.get_by_role("button", name="e7, chosen").click()
     page.get_by_role("button", name="to d8").click()
@@ -140,5 +140,5 @@ def test_a_stored_game_is_played_on_from_the_position_shown_without_another_clic
     page.get_by_role("link", name="Play on from here").click()
     sync_api.expect(page.locator(".state")).to_have_text("Your move: you are O.")
     sync_api.expect(page.locator(".played-moves li")).to_have_count(3)
-    assert page.locator(".spot").count() == 6
+    sync_api.expect(page.locator(".spot")).to_have_count(6)
     sync_api.expect(page.get_by_role("button", name="Hint")).to_be_enabled()
