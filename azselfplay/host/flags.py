@@ -181,7 +181,7 @@ def refuse_foreign_flags(config_class: type, arguments: Sequence[str], command: 
 
 def _way(name: str, value: str, known: Sequence[str], command: str) -> str:
     """How to give the setting `name`; "" if it is of no program."""
-    # Recipes write `optimizer.lr` as `trainer.optimizer.lr`.
+    # A recipe calls the trainer's `optimizer.lr` `trainer.optimizer.lr`.
     name = re.sub(r"^(server|client|trainer)\.", "", name)
     own = [one for one in known if name in (one, one.rpartition(".")[2])]
     if own:

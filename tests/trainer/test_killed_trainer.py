@@ -74,7 +74,8 @@ async def kill_and_restart(folder: Path, *, disk: str) -> tuple[list[GameRecord]
     archive.mkdir()
     flags = ("--archive", str(archive)) if disk == "lost" else ()
     checkpoints = (archive if flags else run) / "checkpoints"
-    process, games = await start(server, port, folder, *flags), random_games()
+    games = random_games()
+    process = await start(server, port, folder, *flags)
     try:
         sent = await feed(server, games, lambda: any(checkpoints.glob("*.state")))
         process.kill()
