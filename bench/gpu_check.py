@@ -1,8 +1,9 @@
 """`make gpu-check`: is the CUDA path right, and what does it serve? One call, at most ten minutes.
 
-First the answers and a training step are compared with those of the CPU. Then: evaluations a second of a
-running azserver on one GPU and on all, whose workers play by rings; the trainer's step; and the rates of the
-evaluator alone by rows of a batch, with cuDNN's fused convolutions, without, and compiled by torch.
+First the answers and a training step are compared with those of the CPU: for several sizes of a batch, with
+weights replaced, with numbers too large for float16, and with almost no memory left. Then: evaluations a
+second of a running azserver on one GPU and on all, whose workers play by rings; the trainer's step; and the
+rates of the evaluator alone by rows of a batch, compiled by torch and not.
 
 `python -m bench.gpu_check [DEVICE]`: DEVICE is `cuda` (default), `cuda:N`, or `cpu`, which takes the same
 path without a GPU, so that the check itself can be tested. Exits with 1 if an answer is wrong.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 import os
 import sys
 import time
@@ -34,7 +36,7 @@ from net.architectures.registry import named
 from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta
-from trainer.config import LossSettings, OptimizerSettings
+from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.sampler import Sampler
 from trainer.train_step import TrainStep
 from trainer.window import Window
@@ -54,8 +56,9 @@ SETTLING_SECONDS = 20.0
 SYSTEM_SECONDS = 20.0
 LIMIT_SECONDS = 540.0
 """For all figures; the comparisons before them take about a minute."""
-COMPILED = "medium"
-"""The one network that is also timed as compiled by torch, which takes minutes."""
+MIB_LEFT = 600
+"""Memory of the device that `check_memory` leaves: too little for the largest batch of MEMORY_PRESET."""
+MEMORY_PRESET = "medium"
 
 
 def scrambled(preset: str, game: Game) -> Network:
@@ -100,6 +103,55 @@ def check(preset: str, device: str) -> list[str]:
             for parameter in network.parameters():
                 parameter.mul_(0.9)
     inference.close()
+    return wrong
+
+
+def check_sparse(device: str) -> list[str]:
+    """The faults of a sparse network's answers on `device`, beside its kernels for CPUs."""
+    game, preset = get_game("chess"), "sparse"
+    network, meta = scrambled(preset, game), WeightsMeta("chess", get_game("chess").history, named(preset))
+    answers = []
+    for where in (device, "cpu"):
+        inference = Inference(game, game.history, where, target_rows=LEAST_TIMED)
+        inference.use(network, meta)
+        answers.append(inference.run(*chess_like_batch(game, ROWS[-1])))
+        inference.close()
+    return differences(preset, *answers)
+
+
+def check_overflow(device: str) -> list[str]:
+    """The faults of answers whose first layer is beyond float16, in the batch that finds out and after it."""
+    game, preset = get_game("chess"), "tiny"
+    network: Any = scrambled(preset, game)
+    with torch.no_grad():
+        network.start.norm.weight.mul_(1e6)  # about 1 again before the outputs
+        network.policy.hidden.norm.weight.mul_(1e-6)
+        network.value.narrow.norm.weight.mul_(1e-6)
+    inference = Inference(game, game.history, device)
+    batch = chess_like_batch(game, ROWS[-1])
+    expected, wrong = plain_answers(network, game, batch), []
+    for version in (1, 2):
+        inference.use(network, WeightsMeta(game.name, game.history, named(preset), version=version))
+        wrong += differences(f"{preset} beyond float16", inference.run(*batch), expected)
+    inference.close()
+    return wrong
+
+
+def check_memory(device: str) -> list[str]:
+    """The faults of answers when almost all memory of the GPU is in use."""
+    game = get_game("chess")
+    network, batch = scrambled(MEMORY_PRESET, game), chess_like_batch(game, LEAST_TIMED)
+    torch.cuda.empty_cache()
+    taken = torch.empty(
+        max(0, torch.cuda.mem_get_info(device)[0] - (MIB_LEFT << 20)), dtype=torch.uint8, device=device
+    )
+    inference = Inference(game, game.history, device)
+    inference.use(network, WeightsMeta(game.name, game.history, named(MEMORY_PRESET)))
+    what = f"{MEMORY_PRESET} with {MIB_LEFT} MiB, which hold {inference.max_rows} rows"
+    wrong = differences(what, inference.run(*batch), plain_answers(network, game, batch))
+    inference.close()
+    del taken
+    torch.cuda.empty_cache()
     return wrong
 
 
@@ -172,9 +224,15 @@ def check_step(device: str) -> list[str]:
 def step_rates(preset: str, device: str, batch: int) -> dict[str, float]:
     """Milliseconds of a step of so many positions, and of drawing them, which is done beside it on a GPU."""
     game, rng, window = get_game("chess"), np.random.default_rng(3), window_of(20)
-    one, sampler = trainer_on(device, preset, batch), Sampler(game, game.history)
-    one.train(sampler.sample(window, rng, batch))
-    one.figures()  # waits for it
+    one, sampler = (
+        trainer_on(device, preset, batch),
+        Sampler(game, game.history, threads=TrainerConfig().threads()),
+    )
+    began = time.perf_counter()
+    for _ in range(2):  # the first one compiles
+        one.train(sampler.sample(window, rng, batch))
+        one.figures()  # waits for it
+    ready = time.perf_counter() - began
     start, drawing, steps = time.perf_counter(), 0.0, 0
     while steps == 0 or time.perf_counter() < start + STEP_SECONDS:
         begin = time.perf_counter()
@@ -184,7 +242,11 @@ def step_rates(preset: str, device: str, batch: int) -> dict[str, float]:
         steps += 1
     one.figures()
     step_ms = 1e3 * (time.perf_counter() - start) / steps
-    found = {"step_ms": round(step_ms, 1), "of_that_drawing_ms": round(1e3 * drawing / steps, 1)}
+    found = {
+        "step_ms": round(step_ms, 1),
+        "of_that_drawing_ms": round(1e3 * drawing / steps, 1),
+        "compiled_after_s": round(ready, 1),
+    }
     print(f"{preset}, training steps of {batch} positions: {found}", flush=True)
     return found
 
@@ -219,10 +281,8 @@ def figures_of(device: str) -> dict[str, Any]:
         add(f"served by azserver --gpus {devices}", 120, system_rate, devices, "tiny" if on_cpu else "medium")
     add("training steps", 30, step_rates, "tiny" if on_cpu else "medium", device, 64 if on_cpu else 4096)
     for preset in ("tiny",) if on_cpu else PRESETS_CHECKED:
-        for kernels in ("plain",) if on_cpu else ("cudnn", "plain"):
-            add(f"positions/s of {preset} {kernels}", 30, served_rates, preset, device, kernels)
-    if not on_cpu:
-        add(f"positions/s of {COMPILED} compile", 180, served_rates, COMPILED, device, "compile")
+        for kernels in ("plain",) if on_cpu else ("compile", "cudnn"):
+            add(f"positions/s of {preset} {kernels}", 60, served_rates, preset, device, kernels)
     figures: dict[str, Any] = {}
     for name, seconds, part in parts:
         if time.monotonic() + seconds > began + LIMIT_SECONDS:
@@ -238,7 +298,10 @@ def main(device: str) -> int:
             "gpu_check: torch finds no GPU on this machine; `python -m bench.gpu_check cpu` tries the check"
         )
         return 2
-    wrong = [line for preset in PRESETS_CHECKED for line in check(preset, device)] + check_step(device)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    wrong = [line for preset in PRESETS_CHECKED for line in check(preset, device)]
+    for one in (check_step, check_sparse, check_overflow, *([check_memory] if device != "cpu" else [])):
+        wrong += one(device)
     if wrong:
         print("WRONG:", *wrong, sep="\n  ")
         return 1

@@ -12,6 +12,10 @@ when it returns, and it computes one row at a time: slow, but no answer depends 
 
 from __future__ import annotations
 
+import logging
+import time
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,15 +26,20 @@ from torch import Tensor
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import Game
 from net.architectures.network import Network, placed, wdl_of, with_cudnn
-from net.batches import Batch, bucket_for
+from net.batches import CUDA_BUCKETS, Batch, bucket_for
 from net.planes import Planes, PlaneShape
 
+log = logging.getLogger(__name__)
 Answers = tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]
 U16 = npt.NDArray[np.uint16]
 WARM_UP_RUNS = 3
 """Runs before a graph is captured, in which cuDNN chooses its algorithms."""
 NO_ACTION = -1
 """Pads the legal action lists of a batch to a common length."""
+EXAMPLE_ROWS = CUDA_BUCKETS[0]
+"""Rows of the example with which the network is compiled, for as many rows and more."""
+MOST_COMPILED = 256
+"""Networks that one process may compile: torch counts them, and ends at 8 unless told otherwise."""
 _NEVER = -1e30
 """Logit of NO_ACTION: finite, so that a padding row without any action gives no NaN."""
 
@@ -189,12 +198,38 @@ class ModuleForward:
         self.actions = game.actions
         self._planes = Planes(PlaneShape.of(game, history), dtype).to(device)
         self._module = placed(network, device, dtype)
-        self._run = self._answers
-        if kernels == "cudnn":
+        if kernels != "plain":
             with_cudnn(self._module)
-        elif kernels == "compile":
-            # Each bucket has a graph of its own, as fast as it can be, so sizes are constants.
-            self._run = torch.compile(self._answers, fullgraph=True, dynamic=False)
+        self._run = self._compiled() if kernels == "compile" else self._answers
+
+    @torch.inference_mode()
+    def _compiled(self) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Return `_answers` as compiled by torch, for EXAMPLE_ROWS and more, or as it is if torch cannot
+        compile here, as on a machine without a C compiler."""
+        torch._dynamo.config.recompile_limit = MOST_COMPILED
+        # In this process: an evaluator needs no others, and they would stay.
+        torch._inductor.config.compile_threads = 1
+        sizes = EXAMPLE_ROWS, self.feature_words, self.max_legal, self.actions
+        example = Buffers.make(*sizes, self.device, pinned=False)
+        inputs = example.packed_features, example.legal
+        for one in inputs:
+            torch._dynamo.mark_dynamic(one, 0)
+        compiled = torch.compile(self._answers, fullgraph=True)
+        began = time.monotonic()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # advice for people who write networks
+                compiled(*inputs)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            # Its compiler's errors have dozens of lines.
+            reason = str(error).strip().partition("\n")[0]
+            log.warning("torch cannot compile the network here, so evaluations are slower: %s", reason)
+            self.name = self.name.replace(" compile", " cudnn")
+            return self._answers
+        log.info("compiled the network for %s in %.0f s", self.device, time.monotonic() - began)
+        return compiled
 
     def set_weights(self, network: Network) -> None:
         """Replace the weights in place, so that captured graphs use them. The architecture must be the

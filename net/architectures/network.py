@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Collection
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
@@ -178,18 +178,45 @@ class CudnnConvNorm(ConvNorm):
     """A folded `ConvNorm` whose ReLU and addition are in cuDNN's kernel of the convolution."""
 
     def relu(self, x: Tensor) -> Tensor:
-        weight, *rest = self._arguments()
-        out: Tensor = torch.ops.aten.cudnn_convolution_relu(x, weight, *rest)
+        conv = self.conv
+        out: Tensor = conv_relu(x, conv.weight, conv.bias, conv.padding[0])
         return out
 
     def add_relu(self, x: Tensor, other: Tensor) -> Tensor:
-        weight, *rest = self._arguments()
-        out: Tensor = torch.ops.aten.cudnn_convolution_add_relu(x, weight, other, 1.0, *rest)
+        conv = self.conv
+        out: Tensor = conv_add_relu(x, conv.weight, conv.bias, other, conv.padding[0])
         return out
 
-    def _arguments(self) -> tuple[Any, ...]:
-        conv = self.conv
-        return conv.weight, conv.bias, conv.stride, conv.padding, conv.dilation, conv.groups
+
+# Operators of our own around cuDNN's, because torch.compile cannot trace those: nothing tells it what shape
+# they return.
+
+
+@torch.library.custom_op("azselfplay::conv_relu", mutates_args=())
+def conv_relu(x: Tensor, weight: Tensor, bias: Tensor, padding: int) -> Tensor:
+    """Return `relu(conv(x))` for `x [n, inputs, rows, cols]` in channels-last layout; on CUDA only."""
+    ones, pads = (1, 1), (padding, padding)
+    out: Tensor = torch.ops.aten.cudnn_convolution_relu(x, weight, bias, ones, pads, ones, 1)
+    return out
+
+
+@torch.library.custom_op("azselfplay::conv_add_relu", mutates_args=())
+def conv_add_relu(x: Tensor, weight: Tensor, bias: Tensor, other: Tensor, padding: int) -> Tensor:
+    """Return `relu(conv(x) + other)`; `other [n, outputs, rows, cols]`, all as in `conv_relu`."""
+    ones, pads = (1, 1), (padding, padding)
+    out: Tensor = torch.ops.aten.cudnn_convolution_add_relu(x, weight, other, 1.0, bias, ones, pads, ones, 1)
+    return out
+
+
+@conv_relu.register_fake
+def _(x: Tensor, weight: Tensor, _bias: Tensor, _padding: int) -> Tensor:
+    sizes = x.shape[0], weight.shape[0], *x.shape[2:]
+    return torch.empty(sizes, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+
+
+@conv_add_relu.register_fake
+def _(_x: Tensor, _weight: Tensor, _bias: Tensor, other: Tensor, _padding: int) -> Tensor:
+    return torch.empty_like(other, memory_format=torch.channels_last)
 
 
 def with_cudnn(network: Network) -> Network:

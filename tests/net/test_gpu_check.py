@@ -7,13 +7,23 @@ import pytest
 
 import trainer.train_step
 from azselfplay.games import get_game
-from bench.gpu_check import check, check_step, differences, figures_of, plain_answers, scrambled, served_rates
+from bench.gpu_check import (
+    check,
+    check_overflow,
+    check_sparse,
+    check_step,
+    differences,
+    figures_of,
+    plain_answers,
+    scrambled,
+    served_rates,
+)
 from bench.inference import chess_like_batch
 
 
 def test_right_answers_pass():
     """There are two batches in flight, several sizes, and a swap of weights."""
-    assert check("tiny", "cpu") == []
+    assert check("tiny", "cpu") + check_sparse("cpu") + check_overflow("cpu") == []
 
 
 def test_the_rates_are_those_of_all_sizes_that_evaluators_use(monkeypatch):
