@@ -59,6 +59,8 @@ LIMIT_SECONDS = 540.0
 MIB_LEFT = 600
 """Memory of the device that `check_memory` leaves: too little for the largest batch of MEMORY_PRESET."""
 MEMORY_PRESET = "medium"
+ROLES = ("worker", "evaluator", "front")
+"""Processes of azserver whose processor time for an evaluation is shown."""
 
 
 def scrambled(preset: str, game: Game) -> Network:
@@ -261,6 +263,7 @@ def system_rate(devices: str, preset: str) -> dict[str, float]:
         "rows_a_batch": round(turn.more("evals") / max(turn.more("batches"), 1), 1),
         "target_rows": turn.last["target_rows"],
         "devices_busy": round(turn.rate("device_busy_s"), 2),
+        **{f"{role}_us": round(1e6 * turn.more(f"{role}_s") / turn.more("evals"), 2) for role in ROLES},
     }
     print(f"{preset}, azserver --gpus {devices}: {found}", flush=True)
     return found

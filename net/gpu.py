@@ -2,7 +2,7 @@
 
 Its compute capability, such as (9, 0) for an H100, answers all of it. torch's own answers do not serve:
 `is_bf16_supported` is also true where bfloat16 is emulated, and slow. The decisions are pure functions, so
-that they are tested without a GPU; none was run on one yet. `python -m net.gpu` lists the GPUs for
+that they are tested without a GPU. `python -m net.gpu` lists the GPUs for
 processes that never import torch.
 """
 

@@ -190,7 +190,7 @@ class Inference:
         copy took 0.18. To register the rings with CUDA and upload each slot by itself would take a call of
         10 us a slot, 0.08 us a row if all are full and 0.6 with 16 rows: at the 350,000 rows a second of an
         H100 that is 3 to 22 % of a core instead of 4 %, and every producer's memory would be pinned. (The
-        first three figures are of a CPU; nothing of this has run on a GPU.)"""
+        first three figures are of a CPU.)"""
         if isinstance(self._engine, TorchEngine) and self._free and rows <= self.max_rows:
             return self._engine.room(self._free[-1], rows)
         return np.empty((rows, self.game.feature_words(self.history)), np.uint64)
