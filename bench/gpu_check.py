@@ -92,7 +92,7 @@ def check(preset: str, device: str) -> list[str]:
     """The faults of this preset's answers on `device`; prints the differences."""
     game = get_game("chess")
     network = scrambled(preset, game)
-    inference = Inference(game, game.history, device)
+    inference = Inference(game, game.history, device, compiled=True)
     wrong = []
     for version in (1, 2):  # the second replaces the weights of a running engine
         inference.use(network, WeightsMeta(game.name, game.history, named(preset), version=version))
@@ -129,7 +129,7 @@ def check_overflow(device: str) -> list[str]:
         network.start.norm.weight.mul_(1e6)  # about 1 again before the outputs
         network.policy.hidden.norm.weight.mul_(1e-6)
         network.value.narrow.norm.weight.mul_(1e-6)
-    inference = Inference(game, game.history, device)
+    inference = Inference(game, game.history, device, compiled=True)
     batch = chess_like_batch(game, ROWS[-1])
     expected, wrong = plain_answers(network, game, batch), []
     for version in (1, 2):
@@ -147,7 +147,7 @@ def check_memory(device: str) -> list[str]:
     taken = torch.empty(
         max(0, torch.cuda.mem_get_info(device)[0] - (MIB_LEFT << 20)), dtype=torch.uint8, device=device
     )
-    inference = Inference(game, game.history, device)
+    inference = Inference(game, game.history, device, compiled=True)
     inference.use(network, WeightsMeta(game.name, game.history, named(MEMORY_PRESET)))
     what = f"{MEMORY_PRESET} with {MIB_LEFT} MiB, which hold {inference.max_rows} rows"
     wrong = differences(what, inference.run(*batch), plain_answers(network, game, batch))
@@ -169,7 +169,7 @@ def served_rates(preset: str, device: str, kernels: str) -> dict[str, int]:
     the rows that the evaluator would collect."""
     os.environ["AZ_CUDA_KERNELS"] = kernels
     game = get_game("chess")
-    inference = Inference(game, game.history, device)
+    inference = Inference(game, game.history, device, compiled=True)
     inference.use(scrambled(preset, game), WeightsMeta(game.name, game.history, named(preset)))
     found = {"target_rows": inference.target_rows}
     for rows in (size for size in inference.buckets if size >= LEAST_TIMED):

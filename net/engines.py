@@ -20,7 +20,7 @@ from net.architectures.network import Network
 from net.architectures.sparse import SparseNetwork
 from net.batches import Batch
 from net.cpu.engine import CpuEngine, faster_dtype
-from net.gpu import chosen_kernels, inference_dtype
+from net.gpu import OnCuda, inference_dtype
 from net.sparse import as_vector, kernels_for
 from net.torch_engine import ModuleForward, TorchEngine
 
@@ -54,10 +54,9 @@ def make_engine(
     threads: int,
     buckets: tuple[int, ...],
     in_flight: int,
-    dtype: torch.dtype | None = None,
+    on_cuda: OnCuda,
 ) -> Engine:
-    """The engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU, there in the format
-    `dtype` (None: the best of the device)."""
+    """The engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU."""
     if isinstance(network, SparseNetwork):
         # Elsewhere the torch module computes, from features that are described on the CPU.
         if torch.device(device).type == "cpu":
@@ -67,8 +66,8 @@ def make_engine(
         return CpuEngine(network, game, history, faster_dtype(), threads=threads)
     # Batches have a few fixed sizes, so trying out algorithms pays once for each.
     torch.backends.cudnn.benchmark = True
-    dtype = dtype or inference_dtype(torch.cuda.get_device_capability(device))
-    forward = ModuleForward(network, game, history, device, dtype, chosen_kernels())
+    dtype = on_cuda.dtype or inference_dtype(torch.cuda.get_device_capability(device))
+    forward = ModuleForward(network, game, history, device, dtype, on_cuda.kernels)
     return TorchEngine(forward, buckets=buckets, in_flight=in_flight)
 
 

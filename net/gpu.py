@@ -11,12 +11,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
 KERNELS = ("compile", "cudnn", "plain")
 """How a network runs on CUDA: with cuDNN's fused convolutions, and torch.compile for what lies between them;
 with these convolutions alone; or as torch runs it. The answers are the same but for rounding."""
+
+
+class OnCuda(NamedTuple):
+    """How a network runs on CUDA; of no meaning on a CPU."""
+
+    kernels: str
+    """One of KERNELS."""
+    dtype: torch.dtype | None = None
+    """None: the best of the device."""
+
 
 Capability = tuple[int, int]
 
@@ -80,9 +91,10 @@ def wider_dtype(device: str) -> torch.dtype:
     return torch.bfloat16 if has_bfloat16(torch.cuda.get_device_capability(device)) else torch.float32
 
 
-def chosen_kernels() -> str:
-    """Return which of `KERNELS` the variable AZ_CUDA_KERNELS names. Raises ValueError for others."""
-    name = os.environ.get("AZ_CUDA_KERNELS") or KERNELS[0]
+def chosen_kernels(usual: str) -> str:
+    """Return which of `KERNELS` the variable AZ_CUDA_KERNELS names; `usual` without it. Raises ValueError for
+    others."""
+    name = os.environ.get("AZ_CUDA_KERNELS") or usual
     if name not in KERNELS:
         raise ValueError(f"AZ_CUDA_KERNELS is one of {', '.join(KERNELS)}, not {name!r}")
     return name

@@ -36,7 +36,7 @@ from net.batches import (
     remembered,
 )
 from net.engines import Engine, make_engine
-from net.gpu import check_has_code, chosen_kernels, wider_dtype
+from net.gpu import OnCuda, check_has_code, chosen_kernels, wider_dtype
 from net.torch_engine import TorchEngine
 from net.weights import WeightsMeta, load
 
@@ -65,7 +65,8 @@ class Inference:
     device: "cpu", "cuda" or "cuda:N". threads: CPU threads that compute (None or 0: one per core that this
     process may use). max_rows: largest batch (0: the largest usual bucket). target_rows: rows worth
     collecting for one batch (0: measured on the first load). in_flight: batches that
-    may be submitted and not yet collected.
+    may be submitted and not yet collected. compiled: let torch compile the network for a GPU, as evaluators
+    do that serve for hours; the variable AZ_CUDA_KERNELS overrides it.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Inference:
         max_rows: int = 0,
         target_rows: int = 0,
         in_flight: int = 2,
+        compiled: bool = False,
     ) -> None:
         self.game = get_game(game) if isinstance(game, str) else game
         self.history = history
@@ -88,7 +90,6 @@ class Inference:
             raise ValueError(f"device {device} was asked for, but torch finds no CUDA device; use cpu")
         if self.is_cuda:
             check_has_code(device)
-            chosen_kernels()  # a wrong name is said before anything is loaded
         self.threads = threads or available_cores()
         self.buckets = buckets_up_to(CUDA_BUCKETS if self.is_cuda else CPU_BUCKETS, max_rows)
         self.max_rows = self.buckets[-1]
@@ -99,8 +100,8 @@ class Inference:
         self._engine: Engine | None = None
         self._network: Network | None = None
         """The engine's network, folded."""
-        self._dtype: torch.dtype | None = None
-        """Number format of the next engine; None: the best of the device."""
+        self._on_cuda = OnCuda(chosen_kernels("compile" if compiled else "cudnn"))
+        """Of the next engine."""
         self._wide: Engine | None = None
         """In a format of wider range, for batches that overflow the engine's."""
         self._free = list(range(in_flight))
@@ -145,12 +146,12 @@ class Inference:
 
     def _begin(self, folded: Network, meta: WeightsMeta) -> None:
         """Compute with this network from now on. The previous engine stays if a new one cannot be made."""
-        engine = self._make(folded, self.in_flight)
+        engine = self._make(folded, self.in_flight, self._on_cuda)
         self.close()  # only now: until here the old engine would have stayed
         self._engine, self._network, self.meta = engine, folded, meta
         self._prepare()
 
-    def _make(self, folded: Network, in_flight: int) -> Engine:
+    def _make(self, folded: Network, in_flight: int, on_cuda: OnCuda) -> Engine:
         return make_engine(
             folded,
             self.game,
@@ -159,7 +160,7 @@ class Inference:
             threads=self.threads,
             buckets=self.buckets,
             in_flight=in_flight,
-            dtype=self._dtype,
+            on_cuda=on_cuda,
         )
 
     def halve(self) -> None:
@@ -236,8 +237,10 @@ class Inference:
                 log.warning(
                     "the network overflows float16 on %s: bfloat16 or float32 from now on", self.device
                 )
-                self._dtype = wider_dtype(self.device)
-                self._wide = self._make(self._network, in_flight=1)
+                self._on_cuda = self._on_cuda._replace(dtype=wider_dtype(self.device))
+                # Not compiled, since this batch is waited for.
+                kernels = "plain" if self._on_cuda.kernels == "plain" else "cudnn"
+                self._wide = self._make(self._network, 1, self._on_cuda._replace(kernels=kernels))
             self._wide.start(ticket.batch, 0)
             return self._wide.finish(0)
         return answers

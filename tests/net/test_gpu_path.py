@@ -20,7 +20,7 @@ from azselfplay.games import get_game
 from net.architectures.network import conv_add_relu, conv_relu, fold
 from net.architectures.registry import named
 from net.batches import Batch
-from net.gpu import chosen_kernels, has_bfloat16, has_code, inference_dtype
+from net.gpu import OnCuda, chosen_kernels, has_bfloat16, has_code, inference_dtype
 from net.inference import Inference
 from net.planes import features_tensor
 from net.torch_engine import NO_ACTION, Buffers, ModuleForward, TorchEngine, spread
@@ -163,17 +163,18 @@ def test_number_formats_follow_from_the_capability() -> None:
 def test_an_unknown_way_of_running_kernels_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZ_CUDA_KERNELS", "inductor")
     with pytest.raises(ValueError, match="AZ_CUDA_KERNELS is one of compile, cudnn, plain, not 'inductor'"):
-        chosen_kernels()
+        chosen_kernels("cudnn")
 
 
 def test_a_batch_that_overflows_float16_is_computed_again_and_later_weights_in_the_wider_format(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made: list[torch.dtype] = []
+    """Again at once, without a compiler that takes 20 s."""
+    made: list[tuple[torch.dtype, str]] = []
 
-    def make(*arguments: Any, threads: int, dtype: torch.dtype | None, **sizes: Any) -> TorchEngine:
-        made.append(dtype or torch.float16)
-        return TorchEngine(ModuleForward(*arguments, made[-1]), **sizes)
+    def make(*arguments: Any, threads: int, on_cuda: OnCuda, **sizes: Any) -> TorchEngine:
+        made.append((on_cuda.dtype or torch.float16, on_cuda.kernels))
+        return TorchEngine(ModuleForward(*arguments, made[-1][0]), **sizes)
 
     monkeypatch.setattr(net.inference, "make_engine", make)
     monkeypatch.setattr(net.inference, "wider_dtype", lambda _: torch.bfloat16)
@@ -184,13 +185,14 @@ def test_a_batch_that_overflows_float16_is_computed_again_and_later_weights_in_t
         large.start.norm.weight.mul_(1e6)  # 1e6 after the first layer, about 1 again after the next ones
         large.policy.hidden.norm.weight.mul_(1e-6)
         large.value.narrow.norm.weight.mul_(1e-6)
-    inference = Inference(game, 1, max_rows=16, target_rows=16)
+    inference = Inference(game, 1, max_rows=16, target_rows=16, compiled=True)
     batch = a_batch(game, 1, 5)
-    for network, dtypes in ((small, ["16"]), (large, ["16", "b16"]), (small, ["16", "b16", "b16"])):
+    first, at_once, later = (torch.float16, "compile"), (torch.bfloat16, "cudnn"), (torch.bfloat16, "compile")
+    for network, expected in ((small, [first]), (large, [first, at_once]), (small, [first, at_once, later])):
         inference.use(network, WeightsMeta(game.name, 1, named("1x16")))
         _, wdl = inference.run(batch.features, batch.counts, batch.actions)
         np.testing.assert_allclose(wdl, naive_answers(network, game, 1, batch)[1], atol=0.05)
-        assert made == [torch.float16 if one == "16" else torch.bfloat16 for one in dtypes]
+        assert made == expected
     inference.close()
 
 
@@ -213,7 +215,7 @@ def test_a_row_goes_up_with_two_bytes_for_a_legal_action_and_each_action_of_a_ga
 def test_features_are_uploaded_from_where_they_were_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the batches in flight has room of its own. Features that came another way are copied there."""
 
-    def make(*arguments: Any, threads: int, dtype: torch.dtype | None, **sizes: Any) -> TorchEngine:
+    def make(*arguments: Any, threads: int, on_cuda: OnCuda, **sizes: Any) -> TorchEngine:
         return TorchEngine(ModuleForward(*arguments, torch.float32), **sizes)
 
     monkeypatch.setattr(net.inference, "make_engine", make)

@@ -306,7 +306,7 @@ class SmallDevice(TorchEngine):
 
 
 def on_a_small_device(network: Network, game: Game, history: int, device: str, **options: object) -> Engine:
-    del options["threads"], options["dtype"]
+    del options["threads"], options["on_cuda"]
     forward = ModuleForward(network, game, history, device, torch.float32)
     return SmallDevice(forward, **options)  # type: ignore[arg-type]
 
@@ -346,7 +346,7 @@ def test_a_batch_that_had_no_room_holds_no_memory_while_a_smaller_one_is_made(mo
 
     def make(*arguments: object, **options: object) -> Engine:
         alive.append(sum(slot() is not None for slot in made))
-        del options["threads"], options["dtype"]
+        del options["threads"], options["on_cuda"]
         forward = ModuleForward(*arguments, torch.float32)  # type: ignore[arg-type]
         engine = TorchEngine(forward, **options)  # type: ignore[arg-type]
         made.extend(weakref.ref(slot) for slot in engine._slots)
