@@ -189,11 +189,11 @@ class Preparing:
         self.what, self.since = what, now
 
     def end(self, now: float) -> None:
-        self.what, self.seconds = "", now - self.since
+        self.what, self.seconds = "", self.seconds + now - self.since
 
     def as_dict(self, now: float) -> dict[str, object]:
         """Return these figures for STATUS."""
-        seconds = now - self.since if self.what else self.seconds
+        seconds = self.seconds + (now - self.since if self.what else 0.0)
         return {"preparing": self.what, "preparing_s": round(seconds, 1)}
 
 

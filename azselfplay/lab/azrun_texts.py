@@ -132,7 +132,7 @@ class Milestones:
         # The text with the expected time is azserver's; it is empty again once all is compiled.
         prepares = str(figures.get("preparing") or "")
         if prepares != self._prepares:
-            new.append(prepares or f"the search is ready after {figures.get('preparing_s') or 0:.0f} s")
+            new.append(prepares or f"ready after {figures.get('preparing_s') or 0:.0f} s")
             self._prepares = prepares
         if not self._plays and (sessions.get("workers") or sessions.get("clients")):
             self._plays = True

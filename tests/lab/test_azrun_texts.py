@@ -14,6 +14,7 @@ from azselfplay.lab import azrun_texts
 from azselfplay.lab.azplay import COMMANDS
 from azselfplay.lab.azrun_config import RunConfig
 from azselfplay.lab.azrun_texts import FRESH, Milestones, Troubles
+from server.metrics import Preparing
 
 FIGURES = {"games": 1200, "step": 50, "weights_version": 3}
 PLAYING = {"workers": 1, "clients": 0, "trainer": True}
@@ -117,3 +118,21 @@ def test_a_part_that_ends_badly_when_asked_has_failed_whatever_was_trained_befor
     troubles = Troubles()
     troubles.ended("trainer", -signal.SIGTERM, "", 0.0, 5, asked=True)
     assert troubles.of_training(1.0, 5, 0) is None
+
+
+def test_all_that_workers_wait_for_at_a_start_is_told_with_the_seconds_so_far() -> None:
+    told, preparing = Milestones(), Preparing()
+    preparing.begin("compiling search kernels", 0.0)
+    lines = told.lines(preparing.as_dict(1.0))
+    preparing.end(6.0)
+    lines += told.lines(preparing.as_dict(7.0))
+    preparing.begin("the evaluators load the network", 10.0)
+    lines += told.lines(preparing.as_dict(12.0))
+    preparing.end(30.0)
+    lines += told.lines(preparing.as_dict(31.0))
+    assert lines == [
+        "compiling search kernels",
+        "ready after 6 s",
+        "the evaluators load the network",
+        "ready after 26 s",
+    ]
