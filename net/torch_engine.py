@@ -13,6 +13,7 @@ when it returns, and it computes one row at a time: slow, but no answer depends 
 from __future__ import annotations
 
 import logging
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -23,7 +24,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from azselfplay.games.jit import jit
+from azselfplay.games.jit import CACHE, jit
 from azselfplay.games.spec import Game
 from net.architectures.network import Network, placed, wdl_of, with_cudnn
 from net.batches import CUDA_BUCKETS, Batch, bucket_for
@@ -207,6 +208,8 @@ class ModuleForward:
         """Return `_answers` as compiled by torch, for EXAMPLE_ROWS and more, or as it is if torch cannot
         compile here, as on a machine without a C compiler."""
         torch._dynamo.config.recompile_limit = MOST_COMPILED
+        # With our own compiled code, which is kept between starts and removed when it is old.
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "torch"))
         # In this process: an evaluator needs no others, and they would stay.
         torch._inductor.config.compile_threads = 1
         sizes = EXAMPLE_ROWS, self.feature_words, self.max_legal, self.actions
