@@ -2,11 +2,17 @@
 
 `docs/protocol.md` is the same list for people: who sends each message, its frames, and its guarantees.
 Unknown fields are ignored and missing ones take their default, so a newer peer may add fields at the end.
+
+A header is decoded only once it is known that its sender may send this type: `tag_of` reads the type, and
+`outline` a few plain entries. Until then the work is bounded by construction: other entries are skipped, not
+built (`msgspec.Raw`), however deep or wide they are. A peer of another protocol version may send fields that
+we do not know. Then the outline is all that can be read of its HELLO; the version must be checked before
+anything else.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, NamedTuple, TypeVar, Union
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -28,6 +34,9 @@ MAX_HEADER = 64 * 1024
 MAX_HELLO = 4 * 1024
 """Most bytes in frame 0 from a peer without a session, which can only be HELLO: 2 kB with the longest
 names."""
+MAX_REQUEST = 2**63 - 1
+LONGEST_WORD = 200
+"""Most bytes of an entry that `outline` reads as text; every type and role is shorter."""
 ROLES = ("worker", "client", "trainer", "watcher")
 
 Name = Annotated[str, Meta(max_length=120)]
@@ -37,7 +46,7 @@ RunId = Annotated[bytes, Meta(max_length=16)]
 Sha256 = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
-RequestId = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+RequestId = Annotated[int, Meta(ge=0, le=MAX_REQUEST)]
 Scalar = int | float | str | bool | None
 Figure = Scalar | list[Scalar] | dict[str, Scalar]
 """A figure in the trainer's status. It nests no deeper, so its length bounds the work of reading it."""
@@ -366,3 +375,76 @@ def decode_hello(header: bytes | memoryview) -> Hello:
         return _hello_decoder.decode(header)
     except _UNREADABLE as error:
         raise BadMessage(str(error)) from error
+
+
+# ---- Before a header is decoded, or when it cannot be ---------------------------------------------
+
+HELLO: str = Hello.__struct_config__.tag  # type: ignore[assignment]
+
+_ABSENT = msgspec.Raw(b"\xc0")
+_T = TypeVar("_T", int, str)
+
+
+class Outline(NamedTuple):
+    """The entries of a header that are read."""
+
+    type: str = ""
+    """Empty if missing or not text; the same holds for `role`."""
+    request: int = 0
+    """The request's number; 0 if there is none or it cannot be read."""
+    protocol: int | None = None
+    role: str = ""
+
+
+class _Entries(msgspec.Struct):
+    type: msgspec.Raw = _ABSENT
+    request: msgspec.Raw = _ABSENT
+    protocol: msgspec.Raw = _ABSENT
+    role: msgspec.Raw = _ABSENT
+
+
+class _Tag(msgspec.Struct):
+    type: str
+
+
+_tag_decoder = msgspec.msgpack.Decoder(_Tag)
+_entries_decoder = msgspec.msgpack.Decoder(_Entries)
+
+
+def tag_of(header: bytes | memoryview) -> str | None:
+    """Return the entry `type`, "" if it is missing or not text; None if the bytes are not a map with text
+    keys."""
+    try:
+        return _tag_decoder.decode(header).type
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        # The quick decoder wants a text there; this one takes anything.
+        return None if (seen := outline(header)) is None else seen.type
+
+
+def outline(header: bytes | memoryview) -> Outline | None:
+    """Return what can be read of a map with text keys; None for other bytes and for more than
+    `MAX_HEADER`."""
+    if len(header) > MAX_HEADER:
+        return None
+    try:
+        entries = _entries_decoder.decode(header)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return None
+    request = _scalar(entries.request, int)
+    return Outline(
+        _scalar(entries.type, str) or "",
+        request if request is not None and 0 <= request <= MAX_REQUEST else 0,
+        _scalar(entries.protocol, int),
+        _scalar(entries.role, str) or "",
+    )
+
+
+def _scalar(raw: msgspec.Raw, kind: type[_T]) -> _T | None:
+    """Return one number or text; None for anything else, decided at its first byte."""
+    # Before it is decoded: an entry may be as long as the header.
+    if len(bytes(raw)) > LONGEST_WORD:
+        return None
+    try:
+        return msgspec.msgpack.decode(raw, type=kind)
+    except (msgspec.MsgspecError, ValueError):
+        return None

@@ -18,7 +18,18 @@ from enum import Enum
 import msgspec
 
 from protocol.errors import REJOIN_CODES, Code
-from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Hello, Message, Ping, Pong, Welcome
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    ROLES,
+    Bye,
+    Goodbye,
+    Hello,
+    Message,
+    Outline,
+    Ping,
+    Pong,
+    Welcome,
+)
 
 MAX_SESSIONS = 10_000
 """Most sessions of one port of a server."""
@@ -339,6 +350,18 @@ def version_refusal(protocol: int, role: str) -> Goodbye | None:
     side = role if older else "server"
     versions = f"this {role} speaks protocol {protocol}, the server {PROTOCOL_VERSION}"
     return Goodbye(code, f"{versions}: upgrade the {side}")
+
+
+def hello_refusal(seen: Outline, error: str) -> Goodbye:
+    """Return the final GOODBYE for a malformed HELLO: it checks the version, then the role, then gives
+    `error`."""
+    # Only to choose the sentence: an unknown role counts as a client's.
+    known = seen.role if seen.role in ROLES else "client"
+    if seen.protocol is not None and (refusal := version_refusal(seen.protocol, known)) is not None:
+        return refusal
+    if seen.role not in ("", known):
+        return Goodbye(Code.ROLE_NOT_ALLOWED, f"role {seen.role[:40]!r} is none of {', '.join(ROLES)}")
+    return Goodbye(Code.BAD_MESSAGE, f"this hello cannot be read: {error}"[:2000])
 
 
 def hello_first() -> Goodbye:

@@ -18,6 +18,7 @@ from azselfplay.link.door import Door
 from protocol.errors import Code
 from protocol.keys import role_refusal
 from protocol.messages import (
+    HELLO,
     MAX_HEADER,
     MAX_HELLO,
     TAGS,
@@ -25,6 +26,7 @@ from protocol.messages import (
     Bye,
     Goodbye,
     Message,
+    Outline,
     Ping,
     Pong,
     Refused,
@@ -32,9 +34,10 @@ from protocol.messages import (
     decode,
     decode_hello,
     encode,
+    outline,
+    tag_of,
 )
-from protocol.outline import HELLO, Outline, hello_refusal, outline, tag_of
-from protocol.sessions import Session, SessionTable, hello_first, who_of
+from protocol.sessions import Session, SessionTable, hello_first, hello_refusal, who_of
 from server.metrics import Figures
 
 log = logging.getLogger(__name__)

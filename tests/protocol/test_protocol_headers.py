@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 from raw_zmtp import nested_lists, wide_lists
 from scaled_examples import scaled
 
-from protocol.messages import MAX_HEADER, MAX_HELLO, BadMessage, Hello, decode, decode_hello, encode
-from protocol.outline import outline, tag_of
+from protocol.messages import (
+    MAX_HEADER,
+    MAX_HELLO,
+    BadMessage,
+    Hello,
+    decode,
+    decode_hello,
+    encode,
+    outline,
+    tag_of,
+)
 
 LITTLE = 16 * 1024
 """Bytes beyond the header's own that reading may take before the type of the message is known."""

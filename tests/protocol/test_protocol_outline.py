@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from protocol.errors import Code
-from protocol.messages import MAX_HEADER, PROTOCOL_VERSION
-from protocol.outline import Outline, hello_refusal, outline, tag_of
+from protocol.messages import MAX_HEADER, PROTOCOL_VERSION, Outline, outline, tag_of
+from protocol.sessions import hello_refusal
 
 pack = msgspec.msgpack.encode
 
