@@ -66,7 +66,7 @@ class Progress:
     minutes: float = 0.0
     """Minutes of training."""
     imported: int = 0
-    """Samples of imported games alone (`trainer.imported`)."""
+    """Samples of imported games alone (`trainer.training_loop.Imported`)."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED, Entry, Store
 from bench.random_games import entry
 from protocol.records import GameRecord
-from trainer.imported import learnable
+from trainer.training_loop import learnable
 
 MOVES = (("5", "1", "3", "7", "4", "6"), ("5", "1", "3", "7", "4", "6", "8"), ("5", "2", "9", "1", "3"))
 """The first player begins in the middle, always, and wins, the file says."""

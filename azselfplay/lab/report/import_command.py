@@ -1,8 +1,9 @@
 """`azplay games RUN import FILE`: games of other programs and of people, for a warm start.
 
 They are stored as records without visits, which no player can send, apart from the games of self-play
-(`store.sqlite.IMPORTED`); training uses them where `samples.imported_share` says so (`trainer.imported`). A
-game that cannot be used is named with its file, its number and the reason, and the others are stored.
+(`store.sqlite.IMPORTED`); training uses them where `samples.imported_share` says so
+(`trainer.training_loop`). A game that cannot be used is named with its file, its number and the reason, and
+the others are stored.
 """
 
 from __future__ import annotations
