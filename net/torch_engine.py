@@ -46,7 +46,7 @@ _NEVER = -1e30
 
 
 class TorchEngine:
-    """See `net.engines.Engine`."""
+    """See `net.inference.Engine`."""
 
     def __init__(self, forward: ModuleForward, *, buckets: tuple[int, ...], in_flight: int) -> None:
         self.name = forward.name

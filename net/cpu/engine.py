@@ -21,7 +21,7 @@ The way of a batch:
 
 A network of another family (`transformer`) runs as the torch module that it is, with loops only at both ends
 (`net.cpu.forward.ModuleOnCpu`); so does a tower if this torch lacks the operations of oneDNN that we call.
-Sparse networks have an engine of their own (`net.engines.SparseEngine`).
+Sparse networks have an engine of their own (`net.inference.SparseEngine`).
 
 What can be relied on: the same batch has the same answers with the same number of threads. Nothing is chosen
 by measuring, because a measurement may go either way on a busy machine, and the same network must answer the
@@ -65,7 +65,7 @@ CACHE_BYTES = 512 << 10
 
 
 class CpuEngine:
-    """See `net.engines.Engine`. It computes in threads of its own, so the caller may continue until
+    """See `net.inference.Engine`. It computes in threads of its own, so the caller may continue until
     `finish`."""
 
     may_overflow = False

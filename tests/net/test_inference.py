@@ -32,8 +32,7 @@ from net.architectures.residual import Residual
 from net.batches import Batch
 from net.cpu.convolutions import packed_available
 from net.cpu.engine import CpuEngine
-from net.engines import Engine
-from net.inference import Inference
+from net.inference import Engine, Inference
 from net.planes import features_tensor
 from net.torch_engine import NO_ACTION, ModuleForward, Slot, TorchEngine, spread
 from net.weights import BadWeights, WeightsMeta, save

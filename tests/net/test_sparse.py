@@ -17,8 +17,7 @@ from azselfplay.games import get_game
 from net.architectures.registry import is_sparse, named
 from net.architectures.sparse import Inputs, SparseNetwork, logits_of, row_sums
 from net.batches import Batch
-from net.engines import SparseTorchEngine
-from net.inference import Inference
+from net.inference import Inference, SparseTorchEngine
 from net.sparse import Sparse, SparsePlayer, features_of, kernels_for
 from net.weights import BadWeights, WeightsMeta, load, save
 
