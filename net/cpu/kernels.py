@@ -1,7 +1,7 @@
 """What torch does slowly at our sizes on a CPU, as jitted loops over one position at a time.
 
 First the way into a network (bits to the first layer), then squeeze-and-excitation, then the heads: priors
-over the legal actions only, win/draw/loss. `net.cpu.forward` compiles the kernels once for float32 and once
+over the legal actions only, win/draw/loss. `net.cpu.engine` compiles the kernels once for float32 and once
 for bfloat16, which differ in `load` and `store`. At the end are the ways in and out of a network that runs
 as a torch module.
 
