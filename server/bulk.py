@@ -1,7 +1,15 @@
 """The bulk port: games to the trainer and acknowledgements back; weights from the trainer and to clients.
 
-`BulkService` connects the relay of games, the trainer's session and the weights. `WeightsIn` pulls new
-weights from the trainer exactly as players pull them from the server:
+`BulkService` connects the relay of games, the trainer's session and the weights.
+
+The front keeps no games: `GameRelay` knows who waits for which acknowledgement, as a pure object. A game that
+cannot be passed on now is answered `retry` and stays in its player's spool. The trainer has at most
+`BYTES_OF_ALL` of games that it has not acknowledged. A session may have `SESSION_BYTES` of them and a key
+`BYTES_OF_KEY`, so neither fills the window alone. Windows are counted in bytes because memory is what they
+bound. An acknowledgement may then take a while, as it does where games are also copied to another machine:
+with answers after 1.5 s, 1,360 games a second (the pace of AlphaZero) are 2,040 unanswered games.
+
+`WeightsIn` pulls new weights from the trainer exactly as players pull them from the server:
 
     WEIGHTS_INFO: what the trainer has -> GET_CHUNK, CHUNK ... -> hash right, file durable and checked
           -> WEIGHTS_INFO: the newest that the server has, or REFUSED
@@ -18,9 +26,12 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from azselfplay.link.weights_pull import LARGEST, WeightsPull, WeightsPuller
+from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, SESSION_BYTES, counted_bytes
 from protocol.errors import Code
 from protocol.messages import (
     MAX_RECORD,
@@ -33,6 +44,7 @@ from protocol.messages import (
     PutGame,
     Refused,
     RelayAck,
+    RelayGame,
     TrainerStatus,
     WeightsInfo,
 )
@@ -41,11 +53,22 @@ from server.evaluators import EvaluatorPool
 from server.gate import Gatekeeper
 from server.metrics import Figures
 from server.port import FAULT, PLAYERS, TRAINER, Port, Route, peer_of
-from server.relay import Acknowledge, GameRelay, Relay
-from server.relay import Instruction as RelayInstruction
 from server.weights import ChunkService, WeightsStore
 
 log = logging.getLogger(__name__)
+
+RETRY_NO_TRAINER = 5.0
+"""Seconds after which a client offers a game again when there was no trainer."""
+RETRY_BUSY = 1.0
+"""Seconds after which a client offers a game again when the trainer's window was full."""
+RELAY_AGAIN = 20.0
+"""Seconds after which a game offered again is sent to the trainer again (its uid makes that harmless)."""
+GIVE_UP = 120.0
+"""Seconds after which a place in the window is reclaimed."""
+
+SOURCES = {"worker": "workers", "client": "clients"}
+"""The trainer's name for the kind of player, by the session's role."""
+
 SECRET_BYTES = 16
 """Shortest secret, in bytes, by which a trainer is recognised."""
 TRAINER_RETRY = 5.0
@@ -175,7 +198,7 @@ class BulkService:
     def _is_trainer(self, session: Session) -> bool:
         return self.trainer is not None and self.trainer.number == session.number
 
-    def _carry_out(self, instructions: list[RelayInstruction], record: memoryview | None = None) -> None:
+    def _carry_out(self, instructions: list[Instruction], record: memoryview | None = None) -> None:
         for instruction in instructions:
             match instruction:
                 case Relay(message):
@@ -202,6 +225,162 @@ _ANOTHER_TRAINER = Goodbye(
     "(one whose machine has vanished is forgotten within a minute)",
     TRAINER_RETRY,
 )
+
+
+# ---- Games ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Relay:
+    """Send this to the trainer, with the record's bytes as they came."""
+
+    message: RelayGame
+
+
+@dataclass(frozen=True)
+class Acknowledge:
+    """Send this to the peer on the bulk port, if it is still there."""
+
+    peer: bytes
+    ack: GameAck
+    wasted: int = 0
+    """Bytes of a game that the trainer has looked at and not stored as a new one."""
+
+
+Instruction = Relay | Acknowledge
+
+
+@dataclass
+class _InFlight:
+    """A game that was passed on."""
+
+    since: float
+    sha256: bytes
+    size: int
+    """Bytes of the record."""
+    owner: str
+
+
+class GameRelay:
+    """Knows which peer waits for which game's acknowledgement."""
+
+    def __init__(self, window: int = BYTES_OF_ALL) -> None:
+        self.relayed = 0
+        """Games passed on to a trainer."""
+        self.acked = 0
+        """Games to which a trainer gave a final answer."""
+        self.trainer_present = False
+        self._window = window
+        self._in_flight: dict[tuple[bytes, bytes], _InFlight] = {}
+        """Games passed on, by peer and uid."""
+        self._bytes: Counter[bytes | str] = Counter()
+        """What these games count for, by peer, and by the name of a key."""
+        self._all_bytes = 0
+        """What all of them count for together."""
+
+    def __len__(self) -> int:
+        return len(self._in_flight)
+
+    def put(
+        self,
+        peer: bytes,
+        role: str,
+        uid: bytes,
+        sha256: bytes,
+        now: float,
+        size: int = 0,
+        owner: str = "",
+    ) -> list[Instruction]:
+        """Handle a game of `size` bytes from `peer`. The trainer is told the `owner`, the name of the
+        session's key; "" where no keys are used."""
+        if not self.trainer_present:
+            return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER)]
+        game = self._in_flight.get((peer, uid))
+        # The trainer goes by the uid: its answer to the first would be taken for one to the second.
+        if game is not None and (game.sha256, game.size) != (sha256, size):
+            return [_retry(peer, uid, _OTHER_BYTES, RETRY_BUSY)]
+        # The trainer has it, and its answer goes to this peer as well.
+        if game is not None and now - game.since < RELAY_AGAIN:
+            return []
+        if game is None:
+            counted, held = counted_bytes(size), self._bytes[peer]
+            # `held and`: one game always fits, however large.
+            if held and held + counted > SESSION_BYTES:
+                reason = f"{Code.BUSY}: {held} bytes of this session's games are unanswered already"
+                return [_retry(peer, uid, reason, RETRY_BUSY)]
+            full = self._all_bytes + counted > self._window
+            if full or (owner and self._bytes[owner] + counted > BYTES_OF_KEY):
+                return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
+            self._count(peer, owner, counted)
+            self.relayed += 1
+            game = self._in_flight[peer, uid] = _InFlight(now, sha256, size, owner)
+        game.since = now
+        return [Relay(RelayGame(peer, uid, sha256, SOURCES[role], owner))]
+
+    def undeliverable(self, peer: bytes, uid: bytes) -> list[Instruction]:
+        """Handle a game that could not be sent to the trainer: it is gone, or its socket is full."""
+        if not self._take_back(peer, uid):
+            return []
+        # It was counted when it was handed over.
+        self.relayed -= 1
+        return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
+
+    def trainer_acked(self, acks: Iterable[tuple[bytes, GameAck]]) -> list[Instruction]:
+        """Handle the trainer's answers. Those to games that nobody waits for any more are dropped."""
+        out: list[Instruction] = []
+        for peer, ack in acks:
+            if game := self._take_back(peer, ack.uid):
+                self.acked += ack.status != "retry"
+                out.append(Acknowledge(peer, ack, 0 if ack.status in ("stored", "retry") else game.size))
+        return out
+
+    def trainer_joined(self) -> list[Instruction]:
+        """Handle a (new) trainer: games that the previous one had not acknowledged must be offered again."""
+        lost = self.trainer_left()
+        self.trainer_present = True
+        return lost
+
+    def trainer_left(self) -> list[Instruction]:
+        """Handle the loss of the trainer: everything it had not acknowledged must be offered again."""
+        self.trainer_present = False
+        # The next trainer knows nothing of them.
+        waiting, self._in_flight = self._in_flight, {}
+        self._bytes.clear()
+        self._all_bytes = 0
+        return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER) for peer, uid in waiting]
+
+    def expire(self, now: float) -> list[Instruction]:
+        """Reclaim the places of games that the trainer never answered."""
+        # Zeros are left out only here, so that peers that are gone are forgotten.
+        self._bytes = +self._bytes
+        late = [key for key, game in self._in_flight.items() if now - game.since > GIVE_UP]
+        for peer, uid in late:
+            self._take_back(peer, uid)
+        return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY) for peer, uid in late]
+
+    # ---- inside -----------------------------------------------------------------------------
+
+    def _take_back(self, peer: bytes, uid: bytes) -> _InFlight | None:
+        """Free the place of a game. Returns None if it had none."""
+        game = self._in_flight.pop((peer, uid), None)
+        if game is not None:
+            self._count(peer, game.owner, -counted_bytes(game.size))
+        return game
+
+    def _count(self, peer: bytes, owner: str, counted: int) -> None:
+        self._bytes[peer] += counted
+        self._bytes[owner] += counted
+        self._all_bytes += counted
+
+
+_OTHER_BYTES = f"{Code.BUSY}: the trainer has a game with this uid and other bytes, and has not answered yet"
+
+
+def _retry(peer: bytes, uid: bytes, reason: str, seconds: float) -> Acknowledge:
+    return Acknowledge(peer, GameAck(uid, "retry", reason, seconds))
+
+
+# ---- Weights -------------------------------------------------------------------------------------
 
 
 class WeightsIn:

@@ -10,7 +10,7 @@ from scaled_examples import scaled
 from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, LEAST_GAME_BYTES, SESSION_BYTES
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
-from server.relay import GIVE_UP, RELAY_AGAIN, RETRY_BUSY, Acknowledge, GameRelay, Relay
+from server.bulk import GIVE_UP, RELAY_AGAIN, RETRY_BUSY, Acknowledge, GameRelay, Relay
 
 A, B = b"peer-a", b"peer-b"
 UID, OTHER = b"u" * 16, b"v" * 16
