@@ -132,11 +132,13 @@ class Thinker:
         self.net.close()
 
     def warm_up(self) -> None:
-        """Compile the kernels with a few simulations without a network."""
+        """Compile or load all that a search calls, before a clock runs: what the network needs for an answer,
+        then the kernels, with a few simulations without a network. It takes seconds, so not in the thread of
+        an event loop."""
         tree = self.tree
         tree.reset(self.game.notation.state_from_text(""))
-        count = len(tree.root_leaf().actions)
-        tree.expand_root(np.full(count, 1 / count, np.float32), 0.0)
+        evaluation = self._evaluator.answer(LeafBatch.of(tree.root_leaf()))
+        tree.expand_root(evaluation.priors, float(evaluation.values[0]))
         # A few batches, so that every kernel has run once with leaves and with none.
         tree.start_search(60)
         while (leaves := tree.gather()).rows:

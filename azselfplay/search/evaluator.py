@@ -151,6 +151,10 @@ class LocalEvaluator:
             self._busy = True
             asyncio.get_running_loop().call_soon(self._next_batch)
 
+    def answer(self, batch: LeafBatch) -> Evaluations:
+        """Evaluate `batch` between those that were submitted, and wait for it; in any thread."""
+        return self._thread.submit(self._infer, batch).result()
+
     def close(self) -> None:
         """Stop the thread; requests that still wait are never answered."""
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -18,7 +18,7 @@ from azselfplay.play.thinker import (
     Thinker,
     Thinking,
 )
-from azselfplay.search.evaluator import LeafBatch, Reply
+from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator, Reply
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.selection import NAMES
@@ -171,3 +171,19 @@ def test_sequential_halving_halves_among_the_moves_allowed_and_has_a_length_of_i
     visits = np.sort(thinker.tree.edges_of(0)["visits"]).tolist()
     assert visits == [0, 0, 0, 5, 5, 15, 15]
     assert thought(thinker, new_game=True)[1] == PLANNED_SIMULATIONS
+
+
+def test_before_a_clock_runs_the_network_has_answered_once() -> None:
+    """What compiles or loads at its first answer takes longer than the 50 ms of a move: then no move is known
+    but the first legal one."""
+    asked: list[int] = []
+
+    def infer(batch: LeafBatch) -> Evaluations:
+        asked.append(batch.rows)
+        return Evaluations(np.full(len(batch.actions), 1 / 7, np.float32), np.full((batch.rows, 3), 1 / 3), 0)
+
+    net = LoadedNet(GAME, GAME.history, "counts", 0, LocalEvaluator(infer, 1), 1)
+    thinker = Thinker(net, 1, 1, 0, search_for("puct", GAME))
+    thinker.warm_up()
+    thinker.close()
+    assert asked == [1]
