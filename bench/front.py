@@ -176,6 +176,7 @@ async def play_beside(folder: Path, process: int) -> None:
         evaluator = RingEvaluator([folder / f"ring-{process}"], layout, "worker", on_wish)
         evaluator.ring.start()
         await joined.wait()
+        # Known only then: as many leaves are in flight as the evaluator asks for.
         wish = evaluator.ring.wish
         for _ in range(max(1, wish.games // wish.rows)):
             Asker(evaluator, wish.rows)
@@ -314,6 +315,7 @@ class Processes:
             command = [sys.executable, "-m", "bench.front", role, str(self._folder), str(index)]
             with (self._folder / f"{role} {index}").open("wb") as file:
                 process = subprocess.Popen(command, stdout=file)
+            # Called in reverse order: killed, and then waited for.
             self._stack.callback(process.wait)
             self._stack.callback(process.kill)
             self._by_role.setdefault(role, []).append(process.pid)
@@ -335,6 +337,7 @@ def watch(folder: Path, players: str, others: list[str], seconds: float) -> dict
         for role in others:
             processes.start(role, 1 if role in ("front", "trainer") else EVALUATORS)
         processes.start(players, PLAYERS // PLAYERS_A_PROCESS)
+        # Until the first answer they compile and connect, which is not to be measured.
         while processes.rows(players) == 0:
             time.sleep(1.0)
         time.sleep(SETTLING_SECONDS)

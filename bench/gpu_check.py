@@ -144,6 +144,7 @@ def check_memory(device: str) -> list[str]:
     game = get_game("chess")
     network, batch = scrambled(MEMORY_PRESET, game), chess_like_batch(game, LEAST_TIMED)
     torch.cuda.empty_cache()
+    # All but a little, so that large batches find no room.
     taken = torch.empty(
         max(0, torch.cuda.mem_get_info(device)[0] - (MIB_LEFT << 20)), dtype=torch.uint8, device=device
     )
@@ -176,6 +177,7 @@ def served_rates(preset: str, device: str, kernels: str) -> dict[str, int]:
         batch = chess_like_batch(game, rows)
         tickets = deque(inference.submit(*batch) for _ in range(inference.in_flight))
         start, done = time.perf_counter(), 0
+        # The oldest batch is collected and another begun, so that the GPU never waits.
         while time.perf_counter() < start + SECONDS_A_SIZE:
             inference.collect(tickets.popleft())
             tickets.append(inference.submit(*batch))

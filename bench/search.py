@@ -80,6 +80,7 @@ def plain_planes(board: chess.Board) -> np.ndarray[Any, Any]:
     for step in range(8):
         for index, (colour, kind) in enumerate((c, k) for c in (turn, not turn) for k in chess.PIECE_TYPES):
             mask = past.pieces_mask(kind, colour)
+            # As the side to move sees the board.
             words[14 * step + index] = mask if turn else chess.flip_vertical(mask)
         words[14 * step + 12] = past.is_repetition(2)
         words[14 * step + 13] = past.is_repetition(3)
@@ -151,6 +152,7 @@ def plain_path(seconds: float = SECONDS) -> float:
         if board.is_game_over(claim_draw=True):
             board = chess.Board()
         root = PlainNode(1.0)
+        # The first one only expands the root.
         for _ in range(101):
             plain_simulation(root, board)
         simulations += 101

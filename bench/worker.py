@@ -89,6 +89,7 @@ class MadeUpNetwork:
 def front_in(folder: Path, evaluators: int = 1) -> Front:
     """A front for chess on sockets in `folder`."""
     store = WeightsStore(folder, GAME.name)
+    # No real weights: the made-up network does not read them.
     store.add(b"made up", 0, 0, "tiny")
     settings = FrontSettings(
         run="bench",
@@ -106,6 +107,7 @@ def front_in(folder: Path, evaluators: int = 1) -> Front:
 
 def answer(context: zmq.Context[Any], settings: FrontSettings) -> None:
     """Evaluate until the context is closed; runs in a thread."""
+    # Raised when the context is destroyed, which is how this thread ends.
     with suppress(zmq.ZMQError):
         socket = context.socket(zmq.DEALER)
         socket.connect(settings.evaluators)

@@ -122,6 +122,7 @@ class Supervisor:
         if self._drain:
             self._stop.waits_for = f"the workers, which finish their games, {self._drain:.0f} s at most"
         sink = FigureLines(self._last_words, self._on_preparing)
+        # Not started again when it fails: its message and exit status become ours.
         self._children.add(PREPARE, self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=sink)
 
         async def tell_what_is_left() -> None:

@@ -201,6 +201,7 @@ class Spool:
                 reach("spool.taken_back")
                 self._count_kept(-1, -size)
                 self._count(1, size)
+                # Last: a kept game without its reason would be offered again whatever the terms are.
                 reason.unlink(missing_ok=True)
                 found[bytes.fromhex(path.stem)] = size
             except OSError as error:

@@ -131,6 +131,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--figures", action="store_true", help="write a line of figures every few seconds, for azclient")
     found = vars(parser.parse_args(argv))
     options = WorkerOptions(**{**found, "rings": tuple(found["rings"])})
+    # Only a worker of azserver learns of its rings from the WELCOME.
     if not (options.leaves or options.rings or options.warm_only or options.role == "worker"):
         parser.error("where are positions evaluated? Give --leaves ENDPOINT, or --rings SOCKET")
     return options
@@ -357,6 +358,7 @@ class Worker:
                 (hits - known) / REPORT_EVERY,
                 source.evaluator.version,
             )
+            # Rates are since the last line and not since the start: so a change shows at once.
             leaves, games, known = now, pool.finished, hits
 
     async def _tell_figures(self, pool: GamePool, source: Source, uploader: Uploader) -> None:

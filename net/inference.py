@@ -98,6 +98,7 @@ class Inference:
         if self.is_cuda and not torch.cuda.is_available():
             raise ValueError(f"device {device} was asked for, but torch finds no CUDA device; use cpu")
         if self.is_cuda:
+            # Before anything is computed: torch would say so only at its first kernel.
             check_has_code(device)
         self.threads = threads or available_cores()
         self.buckets = buckets_up_to(CUDA_BUCKETS if self.is_cuda else CPU_BUCKETS, max_rows)
@@ -405,6 +406,7 @@ class SparseEngine:
     def start(self, batch: Batch, slot: int) -> None:
         answers = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
         ends = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
+        # One part for each thread, unless that would be too little to wake a thread for.
         step = max(LEAST_ROWS, -(-batch.rows // self._threads))
 
         def compute(begin: int, end: int) -> None:

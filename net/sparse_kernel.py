@@ -100,6 +100,7 @@ def write_priors(weights: Any, u: Any, rows: Any, count: int, priors: Any) -> No
     parts = scratch_float32(POLICY_WIDTH)
     largest = np.float32(-np.inf)
     for i in range(count):
+        # The first row is copied, which saves a pass over zeros.
         row = signed(rows[i * TABLES])
         logit, at = weights[ROW_BIAS_AT + row], ROWS_AT + row * POLICY_WIDTH
         numbers = weights[at : at + POLICY_WIDTH]
@@ -117,6 +118,7 @@ def write_priors(weights: Any, u: Any, rows: Any, count: int, priors: Any) -> No
         largest = max(largest, logit)
     total = ZERO
     for i in range(count):
+        # Less the largest, so that no exponential overflows.
         priors[i] = math.exp(priors[i] - largest)
         total += priors[i]
     for i in range(count):

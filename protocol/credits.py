@@ -51,6 +51,7 @@ class Credits:
 
         Raises ValueError when these minimums do not fit into `total`.
         """
+        # Now, or a session that joins late could not be given its minimum.
         if sessions * minimum > total:
             raise ValueError(f"{sessions} sessions of {minimum} leaves are more than {total} leaves")
         self.total = total

@@ -264,6 +264,7 @@ def check_bounds(record: GameRecord, actions: int, max_legal: int) -> None:
     `actions`, if a ply has more than `max_legal` actions, or if the outcome is invalid.
     """
     _check_lengths(record)
+    # The columns are unsigned, so only too large numbers are wrong.
     for name in ("actions", "visit_actions"):
         largest = int(getattr(record, name).max(initial=0))
         if largest >= actions:

@@ -93,6 +93,7 @@ class App:
                 line = logs.CountingFormatter("%(asctime)s %(message)s", datefmt=logs.DATE_FORMAT)
                 stack.enter_context(view.notes(logging.INFO, line))
             if self._config.web:
+                # Before anything is started.
                 require("web", "azserver --web")
             try:
                 await self._serve(folder, local, view, stop)

@@ -217,6 +217,7 @@ class Front:
         now = time.monotonic()
         relay, current = self.bulk.relay, self.store.current
         leaves, bulk = self.leaf.port.sessions, self.bulk.port.sessions
+        # Players that evaluate for themselves have a session on the bulk port only.
         players = bulk if self.settings.players_evaluate else leaves
         waiting, _ = self.figures.rows_of_evaluators
         return {

@@ -180,6 +180,7 @@ class Gatekeeper:
                 reason = str(error)
             self._follow(self._gate.ended(reason))
             if reason:
+                # The match is played again, but not at once: what broke it may last.
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _play(self, play: Play) -> str:

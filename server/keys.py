@@ -79,6 +79,7 @@ def open_allowed(config: ServerConfig) -> Allowed | None:
 def say_address(config: ServerConfig, allowed: Allowed | None) -> None:
     """Log where to join, with the complete command for another machine."""
     if allowed is not None:
+        # 0.0.0.0 and the like are no address that another machine could dial.
         host = socket.gethostname() if config.listen in ANYWHERE else config.listen
         place = host if config.port == DEFAULT_PORT else Address(host, config.port).server
         key = shlex.quote(as_text(allowed.pair.public))

@@ -235,6 +235,7 @@ class LeafService:
         self.shares.answered(number, rows)
         message = Evaluated(entry.number, first, rows, evaluations.version)
         frames = evaluations.priors.tobytes(), evaluations.wdl.tobytes()
+        # Nothing is kept for it: a player sends its unanswered requests again.
         if not self.port.send(peer_of(self._sessions[number]), message, *frames):
             self._figures.undelivered += 1
             who = self._sessions[number].who

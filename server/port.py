@@ -207,6 +207,7 @@ class Port:
         """Count an invalid message, and tell its sender."""
         self._malformed(peer, reason)
         if session is None:
+            # Its session may have ended without its knowledge.
             self.send(peer, hello_first())
         else:
             self.refuse(peer, code, reason, request)
@@ -259,6 +260,7 @@ class Port:
             number = getattr(message, "request", 0)
             self._misfit(peer, session, f"{_tag(message)}: {error}", number, Code.BAD_FRAMES)
         except Exception as error:
+            # A fault of ours, which must not end the sessions of others.
             self.fault(peer, message, error)
 
     def _on_hello(self, peer: bytes, header: bytes | memoryview, now: float) -> None:

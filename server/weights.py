@@ -94,6 +94,7 @@ class WeightsStore:
     def open(self) -> WeightsInfo | None:
         """Read the current weights and use them. Returns None in a new run. Raises what `read` raises."""
         for part in self._folder.glob("*.partial"):
+            # Left half written by a crash.
             part.unlink()
         self.current = self.read()
         if self.current is not None:
@@ -120,6 +121,7 @@ class WeightsStore:
         path = self.path(info)
         try:
             with path.open("rb") as file:
+                # All of it, since a disk may have changed the file since it was stored.
                 digest = hashlib.file_digest(file, "sha256").digest()
         except OSError as error:
             raise self._damaged(f"{path} cannot be read ({error.strerror})") from error
@@ -328,6 +330,7 @@ class ChunkQueue:
         mine = at.peers.get(peer, deque())
         if len(mine) >= MOST_CHUNKS or at.count >= MOST_OF_PLACE or self._count >= MOST:
             return False
+        # Only now: a refused request leaves no empty entries.
         self._places[place] = at
         at.peers[peer] = mine
         at.count += 1

@@ -58,6 +58,7 @@ class Samples(NamedTuple):
         mine = self.rows % parts == index
         columns: dict[str, Any] = {name: getattr(self, name)[index::parts] for name in OF_ROWS}
         columns |= {name: getattr(self, name)[mine] for name in OF_ENTRIES}
+        # Sample `index + k * parts` of the whole is number k of the part.
         columns["rows"] //= parts
         if self.heads is not None:
             columns["heads"] = {name: own.part(index, parts) for name, own in self.heads.items()}

@@ -308,10 +308,12 @@ def check_visits(
     previous = -1
     for i in range(first, last):
         action = signed(actions[i])
+        # For the text of the fault, should one of the next checks find one.
         report[FOUND] = action
         report[WANTED] = previous
         if action >= len(allowed) or allowed[action] != mark:
             return VISIT_UNKNOWN_ACTION
+        # They must rise, so that no action comes twice.
         if action <= previous:
             return VISIT_ORDER
         if visits[i] == 0:
