@@ -339,6 +339,7 @@ class EvaluatorLoop:
         found: list[_Checked] = []
         for one in leaves:
             if one.ring.is_open:
+                # Copied before they are checked: the producer shares this memory and may change it.
                 counts = one.slot.counts[: one.rows].copy()
                 raw = one.slot.legal[: one.header.legal_bytes].copy()
                 try:

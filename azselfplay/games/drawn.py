@@ -57,7 +57,16 @@ def men_of(game: Game, state: State) -> list[list[tuple[int, str]]]:
     """For each cell: (owner, or 2 for nobody; letter of the kind) of what stands there."""
     features = np.zeros(game.feature_words(1), np.uint64)
     game.rules.encode(state.reshape(1, -1), 1, 1, features)
-    side, bits, codes = int(game.rules.side_to_move(state)), _bits(game, features), _codes(game, features)
+    side, bits = int(game.rules.side_to_move(state)), _bits(game, features)
+    codes = [0] * game.cells
+    if game.coded_cells is not None:
+        # Codes lie behind the planes, several in a word.
+        first, a_word = game.planes_per_position * game.words_per_plane, game.coded_cells.cells_a_word
+        mask = (1 << game.code_bits) - 1
+        codes = [
+            int(features[first + cell // a_word]) >> cell % a_word * game.code_bits & mask
+            for cell in range(game.cells)
+        ]
     # Other planes are only drawn where none are men: they say something about men, or about the board.
     kinds = kinds_of_men(game)
     shown = bits[: 2 * kinds] if kinds else bits
@@ -86,20 +95,25 @@ def kinds_of_men(game: Game) -> int:
             pairs = []
         most = game.planes_per_position // 2 if pairs else 0
         _kinds[game.name] = next(
-            (k for k in range(most, 0, -1) if all((_swapped(own, k) == other).all() for own, other in pairs)),
+            (
+                k
+                for k in range(most, 0, -1)
+                # The other side sees its own men first, so the first k planes and the next k change places.
+                if all(
+                    (np.concatenate([own[k : 2 * k], own[:k], own[2 * k :]]) == other).all()
+                    for own, other in pairs
+                )
+            ),
             0,
         )
     return _kinds[game.name]
-
-
-def _swapped(planes: Planes, kinds: int) -> Planes:
-    return np.concatenate([planes[kinds : 2 * kinds], planes[:kinds], planes[2 * kinds :]])
 
 
 def _seen_by_both(game: Game) -> Iterator[tuple[Planes, Planes]]:
     """Bits of positions of a game as one side sees them, and then as the other does, in its history."""
     positions = np.zeros((PLIES + 1, game.state_words), np.uint64)
     game.rules.start(positions[0])
+    # The same game each time, so that a picture never changes.
     rng = np.random.default_rng(0)
     for ply in range(PLIES):
         legal = game.legal_list(positions[ply])
@@ -113,6 +127,7 @@ def _seen_by_both(game: Game) -> Iterator[tuple[Planes, Planes]]:
             )
             game.rules.encode(positions, ply + 1, 1, now)
             game.rules.encode(positions, ply + 2, 2, later)
+            # The newest position comes first; behind it stands this one, as the other side sees it.
             newest = game.planes_per_position * game.words_per_plane
             yield _bits(game, now), _bits(game, later[newest:])
 
@@ -122,18 +137,6 @@ def _bits(game: Game, features: npt.NDArray[np.uint64]) -> Planes:
     words = features[: game.planes_per_position * game.words_per_plane].astype("<u8").view(np.uint8)
     rows = words.reshape(game.planes_per_position, 8 * game.words_per_plane)
     return np.unpackbits(rows, axis=1, bitorder="little")[:, : game.cells]
-
-
-def _codes(game: Game, features: npt.NDArray[np.uint64]) -> list[int]:
-    """The code of each cell, 0 where the game has none."""
-    if game.coded_cells is None:
-        return [0] * game.cells
-    first, a_word = game.planes_per_position * game.words_per_plane, game.coded_cells.cells_a_word
-    mask = (1 << game.code_bits) - 1
-    return [
-        int(features[first + cell // a_word]) >> cell % a_word * game.code_bits & mask
-        for cell in range(game.cells)
-    ]
 
 
 # ---- Moves ---------------------------------------------------------------------------------------

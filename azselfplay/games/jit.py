@@ -281,7 +281,13 @@ class _Binder:
         stubs = [stub for stub in self._instead if stub in self._reached(function, set())]
         reals = [self._instead[stub] for stub in stubs]
         # Names and values, because objects differ from process to process and the cache does not.
-        said = [_said(pair) for pair in reals]
+        said: list[tuple[str, str]] = []
+        for stub, real in reals:
+            if callable(real):
+                said.append((stub.__name__, f"{real.__module__}.{real.__qualname__}{foreign_key_of(real)}"))
+            else:
+                array = np.asarray(real)
+                said.append(("", f"{array.dtype} {array.shape} {array.tobytes().hex()}"))
         # The functions themselves too: two games typed into a notebook may share a name.
         key = (function, self._allocates, *said, *(real for _, real in reals if callable(real)))
         if key not in _compiled:
@@ -316,13 +322,3 @@ def _global_names(code: types.CodeType) -> tuple[str, ...]:
     """Names of the globals that `code` reads, the builtins among them."""
     read = (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
     return tuple(dict.fromkeys(read))
-
-
-def _said(pair: tuple[Any, Any]) -> tuple[str, str]:
-    """A description of a pair: the stub's name, and the replacement's name (a function) or value (a
-    constant)."""
-    stub, real = pair
-    if callable(real):
-        return stub.__name__, f"{real.__module__}.{real.__qualname__}{foreign_key_of(real)}"
-    array = np.asarray(real)
-    return "", f"{array.dtype} {array.shape} {array.tobytes().hex()}"

@@ -355,20 +355,17 @@ def knowledge_of(game: Game) -> Knowledge:
     if key not in _known:
         found = importlib.import_module(game.knowledge).KNOWLEDGE if game.knowledge else Knowledge()
         # A game with variants has a function instead.
-        _known[key] = _drawn(found if isinstance(found, Knowledge) else found(game), game)
+        known: Knowledge = found if isinstance(found, Knowledge) else found(game)
+        if known.svg is None:
+            # In a picture that is drawn for it, the sides have colours, and are called like them.
+            words = Words(SIDES) if known.words == Words() and kinds_of_men(game) else known.words
+            known = replace(known, svg=partial(svg, game), clicks=clicks_of(game), words=words)
+        _known[key] = known
     return _known[key]
 
 
 def picture_of(game: Game) -> Callable[[State, str], bytes]:
     """The picture of a game's board (`Knowledge.svg`), its own or a drawn one."""
     drawn = knowledge_of(game).svg
-    assert drawn is not None  # `_drawn`
+    assert drawn is not None  # `knowledge_of` gives each game one
     return drawn
-
-
-def _drawn(known: Knowledge, game: Game) -> Knowledge:
-    """Return `known` with a picture; without one of its own the sides are called like the colours there."""
-    if known.svg is not None:
-        return known
-    words = Words(SIDES) if known.words == Words() and kinds_of_men(game) else known.words
-    return replace(known, svg=partial(svg, game), clicks=clicks_of(game), words=words)

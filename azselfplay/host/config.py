@@ -62,6 +62,7 @@ def load(
         print(f"{command} {version()}")
         raise SystemExit(Exit.OK)
     values: dict[str, Any] = {}
+    # Several may be given, as a general one and one with the differences: a later one counts more.
     while (file := _take_option(arguments, "--config")) is not None:
         values |= _from_file(config_class, Path(file))
     printing = "--print-config" in arguments

@@ -87,7 +87,12 @@ def guarded(main: Callable[[], int]) -> int:
     A full or read-only disk, missing permissions, and a missing optional package are reported the same way.
     Any other exception is a bug: its traceback is printed, and the code is INTERNAL.
     """
-    command = _command()
+    # As it was called: the name of a script, or the module of `python -m package.module`.
+    called = sys.argv[0] if sys.argv and sys.argv[0] else "azselfplay"
+    command, spec = Path(called).stem, getattr(sys.modules.get("__main__"), "__spec__", None)
+    # `python -m` puts the path of the module's file there.
+    if spec is not None and called == spec.origin:
+        command = _COMMANDS.get(spec.name, spec.name.removesuffix(".__main__"))
     if sys.platform != "linux":
         _say(f"{command}: error: azselfplay needs Linux (on Windows: WSL 2), and this is {sys.platform}")
         return int(Exit.CONFIG)
@@ -178,18 +183,6 @@ _COMMANDS = {
     "azselfplay.lab.azcluster": "azcluster",
     "azselfplay.lab.web.command": "azplay web",
 }
-
-
-def _command() -> str:
-    """Return the command as it was called: the name of a script, or the module of `python -m
-    package.module`."""
-    called = sys.argv[0] if sys.argv and sys.argv[0] else "azselfplay"
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    # `python -m` puts the path of the module's file there.
-    if spec is not None and called == spec.origin:
-        module: str = spec.name
-        return _COMMANDS.get(module, module.removesuffix(".__main__"))
-    return Path(called).stem
 
 
 # ---- packages that may be missing: a client that uses the server's evaluators needs none ---------

@@ -201,6 +201,7 @@ class Monitor:
                 writer.write(await self._response(reader))
                 await writer.drain()
             writer.close()
+        # Who asks too slowly or goes away gets no answer, and that is nothing to report.
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass
         finally:

@@ -121,6 +121,7 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
                 f"{run.name} is up already: end it with `azcluster down`, or name another run", Exit.TRY_AGAIN
             ) from None
         check_base_port("127.0.0.1", run.port)
+        # For `down`, which is a process of its own and must know whom to signal.
         lock.with_suffix(".pid").write_text(str(os.getpid()))
         words = parts[0].command
         game, net = (words[words.index(flag) + 1] if flag in words else "" for flag in ("--game", "--net"))
@@ -147,6 +148,7 @@ def _down(lock: Path) -> None:
         raise Fatal(f"nothing is up here: no process holds {lock}", Exit.UNREACHABLE)
     os.kill(int(lock.with_suffix(".pid").read_text()), signal.SIGTERM)
     with lock.open() as file:
+        # Given only when `up` lets go of it, after all its parts have ended.
         fcntl.flock(file, fcntl.LOCK_SH)
 
 

@@ -179,6 +179,7 @@ class Connection:
             while True:
                 await self._wait_for_change()
                 self._raise_refusal()
+                # Cleared before the look at the session: what happens from here on sets it again.
                 self._changed.clear()
                 now = time.monotonic()
                 self._carry_out(self._session.tick(now))
@@ -312,15 +313,12 @@ class Connection:
                 "and that no firewall blocks it",
                 Exit.UNREACHABLE,
             )
-        if now >= self._next_notice:
-            self._tell_absence(reason, alone)
-            self._next_notice = now + WAIT_NOTICE
-
-    def _tell_absence(self, reason: str, alone: float) -> None:
-        """`reason`: why the server makes this process wait, "" if it does not answer. `alone`: seconds so
-        far."""
+        if now < self._next_notice:
+            return
+        self._next_notice = now + WAIT_NOTICE
         if reason:
             log.warning("%s makes this process wait: %s (%.0f s so far)", self._name, reason, alone)
+        # No warning yet: the server may have been started at the same moment.
         elif alone < WAIT_NOTICE:
             how_long = f"for {self._max_wait:.0f} s" if self._max_wait else "until one does"
             what_to_do = f"check host and port; `azclient doctor {self._name}` says more"

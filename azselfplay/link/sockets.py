@@ -203,8 +203,11 @@ class Channel:
         last = len(frames) - 1
         for index, frame in enumerate(frames):
             data = plain(frame)
+            # Memory that others may write must not be read later, and a small copy costs less than sharing.
+            fixed, size = (True, len(data)) if isinstance(data, bytes) else (data.readonly, data.nbytes)
+            copy = size < IN_PLACE_FROM or not fixed
             try:
-                self.socket.send(data, NOW_AND_MORE if index < last else NOW, copy=_is_copied(data))
+                self.socket.send(data, NOW_AND_MORE if index < last else NOW, copy=copy)
             except zmq.ZMQError as error:
                 # A full queue, or a peer that is gone: the caller keeps the message.
                 if error.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
@@ -265,9 +268,3 @@ def plain(frame: Frame) -> bytes | memoryview:
     if not isinstance(frame, np.ndarray):
         return frame
     return np.ascontiguousarray(frame).data.cast("B") if frame.size else b""
-
-
-def _is_copied(data: bytes | memoryview) -> bool:
-    if isinstance(data, bytes):
-        return len(data) < IN_PLACE_FROM
-    return data.nbytes < IN_PLACE_FROM or not data.readonly

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,7 +108,8 @@ def main() -> int:
         annotator = Annotator(analyst, f"azselfplay, {net.name}", config, in_flight)
         _say(f"search {search_name(search)}; it may take up to a minute to be compiled")
         texts = list[str]()
-        write: Callable[[str], None] = texts.append if config.out else _print
+        # Flushed game by game, so that whoever reads a pipe sees each as soon as it is done.
+        write: Callable[[str], None] = texts.append if config.out else partial(print, end="", flush=True)
         began = time.perf_counter()
         try:
             aio.run(lambda stop: annotator.run(games, form, write, stop))
@@ -198,10 +200,6 @@ def written_moves(game: Game, found: FileGame, answers: Sequence[Answer]) -> lis
 def _percent(value: float) -> str:
     """What a side expects to score; a draw is a half."""
     return f"{50 * (1 + value):.0f} %"
-
-
-def _print(text: str) -> None:
-    print(text, end="", flush=True)
 
 
 def _say(text: str) -> None:

@@ -227,6 +227,7 @@ class _Problem:
 def _maximise(problem: _Problem, elo: Array) -> Array:
     """Newton's method from `elo [players]`. The likelihood is concave; a step that does not raise it is
     halved."""
+    # With anchors alone there is nothing to fit, and no equation to solve.
     for _ in range(_STEPS if len(problem.rows) else 0):
         step = np.linalg.solve(problem.curvature(elo), problem.slope(elo))
         # Far from the maximum Newton's step may leave the range in which the model is smooth.

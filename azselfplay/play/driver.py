@@ -320,6 +320,7 @@ class DaemonThread:
             result, failure = None, None
             try:
                 result = work()
+            # Whatever it is, whoever awaits the result must hear of it.
             except BaseException as error:
                 failure = error
             try:

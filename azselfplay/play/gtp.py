@@ -186,7 +186,15 @@ class GtpEngine:
     def searched(self, found: Found, now: float) -> list[Order]:
         assert self._task is not None, "a search has a command"
         if self._task.command.name in OF_OWNERSHIP:
-            return self._tell_owners(self._task, found) + self._go_on(now)
+            # Only now is it known who will own the points; of the other side's they have the other sign.
+            task, self._task = self._task, None
+            sign = -1 if task.colour else 1
+            desk = replace(self.desk, ownership=tuple(sign * one for one in found.ownership))
+            try:
+                text = success(task.command, desk.answer(task.command.name, task.command.arguments))
+            except GtpError as error:
+                text = failure(task.command, str(error))
+            return [Say(text), *self._go_on(now)]
         # A stream has no answer of its own: it stays open until the controller sends something.
         if not self._task.has_move and not self._waiting:
             self._has_ended = True
@@ -343,16 +351,6 @@ class GtpEngine:
             colour = 1 - colour
         self._task = Task(command, colour, now, has_move=False)
         return [Start(Request(game_history.start, tuple(actions), now, simulations=1, ownership=True))]
-
-    def _tell_owners(self, task: Task, found: Found) -> list[Order]:
-        """Answer the command, now that it is known who will own the points."""
-        self._task = None
-        sign = -1 if task.colour else 1
-        desk = replace(self.desk, ownership=tuple(sign * one for one in found.ownership))
-        try:
-            return [Say(success(task.command, desk.answer(task.command.name, task.command.arguments)))]
-        except GtpError as error:
-            return [Say(failure(task.command, str(error)))]
 
     # ---- Inside -------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
         if kind != "policy":
             number, _, search = how.partition("/")
             simulations = _number(spec, number, DEFAULT_SIMULATIONS, 20_000)
+        # Resolved, so that a file under two names is loaded once.
         weights = weights_named(file, runs).resolve() if file else None
         return _net_player(weights, simulations, search, game, device, threads)
     if kind in ("uci", "usi", "gtp"):

@@ -287,6 +287,7 @@ class Archive:
             # Another run may have been faster.
             self.check(about["game"], bytes.fromhex(about["id"]))
             self._trainer = max(map(int, self._objects.names("trainers")), default=0) + 1
+            # Nothing is overwritten, so of two trainers that begin at once only one gets a number.
             while not self._objects.create(_name("trainers", self._trainer), b"{}"):
                 self._trainer += 1
             self._restore(store)
@@ -321,7 +322,12 @@ class Archive:
 
     def _segment(self, name: str) -> list[Row]:
         data = self._objects.get(f"games/{name}") or b""
-        rows = _unpacked(data, f"{self._place}/games/{name}")
+        content = data[:-HASH_BYTES]
+        if sha256(content) != data[-HASH_BYTES:]:
+            place = f"{self._place}/games/{name}"
+            text = f"{place} is damaged (its hash differs): restore it from a copy of the archive"
+            raise Fatal(text, Exit.BAD_DATA)
+        rows = msgspec.msgpack.decode(content)
         return [Row(Stored(*columns), player, is_old) for columns, player, is_old in rows]
 
     # ---- games ----
@@ -336,11 +342,16 @@ class Archive:
             rows = store.rows_after(self.last, GAMES)
             name = _name("games", self.last + 1)
             # The same rows give the same bytes: what seemed to fail may have arrived.
-            data = _packed([(astuple(row.game), row.player, row.is_old) for row in rows])
+            content = msgspec.msgpack.encode([(astuple(row.game), row.player, row.is_old) for row in rows])
+            data = content + sha256(content)
             try:
                 is_ours = self._objects.create(name, data) or self._objects.get(name) == data
             except OSError as error:
-                self._fails(error)
+                self.trouble = (
+                    f"the archive {self._place} cannot be written: {error.strerror or error}. Free space or "
+                    "repair the way to it"
+                )
+                log.error("games are NOT being acknowledged: %s; the games wait.", self.trouble)
                 return False
             reach("archive.kept")
             if not is_ours:
@@ -377,13 +388,6 @@ class Archive:
 
     # ---- errors ----
 
-    def _fails(self, error: OSError) -> None:
-        what = error.strerror or error
-        self.trouble = (
-            f"the archive {self._place} cannot be written: {what}. Free space or repair the way to it"
-        )
-        log.error("games are NOT being acknowledged: %s; the games wait.", self.trouble)
-
     def _fenced(self) -> Fatal:
         text = f"another trainer has gone on with this run in the archive {self._place}: this one ends"
         return Fatal(text, Exit.TRY_AGAIN)
@@ -400,16 +404,3 @@ class Archive:
 def _name(kind: str, number: int) -> str:
     # All of one length, so that they are in order as text.
     return f"{kind}/{number:012d}"
-
-
-def _packed(content: Sequence[Any]) -> bytes:
-    data = msgspec.msgpack.encode(content)
-    return data + sha256(data)
-
-
-def _unpacked(data: bytes, name: str) -> list[Any]:
-    content = data[:-HASH_BYTES]
-    if sha256(content) != data[-HASH_BYTES:]:
-        text = f"{name} is damaged (its hash differs): restore it from a copy of the archive"
-        raise Fatal(text, Exit.BAD_DATA)
-    return list(msgspec.msgpack.decode(content))

@@ -36,14 +36,6 @@ REMEMBERED = 100_000
 _LOCAL = threading.local()
 
 
-def _decompressor() -> zstandard.ZstdDecompressor:
-    """One per thread, because creating one costs more than unpacking a game."""
-    found: zstandard.ZstdDecompressor | None = getattr(_LOCAL, "decompressor", None)
-    if found is None:
-        found = _LOCAL.decompressor = zstandard.ZstdDecompressor()
-    return found
-
-
 def readable(text: bytes) -> str:
     """Text of the store, with a mark for each byte that damage made unreadable."""
     return text.decode("utf-8", "replace")
@@ -81,7 +73,11 @@ class Stored:
             # Otherwise a damaged header could make the decompressor allocate any amount of memory.
             if zstandard.get_frame_parameters(self.data).content_size > MAX_RECORD:
                 raise BadRecord(f"cannot be unpacked: it claims to have more than {MAX_RECORD} bytes")
-            data = _decompressor().decompress(self.data, max_output_size=MAX_RECORD)
+            # One per thread, because creating one costs more than unpacking a game.
+            unpacker: zstandard.ZstdDecompressor | None = getattr(_LOCAL, "decompressor", None)
+            if unpacker is None:
+                unpacker = _LOCAL.decompressor = zstandard.ZstdDecompressor()
+            data = unpacker.decompress(self.data, max_output_size=MAX_RECORD)
         except zstandard.ZstdError as error:
             raise BadRecord(f"cannot be unpacked: {error}") from error
         if sha256(data) != self.sha256:

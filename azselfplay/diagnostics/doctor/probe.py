@@ -194,6 +194,7 @@ def _throughput(context: Context, address: Address, watched: Welcome, seconds: f
             if isinstance(answer, Refused | Goodbye):
                 return Throughput(why_not=answer.reason)
             if not isinstance(answer, Evaluated):  # all are answered, or the server has gone silent
+                # Never 0, because rates are divided by it.
                 took = max(last - began, 1e-3) if answered else seconds + ANSWER_SECONDS
                 return Throughput(answered, took, first)
             last = time.monotonic()

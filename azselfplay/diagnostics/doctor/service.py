@@ -195,8 +195,25 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
             findings.append(warning("clock", found, todo) if is_off else ok("clock", found))
     if facts.figures is not None:
         findings += figure_findings(facts.figures)
-    if facts.throughput is not None:
-        findings.append(_throughput(facts.throughput))
+    if (measured := facts.throughput) is not None:
+        check = "throughput"
+        if measured.only_watches:
+            text = "not measured from here, because this machine's key only watches"
+            findings.append(ok(check, f"{text}; `azclient doctor HOST` on a client measures it"))
+        elif measured.why_not:
+            text = f"not measured: {measured.why_not}"
+            findings.append(warning(check, text, "try again when the server is ready"))
+        elif not measured.rows:
+            text = f"no evaluation came back within {measured.seconds:.1f} s"
+            # Small packets have come through: the handshake and the status before it.
+            todo = (
+                "look at azserver's log: its evaluators may hang, or the network may lose large packets (MTU)"
+            )
+            findings.append(fault(check, text, todo))
+        else:
+            rate, first_ms = measured.rows / measured.seconds, 1000 * measured.round_trip
+            text = f"{rate:,.0f} evaluations a second, first answer after {first_ms:.0f} ms"
+            findings.append(ok(check, text))
     return findings
 
 
@@ -276,22 +293,3 @@ def is_starting(figures: Mapping[str, Any]) -> bool:
         return False
     # A server that does not say how long it runs is taken for an old one.
     return not figures.get("evaluators") and figures.get("uptime_s", math.inf) < STARTING_SECONDS
-
-
-def _throughput(measured: Throughput) -> Finding:
-    check = "throughput"
-    if measured.only_watches:
-        text = "not measured from here, because this machine's key only watches"
-        return ok(check, f"{text}; `azclient doctor HOST` on a client measures it")
-    if measured.why_not:
-        return warning(check, f"not measured: {measured.why_not}", "try again when the server is ready")
-    if not measured.rows:
-        return fault(
-            check,
-            f"no evaluation came back within {measured.seconds:.1f} s",
-            "look at azserver's log: its evaluators may hang, or the network may lose large packets (MTU)",
-        )
-    rate = measured.rows / measured.seconds
-    return ok(
-        check, f"{rate:,.0f} evaluations a second, first answer after {1000 * measured.round_trip:.0f} ms"
-    )

@@ -179,6 +179,7 @@ def _order(own: np.uint64, mask: np.uint64, cells: np.uint64, moves: Words, mark
             continue
         mark = count_ones(winning_cells(own | cell, mask | cell))
         at = count
+        # Insertion sort: there are seven at most.
         while at > 0 and marks[at - 1] < mark:
             moves[at], marks[at] = moves[at - 1], marks[at - 1]
             at -= 1

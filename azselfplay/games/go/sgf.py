@@ -227,6 +227,7 @@ def _tree_of(text: str) -> sgf.Sgf_game:
     """The first game in a text. Raises ValueError if there is none, or it is no Go on a board of ours."""
     try:
         coarse = sgf_grammar.parse_sgf_game(text.encode())
+    # The parser calls itself for each bracket, and a file may have any number of them.
     except (ValueError, RecursionError) as error:
         raise ValueError(f"this is no SGF of Go that can be read: {error or type(error).__name__}") from error
     root = coarse.sequence[0]

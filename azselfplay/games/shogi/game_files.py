@@ -281,6 +281,7 @@ def _csa_place(placed: Placed, word: str) -> None:
             else:
                 placed.codes[square] = PIECE_NAMES.index(name) + side * WHITES
     elif word[1:2].isdecimal() and word[1] != "0":
+        # Padded, because blanks at the end of a line, which are empty squares, are often cut off.
         for file, piece in zip("987654321", re.findall("...", word[2:].ljust(27)), strict=False):
             if piece.strip() not in ("", "*"):
                 if piece[0] not in "+-" or piece[1:] not in PIECE_NAMES[1:]:

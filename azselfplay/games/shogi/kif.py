@@ -202,10 +202,13 @@ def _kif_game(lines: Sequence[str]) -> ReadGame:
     placed, tags, handicap = Placed(), dict[str, str](), "平手"
     moves, outcome, ended, last, rank = list[str](), None, None, "", 0
     for line in lines:
+        # Comments on moves, comments on the file, and bookmarks.
         if line.startswith(("*", "#", "&")):
             continue
+        # Variations follow the game itself, and are no part of it.
         if line.startswith("変化"):
             break
+        # A board that is drawn, from the first rank on.
         if line.startswith("|"):
             rank += 1
             for file, (sign, name) in zip("987654321", re.findall(r"([ v^])(.)", line[1:]), strict=False):

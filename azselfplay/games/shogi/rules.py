@@ -442,13 +442,7 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
     the earlier occurrence is in the searched line."""
     if legal_count == 0:
         return MATE
-    return _repetition(positions, n, root)
-
-
-@jit
-def _repetition(positions: Positions, n: int, root: int) -> int:
-    """`ONGOING`, or how the game ends when the last position has occurred three times before, or once from
-    `positions[root]` on."""
+    # By the rules it ends when the position has occurred three times before.
     last = n - 1
     first = newest = occurrence_before(positions, last, last)
     found = 1

@@ -97,17 +97,6 @@ _TWO = np.uint64(2)
 
 
 @jit
-def _pattern(own: np.uint64, other: np.uint64, line: np.uint64) -> int:
-    pattern, worth = 0, 1
-    while line:
-        cell = count_trailing_zeros(line)
-        line &= line - ONE
-        pattern += worth * (signed((own >> cell) & ONE) + 2 * signed((other >> cell) & ONE))
-        worth *= 3
-    return pattern
-
-
-@jit
 def _tactic(own: np.uint64, other: np.uint64, stone: np.uint64) -> int:
     wins = stops = threats = 0
     for line in LINE_BOARDS:
@@ -138,7 +127,14 @@ def describe(
             active[found] = 2 * cell + signed((other >> bit) & ONE)
             found += 1
     for line in range(LINES):
-        active[found] = FIRST_LINE + line * PATTERNS + _pattern(own, other, LINE_BOARDS[line])
+        # A cell is empty, own or the other's: the three of a line are a number in base three.
+        left, pattern, worth = LINE_BOARDS[line], 0, 1
+        while left:
+            at = count_trailing_zeros(left)
+            left &= left - ONE
+            pattern += worth * (signed((own >> at) & ONE) + 2 * signed((other >> at) & ONE))
+            worth *= 3
+        active[found] = FIRST_LINE + line * PATTERNS + pattern
         found += 1
     for i in range(count):
         cell = signed(actions[i])

@@ -80,9 +80,11 @@ class Keeper:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._child.tail += line
+            # Only the end is kept, where an error stands.
             del self._child.tail[:-4096]
             self._child.sink(line)
         code = self._process.wait()
+        # After a pause, or a part that fails at once would be started without end.
         if code not in self._final and not self._asked.wait(PAUSE):
             # Ray then starts this actor again.
             os._exit(1)

@@ -160,7 +160,13 @@ def cluster_in(tables: Mapping[str, Any]) -> Cluster:
     )
     if len(cluster.server.places) != 1:
         raise _wrong("server.places: a run has one azserver, so name one place")
-    for where, part, kind in _with_kinds(cluster):
+    of_clients = [("clients", one, ClientConfig) for one in cluster.clients]
+    with_kinds: list[tuple[str, PartTable, type]] = [
+        ("server", cluster.server, ServerConfig),
+        ("trainer", cluster.trainer, TrainerConfig),
+        *of_clients,
+    ]
+    for where, part, kind in with_kinds:
         if not part.places or len(set(part.places)) < len(part.places):
             raise _wrong(f"{where}.places must name a place or several, each once")
         for place in part.places:
@@ -173,11 +179,6 @@ def cluster_in(tables: Mapping[str, Any]) -> Cluster:
                 text = near_or_all(name, settings_in(kind))
                 raise _wrong(f"{where}.settings: {name!r} is not a setting of the {where}; {text}")
     return cluster
-
-
-def _with_kinds(cluster: Cluster) -> list[tuple[str, PartTable, type]]:
-    clients = [("clients", one, ClientConfig) for one in cluster.clients]
-    return [("server", cluster.server, ServerConfig), ("trainer", cluster.trainer, TrainerConfig), *clients]
 
 
 def _table(kind: type[T], given: Any, where: str) -> T:
@@ -258,6 +259,7 @@ def planned(cluster: Cluster) -> list[Part]:
         ports[host] += 1
         for place in places:
             asked[place] += [name] * table.gpus
+        # Each machine once: devices are numbered for a machine, and places may share one.
         for machine in {host_of[place] for place in places}:
             numbered[machine] += table.gpus
         grace = GRACES.get(name, GRACES["client"] + float(given.get("drain", 0.0)))

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,8 @@ ABOUT = {
 NAMES = {"server": "azserver", "trainer": "trainer", "client": "azclient"}
 SECRET = "SECRET"
 """Stands for the server's key where a pod has it from a secret."""
+RETRIED = sorted({*map(int, Exit), 1, 134, 135, 137, 139} - {*map(int, NOT_RETRIED), Exit.OK, Exit.FOUND})
+"""Exit codes that may not come again: ours, and those of a process that a signal ended."""
 
 Files = dict[str, str]
 """Texts by path."""
@@ -106,6 +107,7 @@ def _kubernetes(cluster: Cluster) -> Files:
         name: replace(one, host="azserver" if name == home else "") for name, one in cluster.places.items()
     }
     run = replace(cluster.run, runs="/runs", server_key=SECRET, metrics="0.0.0.0")
+    # Pods always have a key from a secret, so nothing need be open to everybody.
     settings = {key: value for key, value in cluster.server.settings.items() if key != "insecure"}
     server = replace(cluster.server, settings=settings)
     parts = _checked(replace(cluster, run=run, places=hosts, server=server))
@@ -144,6 +146,7 @@ def _slurm(cluster: Cluster) -> Files:
             where = shlex.quote(f"{cluster.run.runs}/{cluster.run.name}/spool/client-{part.group}")
             spool = f"spool={where}-${{SLURM_ARRAY_TASK_ID:-0}}"
         values = _values(part)
+        # Put in behind the quoting, because the shell of the job must still expand it.
         command = shlex.join(_with(part.command, {"--spool": "@spool@"})).replace("@spool@", '"$spool"')
         values |= {
             "command": command,
@@ -175,6 +178,7 @@ def _systemd(cluster: Cluster) -> Files:
         # The trainer fails as a whole; the others start a child anew that the kernel kills for its memory.
         values = _values(part) | {
             "name": name,
+            # systemd gives both signs a meaning of its own, also within quotes.
             "command": shlex.join(words).replace("%", "%%").replace("$", "$$"),
             "after": " azserver.service" if kind == "trainer" else "",
             "devices": f"Environment=CUDA_VISIBLE_DEVICES={numbers}" if numbers else "",
@@ -208,30 +212,20 @@ def _skypilot(cluster: Cluster) -> Files:
             "accelerators": f"  accelerators: {kinds.pop()}:{part.table.gpus}" if part.table.gpus else "",
             "ports": ports if part.name == "server" else "",
             "envs": "" if part.name == "server" else "envs:\n  AZ_SERVER: null",
-            "retried": ", ".join(map(str, _retried())),
+            "retried": ", ".join(map(str, RETRIED)),
         }
         files[f"{values['name']}.yaml"] = _filled("skypilot.yaml", values)
     return files
 
 
-@cache
-def _retried() -> tuple[int, ...]:
-    """Exit codes that may not come again: ours, and those of a process that a signal ended."""
-    ours = {int(code) for code in Exit} - {int(code) for code in NOT_RETRIED} - {Exit.OK, Exit.FOUND}
-    return tuple(sorted(ours | {1, 134, 135, 137, 139}))
+# ---- all of them ---------------------------------------------------------------------------------
 
 
-# ---- Prometheus ----------------------------------------------------------------------------------
-
-
-def _prometheus(cluster: Cluster) -> Files:
-    return {"targets.json": json.dumps(targets(planned(cluster)), indent=1) + "\n"}
-
-
-RENDERERS = {
+RENDERERS: dict[str, Callable[[Cluster], Files]] = {
     "kubernetes": _kubernetes,
     "slurm": _slurm,
     "systemd": _systemd,
     "skypilot": _skypilot,
-    "prometheus": _prometheus,
+    # Prometheus starts nothing: it only needs to know where to ask.
+    "prometheus": lambda cluster: {"targets.json": json.dumps(targets(planned(cluster)), indent=1) + "\n"},
 }

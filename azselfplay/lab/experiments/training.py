@@ -136,6 +136,7 @@ def train(
     # Of processes that have ended: those of this run are not among them yet.
     began, used = time.monotonic(), _children_seconds()
     with (folder.path / "azrun.txt").open("wb") as output:
+        # In a session of its own, so that all its processes can be killed together.
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=output, env=os.environ, start_new_session=True
         )
@@ -230,6 +231,7 @@ def _watch(
             snapshots.append(_snapshot(folder, minute_after(snapshots, minute)))
         has_games = bool(recipe.most_games) and _progress(folder)[0] >= recipe.most_games
         if minute >= minutes or has_games:
+            # From the first look on: later ones must not put the end off.
             over = min(over, now + END_SECONDS)
             # Wall-clock minutes are azrun's own, and it ends itself.
             if not asked and (has_games or recipe.clock == "cores"):

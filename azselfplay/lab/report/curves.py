@@ -285,6 +285,7 @@ class Curves:
                 before = self._read
                 while data := file.read(CHUNK):
                     self._offset += len(data)
+                    # The trainer may be in the middle of the last line.
                     *lines, self._rest = (self._rest + data).split(b"\n")
                     if len(self._rest) > CHUNK:  # damage: no line of ours is that long
                         self._rest = b""

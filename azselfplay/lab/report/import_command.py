@@ -67,6 +67,7 @@ def main() -> int:
     counts = Counter[str]()
     found = _entries(game, config.file, counts)
     with folder.lock("trainer"), closing(Store(folder.games, game.name)) as store:
+        # Read while it is stored: a folder of games may be larger than the memory.
         while entries := list(islice(found, GAMES_A_COMMIT)):
             counts.update(store.commit(entries))
             if counts[RETRY]:
@@ -77,20 +78,6 @@ def main() -> int:
     print(f"{imported:,} imported games in {folder.path}, used where samples.imported_share is above 0")
     # What could be imported was, but a script should know.
     return int(Exit.BAD_DATA if counts[LEFT_OUT] else Exit.OK)
-
-
-def _files(game: Game, path: Path) -> list[Path]:
-    """The file, or the files of a folder. Raises Fatal(BAD_DATA) for a folder without any."""
-    from azselfplay.games.knowledge import knowledge_of
-
-    if not path.is_dir():
-        return [path]
-    suffixes = {suffix for one in knowledge_of(game).formats for suffix in one.suffixes}
-    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in suffixes)
-    if not found:
-        names = ", ".join(sorted(suffixes)) or "such files: the game has no format"
-        raise Fatal(f"the folder {path} has no files named {names}", Exit.BAD_DATA)
-    return found
 
 
 def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
@@ -126,7 +113,17 @@ def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
 def _entries(game: Game, path: Path, counts: Counter[str]) -> Iterator[Entry]:
     """The games of a file or a folder as the store takes them. Those that cannot be used are named and
     counted, and so is a file of a folder that cannot be read at all; one that stands alone raises Fatal."""
-    for file in _files(game, path):
+    from azselfplay.games.knowledge import knowledge_of
+
+    files = [path]
+    if path.is_dir():
+        suffixes = {suffix for one in knowledge_of(game).formats for suffix in one.suffixes}
+        # A folder lists its files in any order, and an import should not depend on it.
+        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in suffixes)
+        if not files:
+            names = ", ".join(sorted(suffixes)) or "such files: the game has no format"
+            raise Fatal(f"the folder {path} has no files named {names}", Exit.BAD_DATA)
+    for file in files:
         try:
             yield from _entries_of(game, file, counts)
         except Fatal as error:

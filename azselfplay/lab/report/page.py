@@ -198,22 +198,16 @@ def page(report: Report) -> str:
             f'<p class="note">{escape(game.moves)}</p>'
         )
     parts += ["<h2>The run</h2>", _facts(report), '<section id="settings"></section>', _notes(report)]
-    return _framed(name, "\n".join(parts), _data(report))
-
-
-def _data(report: Report) -> bytes:
-    """What the script draws, as JSON that cannot end the element around it."""
-    data = {
+    shown = {
         "run": report.run.name,
         "history": {**report.curves.history(), "strength": strength_of(report.run)},
         "games": game_charts(report.bins, report.sampled) if report.bins else [],
         "settings": settings_of(report.run),
     }
-    return msgspec.json.encode(data).replace(b"<", b"\\u003c")
-
-
-def _framed(name: str, body: str, data: bytes) -> str:
-    """A page with the style and the scripts of the pages of `azplay web` in it, so that it is one file."""
+    # Without a `<` it cannot end the element around it.
+    data = msgspec.json.encode(shown).replace(b"<", b"\\u003c").decode()
+    body = "\n".join(parts)
+    # Style and scripts of `azplay web` stand in the page itself, so that it is one file.
     style = (ASSETS / "style.css").read_text(encoding="utf-8")
     # Modules of one file cannot import each other, so they become one module.
     scripts = [IN_MODULES.sub("", (ASSETS / f"{one}.js").read_text(encoding="utf-8")) for one in SCRIPTS]
@@ -221,7 +215,7 @@ def _framed(name: str, body: str, data: bytes) -> str:
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>'
         f'<body><main id="main">{body}</main>\n'
-        f'<script type="application/json" id="data">{data.decode()}</script>\n'
+        f'<script type="application/json" id="data">{data}</script>\n'
         f'<script type="module">{"".join(scripts)}</script></body></html>\n'
     )
 

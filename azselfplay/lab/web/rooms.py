@@ -315,6 +315,13 @@ class Room:
         mine = over is None and played.side_to_move == self._terms.side
         legal = played.legal_actions().tolist() if mine else []
         before = played.actions[-1] if played.actions else None
+        # Only moves that are new since the last look are put into words: each page asks after each move.
+        actions, same = played.actions, 0
+        while same < min(len(actions), len(self._said)) and self._said[same][0] == actions[same]:
+            same += 1
+        new, last_same = actions[same:], actions[same - 1] if same else None
+        texts = said(self._game, played.states[same:], new, last_same)
+        self._said[same:] = zip(new, texts, strict=True)
         return {
             "room": self.token,
             "weights": self.thinker.net.name,
@@ -327,7 +334,7 @@ class Room:
                 for move, action in zip(moves(self._game, played.state, legal), legal, strict=True)
             ],
             "moves": played.moves_text(),
-            "said": self._said_so_far(),
+            "said": [text for _, text in self._said],
             "numbers": [words.number(state) for state in played.states[:-1]] if words.number else None,
             "movers": [int(self._game.rules.side_to_move(state)) for state in played.states[:-1]],
             "first": len(self._terms.moves),
@@ -338,16 +345,6 @@ class Room:
             "can_turn": clicks is not None and clicks.svg_turned is not None,
             "forms": list(writers_of(self._game)),
         }
-
-    def _said_so_far(self) -> list[str]:
-        actions = self._played.actions
-        same = 0
-        while same < min(len(actions), len(self._said)) and self._said[same][0] == actions[same]:
-            same += 1
-        before, new = actions[same - 1] if same else None, actions[same:]
-        texts = said(self._game, self._played.states[same:], new, before)
-        self._said[same:] = zip(new, texts, strict=True)
-        return [text for _, text in self._said]
 
     def board_at(self, ply: int, *, turned: bool) -> dict[str, Any]:
         """The board after `ply` moves, as the person sees it, or `turned`. Raises Trouble(404)."""
