@@ -138,7 +138,7 @@ class Thinker:
         tree = self.tree
         tree.reset(self.game.notation.state_from_text(""))
         evaluation = self._evaluator.answer(LeafBatch.of(tree.root_leaf()))
-        tree.expand_root(evaluation.priors, float(evaluation.values[0]))
+        tree.expand_root(evaluation.priors.astype(np.float32), float(evaluation.values[0]))
         # A few batches, so that every kernel has run once with leaves and with none.
         tree.start_search(60)
         while (leaves := tree.gather()).rows:

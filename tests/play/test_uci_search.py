@@ -180,7 +180,7 @@ def test_before_a_clock_runs_the_network_has_answered_once() -> None:
 
     def infer(batch: LeafBatch) -> Evaluations:
         asked.append(batch.rows)
-        return Evaluations(np.full(len(batch.actions), 1 / 7, np.float32), np.full((batch.rows, 3), 1 / 3), 0)
+        return Evaluations(np.full(len(batch.actions), 1 / 7, np.float16), np.full((batch.rows, 3), 1 / 3), 0)
 
     net = LoadedNet(GAME, GAME.history, "counts", 0, LocalEvaluator(infer, 1), 1)
     thinker = Thinker(net, 1, 1, 0, search_for("puct", GAME))
