@@ -29,7 +29,7 @@ from record_strategies import example_record
 from bench.random_games import random_game
 from net.create import create
 from net.weights import BadWeights, from_bytes, read_meta
-from protocol import messages, outline, records
+from protocol import messages, records
 from protocol.errors import Code
 from protocol.frames import check_evaluations, check_leaves, read_evaluations
 from protocol.zmtp import Broken, Incoming, Limits
@@ -266,8 +266,8 @@ def _load_weights(data: bytes) -> None:
 TARGETS: tuple[Target, ...] = (
     Target("messages", messages.decode, (messages.BadMessage,), _packed(_headers())),
     Target("hello", messages.decode_hello, (messages.BadMessage,), _packed(_headers()[:1])),
-    Target("outline", outline.outline, (), _packed(_headers())),
-    Target("tag", outline.tag_of, (), _packed(_headers())),
+    Target("outline", messages.outline, (), _packed(_headers())),
+    Target("tag", messages.tag_of, (), _packed(_headers())),
     Target("unreadable games", lambda data: Ingest.on_unreadable(data, "why"), (), _packed(_headers())),
     Target("records", records.from_bytes, (records.BadRecord,), _packed(_records())),
     Target("games", _check_game, (records.BadRecord,), _packed(_records())),
