@@ -16,6 +16,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import sys
 import time
 from collections import deque
@@ -54,8 +55,8 @@ STEP_LIMIT = 0.02
 STEP_SECONDS = 5.0
 SETTLING_SECONDS = 20.0
 SYSTEM_SECONDS = 20.0
-LIMIT_SECONDS = 540.0
-"""For all figures; the comparisons before them take about a minute."""
+LIMIT_SECONDS = 420.0
+"""For all figures; the comparisons before them take two or three minutes, most of them for compiling."""
 MIB_LEFT = 600
 """Memory of the device that `check_memory` leaves: too little for the largest batch of MEMORY_PRESET."""
 MEMORY_PRESET = "medium"
@@ -111,7 +112,7 @@ def check(preset: str, device: str) -> list[str]:
 def check_sparse(device: str) -> list[str]:
     """The faults of a sparse network's answers on `device`, beside its kernels for CPUs."""
     game, preset = get_game("chess"), "sparse"
-    network, meta = scrambled(preset, game), WeightsMeta("chess", get_game("chess").history, named(preset))
+    network, meta = scrambled(preset, game), WeightsMeta(game.name, game.history, named(preset))
     answers = []
     for where in (device, "cpu"):
         inference = Inference(game, game.history, where, target_rows=LEAST_TIMED)
@@ -298,6 +299,9 @@ def figures_of(device: str) -> dict[str, Any]:
 
 
 def main(device: str) -> int:
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        print(f"gpu_check: {device!r} is no device: give cuda, cuda:N or cpu")
+        return 2
     if device.startswith("cuda") and not torch.cuda.is_available():
         print(
             "gpu_check: torch finds no GPU on this machine; `python -m bench.gpu_check cpu` tries the check"

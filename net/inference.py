@@ -110,7 +110,8 @@ class Inference:
         self._engine: Engine | None = None
         self._network: Network | None = None
         """The engine's network, folded."""
-        self._on_cuda = OnCuda(chosen_kernels("compile" if compiled else "cudnn"))
+        kernels = "compile" if compiled else "cudnn"
+        self._on_cuda = OnCuda(chosen_kernels(kernels) if self.is_cuda else kernels)
         """Of the next engine."""
         self._wide: Engine | None = None
         """In a format of wider range, for batches that overflow the engine's."""

@@ -182,8 +182,10 @@ class App:
                     await compile_rules(self._game, selection, network, front.figures.preparing, stop)
                 if gate is not None:
                     beside.append(group.create_task(gate.run()))
+                # On a CPU that takes no time worth a line.
+                on_gpu = any(device != "cpu" for device in devices)
                 what = "the evaluators load the network; for a GPU torch compiles it first (about 20 s)"
-                front.figures.preparing.begin(what if set(devices) - {"cpu"} else "", time.monotonic())
+                front.figures.preparing.begin(what if on_gpu else "", time.monotonic())
                 # Workers that came earlier would be sent away until an evaluator is up.
                 await _first_of(front.one_up, stop.finishing)
                 front.figures.preparing.end(time.monotonic())

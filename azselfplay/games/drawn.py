@@ -95,18 +95,15 @@ def kinds_of_men(game: Game) -> int:
             pairs = []
         most = game.planes_per_position // 2 if pairs else 0
         _kinds[game.name] = next(
-            (
-                k
-                for k in range(most, 0, -1)
-                # The other side sees its own men first, so the first k planes and the next k change places.
-                if all(
-                    (np.concatenate([own[k : 2 * k], own[:k], own[2 * k :]]) == other).all()
-                    for own, other in pairs
-                )
-            ),
+            (k for k in range(most, 0, -1) if all((_swapped(own, k) == other).all() for own, other in pairs)),
             0,
         )
     return _kinds[game.name]
+
+
+def _swapped(planes: Planes, kinds: int) -> Planes:
+    # The other side sees its own men first, so these planes and as many behind them change places.
+    return np.concatenate([planes[kinds : 2 * kinds], planes[:kinds], planes[2 * kinds :]])
 
 
 def _seen_by_both(game: Game) -> Iterator[tuple[Planes, Planes]]:

@@ -186,7 +186,8 @@ class GtpEngine:
     def searched(self, found: Found, now: float) -> list[Order]:
         assert self._task is not None, "a search has a command"
         if self._task.command.name in OF_OWNERSHIP:
-            # Only now is it known who will own the points; of the other side's they have the other sign.
+            # Only now is it known who will own the points: the network says it for the side to move, the
+            # answer is for Black.
             task, self._task = self._task, None
             sign = -1 if task.colour else 1
             desk = replace(self.desk, ownership=tuple(sign * one for one in found.ownership))
