@@ -37,8 +37,8 @@ from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.evaluator import Evaluations, LeafBatch
 from bench.inference import chess_like_batch
 from bench.worker import front_in
-from client.evaluators import RingEvaluator
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
+from client.sources import RingEvaluator
 from client.uploader import MOST_IN_FLIGHT
 from client.worker import SLOTS
 from protocol.messages import (

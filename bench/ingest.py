@@ -16,7 +16,7 @@ from azselfplay.store.sqlite import Store
 from bench.random_games import random_game
 from protocol.messages import RelayGame, encode
 from protocol.records import GameRecord, sha256, to_bytes
-from trainer.ingest import Ingest, Intake, Job
+from trainer.ingest import Committer, IngestTable, Job
 from trainer.service import JOBS_PER_COMMIT
 from trainer.verify import Expected
 
@@ -44,22 +44,22 @@ def ingest(folder: Path, messages: list[tuple[RelayGame, bytes]], max_plies: int
     """
     game = get_game(GAME)
     store = Store(folder / "games.db", game.name)
-    intake = Intake(game, Expected("", max_plies, SIMULATIONS), store)
-    table, acknowledged = Ingest(), 0
+    committer = Committer(game, Expected("", max_plies, SIMULATIONS), store)
+    table, acknowledged = IngestTable(), 0
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(intake.process, [], 0).result()
+        thread.submit(committer.process, [], 0).result()
         started, cpu_before = time.perf_counter(), time.process_time()
         for first in range(0, len(messages), JOBS_PER_COMMIT):
             jobs = [table.on_game(*message) for message in messages[first : first + JOBS_PER_COMMIT]]
             taken = [job for job in jobs if isinstance(job, Job)]
-            for acks in table.on_done(thread.submit(intake.process, taken, 0).result().done):
+            for acks in table.on_done(thread.submit(committer.process, taken, 0).result().done):
                 acknowledged += len(acks.acks)
                 encode(acks)
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu_before
     store.close()
-    if acknowledged != len(messages) or intake.rejected:
+    if acknowledged != len(messages) or committer.rejected:
         raise RuntimeError(
-            f"{acknowledged} of {len(messages)} acknowledged, rejected {dict(intake.rejected)}"
+            f"{acknowledged} of {len(messages)} acknowledged, rejected {dict(committer.rejected)}"
         )
     return seconds, cpu
 

@@ -27,7 +27,7 @@ from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.keys import dial_keys
 from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.link.weights_files import in_cache
-from azselfplay.link.weights_pull import WeightsPuller
+from azselfplay.link.weights_pull import WeightsDownloader
 from client.spool import run_folder
 from client.warm import Run, is_same_run, read_welcome
 from protocol.messages import (
@@ -83,7 +83,7 @@ class PulledWeights:
         log.info("weights version %d are in use", weights.version)
         self._answer("")
 
-    def refused(self, weights: LoadWeights, reason: str) -> None:  # noqa: ARG002 (the puller logs it)
+    def refused(self, weights: LoadWeights, reason: str) -> None:  # noqa: ARG002 (the downloader logs it)
         self._answer(reason)
 
     def report(self, report: EvaluatorReport) -> None:
@@ -109,7 +109,7 @@ class ClientEvaluator:
         self._end: asyncio.Future[NoReturn] = loop.create_future()
         """Fails when this process must end. It is set by callbacks, which cannot raise."""
         self._run: Run
-        self._puller: WeightsPuller | None = None
+        self._downloader: WeightsDownloader | None = None
         name = f"{(options.name or socket.gethostname())[:100]}/evaluator-{options.index}"
         keys = dial_keys(options.server_key, options.key, "client")
         self._bulk = Connection(
@@ -118,7 +118,7 @@ class ClientEvaluator:
             Hello(PROTOCOL_VERSION, "client", name, "azselfplay"),
             on_message=self._on_message,
             on_joined=self._on_joined,
-            on_lost=lambda _: self._puller.lost() if self._puller is not None else None,
+            on_lost=lambda _: self._downloader.lost() if self._downloader is not None else None,
             settings=ConnectionSettings(options.server, "weights", limit=BULK_LIMIT, keys=keys),
         )
 
@@ -145,10 +145,10 @@ class ClientEvaluator:
         workers = Workers(options.workers, options.games)
         evaluator = EvaluatorLoop(options.ring, network, game, history, control, exceptions, workers)
         folder = run_folder(options.spool, game.name, run.name, run.identity) / "weights"
-        self._puller = WeightsPuller(in_cache(folder, control.load), self._bulk.send)
-        # The session began before there was a puller.
+        self._downloader = WeightsDownloader(in_cache(folder, control.load), self._bulk.send)
+        # The session began before there was a downloader.
         if self._bulk.welcome is not None:
-            self._puller.joined(self._bulk.welcome)
+            self._downloader.joined(self._bulk.welcome)
         loop = asyncio.get_running_loop()
 
         def evaluate() -> None:
@@ -159,7 +159,7 @@ class ClientEvaluator:
 
         # A daemon: it blocks, and ends with the process. What it was computing is asked again.
         threading.Thread(target=evaluate, daemon=True).start()
-        pulling = group.create_task(self._puller.run())
+        pulling = group.create_task(self._downloader.run())
         try:
             await self._end
         finally:
@@ -176,12 +176,12 @@ class ClientEvaluator:
         if not is_same_run(self._run, welcome):
             what = f"the server now plays {welcome.game} for run {welcome.run} or under other settings"
             self._fail(Fatal(f"{what}: this evaluator ends and starts again", Exit.TRY_AGAIN))
-        if self._puller is not None:
-            self._puller.joined(welcome)
+        if self._downloader is not None:
+            self._downloader.joined(welcome)
 
     def _on_message(self, message: Message, frames: list[memoryview]) -> None:
-        if self._puller is not None:
-            self._puller.on_message(message, frames)
+        if self._downloader is not None:
+            self._downloader.on_message(message, frames)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -102,7 +102,7 @@ class Uploader:
         """Return once the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
         done: asyncio.Future[None] = self._loop.create_future()
         self._writes.append(_Write(record.uid, to_bytes(record), done))
-        self._obey([])
+        self._enqueue([])
         await done
 
     def joined(self, terms: Terms | None = None, *, trainer_present: bool = True) -> None:
@@ -110,7 +110,7 @@ class Uploader:
         again."""
         if terms is not None:
             self._terms, self._look_at_kept = terms, True
-        self._obey(self._uploads.joined(self._loop.time(), trainer_present=trainer_present))
+        self._enqueue(self._uploads.joined(self._loop.time(), trainer_present=trainer_present))
 
     def heard(self, version: int) -> None:
         """Note the version of the server's current weights. A server whose run was restored from a backup may
@@ -128,12 +128,12 @@ class Uploader:
         reach("uploader.acknowledged")
         instructions = self._uploads.acknowledged(ack, self._loop.time())
         self.stored += sum(isinstance(instruction, Delete) for instruction in instructions)
-        self._obey(instructions)
+        self._enqueue(instructions)
 
     async def run(self) -> None:
         """Open the spool, then work until cancelled."""
         for uid, size in (await asyncio.to_thread(self.spool.open)).items():
-            self._obey(self._uploads.add(uid, size, self._loop.time()))
+            self._enqueue(self._uploads.add(uid, size, self._loop.time()))
         if self.spool.games:
             log.info("%d games from an earlier start wait in %s", self.spool.games, self.spool.folder)
         while True:
@@ -166,7 +166,7 @@ class Uploader:
         if writes and done.written:
             self._write_at = 0.0
             for write in writes:
-                self._obey(self._uploads.add(write.uid, len(write.data), now))
+                self._enqueue(self._uploads.add(write.uid, len(write.data), now))
                 if not write.done.done():  # its game may have been given up meanwhile
                     write.done.set_result(None)
         elif writes:
@@ -181,11 +181,11 @@ class Uploader:
             self._send(PutGame(game.uid, game.sha256), game.data)
             reach("uploader.sent")
         for uid in done.gone:
-            self._obey(self._uploads.gone(uid, now))
+            self._enqueue(self._uploads.gone(uid, now))
         for uid, size in done.back.items():
-            self._obey(self._uploads.add(uid, size, now))
+            self._enqueue(self._uploads.add(uid, size, now))
 
-    def _obey(self, instructions: list[Instruction]) -> None:
+    def _enqueue(self, instructions: list[Instruction]) -> None:
         """Note what to do, and wake `run` to do it and to look at the time."""
         self._instructions += instructions
         self.quiet.clear()

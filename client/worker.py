@@ -29,9 +29,9 @@ from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.forest import Forest, cached_in
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.warm import Compiled
-from client.evaluators import NetInSearch, RingNet, ServersNet, Source, own_first
 from client.metrics import IN_SEARCH, TELL_SECONDS, figures_line
 from client.self_play import GamePool, Player
+from client.sources import OwnNetworkSource, RingSource, ServerSource, Source, own_first
 from client.spool import Spool, SpoolFolder, Terms, claim, run_folder
 from client.uploader import Uploader
 from client.warm import Run, is_same_run, read_welcome, warm_with
@@ -229,14 +229,14 @@ class Worker:
         told = (self._bulk.welcome or welcome).rings
         source: Source
         if player is not None:
-            source = NetInSearch(player, folder=folder / "weights", send=self._bulk.send)
+            source = OwnNetworkSource(player, folder=folder / "weights", send=self._bulk.send)
         elif rings := options.rings or tuple(Path(path) for path in told):
             layout = Layout.of(run.game, run.settings.history, SLOTS)
-            source = RingNet(own_first(rings, options.index), layout, options.full_name, self._on_games)
+            source = RingSource(own_first(rings, options.index), layout, options.full_name, self._on_games)
         else:
             settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
             server = options.leaves, self._hello, settings
-            source = ServersNet(self._context, *server, self._on_games, run.game.mask_bytes)
+            source = ServerSource(self._context, *server, self._on_games, run.game.mask_bytes)
         self._source = source
         for part in (uploader.run(), *source.parts()):
             self._tasks.append(group.create_task(part))

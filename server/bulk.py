@@ -30,7 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from azselfplay.link.weights_pull import LARGEST, WeightsPull, WeightsPuller
+from azselfplay.link.weights_pull import LARGEST, WeightsDownloader, WeightsPull
 from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, SESSION_BYTES, counted_bytes
 from protocol.errors import Code
 from protocol.messages import (
@@ -49,7 +49,7 @@ from protocol.messages import (
     WeightsInfo,
 )
 from protocol.sessions import Session
-from server.evaluators import EvaluatorPool
+from server.evaluator_pool import EvaluatorPool
 from server.gate import Gatekeeper
 from server.metrics import Figures
 from server.port import FAULT, PLAYERS, TRAINER, Port, Route, peer_of
@@ -405,11 +405,11 @@ class WeightsIn:
         self._figures = figures
         self._clock = clock
         self._send = send
-        self._puller = WeightsPuller(self._use, send, WeightsPull(), self._answer, advice="")
+        self._downloader = WeightsDownloader(self._use, send, WeightsPull(), self._answer, advice="")
 
     async def run(self) -> None:
         """Pull until cancelled."""
-        await self._puller.run()
+        await self._downloader.run()
 
     @property
     def newest(self) -> WeightsInfo | None:
@@ -427,7 +427,7 @@ class WeightsIn:
             self.port.refuse(peer_of(session), Code.WEIGHTS_REFUSED, reason, info.version)
         # Whatever became of earlier ones: a higher number is always worth a try.
         elif newest is None or info.version > newest.version:
-            self._puller.wanted(info)
+            self._downloader.wanted(info)
         else:
             # The same weights announced again are no reason for a warning.
             if info.sha256 != newest.sha256:
@@ -436,24 +436,24 @@ class WeightsIn:
             self._send(newest)
 
     def on_chunk(self, session: Session, message: Chunk, frames: list[memoryview]) -> None:
-        if not self._puller.on_chunk(message, frames):
+        if not self._downloader.on_chunk(message, frames):
             self.port.charge(peer_of(session))
 
     def on_refused(self, _: Session, message: Refused, _frames: list[memoryview]) -> None:
         """The trainer no longer has them, and will announce others."""
         log.warning("the trainer refuses a piece of its weights: %s", message.reason)
-        self._puller.lost()
+        self._downloader.lost()
 
     def trainer_left(self) -> None:
         """Request nothing until a trainer announces weights. What came stays: the same may go on."""
-        self._puller.lost()
+        self._downloader.lost()
 
     async def _use(self, info: WeightsInfo, data: bytes | bytearray) -> str:
         """Store, check and pass on. In a thread: fsync of a large file would hold up the leaves."""
         try:
             await asyncio.to_thread(self._store.put, info, data)
             reason = await self.pool.objection(info)
-        # The puller tries again later: the disk failed, and the weights may be good.
+        # The downloader tries again later: the disk failed, and the weights may be good.
         except OSError:
             raise
         except Exception as error:

@@ -32,7 +32,7 @@ from protocol.messages import (
     decode,
     encode,
 )
-from server.evaluators import FRAME_LIMIT
+from server.evaluator_pool import FRAME_LIMIT
 
 log = logging.getLogger("evaluator")
 

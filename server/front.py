@@ -28,8 +28,8 @@ from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, WeightsInfo, Welcome
 from protocol.sessions import MAX_SESSIONS, Session, SessionTable
 from server.bulk import BulkService
+from server.evaluator_pool import LIMITS, EvaluatorPool, NoEvaluators, PoolEvents
 from server.evaluator_watch import Kill, Phase, WatchTimes
-from server.evaluators import LIMITS, EvaluatorPool, NoEvaluators, PoolEvents
 from server.keys import Allowed
 from server.leaves import EVALUATE_YOURSELF, MAX_QUEUED_ROWS, LeafService, message_limits
 from server.metrics import ENDS, Figures
@@ -73,7 +73,7 @@ class FrontSettings:
     devices: int = 1
     """Number of evaluators that are expected; 0: players evaluate, and a client's leaves are refused."""
     network_in_search: bool = False
-    """Whether `network` is part of the players' own search (`server.evaluators`)."""
+    """Whether `network` is part of the players' own search (`server.evaluator_pool`)."""
     local_workers: int = 0
     network: str = ""
     run_id: bytes = b""

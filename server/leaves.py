@@ -28,7 +28,7 @@ from protocol.frames import LeafFrames, check_leaves
 from protocol.messages import MAX_HEADER, MAX_ROWS, Evaluate, Evaluated, Grant, Message
 from protocol.sessions import Session
 from protocol.zmtp import Limits
-from server.evaluators import EvaluatorPool, NoEvaluators
+from server.evaluator_pool import EvaluatorPool, NoEvaluators
 from server.metrics import Figures
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares

@@ -20,7 +20,7 @@ from azselfplay.host.logs import LogFile
 from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.link import weights_pull
 from azselfplay.link.weights_files import in_cache
-from azselfplay.link.weights_pull import WeightsPuller
+from azselfplay.link.weights_pull import WeightsDownloader
 from azselfplay.store.copying import copy_games
 from azselfplay.store.sqlite import Store, Totals
 from protocol.messages import Chunk, GetChunk, WeightsInfo, Welcome
@@ -153,23 +153,23 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
 
     def send(message: GetChunk) -> bool:
         loop = asyncio.get_running_loop()
-        loop.call_soon(puller.on_chunk, Chunk(info.sha256, message.offset), [memoryview(data)])
+        loop.call_soon(downloader.on_chunk, Chunk(info.sha256, message.offset), [memoryview(data)])
         return True
 
     def load(path: Path, _: WeightsInfo) -> str:
         return "" if path.exists() else "gone"
 
     async def main() -> None:
-        nonlocal puller
-        puller = WeightsPuller(in_cache(disk.path / "weights", load), send)
+        nonlocal downloader
+        downloader = WeightsDownloader(in_cache(disk.path / "weights", load), send)
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            running = group.create_task(puller.run())
-            puller.joined(welcome)
-            await puller.ready.wait()
+            running = group.create_task(downloader.run())
+            downloader.joined(welcome)
+            await downloader.ready.wait()
             running.cancel()
 
     welcome = Welcome(1, "", "run", "tic_tac_toe", {}, 1, 1, 5.0, 30.0, weights=info)
-    puller: WeightsPuller
+    downloader: WeightsDownloader
     (disk.path / "weights").mkdir()
     disk.fill()
     logger = logging.getLogger("azselfplay.link.weights_pull")
@@ -179,7 +179,7 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
     finally:
         logger.removeHandler(handler)
     assert failed == 1
-    assert puller.version == 1
+    assert downloader.version == 1
 
 
 def test_a_backup_of_games_onto_a_full_disk_names_the_disk_that_is_full(disk: SmallDisk, tmp_path) -> None:

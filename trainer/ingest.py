@@ -1,13 +1,13 @@
 """The way of a game into the store: accept it, check it, commit it, acknowledge it.
 
-`Ingest` knows which relayed games are being processed, and which senders wait for the answer. It is pure:
-events in, instructions out. Delivery is at least once: a client that gets no answer sends again, perhaps
-while the first copy is still being checked. So each uid is processed once, and all its senders get
+`IngestTable` knows which relayed games are being processed, and which senders wait for the answer. It is
+pure: events in, instructions out. Delivery is at least once: a client that gets no answer sends again,
+perhaps while the first copy is still being checked. So each uid is processed once, and all its senders get
 the answer.
 
-`Intake` decodes and verifies games and commits many of them in one transaction, in a thread of its own. Only
-what it returns may be acknowledged: from then on the game survives a power loss, and with an archive the loss
-of the disk.
+`Committer` decodes and verifies games and commits many of them in one transaction, in a thread of its own.
+Only what it returns may be acknowledged: from then on the game survives a power loss, and with an archive the
+loss of the disk.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _InFlight:
     peers: list[bytes] = field(default_factory=list)
 
 
-class Ingest:
+class IngestTable:
     """The games in flight, by uid."""
 
     def __init__(self, limit: int = IN_FLIGHT_LIMIT) -> None:
@@ -148,7 +148,7 @@ class Ingest:
             game = _relayed.decode(header)
         except (msgspec.MsgspecError, RecursionError, ValueError):  # ValueError: text that is not UTF-8
             return None
-        return Ingest._not_now(game, Code.INTERNAL, reason)
+        return IngestTable._not_now(game, Code.INTERNAL, reason)
 
     @staticmethod
     def _not_now(game: RelayGame | _Relayed, code: Code, why: str) -> RelayAck:
@@ -171,7 +171,7 @@ class Committed:
     """`seq` of the newest game in the store."""
 
 
-class Intake:
+class Committer:
     """Checks and stores games. One thread at a time may use it."""
 
     def __init__(

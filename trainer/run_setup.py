@@ -1,4 +1,4 @@
-"""From a WELCOME to everything that depends on the game: folder, store, intake, window, network."""
+"""From a WELCOME to everything that depends on the game: folder, store, committer, window, network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from protocol.settings import SelfPlaySettings
 from trainer import checkpoint
 from trainer.checkpoint import check_begins_anew
 from trainer.config import TrainerConfig
-from trainer.ingest import Intake
+from trainer.ingest import Committer
 from trainer.ranks import Ranks
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
@@ -48,7 +48,7 @@ class Run:
     lock: RunLock
     """Held for as long as this process works on the folder."""
     store: Store
-    intake: Intake
+    committer: Committer
     training: TrainingLoop
     resignation: ResignThreshold
     reader: StoreReader
@@ -111,12 +111,12 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
             archive.begin(folder.describe(), store)
         # The identity is the server's; the settings do not know it.
         expected = replace(Expected.of(settings, game), run=welcome.run_id)
-        intake = Intake(game, expected, store, config.samples.stale_versions, archive)
+        committer = Committer(game, expected, store, config.samples.stale_versions, archive)
         log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
         started = time.perf_counter()
         # A game of one move is enough to compile replay and sampler.
         record = one_ply(game, settings)
-        intake.warm(record)
+        committer.warm(record)
         training.warm(record)
         log.info("games of %s can be replayed, after %.1f s", game.name, time.perf_counter() - started)
         log.info(
@@ -139,7 +139,7 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
                 training.step,
             )
         return Run(
-            game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game), archive
+            game, folder, lock, store, committer, training, resignation, reader, PlayerBook(game), archive
         )
 
 

@@ -1,6 +1,6 @@
 """The trainer as a process: one connection, and tasks that carry work to two threads and back.
 
-games in      -> intake thread: decode, verify, commit -> acknowledge, hand to training
+games in      -> committer thread: decode, verify, commit -> acknowledge, hand to training
 training      -> training thread: window, steps, weights, checkpoints
 weights out   -> `trainer.weights`
 """
@@ -41,7 +41,7 @@ from protocol.records import GameRecord
 from trainer import checkpoint
 from trainer.config import TrainerConfig
 from trainer.figures import Curves, Figures, log_line, storing_waits_for, watched
-from trainer.ingest import Ingest, Job
+from trainer.ingest import IngestTable, Job
 from trainer.ranks import Ranks
 from trainer.run_setup import Run, open_run, settings_of
 from trainer.train_step import prepare_thread
@@ -85,7 +85,7 @@ class Service:
             on_unreadable=self._on_unreadable,
             settings=ConnectionSettings(address.server, limit=BULK_LIMIT, hwm=1024, keys=address.keys),
         )
-        self._ingest = Ingest()
+        self._ingest = IngestTable()
         self._jobs: deque[Job] = deque()
         """Games to check; bounded by the ingest table."""
         self._fresh: deque[tuple[GameRecord, str]] = deque()
@@ -105,7 +105,7 @@ class Service:
         self._joined: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         """The first WELCOME."""
         # A thread each: games are committed and acknowledged while a step computes.
-        self._intake_thread = ThreadPoolExecutor(1, "intake")
+        self._commits = ThreadPoolExecutor(1, "committer")
         self._training_thread = ThreadPoolExecutor(
             1, "training", initializer=prepare_thread, initargs=(config.threads(),)
         )
@@ -134,7 +134,7 @@ class Service:
                     over.request()
                 connection.cancel()
                 stopping.cancel()
-        self._intake_thread.shutdown()
+        self._commits.shutdown()
         self._training_thread.shutdown()
         self._upload_thread.shutdown()
 
@@ -155,7 +155,7 @@ class Service:
         # The figures show what the checkpoint says until the first turn.
         self._figures.begin(
             run.store.totals,
-            run.intake.rejected,
+            run.committer.rejected,
             run.reader.damaged,
             run.training.architecture,
             run.training.step,
@@ -263,9 +263,9 @@ class Service:
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
                 # A trainer that went back to an older checkpoint hears of the server's weights before the
                 # first game that they played.
-                newest = max(run.training.version, self._weights.server_version, run.intake.newest_version)
+                newest = max(run.training.version, self._weights.server_version, run.committer.newest_version)
                 begun = time.monotonic()
-                result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
+                result = await loop.run_in_executor(self._commits, run.committer.process, jobs, newest)
                 self._figures.commits.observe(time.monotonic() - begun)
                 played = list(zip(result.games, result.players, strict=True))
                 run.players.on_games(played)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import Connection
 from azselfplay.link.weights_files import in_cache
-from azselfplay.link.weights_pull import WeightsPuller, answer
+from azselfplay.link.weights_pull import WeightsDownloader, answer
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, Message, Refused, WeightsInfo, Welcome
 
@@ -230,27 +230,27 @@ class ServerWeights:
 
     def __init__(self, send: Callable[..., bool]) -> None:
         self._send = send
-        self._puller: WeightsPuller | None = None
+        self._downloader: WeightsDownloader | None = None
         """Set while they are being fetched."""
 
     def joined(self, welcome: Welcome) -> None:
-        if self._puller is not None:
-            self._puller.joined(welcome)
+        if self._downloader is not None:
+            self._downloader.joined(welcome)
 
     def lost(self) -> None:
-        if self._puller is not None:
-            self._puller.lost()
+        if self._downloader is not None:
+            self._downloader.lost()
 
     def on_message(self, message: Message, frames: list[memoryview]) -> bool:
         """Handle a message. Returns whether it was for us. Raises Fatal(TRY_AGAIN) once the server no longer
         has that file."""
-        if self._puller is None:
+        if self._downloader is None:
             return False
         if isinstance(message, Refused) and message.code == Code.UNKNOWN_WEIGHTS:
             text = f"the server's weights cannot be fetched: {message.reason}; start again"
             raise Fatal(text, Exit.TRY_AGAIN)
         if isinstance(message, Chunk | Refused):
-            self._puller.on_message(message, frames)
+            self._downloader.on_message(message, frames)
             return True
         return False
 
@@ -270,13 +270,13 @@ class ServerWeights:
             whole.append(path)
             return ""
 
-        self._puller = WeightsPuller(in_cache(folder, keep), self._send)
-        self._puller.joined(welcome)
+        self._downloader = WeightsDownloader(in_cache(folder, keep), self._send)
+        self._downloader.joined(welcome)
         async with asyncio.TaskGroup() as group:
-            pulling = group.create_task(self._puller.run())
-            ends = [group.create_task(end) for end in (self._puller.first(), stop.wait())]
+            pulling = group.create_task(self._downloader.run())
+            ends = [group.create_task(end) for end in (self._downloader.first(), stop.wait())]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in (pulling, *ends):
                 task.cancel()
-        self._puller = None
+        self._downloader = None
         return whole[-1] if whole else None

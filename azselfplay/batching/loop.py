@@ -235,7 +235,7 @@ class EvaluatorLoop:
 
     def _read(self, *, wait: bool) -> None:
         """Read from control and rings. With `wait`, return when there is something, or after a heartbeat."""
-        self._obey()
+        self._load_newest()
         seconds = 0.0
         if wait:
             # Something is left to report: not longer than until that is due.
@@ -252,7 +252,7 @@ class EvaluatorLoop:
                 case Rings() as rings:
                     rings.accept()
                 case _:
-                    self._obey()
+                    self._load_newest()
         if wait and not ready and seconds == HEARTBEAT:
             self._control.alive()
 
@@ -272,7 +272,7 @@ class EvaluatorLoop:
             self._counts.redone_rows += leaves.rows
         self._queue.put(leaves)
 
-    def _obey(self) -> None:
+    def _load_newest(self) -> None:
         """Swap weights between two batches: batches already submitted are answered with the old ones."""
         while (weights := self._control.receive()) is not None:
             while self._submitted:

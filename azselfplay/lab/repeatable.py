@@ -191,7 +191,7 @@ class RepeatableRun:
                 data = to_bytes(record)
                 jobs.append(Job(record.uid, sha256(data), "workers", data))
             # All or none: a round that is killed before this leaves no game behind.
-            for one in self._run.intake.process(jobs, number).done:
+            for one in self._run.committer.process(jobs, number).done:
                 if one.status != STORED:
                     code = Exit.DISK if one.status == RETRY else Exit.INTERNAL
                     raise Fatal(f"a game of round {number} cannot be stored: {one.reason}", code)

@@ -12,9 +12,10 @@ A server may name a folder on a web server that has its files, too (`weights_url
 in the same chunks but in one stream. Only a file that is missing or damaged there is requested from the
 server.
 
-`WeightsPuller` is the I/O around it: azserver, workers with a network of their own, and a trainer that begins
-with the server's weights differ only in what `use` does with a whole file. Weights that cannot be used are
-rejected, and the old ones stay; while the disk does not take a file, it is kept in memory and tried again.
+`WeightsDownloader` is the I/O around it. Those that use it (azserver, workers with a network of their own,
+and a trainer that begins with the server's weights) differ only in what `use` does with a whole file. Weights
+that cannot be used are rejected, and the old ones stay; while the disk does not take a file, it is kept in
+memory and tried again.
 """
 
 from __future__ import annotations
@@ -335,7 +336,7 @@ def _log_end(info: WeightsInfo, fault: str) -> None:
         log.info("weights version %d (step %d) are in use", info.version, info.step)
 
 
-class WeightsPuller:
+class WeightsDownloader:
     """The owner runs `run` and passes on what arrives. `send` as in `link.connection.Connection`."""
 
     def __init__(
@@ -380,7 +381,7 @@ class WeightsPuller:
             raise Fatal(self._damage, Exit.BAD_DATA)
 
     def joined(self, welcome: Welcome) -> None:
-        self._obey(self._pull.joined(welcome.weights, self._now(), welcome.weights_url))
+        self._react(self._pull.joined(welcome.weights, self._now(), welcome.weights_url))
 
     def lost(self) -> None:
         self._pull.lost()
@@ -391,7 +392,7 @@ class WeightsPuller:
             case Chunk():
                 self.on_chunk(message, frames)
             case WeightsInfo():
-                self._obey(self._pull.offered(message, self._now()))
+                self._react(self._pull.offered(message, self._now()))
             case Refused(code=Code.UNKNOWN_WEIGHTS | Code.BUSY | Code.INTERNAL):
                 self.on_refused(message)
             case Pong(version) if self._pull.is_new(version):
@@ -401,13 +402,13 @@ class WeightsPuller:
 
     def wanted(self, info: WeightsInfo) -> None:
         """Pull these weights from whoever announced them, whatever became of them before."""
-        self._obey(self._pull.wanted(info, self._now()))
+        self._react(self._pull.wanted(info, self._now()))
 
     def on_chunk(self, message: Chunk, frames: Sequence[memoryview]) -> bool:
         """Handle a chunk. Returns False for one that was not requested."""
         if len(frames) != 1 or not self._pull.expects(message.sha256, message.offset, len(frames[0])):
             return False
-        self._obey(self._pull.chunk(message.sha256, message.offset, frames[0], self._now()))
+        self._react(self._pull.chunk(message.sha256, message.offset, frames[0], self._now()))
         return True
 
     def on_refused(self, message: Refused) -> None:
@@ -453,7 +454,7 @@ class WeightsPuller:
                     self.ready.set()
                     self._decided.set()
                 # Others may have been announced meanwhile, and the next turn begins with them.
-                self._obey(self._pull.settled(not fault, self._now()))
+                self._react(self._pull.settled(not fault, self._now()))
 
     async def _read(self, fetch: Fetch) -> None:
         """Read a file from a web server, or say why it cannot be had there."""
@@ -462,20 +463,20 @@ class WeightsPuller:
         def on_piece(offset: int, data: bytes) -> bool:
             if not self._pull.expects(info.sha256, offset, len(data)):
                 return False
-            self._obey(self._pull.chunk(info.sha256, offset, data, self._now()))
+            self._react(self._pull.chunk(info.sha256, offset, data, self._now()))
             return True
 
         try:
             await read_file(fetch.url, info, on_piece)
         except (ValueError, OSError) as error:
-            self._obey(self._pull.not_fetched(info, str(error), self._now()))
+            self._react(self._pull.not_fetched(info, str(error), self._now()))
 
     def _end_fetching(self) -> None:
         self._fetch = None
         if self._fetching is not None:
             self._fetching.cancel()
 
-    def _obey(self, instructions: list[Instruction]) -> None:
+    def _react(self, instructions: list[Instruction]) -> None:
         """Carry out the instructions of an outside event, and make `run` check the time again."""
         self._carry_out(instructions)
         self._wake.set()

@@ -23,7 +23,7 @@ from test_ring_client import Checked
 
 from azselfplay.host.folders import own_folder
 from azselfplay.search.evaluator import LeafBatch
-from client.evaluators import RingEvaluator
+from client.sources import RingEvaluator
 
 PATIENCE = 300.0
 """Seconds after which a test fails; when all is well, nothing waits this long."""

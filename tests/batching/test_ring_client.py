@@ -15,8 +15,8 @@ from ring_parts import LAYOUT, Arrays, EchoNetwork, Evaluator, echo, random_leav
 
 from azselfplay.batching.producer import AWAY, REDIAL
 from azselfplay.search.evaluator import Evaluations, LeafBatch
-from client.evaluators import RingEvaluator
 from client.remote_evaluator import LeafRefused
+from client.sources import RingEvaluator
 
 
 class Killed(Exception):

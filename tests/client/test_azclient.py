@@ -11,9 +11,9 @@ import pytest
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
 from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
-from client.evaluators import own_first
 from client.main import main
 from client.metrics import SILENT, FigureLines, LastWords, WorkersFigures, figures_line
+from client.sources import own_first
 
 HERE = Address("127.0.0.1", 5600)
 

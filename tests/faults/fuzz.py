@@ -33,7 +33,7 @@ from protocol import messages, records
 from protocol.errors import Code
 from protocol.frames import check_evaluations, check_leaves, read_evaluations
 from protocol.zmtp import Broken, Incoming, Limits
-from trainer.ingest import Ingest
+from trainer.ingest import IngestTable
 from trainer.verify import Expected, Rejection, Verifier
 
 MEMORY_EVERY = 64
@@ -268,7 +268,7 @@ TARGETS: tuple[Target, ...] = (
     Target("hello", messages.decode_hello, (messages.BadMessage,), _packed(_headers()[:1])),
     Target("outline", messages.outline, (), _packed(_headers())),
     Target("tag", messages.tag_of, (), _packed(_headers())),
-    Target("unreadable games", lambda data: Ingest.on_unreadable(data, "why"), (), _packed(_headers())),
+    Target("unreadable games", lambda data: IngestTable.on_unreadable(data, "why"), (), _packed(_headers())),
     Target("records", records.from_bytes, (records.BadRecord,), _packed(_records())),
     Target("games", _check_game, (records.BadRecord,), _packed(_records())),
     Target("zmtp", _read_stream, (Broken,), _plain(_streams())),

@@ -28,7 +28,7 @@ class AckBeforeCommit(SimulatedTrainer):
 
     async def take(self, jobs: list[Job], loop: asyncio.AbstractEventLoop) -> None:
         self.acknowledge([Done(job.uid, STORED) for job in jobs])
-        await loop.run_in_executor(None, self.intake.process, jobs, 1)
+        await loop.run_in_executor(None, self.committer.process, jobs, 1)
 
 
 class AckOfFailedCommit(Store):

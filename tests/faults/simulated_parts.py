@@ -1,10 +1,10 @@
-"""The parts of the system as processes of a simulation: azserver's front, an evaluator, the trainer's intake,
-a player.
+"""The parts of the system as processes of a simulation: azserver's front, an evaluator, the trainer's
+games, a player.
 
 All decisions, and almost all actions, are made by the real code: Front with its ports and services,
-Connection, Uploader on a real Spool, RemoteEvaluator, Ingest, Intake and Store on real files. Only the
-network, the clock, the neural network (a hash of the position), the search (random positions) and the games
-(random ones, made beforehand) are replaced.
+Connection, Uploader on a real Spool, RemoteEvaluator, IngestTable, Committer and Store on real files. Only
+the network, the clock, the neural network (a hash of the position), the search (random positions) and the
+games (random ones, made beforehand) are replaced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from front_bench import GAME, WORDS, echo_all, random_leaves
-from simulated_weights import Publishing, loaded, puller
+from simulated_weights import Publishing, downloader, loaded
 from virtual_net import Link, Network, VirtualChannel, VirtualDoor
 
 from azselfplay.batching.producer import Events, Leaves
@@ -50,7 +50,7 @@ from protocol.messages import (
     encode,
 )
 from protocol.records import GameRecord, sha256, to_bytes
-from trainer.ingest import Done, Ingest, Intake, Job
+from trainer.ingest import Committer, Done, IngestTable, Job
 from trainer.verify import Expected
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Kinds:
     uploads: Callable[[], Uploads] = Uploads
     spool: Callable[[Path], Spool] = Spool
     store: Callable[[Path, str], Store] = Store
-    ingest: Callable[[], Ingest] = Ingest
+    ingest: Callable[[], IngestTable] = IngestTable
     trainer: Callable[[World], Any] = lambda world: SimulatedTrainer(world)
     remote: Callable[..., RemoteEvaluator] = RemoteEvaluator
     pull: Callable[[], WeightsPull] = WeightsPull
@@ -194,7 +194,7 @@ class SimulatedTrainer:
         )
         self.weights = Publishing(world, self)
         self.store = world.kinds.store(world.database, GAME.name)
-        self.intake = Intake(GAME, Expected("", 9, SIMULATIONS), self.store)
+        self.committer = Committer(GAME, Expected("", 9, SIMULATIONS), self.store)
         self.ingest = world.kinds.ingest()
         self._jobs: list[Job] = []
         self._came = asyncio.Event()
@@ -227,7 +227,7 @@ class SimulatedTrainer:
                 await self.take(jobs, loop)
 
     async def take(self, jobs: list[Job], loop: asyncio.AbstractEventLoop) -> None:
-        result = await loop.run_in_executor(None, self.intake.process, jobs, 1)
+        result = await loop.run_in_executor(None, self.committer.process, jobs, 1)
         self.world.ledger.trained(record.uid for record in result.games)
         self.acknowledge(result.done)
 
@@ -288,7 +288,7 @@ class SimulatedClient:
         )
         self.remote = world.kinds.remote(self.leaves.send)
         self.uploader = Uploader(world.kinds.spool(self.folder), self.bulk.send, world.kinds.uploads())
-        self.puller = puller(world, self)
+        self.downloader = downloader(world, self)
         self.asked: list[Asked] = []
         self._rng = random.Random(world.rng.random())
         self._random = np.random.default_rng(world.rng.getrandbits(32))
@@ -300,7 +300,7 @@ class SimulatedClient:
                 self.bulk.run(),
                 self.leaves.run(),
                 self.uploader.run(),
-                self.puller.run(),
+                self.downloader.run(),
                 self._play(),
                 self._search(),
             ):
@@ -331,14 +331,14 @@ class SimulatedClient:
 
     def _on_joined(self, welcome: Welcome) -> None:
         self.uploader.joined(Terms.of(welcome), trainer_present=welcome.trainer_present)
-        self.puller.joined(welcome)
+        self.downloader.joined(welcome)
 
     def _on_lost(self, _: str) -> None:
         self.uploader.lost()
-        self.puller.lost()
+        self.downloader.lost()
 
     def _on_bulk(self, message: Message, frames: list[memoryview]) -> None:
-        self.puller.on_message(message, frames)
+        self.downloader.on_message(message, frames)
         if isinstance(message, GameAck):
             self.world.ledger.acknowledged(message)
             self.uploader.acknowledged(message)

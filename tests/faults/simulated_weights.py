@@ -1,7 +1,7 @@
 """Weights in a simulation: a trainer publishes random bytes, evaluators and players use them.
 
 The real code is `trainer.weights`, the front's `server.bulk` and WeightsStore on real files, and
-the players' WeightsPuller. Promise P6: the bytes of weights in use are those that were announced.
+the players' WeightsDownloader. Promise P6: the bytes of weights in use are those that were announced.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from front_bench import GAME
 
 from azselfplay.link.weights_files import in_cache
-from azselfplay.link.weights_pull import WeightsPuller
+from azselfplay.link.weights_pull import WeightsDownloader
 from protocol.messages import CHUNK, LoadWeights, WeightsInfo, WeightsLoaded, WeightsRefused
 from protocol.records import sha256
 from trainer.config import PublishingSettings, TrainerConfig
@@ -101,12 +101,12 @@ def is_bad(digest: bytes) -> bool:
     return digest[0] < BAD
 
 
-def puller(world: World, client: SimulatedClient) -> WeightsPuller:
-    """Return the puller of a player with a local network."""
+def downloader(world: World, client: SimulatedClient) -> WeightsDownloader:
+    """Return the downloader of a player with a local network."""
 
     def load(path: Path, info: WeightsInfo) -> str:
         world.ledger.uses(client.name, info, path.read_bytes())
         return ""
 
     folder = world.folder / "nets" / client.name
-    return WeightsPuller(in_cache(folder, load), client.bulk.send, world.kinds.pull())
+    return WeightsDownloader(in_cache(folder, load), client.bulk.send, world.kinds.pull())

@@ -239,9 +239,9 @@ class World:
         current = self.front.store.current
         assert current is not None
         late = [
-            f"{name} has weights {part.puller.version}, and {current.version} are current"
+            f"{name} has weights {part.downloader.version}, and {current.version} are current"
             for name, part in self._parts.items()
-            if name.startswith("client-") and part.puller.version != current.version
+            if name.startswith("client-") and part.downloader.version != current.version
         ]
         publishing = self._parts["trainer"].weights.out.busy
         return late + (["the trainer's weights never arrived"] if publishing else [])

@@ -41,7 +41,7 @@ def test_client_workers_and_games_import_no_optional_package() -> None:
     code = (
         "import importlib, sys\n"
         "from azselfplay.games import GAME_NAMES, get_game\n"
-        "for name in ('client.main', 'client.worker', 'client.evaluators', 'azselfplay.lab.azplay'):\n"
+        "for name in ('client.main', 'client.worker', 'client.sources', 'azselfplay.lab.azplay'):\n"
         "    importlib.import_module(name)\n"
         "for name in GAME_NAMES:\n"
         "    get_game(name)\n"

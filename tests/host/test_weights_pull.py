@@ -24,8 +24,8 @@ from azselfplay.link.weights_pull import (
     Damaged,
     Fetch,
     NotFetched,
+    WeightsDownloader,
     WeightsPull,
-    WeightsPuller,
 )
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, GetWeights, Pong, Refused, WeightsInfo
@@ -189,7 +189,7 @@ URL = "http://files"
 
 
 def fetching(about: WeightsInfo) -> WeightsPull:
-    """A puller that reads from a web server and has the first chunk."""
+    """A downloader that reads from a web server and has the first chunk."""
     pull = WeightsPull()
     assert pull.joined(about, 0.0, URL) == [Fetch(about, URL)]
     assert pull.chunk(about.sha256, 0, piece(DATA, 0), 1.0) == []
@@ -242,18 +242,18 @@ def test_a_web_server_that_hangs_is_left_for_newer_weights(tmp_path: Path) -> No
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        puller = WeightsPuller(in_cache(tmp_path, lambda _path, _info: ""), asked.append)
+        downloader = WeightsDownloader(in_cache(tmp_path, lambda _path, _info: ""), asked.append)
         port = server.sockets[0].getsockname()[1]
-        puller._pull.joined(None, 0.0, f"http://127.0.0.1:{port}")
+        downloader._pull.joined(None, 0.0, f"http://127.0.0.1:{port}")
         async with server, asyncio.timeout(240), asyncio.TaskGroup() as group:
-            running = group.create_task(puller.run())
-            puller.on_message(info(1, DATA[1:]), [])
+            running = group.create_task(downloader.run())
+            downloader.on_message(info(1, DATA[1:]), [])
             await begun.wait()
-            puller.on_message(info(2, DATA[2:]), [])
+            downloader.on_message(info(2, DATA[2:]), [])
             await hung_up.wait()
-            await puller.first()
+            await downloader.first()
             running.cancel()
-        return puller.version
+        return downloader.version
 
     assert (asyncio.run(main()), asked) == (2, [])
 
@@ -284,12 +284,13 @@ def test_any_losses_end_in_the_same_bytes(chunks: int, losses: list[str], rng: r
     assert waiting[-1].data == data
 
 
-def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tuple[WeightsPuller, list[Path]]:
-    """Announce `versions` one after the other to a puller; loading the version in `faults` fails with that
-    reason."""
+def run_downloader(
+    folder: Path, faults: dict[int, str], versions: list[int]
+) -> tuple[WeightsDownloader, list[Path]]:
+    """Announce `versions` one after the other; loading a version in `faults` fails with that reason."""
     loaded: list[Path] = []
 
-    async def main() -> WeightsPuller:
+    async def main() -> WeightsDownloader:
         done = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -301,29 +302,29 @@ def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tup
 
         def send(message: GetChunk) -> bool:
             frame = memoryview(piece(data, message.offset))
-            loop.call_soon(puller.on_chunk, Chunk(message.sha256, message.offset), [frame])
+            loop.call_soon(downloader.on_chunk, Chunk(message.sha256, message.offset), [frame])
             return True
 
-        puller = WeightsPuller(in_cache(folder, load), send)
-        puller._pull.joined(None, 0.0)
+        downloader = WeightsDownloader(in_cache(folder, load), send)
+        downloader._pull.joined(None, 0.0)
         async with asyncio.timeout(240), asyncio.TaskGroup() as group:
-            running = group.create_task(puller.run())
+            running = group.create_task(downloader.run())
             for version in versions:
                 data = DATA[version:]
-                puller.on_message(info(version, data), [])
+                downloader.on_message(info(version, data), [])
                 await done.wait()
                 done.clear()
-            await puller.ready.wait()
+            await downloader.ready.wait()
             running.cancel()
-        return puller
+        return downloader
 
     return asyncio.run(main()), loaded
 
 
 def test_announced_weights_are_stored_loaded_and_used(tmp_path: Path) -> None:
     """The file in the cache is named by its hash; old files are deleted."""
-    puller, loaded = run_puller(tmp_path, {}, [1, 2, 3])
-    assert puller.version in (2, 3)
+    downloader, loaded = run_downloader(tmp_path, {}, [1, 2, 3])
+    assert downloader.version in (2, 3)
     assert len(loaded) == 3
     assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
     assert len(list(tmp_path.iterdir())) == 2
@@ -331,8 +332,8 @@ def test_announced_weights_are_stored_loaded_and_used(tmp_path: Path) -> None:
 
 def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path) -> None:
     """The loading code gives the reason."""
-    puller, loaded = run_puller(tmp_path, {2: "it holds NaN"}, [1, 2])
-    assert puller.version == 1
+    downloader, loaded = run_downloader(tmp_path, {2: "it holds NaN"}, [1, 2])
+    assert downloader.version == 1
     assert len(loaded) == 2
 
 
@@ -344,16 +345,16 @@ def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(tmp
         loop = asyncio.get_running_loop()
 
         def send(message: GetChunk) -> bool:
-            loop.call_soon(puller.on_chunk, Chunk(message.sha256, message.offset), [memoryview(b"!" * 9)])
+            loop.call_soon(downloader.on_chunk, Chunk(message.sha256, message.offset), [memoryview(b"!" * 9)])
             return True
 
-        puller = WeightsPuller(in_cache(tmp_path, lambda _path, _info: ""), send)
-        puller._pull.joined(None, 0.0)
+        downloader = WeightsDownloader(in_cache(tmp_path, lambda _path, _info: ""), send)
+        downloader._pull.joined(None, 0.0)
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(puller.run())
-            puller.on_message(info(1, b"weights 1"), [])
+            running = group.create_task(downloader.run())
+            downloader.on_message(info(1, b"weights 1"), [])
             try:
-                await puller.first()
+                await downloader.first()
             finally:
                 running.cancel()
 
@@ -371,13 +372,13 @@ def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path
 
     async def main() -> None:
         use = in_cache(tmp_path, lambda _path, _info: "")
-        puller = WeightsPuller(use, lambda message: asked.append(type(message)))
-        puller._pull.joined(None, 0.0)
-        puller.on_message(Pong(3), [])
-        puller.on_message(info(3, b"weights 3"), [])
-        puller.on_message(Pong(3), [])
-        puller._pull._refused = (4, bytes(32))
-        puller.on_message(Pong(4), [])
+        downloader = WeightsDownloader(use, lambda message: asked.append(type(message)))
+        downloader._pull.joined(None, 0.0)
+        downloader.on_message(Pong(3), [])
+        downloader.on_message(info(3, b"weights 3"), [])
+        downloader.on_message(Pong(3), [])
+        downloader._pull._refused = (4, bytes(32))
+        downloader.on_message(Pong(4), [])
 
     asyncio.run(main())
     assert asked == [GetWeights, GetChunk]
@@ -386,11 +387,11 @@ def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path
 @pytest.mark.parametrize("code", [Code.BUSY, Code.INTERNAL])
 def test_a_chunk_that_the_server_cannot_send_now_is_asked_for_when_it_says(tmp_path: Path, code: str) -> None:
     async def main() -> float | None:
-        puller = WeightsPuller(in_cache(tmp_path, lambda _path, _info: ""), lambda _: True)
+        downloader = WeightsDownloader(in_cache(tmp_path, lambda _path, _info: ""), lambda _: True)
         now = asyncio.get_running_loop().time()
-        puller._pull.joined(info(1, b"weights"), now)
-        puller.on_message(Refused(code, "later", retry_after=3.0), [])
-        wake = puller._pull.next_wake()
+        downloader._pull.joined(info(1, b"weights"), now)
+        downloader.on_message(Refused(code, "later", retry_after=3.0), [])
+        wake = downloader._pull.next_wake()
         return None if wake is None else wake - now
 
     wait = asyncio.run(main())

@@ -17,17 +17,17 @@ from protocol.messages import PROTOCOL_VERSION, Chunk, GetChunk, GetStatus, Good
 
 def test_a_chunk_asked_for_at_the_descriptor_limit_is_refused_and_may_be_asked_for_again(play: Play) -> None:
     async def scenario(bench: Bench) -> None:
-        puller = Peer(bench, "bulk")
-        await puller.join("watcher")
+        downloader = Peer(bench, "bulk")
+        await downloader.join("watcher")
         info = bench.store.current
         assert info is not None
         with no_descriptor_left():
-            puller.send(GetChunk(info.sha256, 3))
-            refused = (await puller.receive(Refused))[0]
+            downloader.send(GetChunk(info.sha256, 3))
+            refused = (await downloader.receive(Refused))[0]
         assert (refused.code, refused.request, refused.retry_after > 0) == (Code.INTERNAL, 3, True)
-        puller.send(GetChunk(info.sha256, 0))
-        assert bytes((await puller.receive(Chunk))[1][0]) == b"untrained"
-        assert (await puller.status())["faults"] == 1
+        downloader.send(GetChunk(info.sha256, 0))
+        assert bytes((await downloader.receive(Chunk))[1][0]) == b"untrained"
+        assert (await downloader.status())["faults"] == 1
 
     play(scenario)
 

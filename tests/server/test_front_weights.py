@@ -22,22 +22,22 @@ from server.port import peer_of
 def test_published_weights_are_loaded_told_and_served(play: Play) -> None:
     async def scenario(bench: Bench) -> None:
         evaluator = await bench.evaluator()
-        trainer, puller = Peer(bench, "bulk"), Peer(bench, "bulk")
+        trainer, downloader = Peer(bench, "bulk"), Peer(bench, "bulk")
         await trainer.join("trainer")
-        await puller.join("client")
+        await downloader.join("client")
         data = bytes(range(256)) * 3000
         info = await publish(trainer, data, 1)
-        assert (await puller.receive(WeightsInfo))[0] == info
+        assert (await downloader.receive(WeightsInfo))[0] == info
         assert evaluator.loaded == [0, 1]
-        puller.send(GetWeights())
-        assert (await puller.receive(WeightsInfo))[0] == info
+        downloader.send(GetWeights())
+        assert (await downloader.receive(WeightsInfo))[0] == info
         for offset in range(0, len(data), CHUNK):
-            puller.send(GetChunk(info.sha256, offset))
-            assert bytes((await puller.receive(Chunk))[1][0]) == data[offset : offset + CHUNK]
-        puller.send(GetChunk(info.sha256, len(data)))
-        assert (await puller.receive(Chunk))[1][0].nbytes == 0
-        puller.send(GetChunk(b"?" * 32, CHUNK))
-        refused = (await puller.receive(Refused))[0]
+            downloader.send(GetChunk(info.sha256, offset))
+            assert bytes((await downloader.receive(Chunk))[1][0]) == data[offset : offset + CHUNK]
+        downloader.send(GetChunk(info.sha256, len(data)))
+        assert (await downloader.receive(Chunk))[1][0].nbytes == 0
+        downloader.send(GetChunk(b"?" * 32, CHUNK))
+        refused = (await downloader.receive(Refused))[0]
         assert (refused.code, refused.request) == (Code.UNKNOWN_WEIGHTS, CHUNK)
 
     play(scenario)
@@ -61,13 +61,13 @@ def test_a_chunk_that_many_ask_for_is_read_once(play: Play, monkeypatch: pytest.
             return from_disk(sha256, offset)
 
         monkeypatch.setattr(bench.store, "chunk", chunk)
-        for puller in pullers:
-            await puller.join("client")
+        for downloader in pullers:
+            await downloader.join("client")
         for offset in (0, CHUNK, 5, 2 * CHUNK, 0):
-            for puller in pullers:
-                puller.send(GetChunk(info.sha256, offset))
-            for puller in pullers:
-                assert bytes((await puller.receive(Chunk))[1][0]) == data[offset : offset + CHUNK]
+            for downloader in pullers:
+                downloader.send(GetChunk(info.sha256, offset))
+            for downloader in pullers:
+                assert bytes((await downloader.receive(Chunk))[1][0]) == data[offset : offset + CHUNK]
         assert read == [0, CHUNK, 5, 5, 5, 2 * CHUNK, 0]
 
     play(scenario)

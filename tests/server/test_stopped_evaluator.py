@@ -18,8 +18,8 @@ from azselfplay.host.aio import Stop
 from azselfplay.host.processes import Children
 from net.create import create
 from protocol.messages import Evaluated, Grant
+from server.evaluator_pool import LIMITS
 from server.evaluator_watch import WatchTimes
-from server.evaluators import LIMITS
 from server.front import Front
 
 PATIENCE = 120.0

@@ -183,7 +183,7 @@ def test_a_trainer_that_has_the_weights_no_longer_is_not_asked_again(tmp_path: P
     async def scenario(server: Server) -> None:
         server.announce()
         server.weights.on_refused(SESSION, Refused(Code.UNKNOWN_WEIGHTS, "gone"), [])
-        assert server.weights._puller._pull.next_wake() is None
+        assert server.weights._downloader._pull.next_wake() is None
 
     serve(tmp_path, scenario)
 

@@ -18,7 +18,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import BULK_LIMIT
 from azselfplay.link.weights_files import in_cache, weights_path
-from azselfplay.link.weights_pull import WeightsPull, WeightsPuller
+from azselfplay.link.weights_pull import WeightsDownloader, WeightsPull
 from protocol.messages import CHUNK, PROTOCOL_VERSION, Hello, WeightsInfo
 from server.config import ServerConfig
 from server.front import FrontSettings
@@ -38,14 +38,14 @@ async def pull(bench: Bench, folder: Path, info: WeightsInfo, patience: float) -
         bench.context,
         bench.endpoints["bulk"],
         Hello(PROTOCOL_VERSION, "client", "box"),
-        on_message=lambda message, frames: puller.on_message(message, frames),
-        on_joined=lambda welcome: puller.joined(welcome),
+        on_message=lambda message, frames: downloader.on_message(message, frames),
+        on_joined=lambda welcome: downloader.joined(welcome),
         settings=ConnectionSettings(limit=BULK_LIMIT),
     )
     use = in_cache(folder, lambda _path, _info: "")
-    puller = WeightsPuller(use, connection.send, WeightsPull(timeout=patience), on_end)
+    downloader = WeightsDownloader(use, connection.send, WeightsPull(timeout=patience), on_end)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-        tasks = [group.create_task(part.run()) for part in (connection, puller)]
+        tasks = [group.create_task(part.run()) for part in (connection, downloader)]
         data = await got
         for task in tasks:
             task.cancel()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from fake_server import FakeServer
 from test_beginnings import close, opened, refusal, welcome_at
-from test_intake import game, job
+from test_committer import game, job
 from test_service import beside_trainer
 
 from azselfplay.host.aio import first_cause
@@ -29,7 +29,7 @@ def of_run(run_id: bytes, step: int = 0) -> Welcome:
 
 def ten_games(run: Run, first: int, key: str = "") -> None:
     jobs = [dataclasses.replace(job(game(seed)), key=key) for seed in range(first, first + 10)]
-    run.intake.process(jobs, 0)
+    run.committer.process(jobs, 0)
 
 
 def five_steps(run: Run) -> bytes:

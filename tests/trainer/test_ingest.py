@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from protocol.messages import MAX_HEADER, GameAck, RelayAck, RelayGame, decode, encode
-from trainer.ingest import DISK_RETRY_AFTER, RETRY_AFTER, Done, Ingest, Job
+from trainer.ingest import DISK_RETRY_AFTER, RETRY_AFTER, Done, IngestTable, Job
 
 SHA, OTHER_SHA = bytes(32), bytes([1]) * 32
 
@@ -21,7 +21,7 @@ def game(number: int = 1, peer: bytes = b"a", sha256: bytes = SHA) -> RelayGame:
 
 def test_game_becomes_a_job_and_its_result_an_acknowledgement() -> None:
     """A new game is to be checked; the result goes to the peer that sent it."""
-    ingest = Ingest()
+    ingest = IngestTable()
     assert ingest.on_game(game(), b"data") == Job(uid(1), SHA, "clients", b"data")
     assert ingest.on_done([Done(uid(1), "stored")]) == [RelayAck([(b"a", GameAck(uid(1), "stored"))])]
     assert len(ingest) == 0
@@ -29,7 +29,7 @@ def test_game_becomes_a_job_and_its_result_an_acknowledgement() -> None:
 
 def test_acknowledgements_carry_the_threshold_of_resignation() -> None:
     """They do so where games may be resigned; elsewhere the field is left out."""
-    ingest = Ingest()
+    ingest = IngestTable()
     ingest.on_game(game(), b"data")
     (message,) = ingest.on_done([Done(uid(1), "stored")], -0.875)
     assert message.acks[0][1].resign_value == -0.875
@@ -41,7 +41,7 @@ def test_acknowledgements_carry_the_threshold_of_resignation() -> None:
 def test_resent_game_is_not_checked_twice() -> None:
     """A copy that comes while the first is being checked waits for the same result, which goes to its sender,
     too."""
-    ingest = Ingest()
+    ingest = IngestTable()
     ingest.on_game(game(), b"data")
     assert ingest.on_game(game(), b"data") is None
     assert ingest.on_game(game(peer=b"b"), b"data") is None
@@ -51,7 +51,7 @@ def test_resent_game_is_not_checked_twice() -> None:
 
 def test_other_game_with_the_same_uid_waits_for_the_first() -> None:
     """Only after the first is decided can the second be called a conflict."""
-    ingest = Ingest()
+    ingest = IngestTable()
     ingest.on_game(game(), b"data")
     answer = ingest.on_game(game(peer=b"b", sha256=OTHER_SHA), b"other")
     assert isinstance(answer, RelayAck)
@@ -62,7 +62,7 @@ def test_other_game_with_the_same_uid_waits_for_the_first() -> None:
 
 def test_full_table_sends_games_back() -> None:
     """No more games are accepted than fit; the others come again later."""
-    ingest = Ingest(limit=1)
+    ingest = IngestTable(limit=1)
     ingest.on_game(game(1), b"")
     answer = ingest.on_game(game(2), b"")
     assert isinstance(answer, RelayAck)
@@ -73,7 +73,7 @@ def test_full_table_sends_games_back() -> None:
 
 def test_failed_commit_asks_to_wait_longer() -> None:
     """A full disk sends games back for a while."""
-    ingest = Ingest()
+    ingest = IngestTable()
     ingest.on_game(game(), b"")
     (message,) = ingest.on_done([Done(uid(1), "retry", "disk")])
     assert message.acks[0][1].retry_after == DISK_RETRY_AFTER
@@ -81,7 +81,7 @@ def test_failed_commit_asks_to_wait_longer() -> None:
 
 def test_large_commits_are_acknowledged_in_several_messages() -> None:
     """No header is longer than the server reads, and each is as full as possible."""
-    ingest = Ingest()
+    ingest = IngestTable()
     long = "\U0001f600" * 2000
     for number in range(4096):
         ingest.on_game(game(number, b"p" * 64), b"")
@@ -98,7 +98,7 @@ def test_a_game_that_cannot_be_read_is_sent_again_and_its_place_is_free() -> Non
     """That holds whatever else is wrong with its header, for instance a field's name that a flipped byte
     changed."""
     header = {"type": "relay_game", "peer": b"a" * 400, "uid": uid(1), "sha256": b"short", "source": 5}
-    answer = Ingest().on_unreadable(msgspec.msgpack.encode(header), "no such source")
+    answer = IngestTable().on_unreadable(msgspec.msgpack.encode(header), "no such source")
     again = GameAck(uid(1), "retry", "internal: no such source", RETRY_AFTER)
     assert answer == RelayAck([(b"a" * 400, again)])
 
@@ -119,4 +119,4 @@ HEADER = {"type": "relay_game", "peer": b"a", "uid": uid(1), "sha256": SHA, "sou
 )
 def test_nobody_is_answered_for_what_is_no_game(header: bytes) -> None:
     """The last one, a byte that was flipped in transit, was found by tests/faults/fuzz.py."""
-    assert Ingest().on_unreadable(header, "why") is None
+    assert IngestTable().on_unreadable(header, "why") is None

@@ -20,7 +20,7 @@ from azselfplay.host.logs import Repeated
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import Context
 from azselfplay.link.weights_files import in_cache
-from azselfplay.link.weights_pull import WeightsPuller
+from azselfplay.link.weights_pull import WeightsDownloader
 from azselfplay.search.compiled import OwnNetwork
 from azselfplay.search.evaluator import (
     Evaluations,
@@ -90,7 +90,7 @@ class Source:
         """Stop what was started."""
 
 
-class ServersNet(Source):
+class ServerSource(Source):
     """The server's evaluators, over the leaves port."""
 
     evaluator: RemoteEvaluator
@@ -174,7 +174,7 @@ def own_first(rings: Sequence[Path], worker: int) -> list[Path]:
     return [*rings[own:], *rings[:own]]
 
 
-class RingNet(Source):
+class RingSource(Source):
     """An evaluator of this machine, over a ring (`azselfplay.batching`)."""
 
     evaluator: RingEvaluator
@@ -280,7 +280,7 @@ class RingEvaluator:
         self._flush()
 
 
-class NetInSearch(Source):
+class OwnNetworkSource(Source):
     """A network that is part of this process's search, with the weights that the server announces. No leaf
     travels, and no torch is needed."""
 
@@ -289,26 +289,26 @@ class NetInSearch(Source):
     def __init__(self, player: SparsePlayer, *, folder: Path, send: Callable[..., bool]) -> None:
         # One object: nothing is ever submitted to it, since the forest evaluates by itself.
         self._player = self.evaluator = self.network = player
-        self._puller = WeightsPuller(in_cache(folder, self._load), send)
+        self._downloader = WeightsDownloader(in_cache(folder, self._load), send)
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._puller.run()]
+        return [self._downloader.run()]
 
     async def ready(self) -> None:
-        await self._puller.first()
+        await self._downloader.first()
 
     def games(self, wanted: int) -> int:
         """Return the server's number, if it was told one."""
         return wanted or GAMES_IN_SEARCH
 
     def joined(self, welcome: Welcome) -> None:
-        self._puller.joined(welcome)
+        self._downloader.joined(welcome)
 
     def lost(self) -> None:
-        self._puller.lost()
+        self._downloader.lost()
 
     def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
-        self._puller.on_message(message, frames)
+        self._downloader.on_message(message, frames)
 
     def _load(self, path: Path, info: WeightsInfo) -> str:
         """Return "", or why the weights in a file cannot be used (then the old ones stay). The announced

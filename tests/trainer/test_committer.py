@@ -15,15 +15,15 @@ from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import Store
 from bench.random_games import random_game
 from protocol.records import FORMAT, GameRecord, sha256, to_bytes
-from trainer.ingest import Intake, Job
+from trainer.ingest import Committer, Job
 from trainer.verify import Expected
 
 GAME = get_game("tic_tac_toe")
 
 
 @pytest.fixture
-def intake(tmp_path: Path) -> Intake:
-    return Intake(GAME, Expected("", 9, 20), Store(tmp_path / "games.db", GAME.name))
+def committer(tmp_path: Path) -> Committer:
+    return Committer(GAME, Expected("", 9, 20), Store(tmp_path / "games.db", GAME.name))
 
 
 def game(seed: int) -> GameRecord:
@@ -35,10 +35,10 @@ def job(record: GameRecord) -> Job:
     return Job(record.uid, sha256(data), "workers", data)
 
 
-def test_honest_games_are_stored_as_they_came(intake: Intake, tmp_path: Path) -> None:
+def test_honest_games_are_stored_as_they_came(committer: Committer, tmp_path: Path) -> None:
     """Every game is answered, and stored games are passed on in the order of the store."""
     jobs = [job(game(seed)) for seed in range(5)]
-    result = intake.process([*jobs, jobs[0]], newest_version=0)
+    result = committer.process([*jobs, jobs[0]], newest_version=0)
     assert [done.status for done in result.done] == ["stored"] * 5 + ["duplicate"]
     assert [record.uid for record in result.games] == [one.uid for one in jobs]
     assert result.last_seq == 5
@@ -46,19 +46,19 @@ def test_honest_games_are_stored_as_they_came(intake: Intake, tmp_path: Path) ->
     assert kept == [one.data for one in jobs]
 
 
-def test_a_game_is_put_down_to_the_key_it_came_with(intake: Intake, tmp_path: Path) -> None:
+def test_a_game_is_put_down_to_the_key_it_came_with(committer: Committer, tmp_path: Path) -> None:
     """Without a key it counts for the name that it gives itself; sending it again with another key changes
     nothing."""
     mine = [dataclasses.replace(job(game(seed)), source="clients") for seed in range(2)]
     keyed = dataclasses.replace(mine[0], key="lab-3")
-    result = intake.process([keyed, mine[1], dataclasses.replace(keyed, key="other")], newest_version=0)
+    result = committer.process([keyed, mine[1], dataclasses.replace(keyed, key="other")], newest_version=0)
     unnamed = "clients/unnamed"
     assert result.players == ["keys/lab-3", unnamed]
     reader = StoreReader(tmp_path / "games.db")
     assert reader.players_between(1, 9) == reader.players_of([1, 2]) == {1: "keys/lab-3", 2: unnamed}
 
 
-def test_false_games_are_refused_among_honest_ones(intake: Intake) -> None:
+def test_false_games_are_refused_among_honest_ones(committer: Committer) -> None:
     """A wrong outcome, changed bytes, another uid and garbage are refused, each with its own code."""
     honest = game(1)
     false = dataclasses.replace(game(2), outcome=-game(2).outcome or 1)
@@ -70,15 +70,15 @@ def test_false_games_are_refused_among_honest_ones(intake: Intake) -> None:
         dataclasses.replace(job(game(4)), uid=bytes(16)),
         Job(bytes(16), sha256(b"garbage"), "clients", b"garbage"),
     ]
-    result = intake.process(jobs, newest_version=0)
+    result = committer.process(jobs, newest_version=0)
     assert sorted(done.status for done in result.done) == ["rejected"] * 4 + ["stored"]
-    assert intake.rejected == {"wrong_outcome": 1, "bad_hash": 1, "bad_record": 2}
+    assert committer.rejected == {"wrong_outcome": 1, "bad_hash": 1, "bad_record": 2}
     assert [record.uid for record in result.games] == [honest.uid]
     reasons = {done.uid: done.reason for done in result.done}
     assert reasons[false.uid].startswith("wrong_outcome: ply")
 
 
-def test_a_game_without_visits_is_refused_because_only_the_import_command_stores_such(intake: Intake) -> None:
+def test_a_game_without_visits_is_refused_because_only_an_import_stores_such(committer: Committer) -> None:
     one = game(1)
     nothing = np.zeros(0, np.uint16)
     none = dataclasses.replace(
@@ -88,35 +88,35 @@ def test_a_game_without_visits_is_refused_because_only_the_import_command_stores
         visits=nothing,
         flags=np.zeros(one.plies, np.uint8),
     )
-    result = intake.process([job(none)], newest_version=0)
+    result = committer.process([job(none)], newest_version=0)
     [done] = result.done
     assert (done.status, result.games) == ("rejected", [])
     assert "only `azplay games RUN import` stores games without a search" in done.reason
 
 
-def test_fault_in_checking_refuses_the_game(intake: Intake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_in_checking_refuses_the_game(committer: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A game that makes the checks themselves fail does not end the trainer."""
-    monkeypatch.setattr(intake._verifier, "check", lambda *_: 1 / 0)
-    result = intake.process([job(game(1))], newest_version=0)
+    monkeypatch.setattr(committer._verifier, "check", lambda *_: 1 / 0)
+    result = committer.process([job(game(1))], newest_version=0)
     assert result.done[0].reason.startswith("internal:")
 
 
-def test_a_refusal_is_told_only_when_it_is_on_the_disk(intake: Intake, tmp_path: Path) -> None:
+def test_a_refusal_is_told_only_when_it_is_on_the_disk(committer: Committer, tmp_path: Path) -> None:
     """While another process locks the file, every game of a batch is sent back, and nothing is counted."""
     false = dataclasses.replace(game(2), outcome=-game(2).outcome or 1)
     jobs = [job(game(1)), job(false)]
-    intake._store._connection.set_busy_timeout(0)
+    committer._store._connection.set_busy_timeout(0)
     other = apsw.Connection(str(tmp_path / "games.db"))
     other.execute("BEGIN IMMEDIATE")
-    assert {(done.status, done.reason) for done in intake.process(jobs, 0).done} == {
+    assert {(done.status, done.reason) for done in committer.process(jobs, 0).done} == {
         ("retry", "the trainer's disk or archive does not take it at the moment")
     }
-    assert intake.rejected == {}
-    only = intake.process(jobs[1:], 0)
+    assert committer.rejected == {}
+    only = committer.process(jobs[1:], 0)
     assert ([done.status for done in only.done], only.last_seq) == (["retry"], 0)
     other.execute("ROLLBACK")
-    assert sorted(done.status for done in intake.process(jobs, 0).done) == ["rejected", "stored"]
-    assert intake.rejected == {"wrong_outcome": 1}
+    assert sorted(done.status for done in committer.process(jobs, 0).done) == ["rejected", "stored"]
+    assert committer.rejected == {"wrong_outcome": 1}
 
 
 def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(tmp_path: Path) -> None:
@@ -125,20 +125,20 @@ def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(tmp_p
     store, archive = Store(tmp_path / "games.db", GAME.name), open_archive(str(tmp_path / "archive"))
     assert archive is not None
     archive.begin({"format": FORMAT, "game": GAME.name, "id": ""}, store)
-    intake = Intake(GAME, Expected("", 9, 20), store, archive=archive)
+    committer = Committer(GAME, Expected("", 9, 20), store, archive=archive)
     jobs = [job(game(seed)) for seed in range(5)]
-    assert intake.process(jobs[:2], 0).last_seq == 2
+    assert committer.process(jobs[:2], 0).last_seq == 2
     (tmp_path / "archive").rename(tmp_path / "away")
     for several in (jobs[2:4], jobs[2:]):
-        result = intake.process(several, 0)
+        result = committer.process(several, 0)
         assert ({done.status for done in result.done}, result.games, result.last_seq) == ({"retry"}, [], 2)
     assert store.newest == 4
     (tmp_path / "away").rename(tmp_path / "archive")
-    result = intake.process(jobs[3:], 0)
+    result = committer.process(jobs[3:], 0)
     assert [done.status for done in result.done] == ["duplicate", "stored"]
     assert ([record.uid for record in result.games], result.last_seq) == ([one.uid for one in jobs[2:]], 5)
     assert len(result.players) == 3
-    assert intake.process(jobs, 0).games == []
+    assert committer.process(jobs, 0).games == []
 
 
 def played_with(record: GameRecord, version: int) -> Job:
@@ -149,15 +149,15 @@ def test_games_that_are_too_old_are_stored_and_not_trained_on(tmp_path: Path) ->
     """Age is counted in versions behind the newest game in the store, so a restart does not change the
     decision."""
     store = Store(tmp_path / "games.db", GAME.name)
-    intake = Intake(GAME, Expected("", 9, 20), store, stale_versions=10)
+    committer = Committer(GAME, Expected("", 9, 20), store, stale_versions=10)
     jobs = [played_with(game(seed), version) for seed, version in enumerate((50, 40, 39, 50))]
-    first = intake.process(jobs[:1], newest_version=60)
-    second = intake.process(jobs[1:], newest_version=60)
+    first = committer.process(jobs[:1], newest_version=60)
+    second = committer.process(jobs[1:], newest_version=60)
     assert [done.status for done in first.done + second.done] == ["stored"] * 4
     assert [record.uid for record in first.games + second.games] == [jobs[at].uid for at in (0, 1, 3)]
     assert (first.old, second.old) == (0, 1)
     store.close()
-    again = Intake(GAME, Expected("", 9, 20), Store(tmp_path / "games.db", GAME.name), stale_versions=10)
+    again = Committer(GAME, Expected("", 9, 20), Store(tmp_path / "games.db", GAME.name), stale_versions=10)
     late = played_with(game(9), 39)
     assert (again.process([late, jobs[2]], 60).old, again.process([played_with(game(8), 40)], 60).old) == (
         1,
@@ -168,6 +168,6 @@ def test_games_that_are_too_old_are_stored_and_not_trained_on(tmp_path: Path) ->
     assert reader.old_between(4, 4) == frozenset()
 
 
-def test_games_of_any_age_are_trained_on_where_no_age_is_set(intake: Intake) -> None:
-    result = intake.process([played_with(game(1), 5000)], 5000)
-    assert (intake.process([played_with(game(2), 0)], 5000).old, result.old) == (0, 0)
+def test_games_of_any_age_are_trained_on_where_no_age_is_set(committer: Committer) -> None:
+    result = committer.process([played_with(game(1), 5000)], 5000)
+    assert (committer.process([played_with(game(2), 0)], 5000).old, result.old) == (0, 0)
