@@ -157,7 +157,7 @@ class Supervisor:
         if self._in_search:
             argvs, evaluators, evaluator = plan.in_search, [], "the network in their own search"
         for index, argv in enumerate(evaluators):
-            self._children.add(f"{EVALUATOR}{index}", argv)
+            self._children.add(f"{EVALUATOR}{index}", argv, serves=True)
         # Known only now: a network in the search has other workers.
         self._figures.expected = len(argvs)
         workers = "1 worker" if len(argvs) == 1 else f"{len(argvs)} workers"

@@ -249,10 +249,11 @@ class Child:
     name: str
     argv: Sequence[str]
     env: Mapping[str, str]
-    restart: bool
-    on_start: Callable[[], None] | None
-    on_exit: Callable[[int], None] | None
     sink: Callable[[bytes], None]
+    restart: bool = True
+    serves: bool = False
+    on_start: Callable[[], None] | None = None
+    on_exit: Callable[[int], None] | None = None
     pid: int | None = None
     """Process id of the running process; None between two."""
     starts: int = 0
@@ -297,6 +298,8 @@ class Children:
         self._backoff = backoff
         self._children: dict[str, Child] = {}
         self._new: asyncio.Queue[Child] = asyncio.Queue(maxsize=4096)
+        self._served_ended = asyncio.Event()
+        """Set after a stop, once only children that serve others are left."""
 
     def add(
         self,
@@ -305,6 +308,7 @@ class Children:
         *,
         env: Mapping[str, str] | None = None,
         restart: bool = True,
+        serves: bool = False,
         on_start: Callable[[], None] | None = None,
         on_exit: Callable[[int], None] | None = None,
         sink: Callable[[bytes], None] | None = None,
@@ -313,9 +317,10 @@ class Children:
 
         `env` is added to this process's environment without our settings (`AZ_*`). `on_start()` is called
         after each start, `on_exit(code)` after each end; negative codes are signals. Without `restart` it
-        runs once, and `on_exit` decides what its end means.
+        runs once, and `on_exit` decides what its end means. One that `serves` the others is needed until they
+        have ended: a stop reaches it only then.
         """
-        child = Child(name, argv, env or {}, restart, on_start, on_exit, sink or self._sink)
+        child = Child(name, argv, env or {}, sink or self._sink, restart, serves, on_start, on_exit)
         self._children[name] = child
         self._new.put_nowait(child)
 
@@ -337,30 +342,39 @@ class Children:
         Raises Fatal with a child's own message when it ended with a code that no restart can fix.
         """
 
+        served: set[asyncio.Task[None]] = set()
+
         async def start_added() -> None:
             while True:
-                group.create_task(self._keep(await self._new.get(), stop))
+                child = await self._new.get()
+                task = group.create_task(self._keep(child, stop))
+                if not child.serves:
+                    served.add(task)
 
         async with asyncio.TaskGroup() as group:
             starter = group.create_task(start_added())
             await stop.finishing.wait()
             starter.cancel()
+            if served:
+                await asyncio.wait(served)
+            self._served_ended.set()
 
     async def _keep(self, child: Child, stop: Stop) -> None:
         """Start the child, wait for its end, report it, wait, and start again."""
+        ending = self._served_ended if child.serves else stop.finishing
         delay = self._backoff
-        while not stop.finishing.is_set():
+        while not ending.is_set():
             started = time.monotonic()
-            code = await self._run_once(child, stop)
+            code = await self._run_once(child, ending)
             if code is None:
                 return
             # Before `on_exit`, which may ask for the stop itself.
-            asked = stop.finishing.is_set()
+            asked = ending.is_set()
             if child.on_exit is not None:
                 child.on_exit(code)
             if not child.restart and not asked:
                 return
-            if stop.finishing.is_set():
+            if ending.is_set():
                 if code in (Exit.OK, -signal.SIGTERM):  # SIGTERM is how the stop asked it to end
                     log.info("%s has ended, as asked", child.name)
                 else:
@@ -375,19 +389,17 @@ class Children:
             why = describe_exit(code) + (f": {told}" if (told := child.told_error()) else "")
             log.warning("%s ended (%s), starting it again in %.1f s", child.name, why, delay)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.finishing.wait(), delay)
+                await asyncio.wait_for(ending.wait(), delay)
             # A child that cannot work must not be started all the time.
             delay = min(2 * delay, BACKOFF_LONGEST)
 
-    async def _run_once(self, child: Child, stop: Stop) -> int | None:
+    async def _run_once(self, child: Child, ending: asyncio.Event) -> int | None:
         """Run one process and return its exit code. It is gone when this returns or is cancelled.
 
-        Returns None when the stop came before it could be started.
+        Returns None when `ending` was set before it could be started.
         """
         child.tail.clear()
-        process = await start_patiently(
-            child.name, child.argv, child.env, stop=stop.finishing, backoff=self._backoff
-        )
+        process = await start_patiently(child.name, child.argv, child.env, stop=ending, backoff=self._backoff)
         if process is None:
             return None
         child.pid = process.pid
@@ -396,7 +408,7 @@ class Children:
             child.on_start()
 
         async def end_on_stop() -> None:
-            await stop.finishing.wait()
+            await ending.wait()
             process.terminate()
             await asyncio.sleep(self._grace)
             log.warning("process %d did not end within %.0f s: killing it", process.pid, self._grace)

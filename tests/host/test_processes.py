@@ -95,6 +95,26 @@ def test_children_that_ignore_sigterm_are_killed_after_the_grace() -> None:
     assert ends == [-9]
 
 
+def test_a_child_that_serves_others_ends_after_them() -> None:
+    """So games in progress still get evaluations while azclient drains."""
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    ends: list[str] = []
+    children = Children(sink=lines.put_nowait)
+    children.add("evaluator", python(SLEEP), serves=True, on_exit=lambda _: ends.append("evaluator"))
+    drains = "import signal; signal.signal(15, lambda *_: print('draining', end='', flush=True)); "
+    drains += "print('ready', end='', flush=True); signal.pause(); signal.pause()"
+    children.add("worker", python(drains), on_exit=lambda _: ends.append("worker"))
+
+    async def script(stop: Stop) -> None:
+        assert await lines.get() == b"ready"
+        stop.request()
+        assert await lines.get() == b"draining"
+        os.kill(children.pids()["worker"], signal.SIGKILL)
+
+    run_with(children, script)
+    assert ends == ["worker", "evaluator"]
+
+
 @pytest.mark.parametrize(
     ("end", "level"), [("", "INFO"), ("signal.signal(15, lambda *_: sys.exit(3));", "WARNING")]
 )

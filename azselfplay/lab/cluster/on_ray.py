@@ -42,7 +42,7 @@ class Keeper:
         self._ended: int | None = None
         self._asked = threading.Event()
         log.parent.mkdir(parents=True, exist_ok=True)
-        self._child = Child(part.name, runnable(part.command), {}, True, None, None, LogFile(log).write)
+        self._child = Child(part.name, runnable(part.command), {}, LogFile(log).write)
         # What Ray sets for its own workers would mislead ours; CUDA_VISIBLE_DEVICES stays.
         env = {name: value for name, value in os.environ.items() if not name.startswith(("RAY", "PYTHON"))}
         # By this, the main thread, so that the process ends with the actor, whatever ends that.
