@@ -62,10 +62,10 @@ def find(entries: Any, written: int, room: int, pending: Any) -> int:
 
 
 @kernel
-def keep(entries: Any, ring: Any, cache: Any, pending: Any, priors: Any, value: float) -> None:
+def insert(entries: Any, cached_priors: Any, cache: Any, pending: Any, priors: Any, value: float) -> None:
     """Store the evaluation of `pending` (PENDING), `priors [n]` and `value`, replacing the oldest entry of
-    its bucket. `entries` ENTRY[buckets, WAYS], `ring` float32[room], `cache` CACHE[1]."""
-    count, room = len(priors), len(ring)
+    its bucket. `entries` ENTRY[buckets, WAYS], `cached_priors` float32[room], `cache` CACHE[1]."""
+    count, room = len(priors), len(cached_priors)
     # Two leaves in flight may be the same position: the first answer stays.
     if count > room or find(entries, cache[0].written, room, pending) != NOTHING:
         return
@@ -84,7 +84,7 @@ def keep(entries: Any, ring: Any, cache: Any, pending: Any, priors: Any, value: 
     if count > left:  # the priors of one position are contiguous
         begin += left
     for i in range(count):
-        ring[begin % room + i] = priors[i]
+        cached_priors[begin % room + i] = priors[i]
     cache[0].written = begin + count
     entry = entries[bucket, way]
     entry.key_1 = pending.key_1

@@ -215,7 +215,7 @@ class Forest:
 
     def forget_evaluations(self) -> None:
         """Clear the cache, because other weights answer from now on."""
-        self.arrays.entries["place"] = -1
+        self.arrays.cache_entries["place"] = -1
 
     # ---- Memory -------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class Forest:
             *(settings.history, settings.max_plies, game.max_legal, leaves, settings.search.look_ahead),
             *(game.cells, game.planes_per_position, game.code_bits),
         )
-        entries, ring, cache = self._cache
+        entries, priors, cache = self._cache
         return ForestArrays(
             settings=np.array([shared], SETTINGS),
             parameters=np.array(self.selection.parameters(settings), np.float64),
@@ -247,8 +247,8 @@ class Forest:
             packed_features=np.zeros(game.feature_words(settings.history), np.uint64),
             replies=np.zeros((2, game.max_legal), np.uint16),
             symmetries=self._symmetries,
-            entries=entries,
-            ring=ring,
+            cache_entries=entries,
+            cached_priors=priors,
             cache=cache,
             weights=self._weights,
             priors=np.zeros(game.max_legal, np.float32),
@@ -311,7 +311,7 @@ def cached_in(mebibytes: float, game: Game) -> int:
 
 
 def _cache(positions: int, game: Game) -> tuple[npt.NDArray[Any], ...]:
-    """Return (entries, ring, cache) of ForestArrays."""
+    """Return (cache_entries, cached_priors, cache) of ForestArrays."""
     entries = np.zeros((-(-positions // WAYS), WAYS), ENTRY)
     entries["place"] = -1
     # The priors of one position must fit, however small the cache.

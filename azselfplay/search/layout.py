@@ -111,7 +111,7 @@ ENTRY = np.dtype(
         (
             "place",
             np.int64,
-        ),  # place in the ring where its priors begin, counted without wrapping; -1: nothing
+        ),  # place in `cached_priors` where its priors begin, counted without wrapping; -1: nothing
         ("value", np.float32),  # for the side to move
         ("count", np.int32),  # legal actions
     ],
@@ -120,7 +120,7 @@ ENTRY = np.dtype(
 """A cached evaluation (`search.cache_kernel`)."""
 
 CACHE = np.dtype([("written", np.int64), ("hits", np.int64)])
-"""Priors ever written to the ring; leaves answered from it."""
+"""Priors ever cached; leaves answered from it."""
 
 Array = npt.NDArray[Any]
 
@@ -158,9 +158,9 @@ class ForestArrays(NamedTuple):
     symmetries: Array
     """int32[S, cells + planes of a position + actions]: the permutations of cells, planes and actions under
     each symmetry that may be applied to leaves; S is 0 if that is off."""
-    entries: Array
+    cache_entries: Array
     """ENTRY[buckets, WAYS]; no buckets: nothing is cached."""
-    ring: Array
+    cached_priors: Array
     """float32[room] priors, the newest overwriting the oldest."""
     cache: Array
     """CACHE[1]"""

@@ -34,7 +34,7 @@ from azselfplay.games.stubs import (
     side_to_move,
     wins_among,
 )
-from azselfplay.search.cache_kernel import NOTHING, find, keep, write_key
+from azselfplay.search.cache_kernel import NOTHING, find, insert, write_key
 from azselfplay.search.layout import (
     AGAIN,
     ANSWER,
@@ -172,8 +172,8 @@ def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value
     state.waiting -= 1
     mark(tree.edges, path, pending.depth, -1)
     settle(tree, path, forest.actions[slot, leaf], pending, priors, value)
-    if len(forest.ring) > 0:
-        keep(forest.entries, forest.ring, forest.cache, pending, priors, value)
+    if len(forest.cached_priors) > 0:
+        insert(forest.cache_entries, forest.cached_priors, forest.cache, pending, priors, value)
     if pending.depth == 0:
         return EXPANDED
     return WAITING if state.waiting > 0 else DONE
@@ -300,14 +300,15 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
     row, at, count = out.used[0], out.used[1], pending.count
     # Into the outbox first, whether it is sent or not: a cached answer belongs to what the network sees.
     show(forest, state, actions[:count], out.features[row], out.actions[at : at + count])
-    if len(forest.ring) > 0:
+    if len(forest.cached_priors) > 0:
         write_key(out.features[row], out.actions[at : at + count], count, pending)
-        way = find(forest.entries, forest.cache[0].written, len(forest.ring), pending)
+        way = find(forest.cache_entries, forest.cache[0].written, len(forest.cached_priors), pending)
         if way != NOTHING:
-            entry = forest.entries[int(pending.key_1 % np.uint64(len(forest.entries))), way]
-            begin = entry.place % len(forest.ring)
+            entry = forest.cache_entries[int(pending.key_1 % np.uint64(len(forest.cache_entries))), way]
+            begin = entry.place % len(forest.cached_priors)
+            cached = forest.cached_priors[begin : begin + count]
             forest.cache[0].hits += 1
-            settle(tree, path, actions, pending, forest.ring[begin : begin + count], np.float64(entry.value))
+            settle(tree, path, actions, pending, cached, np.float64(entry.value))
             return False
     if EVALUATES:  # a constant when this is compiled: only one of the two ways is in the machine code
         priors, wdl, history = forest.priors[:count], forest.wdl, forest.settings[0].history
@@ -315,8 +316,8 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
         value = float(wdl[0] - wdl[2])
         out.used[2] += 1
         settle(tree, path, actions, pending, priors, value)
-        if len(forest.ring) > 0:
-            keep(forest.entries, forest.ring, forest.cache, pending, priors, value)
+        if len(forest.cached_priors) > 0:
+            insert(forest.cache_entries, forest.cached_priors, forest.cache, pending, priors, value)
         return False
     # In flight only from here on: what was settled above never waited.
     state.ticket += 1

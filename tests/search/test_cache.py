@@ -204,7 +204,7 @@ def test_a_cache_of_so_many_mebibytes_takes_that_much_memory(name: str) -> None:
     """However many legal moves the game has; games of few moves have room for more positions."""
     game = get_game(name)
     arrays = Forest(game, resolve(SelfPlaySettings(), game), cache=cached_in(4, game)).arrays
-    assert arrays.entries.nbytes + arrays.ring.nbytes == pytest.approx(4 * 2**20, rel=0.01)
+    assert arrays.cache_entries.nbytes + arrays.cached_priors.nbytes == pytest.approx(4 * 2**20, rel=0.01)
 
 
 def test_positions_that_look_alike_but_have_other_moves_do_not_share_an_answer() -> None:
