@@ -14,7 +14,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from azselfplay.games import Game
+from azselfplay.games import Game, get_game
+from azselfplay.games.jit import foreign_key_of
 from azselfplay.host.aio import Stop
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
@@ -218,4 +219,22 @@ def opened_run(config: ServerConfig, history: int, *, listens: bool = True) -> I
         # Locked before anything is written: another azserver may work on this run.
         with folder.lock("azserver"):
             write_atomically(folder.config, to_toml(config).encode())
+            _note_package(folder, config.game)
             yield folder
+
+
+def _note_package(folder: RunFolder, game: str) -> None:
+    """Note in run.json the hash of the package of a game of one's own, and warn if it has changed since the
+    last start."""
+    key = foreign_key_of(get_game(game).rules.play)
+    about = folder.describe()
+    before = about.get("package", key)
+    if before != key:
+        log.warning(
+            "the package of %s has changed since run %s was last served: if its rules have, begin a new run "
+            "(--run NAME), because the games stored so far may break them",
+            game,
+            folder.name,
+        )
+    if key and about.get("package") != key:
+        write_atomically(folder.about, json.dumps(about | {"package": key}, indent=1).encode())

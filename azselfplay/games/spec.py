@@ -5,7 +5,7 @@ Conventions, used everywhere:
 
 state     `uint64[state_words]`, one position without its past
 positions `uint64[n, state_words]`: all positions of a game from its start; `positions[n - 1]` is now
-action    index into the policy, `0 <= action < actions`, seen by the side to move
+action    index into the policy, `0 <= action < actions`; of a game with policy planes plane * cells + cell
 value     in [-1, 1], for the side to move at that position
 outcome   +1, 0 or -1, for the first player (White in chess)
 packed_features  `uint64[feature_words]`: what a network sees, in blocks (`Game.feature_words`)
@@ -130,7 +130,7 @@ class SparseFeatures:
     features: int
     """Number of features."""
     most_active: int
-    """Most features of any position."""
+    """Most features of any position, and of any words: those of other machines need not be a position."""
     tables: int
     """Tables of rows for actions."""
     action_rows: int

@@ -142,6 +142,7 @@ def _without_none(kind: Any) -> Any:
 def what_was_meant(name: str, known: Sequence[str]) -> str:
     """Return text to follow "... is not a setting": the nearest of `known`, or the program with this
     group."""
+    name = _in_program(name)
     group = name.partition(".")[0]
     if not any(one.partition(".")[0] == group for one in known):
         for program, (names, flag) in _programs().items():
@@ -179,10 +180,14 @@ def refuse_foreign_flags(config_class: type, arguments: Sequence[str], command: 
             raise SystemExit(Exit.USAGE)
 
 
+def _in_program(name: str) -> str:
+    """The setting without its program: a recipe calls the trainer's `optimizer.lr` `trainer.optimizer.lr`."""
+    return re.sub(r"^(server|client|trainer)\.", "", name)
+
+
 def _way(name: str, value: str, known: Sequence[str], command: str) -> str:
     """How to give the setting `name`; "" if it is of no program."""
-    # A recipe calls the trainer's `optimizer.lr` `trainer.optimizer.lr`.
-    name = re.sub(r"^(server|client|trainer)\.", "", name)
+    name = _in_program(name)
     own = [one for one in known if name in (one, one.rpartition(".")[2])]
     if own:
         return "did you mean " + " or ".join("--" + one.replace("_", "-") for one in own) + "?"
@@ -200,14 +205,14 @@ def _way(name: str, value: str, known: Sequence[str], command: str) -> str:
             if command == "azrun":
                 to_do = f"give azrun {files} FILE, with a file of"
             return f"it is one of {' and '.join(owners)}: {to_do}\n{lines}"
-    # No setting of any program, but its group is one of another program: there it may be misspelt.
+    # No setting of any program, but it is like one of another program, or of a group there.
     group = f"{name.partition('.')[0]}."
-    for program, (names, _) in programs.items():
-        if "." in name and any(one.startswith(group) for one in names):
-            meant = near(name, names)
+    for program, (names, flag) in programs.items():
+        meant = near(name, names) if "." in name and not near(name, known) else None
+        if meant or ("." in name and any(one.startswith(group) for one in names)):
             more = f"; the nearest there is --{meant.replace('_', '-')}" if meant else ""
-            where = programs[program][1]
-            return f"{group[:-1]} belongs to {program}, whose file azrun takes as {where}{more}"
+            what = group[:-1] if any(one.startswith(group) for one in names) else meant
+            return f"{what} belongs to {program}, whose file azrun takes as {flag}{more}"
     return ""
 
 

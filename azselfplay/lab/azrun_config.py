@@ -29,7 +29,8 @@ from azselfplay.host.runs import RunFolder, is_locked, shown_settings
 from azselfplay.host.view import aligned
 from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.recipe import Recipe
-from net.architectures.registry import check_name
+from net.architectures.registry import check_name, is_sparse
+from net.architectures.registry import named as architecture_of
 from protocol.settings import Amount, Count, Port, Simulations, settings_in
 from server.config import NO_GPUS, ServerConfig
 from trainer.config import TrainerConfig
@@ -200,6 +201,8 @@ class Basis:
             why = "no recipe: the programs' own settings"
         else:
             why = "the programs' own settings; --recipe list shows recipes of other games"
+            if not is_sparse(server.net) and not has_gpu(self.settings.gpus) and get_game(server.game).sparse:
+                why += "; it has features for --net sparse, the faster network on a CPU"
         cores = usable_cores()
         machine = f"{cores} core{'' if cores == 1 else 's'}"
         if has_gpu(self.settings.gpus):
@@ -403,7 +406,12 @@ def check_parts(commands: Commands) -> ServerConfig:
 
     flags = {name: argv[len(python_module("")) :] for name, argv in commands.items()}
     served = server(flags["server"], {})  # parts get no settings from the environment
-    trainer(flags["trainer"], {})
+    trained = trainer(flags["trainer"], {})
+    try:
+        # The trainer itself learns only from the server which network it is.
+        architecture_of(served.net).with_heads(trained.loss.head_weights)
+    except ValueError as error:
+        raise Fatal(f"trainer: --loss.heads: {error}", Exit.CONFIG) from None
     if "client" in flags:
         client(flags["client"], {})
     return served

@@ -211,7 +211,9 @@ class Architecture:
         """The architecture with exactly these training heads, of `TRAINING_HEADS`. Raises ValueError where
         the family has none."""
         if heads:
-            raise ValueError(f"networks of the family {self.family} have no auxiliary heads: {heads}")
+            raise ValueError(
+                f"networks of the family {self.family} have no auxiliary heads: leave out {', '.join(heads)}"
+            )
         return self
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import CHECKS, Check, random_games
+from azselfplay.games.conformance import CHECKS, SPARSE_CHECKS, Check, random_games
 from azselfplay.games.spec import EndReason, Game, Symmetry
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.check_game import fault_of, main
@@ -101,8 +102,8 @@ def test_the_command_says_what_each_check_found(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["azplay check-game", "tic_tac_toe"])
     assert main() == Exit.OK
     out = capsys.readouterr().out.splitlines()
-    assert [line[:8].strip() for line in out[:-1]] == ["ok"] * len(CHECKS)
-    assert out[-1].startswith(f"tic_tac_toe: all {len(CHECKS)} checks passed, in 12 random games of ")
+    assert [line[:8].strip() for line in out[:-2]] == ["ok"] * len(CHECKS)
+    assert out[-2].startswith(f"tic_tac_toe: all {len(CHECKS)} checks passed, in 12 random games of ")
     monkeypatch.setattr("azselfplay.games.get_game", lambda _: BROKEN["rules_see_no_symmetry"])
     assert main() == Exit.FOUND
     out = capsys.readouterr().out.splitlines()
@@ -111,7 +112,7 @@ def test_the_command_says_what_each_check_found(monkeypatch, capsys) -> None:
         in out
     )
     assert any(line.strip().startswith("rules_see_no_symmetry: rows swapped") for line in out)
-    assert "1 of" in out[-1]
+    assert "1 of" in out[-2]
 
 
 def test_a_game_that_cannot_be_played_and_one_that_there_is_not_are_told(monkeypatch, capsys) -> None:
@@ -124,4 +125,39 @@ def test_a_game_that_cannot_be_played_and_one_that_there_is_not_are_told(monkeyp
     assert main() == Exit.FOUND
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "FAILED  random games cannot be played"
-    assert lines[1].strip().startswith("ZeroDivisionError: ")
+    assert lines[1].strip().startswith("play(): ZeroDivisionError: ")
+
+
+def test_without_sparse_features_these_are_not_said_to_be_well(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["azplay check-game", "tic_tac_toe"])
+    monkeypatch.setattr("azselfplay.games.get_game", lambda _: dataclasses.replace(GAME, sparse=None))
+    assert main() == Exit.OK
+    out = capsys.readouterr().out
+    assert "\n-       It has no sparse features" in out
+    assert f"all {len(CHECKS) - len(SPARSE_CHECKS)} checks passed" in out
+
+
+def test_ends_that_are_the_wrong_way_round_are_shown(monkeypatch, capsys) -> None:
+    """No check can know it: whoever makes three in a row has lost here, by a value for the wrong side."""
+    wrong = dataclasses.replace(
+        GAME, end_reasons=tuple(EndReason(one.name, -one.value) for one in GAME.end_reasons)
+    )
+    shown = []
+    for game in (GAME, wrong):
+        monkeypatch.setattr(sys, "argv", ["azplay check-game", "tic_tac_toe", "--games", "40"])
+        monkeypatch.setattr("azselfplay.games.get_game", lambda _, game=game: game)
+        main()
+        shown.append(capsys.readouterr().out.splitlines()[-1])
+    won, lost = (re.search(r"the first player won (\d+), drew \d+, lost (\d+)$", one) for one in shown)
+    assert won
+    assert lost
+    assert won.groups() == lost.groups()[::-1]
+    assert int(won[1]) > int(won[2])
+
+
+def test_too_many_active_features_are_counted() -> None:
+    """Any words may come from another machine, so a board full of men counts, too."""
+    assert FOUR.sparse is not None
+    few = dataclasses.replace(FOUR, sparse=dataclasses.replace(FOUR.sparse, most_active=12))
+    check = next(one for one in CHECKS if one.__name__ == "any_words_are_described")
+    assert re.search(r"\d+ active features of 12 at most", fault_of(check, few, ()))

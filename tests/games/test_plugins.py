@@ -21,6 +21,8 @@ from azselfplay.games.game_history import replay
 from azselfplay.games.jit import foreign_key
 from azselfplay.games.names import is_game, listed
 from azselfplay.play.check_game import fault_of
+from server.config import ServerConfig
+from server.preparation import opened_run
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "your_own_game"
@@ -110,6 +112,19 @@ def test_the_example_passes_the_checks_of_every_game(packages: Path) -> None:
     assert {check.__name__: fault_of(check, game, playouts) for check in CHECKS} == {
         check.__name__: "" for check in CHECKS
     }
+
+
+def test_a_changed_package_is_told_once_to_a_run_that_began_before(packages: Path, caplog) -> None:
+    """Its stored games may break the new rules."""
+    config, said = ServerConfig(game="avoid_three", runs=packages / "runs"), []
+    for change in ("", "", "# changed\n", ""):
+        with (packages / "avoid_three.py").open("a") as file:
+            file.write(change)
+        foreign_key.cache_clear()
+        caplog.clear()
+        with opened_run(config, 1, listens=False):
+            said.append("the package of avoid_three has changed" in caplog.text)
+    assert said == [False, False, True, False]
 
 
 @pytest.mark.nightly

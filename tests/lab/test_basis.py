@@ -80,6 +80,12 @@ def test_a_game_has_at_most_one_default_for_each_machine() -> None:
             "go_9x9 on 2 cores: 4x32 network, puct, 9 simulations (the programs' own settings; --recipe list "
             "shows recipes of other games)",
         ),
+        (
+            {"game": "dots_and_boxes"},
+            "dots_and_boxes on 2 cores: tiny network, puct, 32 simulations (the programs' own settings; "
+            "--recipe list shows recipes of other games; it has features for --net sparse, the faster "
+            "network on a CPU)",
+        ),
     ],
 )
 def test_one_line_says_what_is_begun(flags: dict[str, object], said: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.processes import python_module
 from azselfplay.lab import azplay, azrun_config
 from azselfplay.lab.azrun_config import RunConfig
 from azselfplay.lab.experiments import recipe
@@ -29,6 +30,15 @@ from trainer.__main__ import load as trainer
             ),
             "--net: go has no sparse features, so the network sparse512 cannot play it; it has the "
             "networks tiny, small, medium",
+        ),
+        (
+            lambda: azrun_config.check_parts(
+                {
+                    **azrun_config.make_commands(RunConfig(game="chess", net="sparse"), 5600),
+                    "trainer": python_module("trainer", "--loss.heads", "reply:0.1"),
+                }
+            ),
+            "trainer: --loss.heads: networks of the family sparse have no auxiliary heads: leave out reply",
         ),
         (
             lambda: recipe.from_settings("r", {"title": "", "game": "go", "minutes": 1.0, "net": "sparse"}),
