@@ -66,7 +66,8 @@ STRENGTH = (
     ),
     Chart(
         "Values of known positions",
-        "What the network says of positions whose value is known, for the side to move, -1 to 1.",
+        "What the network says of the start, and of positions whose value is known, for the side to move, "
+        "-1 to 1.",
         (),
         "value",
         least_span=0.5,
