@@ -46,7 +46,8 @@ class MadeUpNetwork:
     in_flight = 1
     device_name = "made up"
 
-    def __init__(self) -> None:
+    def __init__(self, batch_seconds: float = BATCH_SECONDS) -> None:
+        self._batch_seconds = batch_seconds
         self._weights = np.exp(1.5 * np.random.default_rng(0).normal(size=GAME.actions)).astype(np.float32)
         self._done_at = 0.0
 
@@ -81,7 +82,7 @@ class MadeUpNetwork:
         """Do nothing: it never runs out of memory."""
 
     def collect(self, ticket: Any) -> Any:
-        self._done_at = max(self._done_at + BATCH_SECONDS, time.monotonic())
+        self._done_at = max(self._done_at + self._batch_seconds, time.monotonic())
         time.sleep(max(0.0, self._done_at - time.monotonic()))
         return ticket
 
