@@ -147,18 +147,25 @@ def board_text(game: Game, state: State, *, is_over: bool) -> str:
     return "\n".join(line for line in shown if not (is_over and TO_MOVE.match(line)))
 
 
+LISTED = 12
+"""Most legal moves in a message."""
+
+
 def legal_action(
     text: str, action: int, legal: Sequence[int], to_text: Callable[[int], str], said: Callable[[], str]
 ) -> int:
     """Return `action`, the meaning of `text`, if it is legal and is written that way.
 
-    Raises ValueError listing the legal moves that begin like `text`, else all. said() describes how moves are
-    written, and in which position.
+    Raises ValueError listing the legal moves that begin or end like `text`, else all. said() describes how
+    moves are written, and in which position.
     """
     if action in legal and to_text(action) == text:
         return action
     moves = sorted(map(to_text, legal))
     # Moves of the same piece, or onto the same column, are what was probably meant.
-    near = [move for move in moves if move[:2] == text[:2]] or moves
-    listed = ", ".join(near[:12]) or "none: the game is over"
+    near = [move for move in moves if move[:2] == text[:2]]
+    near = near or [move for move in moves if move[-2:] == text[-2:]] or moves
+    listed = ", ".join(near[:LISTED]) or "none: the game is over"
+    if len(near) > LISTED:
+        listed += f" and {len(near) - LISTED} more"
     raise ValueError(f"{text!r} is not a legal move ({said()}); legal: {listed}")

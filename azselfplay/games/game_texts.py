@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from azselfplay.games.game_history import GameHistory, replay
+import numpy as np
+
+from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import GameFormat, GameWriter, WrittenMove, knowledge_of
 from azselfplay.games.spec import Game, Positions
 
@@ -49,7 +51,33 @@ def read_position(game: Game, text: str, moves: Iterable[str] = ()) -> GameHisto
 def after_moves(game: Game, start: str, moves: Sequence[str]) -> GameHistory:
     """The game after `moves`. Raises ValueError. The cap on the length of games is of self-play, and no rule:
     it counts from there."""
-    return replay(game, start, moves, game.max_plies + len(moves))
+    history = GameHistory(game, start, game.max_plies + len(moves))
+    for number, move in enumerate(moves, 1):
+        try:
+            history.play_text(in_notation(history, move))
+        except ValueError as error:
+            raise ValueError(f"move {number} ({move!r}): {error}") from error
+    return history
+
+
+def in_notation(history: GameHistory, text: str) -> str:
+    """A move in the game's notation; `text` may also be as people write it (`said`: in chess Nf3, exd5, 0-0,
+    with or without check and marks). What names no legal move comes back as it is."""
+    game, state = history.game, history.state
+    try:
+        game.notation.action_from_text(state, text)
+    except ValueError:
+        before = history.actions[-1] if history.actions else None
+        for action in history.legal_actions().tolist():
+            (written,) = said(game, state[np.newaxis], [action], before)
+            if _plain(written) == _plain(text):
+                return game.notation.action_to_text(state, action)
+    return text
+
+
+def _plain(move: str) -> str:
+    """Without what says nothing about which move it is."""
+    return move.rstrip("+#!?").replace("0", "O")
 
 
 # ---- Saying --------------------------------------------------------------------------------------

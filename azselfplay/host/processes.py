@@ -200,12 +200,13 @@ async def start_patiently(
     return None
 
 
-def ending_with_parent() -> Callable[[], None]:
-    """Return what the child does between fork and exec; nothing is looked up or imported there any more."""
+def ending_with_parent(by: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
+    """Return what the child does between fork and exec, so that the kernel sends it the signal `by` when this
+    process ends; nothing is looked up or imported there any more."""
     prctl, parent, code = ctypes.CDLL(None).prctl, os.getpid(), int(Exit.INTERRUPTED)
 
     def tell_kernel() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0)
         if os.getppid() != parent:  # the parent died before the call above
             os._exit(code)
 

@@ -37,6 +37,7 @@ from azselfplay.games.knowledge import picture_of
 from azselfplay.games.names import is_game
 from azselfplay.games.spec import Game as Rules
 from azselfplay.host.exits import EXTRAS, Exit, Fatal, how_to_install
+from azselfplay.host.processes import ending_with_parent
 from azselfplay.link.finding import RUNS, find_run, weights_named
 from azselfplay.play.analysis import Analyst, Answer, positions_in_flight
 from azselfplay.play.builtin_players import NetPlayer
@@ -158,7 +159,7 @@ class Run:
         try:
             return Position(self, read_position(self._rules, text, moves))
         except ValueError as error:
-            raise Error(str(error)) from error
+            raise Error(str(error)) from None
 
     # ---- Many positions at once ---------------------------------------------------------------
 
@@ -254,7 +255,7 @@ class Position:
         try:
             return Position(self.run, after_moves(self.run._rules, self.start, (*self.moves, move)))
         except ValueError as error:
-            raise Error(str(error)) from error
+            raise Error(str(error)) from None
 
     def evaluate(self) -> Evaluation:
         """Return win, draw, loss and policy by the network alone. Raises Error after the end of the game."""
@@ -355,7 +356,8 @@ def train(
 ) -> Run:
     """Train a network for `minutes` with `azrun` and the recipe for this machine, and return it; a progress
     bar shows the time and azrun's newest line. A run of that name goes on. `flags`: more of azrun's flags.
-    Ctrl-C ends the run early and in order. Raises Error with the reason for a run that fails."""
+    Ctrl-C ends the run early and in order, says so, and returns what it has learned until then; the end of
+    this program ends it too. Raises Error with the reason for a run that fails."""
     from rich.progress import Progress
 
     from azselfplay.lab.azrun_config import RunConfig, basis_of, run_name
@@ -368,9 +370,15 @@ def train(
         name = run_name(basis_of(asked).settings)
     command = [sys.executable, "-m", "azselfplay.lab.azrun", "--game", game, "--minutes", f"{minutes:g}"]
     command += ["--runs", str(runs), "--run", name, *flags]
-    # A session of its own: it gets our Ctrl-C once, from us, and not a second time from the terminal.
     process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A session of its own: it gets our Ctrl-C once, from us, and not a second time from the terminal.
+        start_new_session=True,
+        # The run of a killed script or a restarted notebook would go on unseen.
+        preexec_fn=ending_with_parent(signal.SIGTERM),
     )
     assert process.stderr is not None
     lines: deque[str] = deque(maxlen=LINES)
@@ -388,6 +396,8 @@ def train(
             except KeyboardInterrupt:
                 # Then its last lines are read: azrun stores games and weights before it ends.
                 process.send_signal(signal.SIGINT)
+                minutes_done = (time.monotonic() - began) / 60.0
+                progress.console.print(f"interrupted: {name} ends after {minutes_done:.1f} minutes")
     if process.wait() != Exit.OK:
         # The newest line about an error, else the last line of all.
         said = [line for line in lines if "error" in line.lower()] or [*lines] or ["no reason was given"]
@@ -441,5 +451,8 @@ class _our_errors:  # noqa: N801 (used as a context manager, like contextlib's)
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS["train"]:
             # Playing with torch networks needs packages that the plain installation leaves out.
             raise Error(how_to_install("this network", [error.name], "train")) from error
-        if isinstance(error, Fatal | BadEvaluation | ValueError | RuntimeError):
+        if isinstance(error, Fatal | BadEvaluation | ValueError):
+            # Whole sentences: what they come from is no news for the reader.
+            raise Error(str(error)) from None
+        if isinstance(error, RuntimeError):
             raise Error(str(error)) from error

@@ -19,7 +19,10 @@ COMMANDS = {
     "match": ("azselfplay.play.match", "play two players against each other; Elo with its error"),
     "ladder": ("azselfplay.play.ladder:ladder", "rate the networks of a run: Elo over training"),
     "scaling": ("azselfplay.play.ladder:scaling", "rate a network: Elo over simulations per move"),
-    "games": ("azselfplay.lab.report.games_command", "list, show, export, verify and count a run's games"),
+    "games": (
+        "azselfplay.lab.report.games_command",
+        "list, show, export, import, verify and count a run's games",
+    ),
     "players": (
         "azselfplay.lab.report.players_command",
         "list who plays for a run and whose games stand out; quarantine",

@@ -147,6 +147,8 @@ class Launcher:
     def summary(self) -> dict[str, Any]:
         """The last line of output, for programs."""
         trainer = self.figures.get("trainer") or {}
+        # No batches where the network is part of the search.
+        batches = {"mean_batch": mean} if (mean := self.figures.get("mean_batch")) else {}
         return {
             "games": trainer.get("games", 0),
             "positions": trainer.get("positions", 0),
@@ -154,7 +156,7 @@ class Launcher:
             "evals_per_s": round(
                 self.figures.get("evals", 0) / max(1.0, self.figures.get("uptime_s", 0.0)), 1
             ),
-            "mean_batch": self.figures.get("mean_batch", 0.0),
+            **batches,
             "versions": trainer.get("versions", {"workers": 0, "clients": 0}),
             "games_by_source": trainer.get("games_by_source", {"workers": 0, "clients": 0}),
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import os
 from pathlib import Path
 
 from azselfplay.host.exits import Exit, Fatal
@@ -58,12 +59,14 @@ def weights_named(text: str | Path, runs: Path = RUNS) -> Path:
 def newest_weights(run: RunFolder) -> Path:
     """Return the network of a run that plays now. Raises Fatal(BAD_DATA) if it has none yet."""
     current = run.weights / "current.json"
+    if not os.path.lexists(current):
+        what = f"azserver makes one when it begins the run (`azrun --run {run.name}` starts all)"
+        raise Fatal(f"the run {run.path} has no network yet: {what}", Exit.BAD_DATA)
     try:
         info = read_struct(current, WeightsInfo)
     except (OSError, ValueError) as error:
         raise Fatal(
-            f"the run {run.path} has no network yet (cannot read {current}: {error}); wait until azserver "
-            "has begun it",
+            f"the network of the run {run.path} cannot be told (cannot read {current}: {error})",
             Exit.BAD_DATA,
         ) from error
     file = weights_path(run.weights, info)

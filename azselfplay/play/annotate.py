@@ -99,6 +99,9 @@ def main() -> int:
 
     if config.out is not None and not config.out.absolute().parent.is_dir():
         raise Fatal(f"cannot write {config.out}: there is no folder {config.out.parent}", Exit.CONFIG)
+    if config.out is not None and config.out.resolve() == config.file.resolve():
+        what = "whose comments and variations would be lost: name another file"
+        raise Fatal(f"--out {config.out} is the file of games itself, {what}", Exit.USAGE)
     net = load_net(weights, device=config.device, threads=config.threads)
     with contextlib.closing(net):
         form, games = format_of(net.game, config.file), games_in(net.game, config.file)

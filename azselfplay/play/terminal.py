@@ -166,6 +166,8 @@ class PlayEngine:
 
     def _go_on(self, now: float) -> list[Order]:
         """Handle waiting lines, up to the first one that makes the network think."""
+        from azselfplay.games.game_texts import in_notation  # imports numpy
+
         orders: list[Order] = []
         # Lines wait until the network is loaded, so that a session can be piped in.
         while self._waiting and self._is_ready and not self._task and not self._is_quitting:
@@ -174,7 +176,8 @@ class PlayEngine:
             if not line:
                 continue
             try:
-                action = self._history.game.notation.action_from_text(self._history.state, line)
+                move = in_notation(self._history, line)
+                action = self._history.game.notation.action_from_text(self._history.state, move)
             except ValueError as error:
                 orders += self._command(line.split(), now, str(error))
                 continue

@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 
 class BadEvaluation(ValueError):
-    """The answer's length does not match the request. It only ends the search that waits for it."""
+    """The answer's length does not match the request, or the evaluator is closed. It only ends the search
+    that waits for it."""
 
 
 class Evaluator(Protocol):
@@ -143,6 +144,7 @@ class LocalEvaluator:
         self._max_rows = max_rows
         self._waiting = WaitingLeaves()
         self._busy = False
+        self._is_closed = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inference")
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
@@ -156,7 +158,8 @@ class LocalEvaluator:
         return self._thread.submit(self._infer, batch).result()
 
     def close(self) -> None:
-        """Stop the thread; requests that still wait are never answered."""
+        """Stop the thread. Requests that still wait, and later ones, fail with BadEvaluation."""
+        self._is_closed = True
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _next_batch(self) -> None:
@@ -164,12 +167,20 @@ class LocalEvaluator:
             self._busy = False
             return
         batch, parts = self._waiting.take(self._max_rows)
+        if self._is_closed:
+            self._fail_closed(batch, parts)
+            return
         running = asyncio.get_running_loop().run_in_executor(self._thread, self._infer, batch)
         running.add_done_callback(lambda done: self._answer(batch, parts, done))
+
+    def _fail_closed(self, batch: LeafBatch, parts: Sequence[Part]) -> None:
+        fail(parts, range(batch.rows), BadEvaluation("this network is closed: load it again"))
+        self._next_batch()
 
     def _answer(self, batch: LeafBatch, parts: Sequence[Part], done: asyncio.Future[Evaluations]) -> None:
         # The evaluator was closed meanwhile.
         if done.cancelled():
+            self._fail_closed(batch, parts)
             return
         try:
             answers = done.result()

@@ -6,7 +6,7 @@ import pytest
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import replay
-from azselfplay.games.game_texts import read_position, said, writers_of
+from azselfplay.games.game_texts import in_notation, read_position, said, writers_of
 from azselfplay.games.knowledge import WrittenMove
 
 KIF_POSITION = "lnsgkgsnl/1r5b1/ppppppppp/9/9/2P6/PP1PPPPPP/1B5R1/LNSGKGSNL w - 2"
@@ -28,6 +28,23 @@ def test_moves_are_said_as_people_write_them(name: str, moves: str, people: str)
     assert said(game, played.states[3:], played.actions[3:], *before) == wanted[3:]
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "text", "move"),
+    [
+        ("chess", "e2e4 e7e5 g1f3 b8c6 f1b5 g8f6", "0-0", "e1g1"),
+        ("chess", "e2e4 f7f5 d1h5", "g6", "g7g6"),
+        ("chess", "e2e4 d7d5", "exd5", "e4d5"),
+        ("chess", "e2e4 f7f5", "Qh5", "d1h5"),
+        ("chess", "", "Nd5", "Nd5"),
+        ("shogi", "", "▲７六歩(77)", "7g7f"),
+    ],
+)
+def test_a_move_as_people_write_it_is_found_among_the_legal_ones(
+    name: str, before: str, text: str, move: str
+) -> None:
+    assert in_notation(replay(get_game(name), "", before.split()), text) == move
+
+
 FEN = "rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2"
 
 
@@ -36,6 +53,7 @@ FEN = "rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2"
     [
         ("chess", FEN, FEN),
         ("chess", "e2e4 e7e5 g1f3", FEN),
+        ("chess", "e4 e5 Nf3!?", FEN),
         ("chess", "1. e4 e5 2. Nf3 (2. f4) *", FEN),
         (
             "chess",

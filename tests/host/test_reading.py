@@ -96,7 +96,7 @@ def test_what_is_no_file_is_refused_at_once_wherever_a_file_is_read(tmp_path: Pa
         load(Settings, ["--config", str(tmp_path / "given")], command="az", examples=("", "", ""))
     with pytest.raises(Fatal, match="cannot be read"):
         read_weights(tmp_path / "given")
-    with pytest.raises(Fatal, match="has no network yet"):
+    with pytest.raises(Fatal, match="cannot be told"):
         newest_weights(run)
     with pytest.raises(Fatal, match=r"games\.db"):
         StoreReader(run.games)

@@ -11,8 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from process_marks import wait_for
 
 import azselfplay as az
+from azselfplay.host.runs import RunFolder, is_locked
 
 ANY_GAME = pytest.mark.parametrize(
     ("game", "text"),
@@ -105,6 +107,14 @@ def test_what_cannot_be_done_is_said_in_a_sentence_by_one_exception(run: az.Run)
             ask()
 
 
+def test_a_closed_network_says_so_and_keeps_nobody_waiting() -> None:
+    with az.load("tic_tac_toe") as run:
+        position = run.position("5")
+    for ask in (position.evaluate, position.search, lambda: az.play(run, "random")):
+        with pytest.raises(az.Error, match="this network is closed: load it again"):
+            ask()
+
+
 def test_without_torch_an_untrained_network_is_refused_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -165,6 +175,18 @@ def test_importing_it_loads_nothing_and_the_room_named_play_is_the_function_too(
     text += "import azselfplay.play.player\n"
     text += "print(az.play('random', 'random', game='tic_tac_toe').final.finished is not None)\n"
     assert ran(tmp_path, text).stdout.split("\n")[:2] == ["set()", "True"]
+
+
+def test_the_end_of_the_script_ends_the_training(tmp_path: Path) -> None:
+    """As of one that is killed, or of a notebook's kernel that is restarted."""
+    text = "import azselfplay as az\naz.train('tic_tac_toe', minutes=60, run='left', runs='runs')\n"
+    (tmp_path / "mine.py").write_text(text)
+    script = subprocess.Popen([sys.executable, tmp_path / "mine.py"], cwd=tmp_path)
+    lock = RunFolder(tmp_path / "runs", "left").lock_of("azserver")
+    wait_for(lambda: lock.exists() and is_locked(lock), lambda: "azserver has not begun")
+    script.kill()
+    script.wait()
+    wait_for(lambda: not is_locked(lock), lambda: "azserver has not ended")
 
 
 def test_a_run_is_trained_and_loaded(tmp_path: Path) -> None:

@@ -310,3 +310,11 @@ def test_an_action_before_the_run_is_answered_with_the_right_order(words: list[s
     with pytest.raises(Fatal, match=re.escape(shlex.join([run, action, *rest]))) as caught:
         azplay_games(monkeypatch, *words)
     assert caught.value.code == Exit.USAGE
+
+
+def test_an_unknown_action_is_answered_with_all_that_there_are(monkeypatch) -> None:
+    """Also `import`, which has a command line of its own."""
+    monkeypatch.setattr(sys, "argv", ["azplay games", "chess-1", "delete", "1"])
+    with pytest.raises(Fatal, match=r"there is no action 'delete': give one of list, .*, import") as refused:
+        main()
+    assert refused.value.code == Exit.USAGE

@@ -122,3 +122,16 @@ def test_a_command_without_a_network_says_what_is_missing(monkeypatch) -> None:
     with pytest.raises(Fatal, match="azplay annotate FILE RUN") as refused:
         main()
     assert refused.value.code == Exit.USAGE
+
+
+def test_a_file_is_not_written_over_by_its_own_annotation(tmp_path: Path, monkeypatch) -> None:
+    """It would lose its comments."""
+    games = tmp_path / "a.pgn"
+    games.write_text("1. e4 { hmm? } *\n")
+    create("chess", 0, "1x8", 1, tmp_path / "n.safetensors")
+    flags = ["--out", str(tmp_path / "." / "a.pgn")]
+    monkeypatch.setattr(sys, "argv", ["azplay annotate", str(games), str(tmp_path / "n.safetensors"), *flags])
+    with pytest.raises(Fatal, match="is the file of games itself") as refused:
+        main()
+    assert refused.value.code == Exit.USAGE
+    assert "hmm" in games.read_text()

@@ -80,6 +80,8 @@ def main() -> int:
     if first in ACTIONS and second and second not in ACTIONS and not second.startswith("-"):
         words = shlex.join([second, first, *sys.argv[3:]])
         raise Fatal(f"the run comes before the action: azplay games {words}", Exit.USAGE)
+    if second and not second.startswith("-") and second not in ACTIONS:
+        raise Fatal(f"there is no action {second!r}: give one of {', '.join(ACTIONS)}", Exit.USAGE)
     config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
     if config.action == "salvage":
         return _salvage(config)
