@@ -66,6 +66,8 @@ LONGEST_REDIAL = 600.0
 UNKNOWN_KEY = 400
 """The server's ERROR for an unknown key, as the monitor reports it (`protocol.curve`). Any other code means a
 wrong server key."""
+REFUSED_HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+"""Events of the monitor that `refusal` explains."""
 
 OnMessage = Callable[[Message, list[memoryview]], None]
 
@@ -379,8 +381,7 @@ class ConnectionWatch:
     ) -> None:
         self._socket, self._keys, self._role = socket, keys, role
         self._on_refused, self._on_connected, self._on_ended = on_refused, on_connected, on_ended
-        refused = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-        events = refused | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        events = REFUSED_HANDSHAKES | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         self._channel = Channel(socket.get_monitor_socket(events), self._on_event)
 
     def start(self) -> None:
@@ -403,11 +404,12 @@ class ConnectionWatch:
 
 
 def refusal(event: int, value: int, keys: DialKeys | None, role: str) -> str:
-    """Explain an event of the monitor to a person, with what to do; "" if the server refused nothing."""
+    """Explain an event of the monitor to a person: what is wrong, a colon, what to do. "" if the server
+    refused nothing."""
     if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH and keys is not None:
         # The handshake ended before our own key was looked at.
         if value != UNKNOWN_KEY:
-            return "--server-key is not the key of this server; it prints its own at its start"
+            return "--server-key is not the key of this server: give the one that it prints at its start"
         kind = "trainer" if role == "trainer" else "client"
         allow = f"azserver allow {kind} NAME '{as_text(keys.own.public)}'"
         return f"it does not allow this key (or not any more): on its machine, run {allow}"

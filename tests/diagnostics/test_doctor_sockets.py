@@ -15,17 +15,19 @@ from client_server import FakeServer
 from doctor_faults import FIGURES, faults
 from free_ports import free_base_port
 from front_bench import Bench, play_beside_front
+from locked_door import CLIENT, SERVER, STRANGER, Locked, beside
 
 from azselfplay.diagnostics.doctor.probe import Probing, empty_leaves, probe
 from azselfplay.diagnostics.doctor.service import Finding, Level, service_findings
 from azselfplay.games import GAME_NAMES, get_game
-from azselfplay.host.exits import EXTRAS
-from azselfplay.host.ports import Address
+from azselfplay.host.exits import EXTRAS, Exit, Fatal
+from azselfplay.host.ports import Address, parse_address
+from azselfplay.lab.report.status_command import of_server
 from azselfplay.link.sockets import new_context
 from client.doctor import DoctorConfig as ClientDoctor
 from client.doctor import examine
 from protocol.frames import check_leaves
-from protocol.keys import KeyOwner, role_refusal
+from protocol.keys import DialKeys, KeyOwner, role_refusal
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Status, decode
 from protocol.sessions import version_refusal
 from server.doctor import DoctorConfig, free_ports
@@ -100,6 +102,24 @@ def test_a_port_where_something_else_listens_is_found(monkeypatch: pytest.Monkey
         assert facts.ports[0].unreachable == ""
         assert "leaves port" in faults(service_findings(facts))
         assert faults(free_ports(facts, Address(HERE, 1))) == {"ports"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        (None, "it asks for a key; run `azclient keygen` here"),
+        (DialKeys(STRANGER.public, CLIENT), "--server-key is not the key of this server; give"),
+        (DialKeys(SERVER.public, STRANGER), "it does not allow this key .*; on its machine, run"),
+    ],
+)
+def test_a_mistake_with_keys_is_told_as_azclient_tells_it(keys: DialKeys | None, reason: str) -> None:
+    async def scenario(locked: Locked) -> None:
+        address = replace(parse_address(locked.endpoint.removeprefix("tcp://")), keys=keys)
+        with pytest.raises(Fatal, match=f"does not let this process in: {reason}") as refused:
+            await asyncio.to_thread(of_server, address)
+        assert refused.value.code is Exit.REFUSED
+
+    beside(scenario)
 
 
 def test_a_server_of_another_protocol_is_found() -> None:

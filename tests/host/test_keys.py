@@ -152,4 +152,8 @@ def test_each_refusal_says_what_to_do() -> None:
     assert "not the key of this server" in refusal(auth, 500, keys, "client")
     assert "azclient keygen" in refusal(protocol, mismatch, None, "client")
     assert "leave --server-key out" in refusal(protocol, mismatch, keys, "client")
+    # The doctor shows what comes before the colon, and what to do after it.
+    told = [refusal(auth, value, keys, "client") for value in (400, 500)]
+    told += [refusal(protocol, mismatch, each, "client") for each in (keys, None)]
+    assert all(found and todo for found, _, todo in (one.partition(": ") for one in told))
     assert refusal(protocol, 1, keys, "client") == ""

@@ -14,19 +14,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
 from azselfplay.diagnostics.doctor.service import UNKNOWN_NAME, PortFacts, ServiceFacts, Throughput
 from azselfplay.games import get_game
 from azselfplay.host.config import software
 from azselfplay.host.ports import Address
+from azselfplay.link.connection import REFUSED_HANDSHAKES, refusal
 from azselfplay.link.sockets import (
     BULK_LIMIT,
     LEAVES_LIMIT,
     Context,
     Frame,
     Socket,
-    dealer,
+    dial,
     new_context,
+    new_dealer,
     plain,
 )
 from protocol.errors import Code
@@ -71,18 +74,24 @@ class _Peer:
     """One connection."""
 
     def __init__(self, context: Context, endpoint: str, limit: int, keys: DialKeys | None) -> None:
-        self._socket: Socket = dealer(context, endpoint, limit=limit, keys=keys)
+        self._socket: Socket = new_dealer(context, endpoint, limit=limit, keys=keys)
+        self._keys = keys
+        # Before it dials: libzmq reports a refused handshake once, to monitors that exist by then.
+        self._monitor = self._socket.get_monitor_socket(REFUSED_HANDSHAKES)
+        dial(self._socket, endpoint)
+        self.refused = ""
+        """Why the server refused the handshake."""
 
     def send(self, message: Message, *frames: Frame, seconds: float = ANSWER_SECONDS) -> bool:
         # A full queue means that nobody reads, and sending would wait for ever.
-        if not self._socket.poll(int(1000 * seconds), zmq.POLLOUT):
+        if not self._wait(zmq.POLLOUT, time.monotonic() + seconds):
             return False
         self._socket.send_multipart([encode(message), *map(plain, frames)])
         return True
 
     def receive(self, *kinds: type[Message], until: float) -> Message | None:
         """The next message of one of these kinds; others are dropped. None if it has not come in time."""
-        while (left := until - time.monotonic()) > 0 and self._socket.poll(int(1000 * left)):
+        while self._wait(zmq.POLLIN, until):
             try:
                 message = decode(self._socket.recv_multipart()[0])
             # Of another version, perhaps: HELLO's answer says so.
@@ -91,6 +100,20 @@ class _Peer:
             if isinstance(message, kinds):
                 return message
         return None
+
+    def _wait(self, flag: int, until: float) -> bool:
+        """Whether the socket can be read or written in time; at once False if the handshake is refused."""
+        poller = zmq.Poller()
+        poller.register(self._socket, flag)
+        poller.register(self._monitor, zmq.POLLIN)
+        while not self.refused and (left := until - time.monotonic()) > 0:
+            ready = dict(poller.poll(int(1000 * left)))
+            if self._monitor in ready:
+                event = recv_monitor_message(self._monitor)
+                self.refused = refusal(event["event"], event["value"], self._keys, "client")
+            elif ready:
+                return True
+        return False
 
     def hello(self, role: str) -> Welcome | Goodbye | None:
         hello = Hello(
@@ -104,6 +127,7 @@ class _Peer:
 
     def close(self) -> None:
         self.send(Bye(), seconds=0.1)
+        self._socket.disable_monitor()
         # Milliseconds for the BYE: without it the server would keep the session until its lease is over.
         self._socket.close(200)
 
@@ -140,7 +164,7 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
                 continue
             with _peer(context, address, name) as peer:
                 answer = peer.hello("watcher")
-                ports.append(PortFacts(name, place, answer=answer))
+                ports.append(PortFacts(name, place, answer=answer, refused=peer.refused))
                 # One status is enough.
                 if not isinstance(answer, Welcome) or status is not None:
                     continue

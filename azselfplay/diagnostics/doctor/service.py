@@ -120,6 +120,8 @@ class PortFacts:
     """Why no connection is possible; empty: it is possible."""
     answer: Welcome | Goodbye | None = None
     """The answer to HELLO; None: nothing came that azserver would send."""
+    refused: str = ""
+    """Why the server does not let us in, as azclient says it (`link.connection.refusal`)."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
     """All findings about reaching a server and its answers."""
     first, *others = facts.ports
     wrong = not isinstance(first.answer, Welcome)
-    if wrong and all((one.unreachable, one.answer) == (first.unreachable, first.answer) for one in others):
+    if wrong and all(replace(one, name=first.name, address=first.address) == first for one in others):
         # A problem that all ports share is reported once.
         names = " and ".join(port.name for port in facts.ports)
         address = " and ".join([first.address, *(one.address.rpartition(":")[2] for one in others)])
@@ -266,6 +268,9 @@ def _port(port: PortFacts, check: str) -> Finding:
             "start azserver there; from another machine it needs --listen 0.0.0.0 (or its address), and no "
             "firewall in between may close it",
         )
+    if port.refused:
+        found, _, todo = port.refused.partition(": ")
+        return fault(check, f"{port.address}: azserver does not let this process in: {found}", todo)
     if port.answer is None:
         return fault(
             check,

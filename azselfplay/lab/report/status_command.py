@@ -32,7 +32,7 @@ LOCAL = "127.0.0.1"
 @dataclass(frozen=True)
 class StatusConfig:
     """Says how a run is. Exit status: 0 if all is well, 3 for an alert or a fault, 69 if no azserver
-    answers, 2 if several run here and none is named."""
+    answers, 77 if it does not let this machine in, 2 if several run here and none is named."""
 
     run: Positional[str] = ""
     """Folder of a run, or its name in --runs; empty: ask --server."""
@@ -106,6 +106,8 @@ def of_this_machine() -> RunStatus:
     try:
         return of_server(Address(LOCAL, DEFAULT_PORT))
     except Fatal as error:
+        if error.code is not Exit.UNREACHABLE:
+            raise
         raise Fatal(
             f"you have no azserver running on this machine, and none answers at port {DEFAULT_PORT}: give "
             "--server HOST:PORT, or a run's folder or name to see how its trainer left it",
@@ -114,14 +116,16 @@ def of_this_machine() -> RunStatus:
 
 
 def of_server(address: Address) -> RunStatus:
-    """Ask a running azserver. Raises Fatal(UNREACHABLE) if it does not answer."""
+    """Ask a running azserver. Raises Fatal: UNREACHABLE if it does not answer, REFUSED if it does not let us
+    in."""
     from azselfplay.diagnostics.doctor.probe import Probing, probe
 
     facts = probe(address, Probing(seconds=0.0))
     if facts.figures is None:
         fault = next((one for one in service_findings(facts) if one.level is Level.FAULT), None)
         late = f"{address.server} did not tell its status in time; try again, or look at its log"
-        raise Fatal(f"{fault.found}; {fault.todo}" if fault else late, Exit.UNREACHABLE)
+        code = Exit.REFUSED if any(port.refused for port in facts.ports) else Exit.UNREACHABLE
+        raise Fatal(f"{fault.found}; {fault.todo}" if fault else late, code)
     return RunStatus(True, facts.figures)
 
 
