@@ -105,6 +105,8 @@ class EvaluatorPool:
         """Index of each evaluator by its peer."""
         self._sizes: dict[int, EvaluatorReady] = {}
         """The last description that each evaluator sent; kept while it is being restarted."""
+        self._networks: dict[int, str] = {}
+        """The network that each evaluator's process computes with."""
         self.watch = EvaluatorWatch(watch)
         self._ends_while_loading = 0
         """Evaluator processes that ended while they loaded the newest weights."""
@@ -167,6 +169,7 @@ class EvaluatorPool:
         """Note that the process of this evaluator has ended with this exit code; it will be restarted."""
         was_loading = self.watch.is_loading(index)
         self.watch.ended(index)
+        self._networks.pop(index, None)
         self._forget(index)
         newest = self.newest
         # Only newer weights can be refused; the current ones have played already.
@@ -238,11 +241,13 @@ class EvaluatorPool:
     def _send_load(self, device: Device) -> None:
         if self.newest is None:
             return
-        self.watch.told_to_load(device.ready.index, self._clock())
+        index = device.ready.index
+        knows = self._networks.get(index) == self.newest.architecture
+        self.watch.told_to_load(index, self._clock(), knows=knows)
         path = self._store.path(self.newest).resolve()
         message = LoadWeights(self.newest.version, self.newest.sha256, str(path))
         if not self._send(device.peer, message):
-            log.warning("the new weights could not be sent to evaluator %d", device.ready.index)
+            log.warning("the new weights could not be sent to evaluator %d", index)
 
     def _on_ping(self, peer: bytes, _message: Ping, _: list[memoryview]) -> None:
         """Handle a PING: the evaluator is idle. If it should be loading, LOAD_WEIGHTS was lost."""
@@ -268,6 +273,8 @@ class EvaluatorPool:
         self.watch.loaded(index, self._clock(), more=more)
         device = self._devices[index]
         first, device.sha256 = not device.sha256, loaded.sha256
+        if newest is not None and not more:
+            self._networks[index] = newest.architecture
         # The first evaluator that has them: from now on players are told of them.
         if newest is not None and newest.sha256 == loaded.sha256 and newest != self._store.current:
             self._events.taken(newest)

@@ -29,7 +29,10 @@ class WatchTimes:
     start: float = 300.0
     """From the start of the process to EVALUATOR_READY: it imports torch and opens its device."""
     load: float = 600.0
-    """For one LOAD_WEIGHTS: the evaluator may compile the network, and tries out batch sizes."""
+    """For the first weights of a network: the evaluator may compile it, and tries out batch sizes."""
+    reload: float = 120.0
+    """For more weights of a network that the process has: only numbers change. Counted from its last message,
+    so that being told to load saves none that hangs."""
     silence: float = 60.0
     """Longest silence otherwise: an idle evaluator sends a PING every 5 s, and no batch takes so long."""
     ask_again: float = 10.0
@@ -62,7 +65,7 @@ class Silence:
     """How long an evaluator that works or loads weights has been silent."""
 
     seconds: float
-    """Seconds since its last message, or since it was told to load."""
+    """Seconds since its last message, or since it was told to load its first weights."""
     limit: float
     """Seconds of silence after which its process is killed."""
     phase: Phase
@@ -73,6 +76,8 @@ class _Watched:
     phase: Phase
     since: float
     """When the phase began or the last message came."""
+    knows: bool = False
+    """Whether it loads more weights of a network that it has."""
 
 
 class EvaluatorWatch:
@@ -95,15 +100,22 @@ class EvaluatorWatch:
         """Note an EVALUATOR_READY from a new connection."""
         self._watched[index] = _Watched(Phase.UP, now)
 
-    def told_to_load(self, index: int, now: float) -> None:
-        """Note that LOAD_WEIGHTS is on its way. One that loads already has as long as before: it may hang."""
-        if not self.is_loading(index):
-            self._watched[index] = _Watched(Phase.LOADING, now)
+    def told_to_load(self, index: int, now: float, *, knows: bool = False) -> None:
+        """Note that LOAD_WEIGHTS is on its way. One that loads already has as long as before: it may hang.
+        `knows`: its process has loaded weights of this network before."""
+        if self.is_loading(index):
+            return
+        watched = self._watched.get(index)
+        since = now if watched is None or not knows else watched.since
+        self._watched[index] = _Watched(Phase.LOADING, since, knows)
 
     def loaded(self, index: int, now: float, *, more: bool = False) -> None:
         """Note a WEIGHTS_LOADED or WEIGHTS_REFUSED. `more`: it has been told to load others since."""
-        loads_on = more and self.is_loading(index)
-        self._watched[index] = _Watched(Phase.LOADING if loads_on else Phase.UP, now)
+        watched = self._watched.get(index)
+        if more and watched is not None and watched.phase is Phase.LOADING:
+            watched.since = now
+        else:
+            self._watched[index] = _Watched(Phase.UP, now)
 
     def heard(self, index: int, now: float) -> None:
         """Note any other message. It does not count while the evaluator loads: it was sent before."""
@@ -133,22 +145,23 @@ class EvaluatorWatch:
         kills: list[Instruction] = []
         for index, watched in self._watched.items():
             silent = now - watched.since
-            if silent > self._limit(watched.phase):
+            if silent > self._limit(watched):
                 watched.since = now  # killed once; killed again if it is still there after another limit
                 kills.append(Kill(index, f"{watched.phase.value}, and silent for {silent:.0f} s"))
         return kills
 
-    def _limit(self, phase: Phase) -> float:
+    def _limit(self, watched: _Watched) -> float:
         times = self._times
-        limits = {Phase.STARTING: times.start, Phase.LOADING: times.load, Phase.UP: times.silence}
-        return limits[phase]
+        load = times.reload if watched.knows else times.load
+        limits = {Phase.STARTING: times.start, Phase.LOADING: load, Phase.UP: times.silence}
+        return limits[watched.phase]
 
     def silences(self, now: float) -> dict[int, Silence]:
         """Return the silence of every evaluator that is not starting, by index. An idle one sends a PING
         every 5 s. One that loads weights sends nothing until it has them, so it may as well be hanging."""
         known = {index: one for index, one in self._watched.items() if one.phase is not Phase.STARTING}
         return {
-            index: Silence(max(0.0, now - one.since), self._limit(one.phase), one.phase)
+            index: Silence(max(0.0, now - one.since), self._limit(one), one.phase)
             for index, one in known.items()
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from server.evaluator_watch import EvaluatorWatch, Kill, Load, Phase, Silence, WatchTimes
 
-TIMES = WatchTimes(start=300.0, load=600.0, silence=60.0, ask_again=10.0, held_up=10.0)
+TIMES = WatchTimes(start=300.0, load=600.0, reload=120.0, silence=60.0, ask_again=10.0, held_up=10.0)
 
 
 def ticks(watch: EvaluatorWatch, first: float, last: float) -> list[tuple[float, Kill]]:
@@ -95,6 +95,18 @@ def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published() 
         watch.told_to_load(0, float(now))
         kills += ticks(watch, now + 1, now + 29)
     assert kills[0] == (631.0, Kill(0, "loading weights, and silent for 601 s"))
+
+
+def test_one_that_hangs_has_less_time_for_more_weights_of_a_network_that_it_has() -> None:
+    """Its time counts from its last message: it hung before it was told to load."""
+    watch = EvaluatorWatch(TIMES)
+    watch.ready(0, 0.0)
+    watch.told_to_load(0, 0.0)
+    watch.loaded(0, 100.0)
+    watch.told_to_load(0, 130.0, knows=True)
+    assert watch.silences(140.0) == {0: Silence(40.0, 120.0, Phase.LOADING)}
+    watch.told_to_load(0, 160.0, knows=True)
+    assert ticks(watch, 160, 221) == [(221.0, Kill(0, "loading weights, and silent for 121 s"))]
 
 
 def test_the_next_of_two_loads_has_its_own_time() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from front_bench import PATIENCE, Bench, EchoEvaluator, Peer, Play, play_beside_front, publish
+from msgspec import structs
 from raw_zmtp import RawPeer
 from raw_zmtp import hello as raw_hello
 
@@ -16,6 +17,7 @@ from azselfplay.host.exits import Exit, Fatal
 from protocol.errors import Code
 from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, GetChunk, GetWeights, Refused, WeightsInfo
 from server import weights
+from server.evaluator_watch import WatchTimes
 from server.port import peer_of
 
 
@@ -136,6 +138,21 @@ def test_weights_at_which_evaluators_die_are_refused_and_the_old_stay(play: Play
         assert (bench.front.pool.newest, bench.store.current) == (old, old)
         assert not bench.store.has(bad)
         assert (await trainer.status())["weights_refused"] == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("network", "wanted"), [("tiny", "reload"), ("another", "load")])
+def test_only_the_first_weights_of_a_network_may_take_ten_minutes(
+    play: Play, network: str, wanted: str
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        evaluator = await bench.evaluator()
+        evaluator.answers_loads = False
+        pool, current = bench.front.pool, bench.store.current
+        assert current is not None
+        pool.load(structs.replace(current, version=1, architecture=network))
+        assert pool.watch.silences(0.0)[0].limit == getattr(WatchTimes(), wanted)
 
     play(scenario)
 
