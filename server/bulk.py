@@ -221,8 +221,8 @@ class BulkService:
 
 _ANOTHER_TRAINER = Goodbye(
     Code.TRAINER_ALREADY_PRESENT,
-    "another trainer is connected to this server; this one may wait, and takes over when that one has ended "
-    "(one whose machine has vanished is forgotten within a minute)",
+    "another trainer is connected to this server; this one may wait, and takes over when that one has ended, "
+    "if it sees its run folder or archive (one whose machine has vanished is forgotten within a minute)",
     TRAINER_RETRY,
 )
 

@@ -258,6 +258,20 @@ def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsI
     )
 
 
+def why_no_takeover(config: TrainerConfig) -> str:
+    """Return why a trainer that waits for another to end could not go on from there; "" if it may be able to.
+    The run has a name only once the server welcomes it, so any run's checkpoints count."""
+    runs = Path(config.runs)
+    folders = [runs / config.run] if config.run else runs.glob("*")
+    if config.weights or config.archive or any(is_there(folder / "checkpoints") for folder in folders):
+        return ""
+    return (
+        f"this trainer cannot take over, because it sees no checkpoints in {runs / config.run}: give it the "
+        "run folder of the one that works (--runs on a file system that both share) or its --archive; "
+        "--weights server goes on without the stored games"
+    )
+
+
 def check_heads(config: TrainerConfig, network: Network) -> None:
     """Raise Fatal when a loss is requested whose head this run's network lacks. (A head without a loss may
     stay.)"""

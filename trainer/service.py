@@ -29,7 +29,9 @@ from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.store import archive
 from azselfplay.store.sqlite import REJECTED
+from protocol.errors import Code
 from protocol.messages import (
+    Goodbye,
     Hello,
     Message,
     RelayGame,
@@ -39,6 +41,7 @@ from protocol.messages import (
 )
 from protocol.records import GameRecord
 from trainer import checkpoint
+from trainer.checkpoint import why_no_takeover
 from trainer.config import TrainerConfig
 from trainer.figures import Curves, Figures, log_line, storing_waits_for, watched
 from trainer.ingest import IngestTable, Job
@@ -85,6 +88,7 @@ class Service:
             on_unreadable=self._on_unreadable,
             settings=ConnectionSettings(address.server, limit=BULK_LIMIT, hwm=1024, keys=address.keys),
         )
+        self._connection.on_not_now = self._on_not_now
         self._ingest = IngestTable()
         self._jobs: deque[Job] = deque()
         """Games to check; bounded by the ingest table."""
@@ -222,6 +226,11 @@ class Service:
         self._gated = welcome.gated
         self._server_weights.joined(welcome)
         self._weights.joined(welcome, time.monotonic())
+
+    def _on_not_now(self, goodbye: Goodbye) -> None:
+        """Say now what would end this trainer at the takeover, when nobody may be there to read it."""
+        if goodbye.code == Code.TRAINER_ALREADY_PRESENT and (reason := why_no_takeover(self._config)):
+            log.warning("%s", reason)
 
     def _on_lost(self, _: str) -> None:
         self._server_weights.lost()

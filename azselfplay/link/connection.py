@@ -147,6 +147,8 @@ class Connection:
         self._not_now_at = -math.inf
         self.evaluations: Callable[[], int] = lambda: 0
         """Returns what PING tells: the evaluations of the peer's own network since this session began."""
+        self.on_not_now: Callable[[Goodbye], None] = lambda _: None
+        """Called when the server makes this peer wait for its session, once for each reason."""
         self.bad_messages = 0
         """Messages from the server that could not be decoded; they are dropped."""
 
@@ -257,6 +259,7 @@ class Connection:
             if message.reason != self._waits_for(now):
                 log.info("%s does not accept this process yet: %s; asking again", self._name, message.reason)
                 self._next_notice = now + WAIT_NOTICE
+                self.on_not_now(message)
             self._not_now, self._not_now_at = message.reason, now
         # These two are about the session alone, and were handled above.
         if not isinstance(message, Welcome | Goodbye):

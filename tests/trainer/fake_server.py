@@ -15,6 +15,7 @@ from protocol.messages import (
     Chunk,
     GameAck,
     GetChunk,
+    Goodbye,
     Hello,
     Message,
     Ping,
@@ -37,7 +38,7 @@ HWM = 4096
 class FakeServer:
     """Welcomes one trainer, takes its weights, and records everything it sends."""
 
-    def __init__(self, port: int, welcome: Welcome) -> None:
+    def __init__(self, port: int, welcome: Welcome | Goodbye) -> None:
         endpoint = f"tcp://127.0.0.1:{port + 1}"
         self._welcome = welcome
         self._channel = Channel(

@@ -22,8 +22,10 @@ from bench.random_games import random_game
 from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, from_bytes, load, to_bytes
-from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, Hello, Refused, WeightsInfo, Welcome
+from protocol.errors import Code
+from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, Goodbye, Hello, Refused, WeightsInfo, Welcome
 from trainer import service
+from trainer.checkpoint import why_no_takeover
 from trainer.config import TrainerConfig
 from trainer.run_setup import Run, open_run
 from trainer.service import Service
@@ -126,6 +128,23 @@ def test_a_run_folder_belongs_to_the_run_that_the_server_names(tmp_path: Path) -
     assert fatal.code == Exit.BAD_DATA
     assert "another run of this name" in str(fatal)
     close(opened(tmp_path / "elsewhere", new))
+
+
+def test_a_second_trainer_that_cannot_take_over_says_so_while_it_waits(tmp_path, caplog) -> None:
+    another = Goodbye(Code.TRAINER_ALREADY_PRESENT, "another trainer is connected", retry_after=0.01)
+
+    async def script(server: FakeServer, _: Service) -> None:
+        await server.until(lambda: "cannot take over, because it sees no checkpoints" in caplog.text)
+
+    beside_trainer(tmp_path, script, another)
+    run = opened(tmp_path, welcome())
+    waits = varied(TrainerConfig(), runs=str(tmp_path))
+    assert why_no_takeover(waits)
+    assert not why_no_takeover(varied(waits, weights="server"))
+    run.training.save()
+    close(run)
+    assert not why_no_takeover(waits)
+    assert why_no_takeover(varied(waits, run="run-2"))
 
 
 def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(tmp_path, monkeypatch) -> None:

@@ -26,7 +26,7 @@ from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import connect
 from bench.random_games import random_game
 from net.weights import from_bytes
-from protocol.messages import PROTOCOL_VERSION, Hello, WeightsInfo, Welcome
+from protocol.messages import PROTOCOL_VERSION, Goodbye, Hello, WeightsInfo, Welcome
 from protocol.sessions import hello_first
 from trainer import service
 from trainer.config import TrainerConfig
@@ -37,7 +37,7 @@ GAME = get_game("tic_tac_toe")
 
 
 def a_server_and_trainer(
-    tmp_path: Path, welcomed: Welcome, **changes: object
+    tmp_path: Path, welcomed: Welcome | Goodbye, **changes: object
 ) -> tuple[FakeServer, service.Service]:
     port = free_base_port()
     config = varied(TrainerConfig(),
@@ -53,7 +53,7 @@ Script = Callable[[FakeServer, service.Service], Awaitable[None]]
 
 
 def beside_trainer(
-    tmp_path: Path, script: Script, welcomed: Welcome | None = None, **changes: object
+    tmp_path: Path, script: Script, welcomed: Welcome | Goodbye | None = None, **changes: object
 ) -> FakeServer:
     """Carry out `script` once a trainer has joined a server, then stop the trainer. Returns the server."""
 
