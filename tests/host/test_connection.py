@@ -138,8 +138,9 @@ def test_a_server_is_called_what_the_person_who_gave_it_called_it(
     assert caplog.messages == [f"joined {name}: run run-1, game tic_tac_toe"]
 
 
-def test_it_joins_again_when_the_server_restarts(tmp_path: Path) -> None:
-    """A new server does not know the session: it says so at the next PING, and the connection sends HELLO."""
+def test_it_joins_again_when_the_server_restarts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The end is logged at once. A new server does not know the session: it says so at the next PING, and the
+    connection sends HELLO."""
 
     async def script(context: Context) -> None:
         events: asyncio.Queue[str] = asyncio.Queue()
@@ -161,6 +162,7 @@ def test_it_joins_again_when_the_server_restarts(tmp_path: Path) -> None:
         server.channel.close()
 
     in_loop(script)
+    assert caplog.messages[0] == f"the connection to ipc://{tmp_path}/s has ended; dialling again"
 
 
 @pytest.mark.parametrize(
