@@ -53,6 +53,15 @@ LOCAL = ""
 """Stands for the address of a local socket."""
 
 
+UNKNOWN_NAME = "the name "
+"""How a sentence of `unknown_name` begins."""
+
+
+def unknown_name(host: str, error: OSError | UnicodeError) -> str:
+    """Say that a host's name has no address, or can have none."""
+    return f"{UNKNOWN_NAME}{host!r} is not known ({getattr(error, 'strerror', error)})"
+
+
 def find_base_port(first: int = DEFAULT_PORT) -> int:
     """Return the first base port from `first` on, in steps of ten, where two consecutive ports are free.
 

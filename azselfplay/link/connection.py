@@ -19,11 +19,13 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import unknown_name
 from azselfplay.link.keys import as_text
 from azselfplay.link.sockets import (
     LEAVES_LIMIT,
@@ -142,6 +144,7 @@ class Connection:
         """Why the server refused the connection's handshake."""
         self._alone_since = time.monotonic()
         self._next_notice = 0.0
+        self._looking_up: asyncio.Task[None] | None = None
         self._not_now = ""
         """The reason that the server last gave for making this peer wait."""
         self._not_now_at = -math.inf
@@ -196,6 +199,8 @@ class Connection:
                     self._is_connected = False
                     dial_again(self._socket, self.endpoint)
         finally:
+            if self._looking_up is not None:
+                self._looking_up.cancel()
             # BYE goes out first; the socket is closed behind it.
             self._carry_out(self._session.leave())
             self._watch.close()
@@ -328,8 +333,19 @@ class Connection:
             how_long = f"for {self._max_wait:.0f} s" if self._max_wait else "until one does"
             what_to_do = f"check host and port; `azclient doctor {self._name}` says more"
             log.info("no azserver answers at %s yet; trying %s (%s)", self._name, how_long, what_to_do)
+            self._looking_up = asyncio.create_task(self._look_up())
         else:
             log.warning("no azserver at %s (%.0f s so far)", self._name, alone)
+
+    async def _look_up(self) -> None:
+        """Say if the server's name has no address: libzmq does not, and asks for it again and again."""
+        host = urlsplit(self.endpoint).hostname
+        if not host or not self.endpoint.startswith("tcp:"):
+            return
+        try:
+            await asyncio.get_running_loop().getaddrinfo(host, None)
+        except (OSError, UnicodeError) as error:
+            log.warning("%s; check it, or give the machine's address", unknown_name(host, error))
 
 
 class Redial:

@@ -11,7 +11,6 @@ from doctor_faults import FIGURES, faults
 
 from azselfplay.diagnostics.doctor.machine import GB, Folder, Gpu, Machine, Needs, machine_findings
 from azselfplay.diagnostics.doctor.service import (
-    UNKNOWN_NAME,
     Level,
     PortFacts,
     ServiceFacts,
@@ -26,6 +25,7 @@ from azselfplay.diagnostics.doctor.service import (
     warning,
 )
 from azselfplay.host.exits import Exit
+from azselfplay.host.ports import UNKNOWN_NAME
 from protocol.messages import Goodbye, Welcome
 from protocol.sessions import version_refusal
 
@@ -122,6 +122,13 @@ def test_what_is_wrong_with_both_ports_alike_is_said_once() -> None:
     assert (found.check, found.found) == ("leaves and bulk ports", "h:1 and 2: refused")
     other = [refused[0], replace(refused[1], unreachable="no answer")]
     assert faults(service_findings(ServiceFacts(other, "x 1"))) == {"leaves port", "bulk port"}
+
+
+def test_who_gives_the_bulk_port_is_told_the_base_port() -> None:
+    """It answers, and the next one is closed."""
+    ports = [PortFacts("leaves", "h:5601", answer=welcome()), PortFacts("bulk", "h:5602", "refused")]
+    (found,) = (one for one in service_findings(service(ports=ports)) if one.check == "bulk port")
+    assert "give the base port, one less (h:5600)" in found.todo
 
 
 def test_an_unknown_name_is_no_fault_of_a_port() -> None:

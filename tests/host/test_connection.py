@@ -272,6 +272,21 @@ def test_a_server_that_does_not_answer_is_told_of_soon_by_the_address_that_was_g
     assert "5701" not in caplog.text + str(caught.value)
 
 
+def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "FIRST_NOTICE", 0.0)
+
+    async def script(context: Context) -> None:
+        said: asyncio.Queue[str] = asyncio.Queue()
+        monkeypatch.setattr(connection_module.log, "warning", lambda text, *of: said.put_nowait(text % of))
+        settings, endpoint = ConnectionSettings("nohost.invalid"), "tcp://nohost.invalid:5601"
+        connection = Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings)
+        task = asyncio.create_task(connection.run())
+        assert (await said.get()).startswith("the name 'nohost.invalid' is not known")
+        await ended(task)
+
+    in_loop(script)
+
+
 def test_it_says_what_it_waits_for_and_joins_when_it_may(tmp_path, monkeypatch) -> None:
     """It does so at once and every minute; a GOODBYE with a retry time does not end it."""
     monkeypatch.setattr(connection_module, "WAIT_NOTICE", 0.1)

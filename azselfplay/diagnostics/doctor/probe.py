@@ -16,10 +16,10 @@ import numpy as np
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from azselfplay.diagnostics.doctor.service import UNKNOWN_NAME, PortFacts, ServiceFacts, Throughput
+from azselfplay.diagnostics.doctor.service import PortFacts, ServiceFacts, Throughput
 from azselfplay.games import get_game
 from azselfplay.host.config import software
-from azselfplay.host.ports import Address
+from azselfplay.host.ports import Address, unknown_name
 from azselfplay.link.connection import REFUSED_HANDSHAKES, refusal
 from azselfplay.link.sockets import (
     BULK_LIMIT,
@@ -153,8 +153,8 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
             unreachable = ""
             try:
                 socket.create_connection((address.host, address.port + offset), CONNECT_SECONDS).close()
-            except socket.gaierror as error:
-                unreachable = f"{UNKNOWN_NAME}{address.host!r} is not known ({error.strerror})"
+            except (socket.gaierror, UnicodeError) as error:
+                unreachable = unknown_name(address.host, error)
             except TimeoutError:
                 unreachable = f"no answer within {CONNECT_SECONDS:.0f} s (a firewall, or no such machine)"
             except OSError as error:

@@ -17,6 +17,7 @@ from typing import Any
 
 from azselfplay.diagnostics.advice import ADVICE, link_to
 from azselfplay.host.exits import Exit
+from azselfplay.host.ports import UNKNOWN_NAME
 from azselfplay.host.view import aligned
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
@@ -24,9 +25,6 @@ from protocol.settings import Amount
 
 CLOCK_WARNING, CLOCK_FAULT = 5.0, 60.0
 """Seconds between the two clocks that cause a warning or a fault."""
-
-UNKNOWN_NAME = "the name "
-"""How `PortFacts.unreachable` begins where the host's name has no address."""
 
 STARTING_SECONDS = 90.0
 """Seconds after azserver's start during which its evaluators may still be loading torch and the network."""
@@ -171,6 +169,13 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
         findings = [_port(replace(first, address=address), f"{names} port{'s' if others else ''}")]
     else:
         findings = [_port(port, f"{port.name} port") for port in facts.ports]
+    host, _, port = first.address.rpartition(":")
+    # Both ports answer a HELLO alike, so only the second one tells.
+    if not wrong and others and others[0].unreachable:
+        todo = (
+            f"{port} may be azserver's bulk port: then give the base port, one less ({host}:{int(port) - 1})"
+        )
+        findings[1] = replace(findings[1], todo=f"{todo}; otherwise {findings[1].todo}")
     welcome = facts.welcome
     # Nothing else is known of a server that has not let us in.
     if welcome is None:
