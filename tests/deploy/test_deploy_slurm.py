@@ -64,6 +64,15 @@ def test_azclient_takes_its_flags_and_each_task_has_a_spool_of_its_own(tmp_path:
     assert first.spool != second.spool
 
 
+def test_all_that_slurm_may_put_on_one_node_have_ports_of_their_own(tmp_path: Path) -> None:
+    jobs = [("azserver.sh", 0), ("trainer.sh", 0), *(("azclient.sh", task) for task in (0, 1))]
+    words = [json.loads(start(tmp_path, name, SLURM_ARRAY_TASK_ID=str(task)).communicate()[0])[1]
+             for name, task in jobs]  # fmt: skip
+    ports = [parsed(one).metrics_port for one in words]
+    assert 0 not in ports
+    assert len(set(ports)) == len(jobs)
+
+
 @pytest.mark.parametrize("code", [0, 70, 75, *NOT_RETRIED])
 def test_a_job_begins_anew_unless_its_code_would_come_again(code: int, tmp_path: Path) -> None:
     assert start(tmp_path, "trainer.sh", CODE=str(code)).wait() == code

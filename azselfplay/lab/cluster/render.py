@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
-from azselfplay.lab.cluster.plan import Cluster, Part, check, elsewhere, planned, targets
+from azselfplay.lab.cluster.plan import METRICS_PORT, Cluster, Part, check, elsewhere, planned, targets
 
 TEMPLATES = Path(__file__).parent / "templates"
 PROGRAMS = "/opt/azselfplay/bin/"
@@ -27,6 +27,8 @@ ABOUT = {
     "client": "a client, which plays games",
 }
 NAMES = {"server": "azserver", "trainer": "trainer", "client": "azclient"}
+TASKS = 1000
+"""Ports of metrics that the tasks of one Slurm array may have."""
 SECRET = "SECRET"
 """Stands for the server's key where a pod has it from a secret."""
 RETRIED = sorted({*map(int, Exit), 1, 134, 135, 137, 139} - {*map(int, NOT_RETRIED), Exit.OK, Exit.FOUND})
@@ -139,15 +141,23 @@ def _slurm(cluster: Cluster) -> Files:
     of a node."""
     parts = _checked(cluster)
     files = {}
-    for part in _one_of_each(parts):
+    for index, part in enumerate(_one_of_each(parts)):
         spool, is_array = "", bool(part.group)
+        # Slurm may put any of them, and any tasks of an array, on one node.
+        metrics = str(METRICS_PORT + index)
         if is_array:
             # On a disk that outlives the job: games that were not acknowledged are sent by the next one.
             where = shlex.quote(f"{cluster.run.runs}/{cluster.run.name}/spool/client-{part.group}")
-            spool = f"spool={where}-${{SLURM_ARRAY_TASK_ID:-0}}"
+            first = METRICS_PORT + TASKS * part.group
+            spool = (
+                f"task=${{SLURM_ARRAY_TASK_ID:-0}}\nspool={where}-$task\n"
+                f"metrics=$(({first} + task % {TASKS}))"
+            )
+            metrics = "@metrics@"
         values = _values(part)
-        # Put in behind the quoting, because the shell of the job must still expand it.
-        command = shlex.join(_with(part.command, {"--spool": "@spool@"})).replace("@spool@", '"$spool"')
+        # Put in behind the quoting, because the shell of the job must still expand them.
+        command = shlex.join(_with(part.command, {"--spool": "@spool@", "--metrics-port": metrics}))
+        command = command.replace("@spool@", '"$spool"').replace("@metrics@", '"$metrics"')
         values |= {
             "command": command,
             "spool": spool,
