@@ -174,10 +174,16 @@ def cluster_in(tables: Mapping[str, Any]) -> Cluster:
                 raise _wrong(
                     f"{where}.places: there is no place {place!r}; {near_or_all(place, cluster.places)}"
                 )
-        for name in flattened(part.settings):
-            if name not in settings_in(kind):
-                text = near_or_all(name, settings_in(kind))
+        known = settings_in(kind)
+        for name, value in flattened(part.settings).items():
+            if name not in known:
+                text = near_or_all(name, known)
                 raise _wrong(f"{where}.settings: {name!r} is not a setting of the {where}; {text}")
+            # Here, because the program itself would speak of a flag.
+            try:
+                converted(value, known[name])
+            except ValueError as error:
+                raise _wrong(f"{where}.settings.{name} {error}") from None
     return cluster
 
 
