@@ -98,6 +98,17 @@ class Uploader:
         self._look_at_kept = False
         self._has_said_behind = False
 
+    @property
+    def why_no_new_games(self) -> str:
+        """Why no new games may start at the moment, as text for people; "" if they may."""
+        if self._write_at:
+            return "finished games cannot be written to the spool"
+        if self.spool.full:
+            return "the spool is full"
+        if self._uploads.trainer_is_behind:
+            return self._uploads.sent_back or "they finish faster than the trainer takes them"
+        return ""
+
     async def keep(self, record: GameRecord) -> None:
         """Return once the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
         done: asyncio.Future[None] = self._loop.create_future()
@@ -310,6 +321,8 @@ class Uploads:
         self._joined = False
         self._has_trainer = False
         self._paused_until = 0.0
+        self.sent_back = ""
+        """Why the last game that was answered was sent back; "" if it was not."""
 
     @property
     def waiting(self) -> int:
@@ -337,6 +350,7 @@ class Uploads:
         Without a trainer, one game is offered until it gets a final answer.
         """
         self._joined = True
+        self.sent_back = ""
         self._has_trainer = trainer_present
         # One game asks whether there is a trainer by now.
         self._room = MOST_IN_FLIGHT if trainer_present else 1
@@ -368,6 +382,7 @@ class Uploads:
             return []
         # The answer itself says whether there is one; WELCOME may be old.
         self._has_trainer = not ack.reason.startswith(Code.NO_TRAINER)
+        self.sent_back = ack.reason if ack.status == "retry" else ""
         if ack.status == "retry":
             if ack.uid in self._deadlines:
                 self._land(ack.uid)

@@ -349,14 +349,17 @@ class Worker:
             await asyncio.sleep(REPORT_EVERY)
             hits = self._forest.cache_hits if self._forest is not None else 0
             now = self._evaluated
+            why = uploader.why_no_new_games
             log.info(
-                "%d games (%d in all, %d in the spool), %.0f leaves/s, %.0f from memory, weights version %d",
+                "%d games (%d in all, %d in the spool), %.0f leaves/s, %.0f from memory, "
+                "weights version %d%s",
                 pool.finished - games,
                 pool.finished,
                 uploader.spool.games,
                 (now - leaves) / REPORT_EVERY,
                 (hits - known) / REPORT_EVERY,
                 source.evaluator.version,
+                f"; no new games begin: {why}" if why else "",
             )
             # Rates are since the last line and not since the start: so a change shows at once.
             leaves, games, known = now, pool.finished, hits

@@ -64,7 +64,7 @@ class Figures:
     commits: Histogram = field(default_factory=histogram)
     """Seconds that checking and committing a batch of games took."""
     trouble: str = ""
-    """What is missing for games to be stored (`storing_waits_for`)."""
+    """Why games cannot be stored at the moment (`why_not_stored`)."""
     turn: Turn | None = None
     steps: StepFigures | None = None
     """Figures of the last turn that made steps."""
@@ -145,10 +145,17 @@ class Figures:
             "rejected": dict(self.rejected),
             "architecture": self.architecture,
             "damaged": self.damaged.count if self.damaged else 0,
-            "waiting_for": self.trouble or (self.turn.waiting_for if self.turn else LOADING),
+            "waiting_for": self._waiting_for,
+            "not_stored": self.trouble,
             "alerts": list(self.alerts),
             "resignation": dict(self.resignation),
         }
+
+    @property
+    def _waiting_for(self) -> str:
+        if self.trouble:
+            return f"games to be stored: {self.trouble}"
+        return self.turn.waiting_for if self.turn else LOADING
 
 
 def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[str, float | None]:
@@ -157,19 +164,19 @@ def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[
     return {f"{prefix}{head}_loss": rounded(found.get(head)) for head in TRAINING_HEADS}
 
 
-def storing_waits_for(run: Run) -> str:
-    """Return what is missing for games to be stored, as text for people; "" where nothing is. Where players
-    share a full disk with the trainer, no game comes that the store could refuse."""
+def why_not_stored(run: Run) -> str:
+    """Return why games cannot be stored, as text for people; "" where they can. Where players share a full
+    disk with the trainer, no game comes that the store could refuse."""
     trouble, folder = run.store.trouble, run.folder.path
     if run.archive is not None:
         trouble = trouble or run.archive.trouble
     if trouble:
-        return f"games to be stored: {trouble}"
+        return trouble
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        return f"its folder {folder}: {error.strerror}"
-    return f"room on the disk of {folder}, which is full: free some space" if free < LEAST_FREE else ""
+        return f"{folder}: {error.strerror}"
+    return f"the disk of {folder} is full. Free some space" if free < LEAST_FREE else ""
 
 
 def log_line(figures: Mapping[str, Any]) -> str:
@@ -382,6 +389,8 @@ def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Wat
         }
 
     def not_ready() -> str:
-        return "" if is_connected() else "no session with azserver"
+        if not is_connected():
+            return "no session with azserver"
+        return f"games are not being stored: {figures.trouble}" if figures.trouble else ""
 
     return Watched(METRICS, told, not_ready, run.folder.path)

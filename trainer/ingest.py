@@ -47,7 +47,7 @@ REASONS = {
     STORED: "",
     DUPLICATE: "",
     CONFLICT: "another game is stored under this uid",
-    RETRY: "the trainer's disk or archive does not take it at the moment",
+    RETRY: "the trainer stores no games at the moment: its disk or archive does not take them",
 }
 """What is said about a game, by the status that the store gave it."""
 

@@ -43,7 +43,7 @@ from protocol.records import GameRecord
 from trainer import checkpoint
 from trainer.checkpoint import why_no_takeover
 from trainer.config import TrainerConfig
-from trainer.figures import Curves, Figures, log_line, storing_waits_for, watched
+from trainer.figures import Curves, Figures, log_line, watched, why_not_stored
 from trainer.ingest import IngestTable, Job
 from trainer.ranks import Ranks
 from trainer.run_setup import Run, open_run, settings_of
@@ -379,7 +379,7 @@ class Service:
             now = time.monotonic()
             self._figures.newest_games = watch.figures()
             self._figures.rate.note(run.store.totals.games.total(), now)
-            self._figures.trouble = storing_waits_for(run)
+            self._figures.trouble = why_not_stored(run)
             figures = self._figures.as_dict(run.store.totals, now)
             figures["alerts"] = self._figures.alerts = watch.alerts(figures)
             self._connection.send(TrainerStatus(figures))

@@ -76,7 +76,7 @@ def test_a_kept_game_is_on_disk_before_it_is_sent_and_gone_after_the_acknowledge
 
 
 def test_no_game_begins_while_the_trainer_is_far_behind(tmp_path: Path) -> None:
-    """When it catches up, games begin again."""
+    """The log says why. When it catches up, games begin again."""
     games = MOST_IN_FLIGHT + MOST_WAITING + 1
 
     async def scenario(uploader: Uploader, server: Server) -> None:
@@ -84,8 +84,13 @@ def test_no_game_begins_while_the_trainer_is_far_behind(tmp_path: Path) -> None:
         await asyncio.gather(*(uploader.keep(record(number)) for number in range(games)))
         first, *_ = await server.expect(MOST_IN_FLIGHT)
         assert not uploader.room.is_set()
-        uploader.acknowledged(GameAck(first, "stored"))
+        assert "faster than the trainer takes them" in uploader.why_no_new_games
+        uploader.acknowledged(GameAck(first, "retry", "the trainer stores no games"))
+        assert uploader.why_no_new_games == "the trainer stores no games"
+        for stored in server.got[:2]:
+            uploader.acknowledged(GameAck(stored, "stored"))
         await uploader.room.wait()
+        assert uploader.why_no_new_games == ""
 
     with_uploader(Spool(tmp_path), scenario)
 

@@ -88,6 +88,8 @@ def test_a_gpu_that_is_asked_for_must_be_there() -> None:
         (service(figures={**FIGURES, "evaluators": 0, "uptime_s": 500.0}), "evaluators", Level.FAULT),
         (service(figures={**FIGURES, "weights_version": -1}), "weights", Level.FAULT),
         (service(figures={**FIGURES, "sessions": {}}), "trainer", Level.WARNING),
+        (service(figures={**FIGURES, "trainer": {"not_stored": "full"}}), "trainer", Level.FAULT),
+        (service(figures={**FIGURES, "sessions": {}, "trainer": {"not_stored": "full"}}), "", Level.FAULT),
         (service(figures={**FIGURES, "faults": 2}), "faults", Level.WARNING),
         (service(figures={**FIGURES, "trainer": {"alerts": ["memorising: x"]}}), "learning", Level.WARNING),
         (service(throughput=Throughput(0, 7.0)), "throughput", Level.FAULT),

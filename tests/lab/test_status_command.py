@@ -59,6 +59,15 @@ def test_without_any_it_says_what_to_give(asked: list[Address], monkeypatch: pyt
     assert asked == [Address("127.0.0.1", 5600)]
 
 
+def test_a_trainer_that_stores_no_games_is_a_fault() -> None:
+    """All else was well, and so was the exit status."""
+    well = {"evaluators": 1, "weights_version": 3, "sessions": {"trainer": 1}}
+    status = RunStatus(True, {**well, "trainer": {"not_stored": "database or disk is full"}})
+    assert "FAULT" in as_text(status)
+    assert "stores no games: database or disk is full" in as_text(status)
+    assert (status.exit, RunStatus(True, well).exit) == (Exit.FOUND, Exit.OK)
+
+
 def test_an_alert_is_shown_with_what_to_do() -> None:
     text = as_text(RunStatus(False, {"run": "r", "game": "go", "trainer": {"alerts": ["repetitions: 40%"]}}))
     assert text.count("repetitions: 40%") == 1

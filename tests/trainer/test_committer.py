@@ -109,7 +109,7 @@ def test_a_refusal_is_told_only_when_it_is_on_the_disk(committer: Committer, tmp
     other = apsw.Connection(str(tmp_path / "games.db"))
     other.execute("BEGIN IMMEDIATE")
     assert {(done.status, done.reason) for done in committer.process(jobs, 0).done} == {
-        ("retry", "the trainer's disk or archive does not take it at the moment")
+        ("retry", "the trainer stores no games at the moment: its disk or archive does not take them")
     }
     assert committer.rejected == {}
     only = committer.process(jobs[1:], 0)

@@ -247,16 +247,18 @@ def test_while_games_cannot_be_stored_the_figures_say_why(tmp_path, monkeypatch)
     monkeypatch.setattr("azselfplay.store.sqlite.BUSY_TIMEOUT_MS", 1)
     record = random_game(GAME, np.random.default_rng(1), simulations=20)
     path = tmp_path / "run-1" / "games.db"
-    waits_for = f"games to be stored: database is locked ({path}). Free space or end what locks it"
+    why = f"database is locked ({path}). Free space or end what locks it"
 
     async def script(server: FakeServer, _: service.Service) -> None:
         await server.until(lambda: server.figures)
         with closing(connect(path, read_only=False)) as shell:
             shell.execute("BEGIN IMMEDIATE")
             server.play(record)
-            await server.until(lambda: server.figures["waiting_for"] == waits_for)
+            await server.until(lambda: server.figures["waiting_for"] == f"games to be stored: {why}")
+            assert server.figures["not_stored"] == why
             shell.execute("ROLLBACK")
         server.play(record)
         await server.until(lambda: "more positions" in str(server.figures["waiting_for"]))
+        assert server.figures["not_stored"] == ""
 
     assert beside_trainer(tmp_path, script).acks[record.uid].status == "stored"

@@ -244,16 +244,21 @@ def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
     if version is None or version < 0:
         weights = fault("weights", "there are none", "restart azserver: it makes an untrained network")
 
+    said: Mapping[str, Any] = figures.get("trainer") or {}
     trainer = ok("trainer", "connected")
     if not (figures.get("sessions") or {}).get("trainer"):
         todo = "start it (python -m trainer --server HOST); until then games wait on the players' disks"
         trainer = warning("trainer", "none is connected", todo)
+    # A trainer that has left says nothing about now.
+    elif trouble := said.get("not_stored"):
+        todo = "do as it says; until then games wait on the players' disks, and none is lost"
+        trainer = fault("trainer", f"it stores no games: {trouble}", todo)
 
     findings = [evaluators, weights, trainer]
     if faults := figures.get("faults"):
         todo = "its log has a traceback for each kind; please report them"
         findings.append(warning("faults", f"azserver met {faults} faults of its own", todo))
-    for text in map(str, (figures.get("trainer") or {}).get("alerts") or ()):
+    for text in map(str, said.get("alerts") or ()):
         advice = ADVICE.get(name := text.partition(":")[0])  # None: a trainer of another version
         log = f"look for {name!r} in the trainer's log"
         todo = f"{advice.first}; more: {link_to(name)}" if advice else log
