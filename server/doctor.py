@@ -91,7 +91,7 @@ def free_ports(facts: ServiceFacts, address: Address) -> list[Finding]:
     taken = [port for port in facts.ports if not port.unreachable]
     ports = " and ".join(str(address.port + offset) for offset in range(PORTS))
     if not taken:
-        return [ok("ports", f"{ports} are free")]
+        return [ok("ports", f"{ports} are free: no azserver runs on them yet")]
     who = "another program"
     if isinstance(taken[0].answer, Welcome):
         who = f"the azserver of run {taken[0].answer.run}"

@@ -10,7 +10,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report import status_command
-from azselfplay.lab.report.status_command import RunStatus, as_text, of_this_machine
+from azselfplay.lab.report.status_command import RunStatus, as_text, of_folder, of_this_machine
 
 
 def served(tmp_path: Path, name: str, port: int) -> RunFolder:
@@ -66,6 +66,17 @@ def test_a_trainer_that_stores_no_games_is_a_fault() -> None:
     assert "FAULT" in as_text(status)
     assert "stores no games: database or disk is full" in as_text(status)
     assert (status.exit, RunStatus(True, well).exit) == (Exit.FOUND, Exit.OK)
+
+
+def test_a_run_named_without_an_azserver_is_no_fault_and_says_whether_its_trainer_works(tmp_path) -> None:
+    """It said that the trainer, which worked, had left it."""
+    run = served(tmp_path, "a", 5640)
+    with run.lock("trainer"):
+        at_work = of_folder("a", tmp_path)
+    ended = of_folder("a", tmp_path)
+    assert (at_work.exit, ended.exit) == (Exit.OK, Exit.OK)
+    assert "its trainer works here, and no azserver does" in as_text(at_work)
+    assert "as its trainer left it" in as_text(ended)
 
 
 def test_an_alert_is_shown_with_what_to_do() -> None:

@@ -32,7 +32,8 @@ LOCAL = "127.0.0.1"
 @dataclass(frozen=True)
 class StatusConfig:
     """Says how a run is. Exit status: 0 if all is well, 3 for an alert or a fault, 69 if no azserver
-    answers, 77 if it does not let this machine in, 2 if several run here and none is named."""
+    answers (not for a run that is named: it may have ended), 77 if it does not let this machine in, 2 if
+    several run here and none is named."""
 
     run: Positional[str] = ""
     """Folder of a run, or its name in --runs; empty: ask --server."""
@@ -57,6 +58,8 @@ class RunStatus:
     folder."""
     figures: Mapping[str, Any]
     """Figures with the keys of STATUS (docs/protocol.md)."""
+    trainer_runs: bool = False
+    """Whether they come from the folder, and a trainer of this machine works on it."""
 
     @property
     def alerts(self) -> list[str]:
@@ -152,7 +155,8 @@ def of_folder(run: str, runs: Path) -> RunStatus:
                 trainer[key] = value
             elif key:
                 trainer.setdefault(group, {})[key] = value
-    return RunStatus(False, {"run": folder.name, "game": game, "trainer": trainer})
+    trainer_runs = is_locked(folder.lock_of("trainer"))
+    return RunStatus(False, {"run": folder.name, "game": game, "trainer": trainer}, trainer_runs)
 
 
 def _address_in(folder: RunFolder) -> Address:
@@ -171,7 +175,11 @@ def _address_in(folder: RunFolder) -> Address:
 
 def as_text(status: RunStatus) -> str:
     """A table."""
-    state = "live" if status.live else "as its trainer left it: no azserver works on it here"
+    state = "as its trainer left it: no azserver works on it here"
+    if status.trainer_runs:
+        state = "its trainer works here, and no azserver does: ask that with --server HOST:PORT"
+    elif status.live:
+        state = "live"
     head = [("run", f"{status.figures.get('run')} ({status.figures.get('game')}), {state}")]
     # Of a run that is not live, a row without a digit says nothing.
     said = [row for row in rows(status.figures) if status.live or any(map(str.isdigit, row[1]))]
