@@ -23,6 +23,8 @@ class Advice:
     """The likely cause."""
     change: str
     """Everything to try, the most useful first."""
+    is_warning: bool = False
+    """Whether it is mostly harmless and over by itself: `azplay status` then does not end with 3 for it."""
 
 
 ADVICE: Mapping[str, Advice] = {
@@ -76,6 +78,8 @@ ADVICE: Mapping[str, Advice] = {
         "seldom, players do not get new weights",
         "if no games wait, look for weights that were refused or not delivered in the logs of azserver, "
         "trainer and clients; a larger publishing.steps makes versions rarer",
+        # Each backlog after an outage has it, and would hide in the exit status what is wrong.
+        is_warning=True,
     ),
     "memorising": Advice(
         "halve samples.per_position of the trainer",
@@ -90,6 +94,12 @@ def link_to(name: str) -> str:
     """A link to the explanation of the alert called `name`: the page and its heading."""
     # As pages of Markdown name their headings.
     return f"{PAGE}#{name.replace(' ', '-')}"
+
+
+def is_warning(alert: str) -> bool:
+    """Whether an alert, as the trainer sends it, is only a warning. One of a newer trainer is not."""
+    advice = ADVICE.get(alert.partition(":")[0])
+    return advice is not None and advice.is_warning
 
 
 def told(alert: str) -> str:

@@ -79,6 +79,17 @@ def test_a_run_named_without_an_azserver_is_no_fault_and_says_whether_its_traine
     assert "as its trainer left it" in as_text(ended)
 
 
+def test_old_weights_are_a_warning_that_leaves_the_exit_status_alone() -> None:
+    """Each backlog after an outage has them, and a cron job was called for nothing."""
+
+    def seen(*alerts: str) -> RunStatus:
+        return RunStatus(False, {"trainer": {"alerts": list(alerts)}})
+
+    old = "old weights: newest games are 6 versions behind"
+    assert (seen(old).exit, seen(old, "repetitions: 40%").exit) == (Exit.OK, Exit.FOUND)
+    assert f"WARNING {old}" in as_text(seen(old))
+
+
 def test_an_alert_is_shown_with_what_to_do() -> None:
     text = as_text(RunStatus(False, {"run": "r", "game": "go", "trainer": {"alerts": ["repetitions: 40%"]}}))
     assert text.count("repetitions: 40%") == 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from azselfplay.diagnostics.advice import told
+from azselfplay.diagnostics.advice import is_warning, told
 from azselfplay.diagnostics.doctor.service import Level, figure_findings, is_starting, service_findings
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
@@ -74,7 +74,7 @@ class RunStatus:
 
     @property
     def exit(self) -> Exit:
-        return Exit.FOUND if self.alerts or self.faults else Exit.OK
+        return Exit.FOUND if self.faults or not all(map(is_warning, self.alerts)) else Exit.OK
 
 
 def main() -> int:
@@ -187,7 +187,8 @@ def as_text(status: RunStatus) -> str:
     if status.live and is_starting(status.figures):
         head.append(("starting", "azserver has no evaluator yet; ask again in a minute"))
     table = aligned([*head, *shown, *(("FAULT", fault) for fault in status.faults)], left=2)
-    return "\n".join([table, *(f"ALERT {told(alert)}" for alert in status.alerts)])
+    signs = [f"{'WARNING' if is_warning(alert) else 'ALERT'} {told(alert)}" for alert in status.alerts]
+    return "\n".join([table, *signs])
 
 
 def as_json(status: RunStatus) -> str:
