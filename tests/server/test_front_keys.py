@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from free_ports import free_base_port
 from front_bench import GAME, Bench, Peer, play_beside_front, random_leaves
 
+from azselfplay.diagnostics.doctor.probe import Probing, probe
+from azselfplay.host.ports import Address
 from azselfplay.link.keys import as_text, new_pair
 from azselfplay.link.sockets import Channel, dealer
 from protocol.keys import DialKeys, KeyPair
@@ -114,6 +117,21 @@ def test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else(play_locked) ->
         await own.join("worker")
 
     play_locked(scenario)
+
+
+def test_the_servers_own_doctor_measures_nothing_and_leaves_no_warning(play_locked, caplog) -> None:
+    """Each check left one about a refused client."""
+
+    async def scenario(server: Server) -> None:
+        await server.bench.evaluator()
+        keys = DialKeys(server.public, Allowed(server.folder).pair)
+        address = Address("127.0.0.1", int(server.endpoints["leaves"].rpartition(":")[2]), keys)
+        measured = (await asyncio.to_thread(probe, address, Probing(0.2))).throughput
+        assert measured is not None
+        assert measured.only_watches
+
+    play_locked(scenario)
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
 def test_a_clients_key_can_send_nothing_that_is_the_trainers(play_locked) -> None:
