@@ -264,9 +264,11 @@ def write_atomically(path: Path, data: bytes | bytearray) -> None:
         reach("atomic.synced")
         partial.replace(path)
         reach("atomic.replaced")
-    except OSError:
+    except OSError as error:
         # On a full disk the part would take the space that others need to continue.
         partial.unlink(missing_ok=True)
+        # That of a write names no file, and people are told which one it was.
+        error.filename = error.filename or str(path)
         raise
     sync_folder(path.parent)
     reach("atomic.folder_synced")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.host.ports import claimed_base_port, find_base_port
 from azselfplay.host.runs import FOLDERS, RunFolder, write_atomically
 from azselfplay.link.weights_files import read_weights
@@ -66,6 +66,22 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     write_atomically(tmp_path / "current.json", b"old")
     write_atomically(tmp_path / "current.json", b"new")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("current.json", b"new")]
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path, monkeypatch, capsys) -> None:
+    """It was "a file cannot be written"."""
+    path = tmp_path / "current.json"
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def main() -> int:
+        write_atomically(path, b"new")
+        return 0
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert guarded(main) == Exit.DISK
+    assert f"error: {path} cannot be written: No space left on device; free" in capsys.readouterr().err
 
 
 def test_a_base_port_has_two_free_ports() -> None:
