@@ -264,7 +264,10 @@ class PlayEngine:
 
 def greeting(game: Game, network: str, person: int) -> str:
     """The first lines of a session."""
-    return f"{game.name}: you are the {SIDES[person]} player, against {network}. `help` lists the commands."
+    from azselfplay.games.knowledge import knowledge_of  # imports numpy
+
+    you = knowledge_of(game).words.sides[person]
+    return f"{game.name}: you are {you}, against {network}. `help` lists the commands."
 
 
 def board(history: OpenGame) -> str:

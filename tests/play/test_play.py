@@ -41,6 +41,12 @@ def answer(engine: PlayEngine, move: str, value: float = 0.5) -> list[Order]:
     return engine.searched(Found((move, "9"), action, value), 0.0)
 
 
+@pytest.mark.parametrize(("person", "side"), [(0, "White"), (1, "Black")])
+def test_the_sides_are_called_as_the_game_calls_them(person: int, side: str) -> None:
+    engine = PlayEngine(get_game("chess"), SETUP, simulations=5, person=person)
+    assert f"you are {side}, against a network" in said(engine.begin("a network"))
+
+
 def test_a_move_is_answered_by_a_search_with_the_wanted_simulations() -> None:
     engine = ready()
     (start,) = searches(engine.feed("5", 0.0))
@@ -125,7 +131,7 @@ def test_a_scripted_session_is_played_to_its_end() -> None:
         [*words, "--nodes", "16", "--hash", "16"], cwd=ROOT, input=SESSION, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (Exit.OK, "")
-    assert done.stdout.startswith("tic_tac_toe: you are the first player, against untrained tiny")
+    assert done.stdout.startswith("tic_tac_toe: you are X, against untrained tiny")
     assert done.stdout.count("The network plays: ") == 3
 
 
