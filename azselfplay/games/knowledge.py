@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from azselfplay.games.boards import Clicks
-from azselfplay.games.drawn import SIDES, clicks_of, kinds_of_men, svg
+from azselfplay.games.drawn import SIDES, clicks_of, look_of, svg
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import Game, Positions, State
 
@@ -334,10 +334,11 @@ class Knowledge:
     read_start: Callable[[str], str] = str.strip
     """Converts a start position of an openings file to the game's notation."""
     svg: Callable[[State, str], bytes] | None = None
-    """(state, the move that led to it, "" at the start) -> picture of a board. None, like `clicks`: one that
-    is drawn from the planes (`games.drawn`)."""
+    """(state, the move that led to it, "" at the start) -> picture of a board. None: one that is drawn from
+    the planes (`picture_of`)."""
     clicks: Clicks | None = None
-    """Where to click on that picture. None: moves are chosen by their text."""
+    """Where to click on that picture. None: moves are chosen by their text, or as the drawn picture has it.
+    Clicks of one's own on that one: `replace(games.drawn.clicks_of(game), clicked=...)`."""
     words: Words = Words()
     formats: tuple[GameFormat, ...] = ()
     """The formats of its game files, the usual one first."""
@@ -350,22 +351,29 @@ _known: dict[tuple[str, str], Knowledge] = {}
 
 
 def knowledge_of(game: Game) -> Knowledge:
-    """What is known about a game: at least a picture of its board."""
+    """What is known about a game: at least where its drawn picture is clicked."""
     key = game.name, game.knowledge
     if key not in _known:
         found = importlib.import_module(game.knowledge).KNOWLEDGE if game.knowledge else Knowledge()
         # A game with variants has a function instead.
         known: Knowledge = found if isinstance(found, Knowledge) else found(game)
-        if known.svg is None:
-            # In a picture that is drawn for it, the sides have colours, and are called like them.
-            words = Words(SIDES) if known.words == Words() and kinds_of_men(game) else known.words
-            known = replace(known, svg=partial(svg, game), clicks=clicks_of(game), words=words)
+        if known.svg is None and known.clicks is None:
+            known = replace(known, clicks=clicks_of(game))
         _known[key] = known
     return _known[key]
 
 
 def picture_of(game: Game) -> Callable[[State, str], bytes]:
     """The picture of a game's board (`Knowledge.svg`), its own or a drawn one."""
-    drawn = knowledge_of(game).svg
-    assert drawn is not None  # `knowledge_of` gives each game one
-    return drawn
+    return knowledge_of(game).svg or partial(svg, game)
+
+
+def sides_on_picture(game: Game) -> tuple[str, str]:
+    """How people call the sides beside that picture: in a drawn one by the colour of their men, too."""
+    known = knowledge_of(game)
+    first, second = known.words.sides
+    if known.svg is not None or not look_of(game).kinds:
+        return first, second
+    if known.words.sides == Words.sides:
+        return SIDES
+    return f"{first} ({SIDES[0].lower()})", f"{second} ({SIDES[1].lower()})"

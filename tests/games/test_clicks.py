@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from every_game import EVERY_GAME
+from marching import GAME as MARCHING
 from twice import NAME as TWICE
 
+from azselfplay.games import drawn as pictures
 from azselfplay.games import get_game
 from azselfplay.games.boards import Clicks, Spot
 from azselfplay.games.drawn import COLOURS
 from azselfplay.games.game_history import GameHistory, replay
-from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.knowledge import Knowledge, Words, knowledge_of, picture_of, sides_on_picture
 from azselfplay.games.shogi.notation import LAST
 from azselfplay.lab.web.games import spots_of
 
@@ -28,10 +33,9 @@ def clicks_of(name: str) -> Clicks:
 
 
 def drawn(name: str, moves: list[str]) -> ElementTree.Element:
-    svg = knowledge_of(get_game(name)).svg
-    assert svg is not None
-    state = replay(get_game(name), "", moves).state
-    return ElementTree.fromstring(svg(state, moves[-1] if moves else ""))
+    game = get_game(name)
+    state = replay(game, "", moves).state
+    return ElementTree.fromstring(picture_of(game)(state, moves[-1] if moves else ""))
 
 
 @pytest.mark.parametrize("name", [*EVERY_GAME, TWICE])
@@ -117,6 +121,42 @@ def test_a_game_of_ones_own_is_drawn_with_the_colour_of_each_player_and_the_free
         free = sorted(text.text or "" for text in root.iter(f"{SVG}text"))
         legal = map(int, played.legal_actions())
         assert free == sorted(game.notation.action_to_text(played.state, action) for action in legal)
+
+
+def test_moves_that_name_cells_are_clicked_there_and_the_picture_shows_names_and_the_last_move() -> None:
+    played = GameHistory(MARCHING)
+    played.play_text("b1b2")
+    root = ElementTree.fromstring(picture_of(MARCHING)(played.state, "b1b2"))
+    assert Counter(text.text for text in root.iter(f"{SVG}text")) == Counter([*"abc12345"] * 2)
+    clicks = pictures.clicks_of(MARCHING)
+    assert root.get("viewBox") == f"0 0 {clicks.width:g} {clicks.height:g}"
+    marked = {(rect.get("x"), rect.get("y")) for rect in root.iter(f"{SVG}rect") if rect.get("fill-opacity")}
+    corners = {spot.name: (f"{spot.x:g}", f"{spot.y:g}") for spot in clicks.spots}
+    assert marked == {corners["b1"], corners["b2"]}
+    assert float(corners["a1"][1]) > float(corners["a5"][1])
+    clicked = [clicks.clicked(played.state, action) for action in played.legal_actions().tolist()]
+    assert clicked == [("a5", "a4"), ("b5", "b4"), ("c5", "c4")]
+
+
+@pytest.mark.parametrize("name", ["chess", "go_9x9", "dots_and_boxes", TWICE])
+def test_a_picture_that_is_turned_or_moves_that_name_other_cells_have_no_coordinates(name: str) -> None:
+    """Planes of chess are turned for Black, Go leaves out the letter I, edges lie between dots."""
+    game = replace(get_game(name), name=f"undescribed {name}", knowledge="")
+    assert not pictures.look_of(game).cells
+    assert pictures.clicks_of(game).spots[0].name == f"row {game.rows}, column 1"
+
+
+def test_own_clicks_are_kept_on_a_drawn_picture_which_calls_the_sides_by_their_colours_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clicks = replace(pictures.clicks_of(MARCHING), clicked=lambda _state, _action: ("c5",))
+    known = Knowledge(clicks=clicks, words=Words(("Light", "Dark")))
+    monkeypatch.setitem(sys.modules, "of_marching", SimpleNamespace(KNOWLEDGE=known))
+    game = replace(MARCHING, knowledge="of_marching")
+    assert knowledge_of(game) == known
+    assert sides_on_picture(game) == ("Light (blue)", "Dark (orange)")
+    assert sides_on_picture(MARCHING) == ("Blue", "Orange")
+    assert sides_on_picture(get_game("tic_tac_toe")) == ("X", "O")
 
 
 @pytest.mark.parametrize("turned", [False, True])

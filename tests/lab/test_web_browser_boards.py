@@ -48,6 +48,18 @@ def test_moves_with_the_same_clicks_are_told_apart_by_buttons(page: sync_api.Pag
     assert page.evaluate("window.played") == ["e7e8n", "e7d8", "pass"]
 
 
+def test_a_move_that_begins_a_longer_one_is_a_button_while_that_can_be_clicked(
+    page: sync_api.Page, site: str
+) -> None:
+    page.goto(site + "/compare")
+    page.evaluate(BOARD, [SVG, SPOTS, [{"text": "e7", "clicks": ["e7"]}, *PROMOTIONS]])
+    page.get_by_role("button", name="e7", exact=True).and_(page.locator(".spot")).click()
+    page.get_by_role("button", name="to d8").click()
+    page.get_by_role("button", name="e7, chosen").click()
+    page.get_by_role("group", name="Which move").get_by_role("button").click()
+    assert page.evaluate("window.played") == ["e7d8", "e7"]
+
+
 def test_owners_are_drawn_the_larger_the_surer_and_catch_no_click(page: sync_api.Page, site: str) -> None:
     page.goto(site + "/compare")
     page.evaluate(BOARD, [SVG, SPOTS, PROMOTIONS, {"e7": 0.5, "e8": -1, "d8": 0.1, "pass": 1}])

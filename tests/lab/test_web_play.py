@@ -12,7 +12,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 from web_runs import got, looked_at, ordered, run_with_games
 
-from azselfplay.games import get_game
+from azselfplay.games import get_game, knowledge
 from azselfplay.lab.web import rooms
 from azselfplay.lab.web.app import SITE
 from azselfplay.link.weights_files import hash_in_name
@@ -47,6 +47,21 @@ def test_a_game_is_played_to_its_end(runs: Path) -> None:
         assert game["outcome"] in (-1, 0, 1)
         assert "over" in (await ordered(client, f"{path}/move", {"move": "1"}, 409))["error"]
         assert "over" in (await ordered(client, f"{path}/hint", {}, 409))["error"]
+
+    looked_at(runs, look)
+
+
+def test_sides_are_called_by_the_colours_of_a_drawn_board_too(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "tic_tac_toe", get_game("tic_tac_toe").knowledge
+    monkeypatch.setitem(knowledge._known, key, knowledge.Knowledge(words=knowledge.Words(("Light", "Dark"))))
+    sides = ["Light (blue)", "Dark (orange)"]
+
+    async def look(client: Client) -> None:
+        assert (await got(client, "/api/run/a-run/networks"))["sides"] == sides
+        assert (await got(client, "/api/run/a-run/games/1"))["names"] == sides
+        assert (await ordered(client, PLAY, {"simulations": 1}))["sides"] == sides
 
     looked_at(runs, look)
 

@@ -26,7 +26,7 @@ from msgspec import Meta, Struct
 
 from azselfplay.games import get_game
 from azselfplay.games.game_texts import read_position
-from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.knowledge import sides_on_picture
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.settings import notes_of, settings_of
@@ -339,7 +339,7 @@ async def networks(request: web.Request) -> web.Response:
     def found() -> dict[str, Any]:
         game = get_game(game_of(run))
         begin = board(game, game.notation.state_from_text(""), "")
-        return {"networks": networks_of(run), "sides": knowledge_of(game).words.sides, "board": begin}
+        return {"networks": networks_of(run), "sides": sides_on_picture(game), "board": begin}
 
     return as_json(await site.reading(found))
 

@@ -21,7 +21,7 @@ from azselfplay.games import get_game
 from azselfplay.games.boards import Clicks, Spot
 from azselfplay.games.game_history import GameHistory, board_text, replay
 from azselfplay.games.game_texts import TEXT, said
-from azselfplay.games.knowledge import RESULTS, knowledge_of, picture_of
+from azselfplay.games.knowledge import RESULTS, knowledge_of, picture_of, sides_on_picture
 from azselfplay.games.spec import PLY_CAP, RESIGNATION, Game, State
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.stored_games import Ply, forms_of, plies, tags, versions
@@ -132,7 +132,7 @@ class Shelf:
             "forms": list(forms_of(one.game)),
             "moves": said(one.game, one.played.states, one.played.actions),
             "numbers": [words.number(state) for state in one.played.states[:-1]] if words.number else None,
-            "names": words.sides,
+            "names": sides_on_picture(one.game),
             "sides": [ply.side for ply in one.plies],
             "values": [
                 None if ply.value is None else ply.value * sign

@@ -22,7 +22,7 @@ import numpy as np
 
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.game_texts import said, writers_of
-from azselfplay.games.knowledge import RESULTS, WrittenMove, knowledge_of
+from azselfplay.games.knowledge import RESULTS, WrittenMove, knowledge_of, sides_on_picture
 from azselfplay.games.spec import State
 from azselfplay.host.runs import RunFolder, modified
 from azselfplay.lab.report.strength import ratings_of
@@ -325,7 +325,7 @@ class Room:
         return {
             "room": self.token,
             "weights": self.thinker.net.name,
-            "sides": list(words.sides),
+            "sides": list(sides_on_picture(self._game)),
             "side": self._terms.side,
             "is_mine": mine,
             "board": self.board_at(played.ply, turned=turned),

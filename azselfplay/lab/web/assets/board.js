@@ -103,7 +103,7 @@ export class Board {
   offer() {
     const done = this.done();
     const button = (move) => el("button", { type: "button", class: "move", onclick: () => this.play(move.text) }, move.said ?? move.text);
-    this.chooser.replaceChildren(...(done.length > 1 ? done.map(button) : []));
+    this.chooser.replaceChildren(...done.map(button));
     this.passes.replaceChildren(...this.legal.filter((move) => !move.clicks.length).map(button));
     const sorted = [...this.legal].sort((one, other) => byNumber.compare(one.said ?? one.text, other.said ?? other.text));
     this.buttons.replaceChildren(...sorted.map(button));
@@ -178,7 +178,8 @@ export class Board {
     const longer = [...this.chosen, name];
     this.chosen = again ? [] : this.fits(longer) ? longer : [name];
     const done = this.done();
-    if (done.length === 1) {
+    // Not where a longer move begins with the same clicks.
+    if (done.length === 1 && this.going(this.chosen).length === 1) {
       this.play(done[0].text);
       return;
     }
