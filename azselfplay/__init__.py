@@ -50,14 +50,14 @@ _OURS = ("client", "net", "protocol", "server", "trainer")
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _check_that_nothing_hides_our_packages()
+    check_that_nothing_hides_our_packages()
     from azselfplay.lab import api
 
     return getattr(api, name)
 
 
 @cache
-def _check_that_nothing_hides_our_packages() -> None:
+def check_that_nothing_hides_our_packages() -> None:
     """Raise ImportError if a file beside the user's script, such as net.py, is imported in place of one of
     our packages."""
     home = Path(__file__).resolve().parents[1]

@@ -8,11 +8,15 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from azselfplay import check_that_nothing_hides_our_packages
 from azselfplay.host import config as settings
-from azselfplay.host.exits import guarded, require
+from azselfplay.host.exits import Exit, Fatal, guarded, require
 from azselfplay.host.folders import check_folders
-from trainer.config import TrainerConfig
+
+if TYPE_CHECKING:
+    from trainer.config import TrainerConfig
 
 EXAMPLES = (
     "python -m trainer                                  # train for the azserver on this machine",
@@ -25,6 +29,13 @@ EXAMPLES = (
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> TrainerConfig:
     """Return the settings of this process, checked, so that a wrong one ends it before anything is begun.
     `argv` and `environment` as for `config.load`."""
+    try:
+        # `python -m` looks for modules in the current folder first.
+        check_that_nothing_hides_our_packages()
+    except ImportError as error:
+        raise Fatal(str(error), Exit.CONFIG) from None
+    from trainer.config import TrainerConfig
+
     return settings.load(
         TrainerConfig,
         argv,

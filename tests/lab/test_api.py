@@ -14,6 +14,7 @@ import pytest
 from process_marks import wait_for
 
 import azselfplay as az
+from azselfplay.host.exits import Exit
 from azselfplay.host.runs import RunFolder, is_locked
 
 ANY_GAME = pytest.mark.parametrize(
@@ -168,6 +169,15 @@ def test_a_file_that_hides_one_of_our_packages_is_named(tmp_path: Path, name: st
     (tmp_path / f"{name}.py").write_text("")
     done = ran(tmp_path, PLAYS)
     assert f"{name}.py hides azselfplay's own package '{name}': rename that file" in done.stderr
+
+
+def test_the_trainer_names_such_a_file_too(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("")
+    command = [sys.executable, "-m", "trainer", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.CONFIG
+    assert done.stderr.startswith("trainer: error: ")
+    assert "net.py hides azselfplay's own package 'net': rename that file" in done.stderr
 
 
 def test_importing_it_loads_nothing_and_the_room_named_play_is_the_function_too(tmp_path: Path) -> None:

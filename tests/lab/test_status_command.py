@@ -44,11 +44,22 @@ def test_the_one_azserver_of_this_user_is_asked_at_its_own_port(
 
 def test_several_are_listed_with_their_ports(tmp_path, asked: list[Address], monkeypatch) -> None:
     runs = [served(tmp_path, "a", 5640), served(tmp_path, "b", 5650)]
+    with runs[1].config.open("a") as file:  # whose keys are not here
+        file.write(f'insecure = false\nkeys = "{tmp_path / "none"}"\n')
     monkeypatch.setattr(status_command, "served_runs", lambda: runs)
     with pytest.raises(Fatal, match=r"a \(port 5640\), .*b \(port 5650\)") as caught:
         of_this_machine()
     assert caught.value.code == Exit.USAGE
     assert asked == []
+
+
+def test_keys_that_are_not_here_are_asked_for_and_none_is_to_be_made(tmp_path: Path, monkeypatch) -> None:
+    run = served(tmp_path, "a", 5640)
+    with run.config.open("a") as file:
+        file.write(f'insecure = false\nkeys = "{tmp_path / "none"}"\n')
+    monkeypatch.setattr(status_command, "served_runs", lambda: [run])
+    with pytest.raises(Fatal, match=r"run a asks for keys, .* give --server .*:5640 --server-key KEY"):
+        of_this_machine()
 
 
 def test_without_any_it_says_what_to_give(asked: list[Address], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,14 +98,14 @@ def of_this_machine() -> RunStatus:
 
     Raises Fatal(USAGE) naming them if there are several, Fatal(UNREACHABLE) if there is none.
     """
-    served = {folder.path: _address_in(folder) for folder in served_runs()}
-    # To guess would show somebody else's run.
+    served = served_runs()
+    # To guess would show somebody else's run. Nor are their keys needed, which may not be here.
     if len(served) > 1:
-        which = ", ".join(f"{path} (port {address.port})" for path, address in served.items())
-        example = f"azplay status {next(iter(served))}"
+        which = ", ".join(f"{folder.path} (port {_settings_in(folder)[1]})" for folder in served)
+        example = f"azplay status {served[0].path}"
         raise Fatal(f"several azservers run here: {which}; name one, such as `{example}`", Exit.USAGE)
     if served:
-        return of_server(next(iter(served.values())))
+        return of_server(_address_in(served[0]))
     try:
         return of_server(Address(LOCAL, DEFAULT_PORT))
     except Fatal as error:
@@ -159,18 +159,29 @@ def of_folder(run: str, runs: Path) -> RunStatus:
     return RunStatus(False, {"run": folder.name, "game": game, "trainer": trainer}, trainer_runs)
 
 
-def _address_in(folder: RunFolder) -> Address:
-    """The address of the run's azserver, from the settings that it left in the folder."""
+def _settings_in(folder: RunFolder) -> tuple[Mapping[str, Any], int]:
+    """The settings that the run's azserver left in the folder, and its port."""
     try:
         settings = read_toml(folder.config)
     except (OSError, ValueError) as error:
         raise Fatal(
             f"{folder.config} cannot be read ({error}); give --server HOST:PORT", Exit.BAD_DATA
         ) from error
+    return settings, int(settings.get("port", DEFAULT_PORT))
+
+
+def _address_in(folder: RunFolder) -> Address:
+    """The address of the run's azserver, with its own key if it uses keys."""
+    settings, port = _settings_in(folder)
     listen = str(settings.get("listen", LOCAL))
     # "Anywhere" is no address to connect to.
-    host, port = LOCAL if listen in ANYWHERE else listen, int(settings.get("port", DEFAULT_PORT))
-    return Address(host, port, own_server_keys(settings))
+    host = LOCAL if listen in ANYWHERE else listen
+    try:
+        return Address(host, port, own_server_keys(settings))
+    except Fatal as error:
+        what = f"the azserver of run {folder.name} asks for keys, and its own is not here ({error})"
+        to_do = f"give --server {host}:{port} --server-key KEY, and --key FILE with a key that it allows"
+        raise Fatal(f"{what}: {to_do}", error.code) from error
 
 
 def as_text(status: RunStatus) -> str:
