@@ -174,9 +174,10 @@ class RemoteEvaluator:
 
         def on_timer() -> None:
             self._timer = None
-            late = self._requests.expire(self._loop.time())
-            if late:
-                log.info("%d requests were not answered and are sent again", late)
+            now = self._loop.time()
+            if late := self._requests.expire(now):
+                # After a cut connection, each request has its own time.
+                self._repeated.info("late", f"{late} requests were not answered and are sent again", now)
             self._flush()
 
         if self._timer is not None:
