@@ -9,9 +9,6 @@ well?), `play` (engines, matches, ratings), and `lab` (azrun, azplay, recipes, r
 
 from __future__ import annotations
 
-import importlib.util
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,25 +40,13 @@ __all__ = [
     "train",
 ]
 
-_OURS = ("client", "net", "protocol", "server", "trainer")
-"""The other packages of this project."""
-
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from azselfplay.host.exits import check_that_nothing_hides_our_packages
+
     check_that_nothing_hides_our_packages()
     from azselfplay.lab import api
 
     return getattr(api, name)
-
-
-@cache
-def check_that_nothing_hides_our_packages() -> None:
-    """Raise ImportError if a file beside the user's script, such as net.py, is imported in place of one of
-    our packages."""
-    home = Path(__file__).resolve().parents[1]
-    for name in _OURS:
-        found = importlib.util.find_spec(name)
-        if found is not None and found.origin and home not in Path(found.origin).resolve().parents:
-            raise ImportError(f"{found.origin} hides azselfplay's own package {name!r}: rename that file")

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from azselfplay import check_that_nothing_hides_our_packages
 from azselfplay.host import config as settings
-from azselfplay.host.exits import Exit, Fatal, guarded, require
+from azselfplay.host.exits import Exit, Fatal, check_that_nothing_hides_our_packages, guarded, require
 from azselfplay.host.folders import check_folders
 
 if TYPE_CHECKING:
