@@ -39,10 +39,9 @@ class OptimizerSettings:
     """For a run of known length: steps over which the learning rate falls along half a cosine to a tenth,
     where it stays; 0: it does not fall (AlphaZero: by ten at 100,000, 300,000 and 500,000 steps)."""
     cosine_minutes: Amount = 0.0
-    """Instead of `cosine_steps`, for a run of known time: minutes over which the rate falls in that way, on
-    a fast machine and a slow one alike. They count from the trainer's first start, and only while a trainer
-    runs, by the clock also where a recipe ends after minutes of processor time (`clock = "cores"`): a busy
-    machine reaches the lowest rate before such an end. 0: by steps, or not at all (AlphaZero: by steps)."""
+    """Instead of `cosine_steps`, for a run of known time: minutes over which the rate falls in that way, by
+    the clock, while a trainer runs. (A recipe that ends by processor time, `clock = "cores"`, ends later on a
+    busy machine.) 0: by steps, or not at all (AlphaZero: by steps)."""
     ema: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Decay, 0..1, of a moving average of the weights, which is published in place of the newest ones: 0.999
     averages about the last 1000 steps; 0: the newest weights (AlphaZero: 0; KataGo averages)."""
@@ -144,14 +143,13 @@ class SampleSettings:
     wins_share: Share = 0.0
     """Share of the samples, 0..1, that are positions one move beside the stored games in which the side to
     move wins at once. Only the policy is learned there: the winning moves, evenly. Games contain few such
-    positions, because each ends a game (AlphaZero: 0, only positions of games). They count as samples for
-    `per_position`: with 0.1, a position of a game is trained on 0.9 times as often. docs/decisions/0058."""
+    positions, because each ends a game (AlphaZero: 0). They count for `per_position`: with 0.1, a position of
+    a game is trained on 0.9 times as often. docs/decisions/0058."""
     imported_share: Share = 0.0
     """Share of the samples, 0..1, from games that `azplay games RUN import` has stored. The move played is
     the policy target, the game's result the value. Above 0, training begins with them alone, `per_position`
-    times each, before it follows self-play: a warm start. From then on they count as samples for
-    `per_position`: with 0.2, a position of self-play is trained on 0.8 times as often. 0: imported games are
-    not used (AlphaZero: none; AlphaGo began so)."""
+    times each: a warm start. Then they count for `per_position`: with 0.2, a position of self-play is
+    trained on 0.8 times as often. 0: they are not used (AlphaZero: none; AlphaGo began so)."""
     symmetric: Literal["auto", "on", "off"] = "auto"
     """Train on samples through random symmetries of the board. auto: where the game has any, such as
     tic-tac-toe and Go (8) and Connect Four (2), but not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""

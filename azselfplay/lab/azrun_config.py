@@ -70,9 +70,8 @@ class RunConfig:
     time that a game is played on this machine."""
     repeatable: Count = 0
     """Games of a round: the whole run in one process, on the CPU, so many games and then the training steps
-    that they allow, again and again. It gives the same bits every time, however often it was stopped or
-    killed, on the same machine with the same torch. `--minutes` then ends with a whole round. 0: no rounds,
-    games and training side by side."""
+    that they allow, again and again. It gives the same bits on the same machine with the same torch, however
+    often it was killed, and ends with a whole round. 0: games and training side by side."""
     run: str = ""
     """Name of the run; empty is GAME-NET, or the name of the recipe if `--recipe` is given. A run that exists
     is continued with its own network and settings."""

@@ -46,8 +46,7 @@ class GamesConfig:
     action: Positional[Action]
     """list: one line per game; show: moves, boards, values; export: as PGN or another format; verify: check
     that every game is whole and ends as recorded; stats: results by weights version; salvage: copy what
-    can still be read of a damaged games.db to --out. And `import FILE`, which has a --help of its own:
-    store games of other programs and of people, for a warm start."""
+    can still be read of a damaged games.db to --out. And `import FILE`, with a --help of its own."""
     number: Positional[Count] = 0
     """Which game to show, as `list` numbers them; 0 is the newest."""
     runs: Path = RUNS
