@@ -101,8 +101,9 @@ def test_a_child_that_serves_others_ends_after_them() -> None:
     ends: list[str] = []
     children = Children(sink=lines.put_nowait)
     children.add("evaluator", python(SLEEP), serves=True, on_exit=lambda _: ends.append("evaluator"))
-    drains = "import signal; signal.signal(15, lambda *_: print('draining', end='', flush=True)); "
-    drains += "print('ready', end='', flush=True); signal.pause(); signal.pause()"
+    # `os.write`, because a signal may come within `print`, which cannot be entered twice.
+    drains = "import os, signal; signal.signal(15, lambda *_: os.write(1, b'draining')); "
+    drains += "os.write(1, b'ready'); signal.pause(); signal.pause()"
     children.add("worker", python(drains), on_exit=lambda _: ends.append("worker"))
 
     async def script(stop: Stop) -> None:
