@@ -51,7 +51,7 @@ const awaitedCards = (why) => liveCards({}).map((one) => card(one.querySelector(
 function strengthCard({ summary: { strength }, row }) {
   if (strength) return card("Strength", `${count(strength.elo)} Elo`, `± ${count(strength.margin)} at step ${count(strength.step)}`);
   const [group] = Object.keys(row ?? {}).filter((name) => name.startsWith(ERRORS));
-  return group ? card("Strength", `${percent(row[group])} errors`, `in known positions, ${group.slice(ERRORS.length)}`) : card("Strength", "–", "not measured yet: see below");
+  return group ? card("Mistakes", percent(row[group]), `of the policy in known positions, ${group.slice(ERRORS.length)}`) : card("Strength", "–", "not measured yet: see below");
 }
 
 function drawCards(found) {
