@@ -146,7 +146,7 @@ def test_curves_follow_a_run_whose_figures_grow_and_can_be_zoomed(
         file.write(json.dumps({**figures(STEPS + 60), "known_errors/tree": 0.25}) + "\n")
     sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS + 60))
     sync_api.expect(page.get_by_role("img", name="Errors in known positions")).to_be_visible()
-    sync_api.expect(page.locator(".card").first).to_contain_text("25 % errors")
+    sync_api.expect(page.locator(".card").first).to_contain_text("25 %of the policy")
     page.get_by_role("button", name="Policy loss: zoom in").click()
     all_again = page.get_by_role("button", name="Policy loss: show everything")
     sync_api.expect(all_again).to_be_enabled()
