@@ -10,6 +10,7 @@ says what is allowed.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import inspect
 import json
 import os
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
 from azselfplay.games.names import with_board
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import BESIDE, Exit, Fatal
 from azselfplay.host.flags import parse_flags, what_was_meant
 from azselfplay.host.reading import read_toml
 from protocol.settings import check_settings, converted, settings_in
@@ -230,16 +231,22 @@ def to_toml(config: Any, table: str = "") -> str:
 
 @cache
 def version() -> str:
-    """Return a version such as `0.1.0`; `unknown` when the package is not installed but run from its
-    folder."""
+    """Return a version such as `0.1.0+9c1ff05a`: behind the plus a hash of our sources, which tells
+    installations of one number apart. The number is `unknown` where it is run from its folder, and not
+    installed."""
     from importlib.metadata import PackageNotFoundError, version  # some commands never need it
 
+    digest, home = hashlib.sha256(), Path(__file__).resolve().parents[2]
+    for package in (NAME, *BESIDE):
+        for path in sorted((home / package).rglob("*.py")):
+            digest.update(f"{path.relative_to(home)} ".encode() + path.read_bytes())
     try:
-        return version(NAME)
+        number = version(NAME)
     except PackageNotFoundError:
-        return UNKNOWN
+        number = UNKNOWN
+    return f"{number}+{digest.hexdigest()[:8]}"
 
 
 def software() -> str:
-    """Return the name and version that peers tell each other: `azselfplay 0.1.0`."""
+    """Return the name and version that peers tell each other: `azselfplay 0.1.0+9c1ff05a`."""
     return f"{NAME} {version()}"

@@ -189,12 +189,16 @@ _COMMANDS = {
 # ---- packages that may be missing: a client that uses the server's evaluators needs none ---------
 
 
+BESIDE = ("client", "net", "protocol", "server", "trainer")
+"""Our packages that stand beside `azselfplay`."""
+
+
 @cache
 def check_that_nothing_hides_our_packages() -> None:
     """Raise ImportError if a file beside the user's script, such as net.py, is imported in place of one of
-    our packages that stand beside `azselfplay`."""
+    our packages."""
     home = Path(__file__).resolve().parents[2]
-    for name in ("client", "net", "protocol", "server", "trainer"):
+    for name in BESIDE:
         found = importlib.util.find_spec(name)
         if found is not None and found.origin and home not in Path(found.origin).resolve().parents:
             raise ImportError(f"{found.origin} hides azselfplay's own package {name!r}: rename that file")

@@ -11,7 +11,8 @@ from typing import Literal
 import pytest
 from changed_settings import self_play
 
-from azselfplay.host.config import load, to_toml, without_settings
+from azselfplay.host import config
+from azselfplay.host.config import load, to_toml, version, without_settings
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.flags import refuse_foreign_flags
 from azselfplay.lab.azrun_config import RunConfig
@@ -244,3 +245,18 @@ def test_children_do_not_inherit_settings() -> None:
     """They get theirs as flags; the folder of the compile cache is not a setting."""
     environment = {"AZ_WORKERS": "3", "AZ_JIT_CACHE": "/x", "PATH": "/bin"}
     assert without_settings(environment) == {"AZ_JIT_CACHE": "/x", "PATH": "/bin"}
+
+
+def test_a_version_ends_with_a_hash_that_tells_other_sources_apart(tmp_path: Path, monkeypatch) -> None:
+    def seen() -> str:
+        version.cache_clear()
+        return version().partition("+")[2]
+
+    monkeypatch.setattr(config, "__file__", str(tmp_path / "azselfplay" / "host" / "config.py"))
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "a.py").write_text("a = 1\n")
+    one = seen()
+    assert seen() == one
+    (tmp_path / "net" / "a.py").write_text("a = 2\n")
+    assert seen() != one
+    version.cache_clear()
