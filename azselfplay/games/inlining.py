@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from llvmlite.binding import parse_bitcode
-from numba.core import config
+from numba.core import caching, config
 from numba.core import types as numba_types
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.registry import CPUDispatcher
@@ -66,7 +66,11 @@ class _Inlining(Compiler):  # type: ignore[misc]
         super().__init__(typingctx, targetctx, _Code(targetctx.codegen(), "inlined"), *rest)
 
 
-class _ByModule(UserProvidedCacheLocator):  # type: ignore[misc]
+# Numba 0.61 has it under a private name.
+_in_folder = getattr(caching, "UserProvidedCacheLocator", None) or caching._UserProvidedCacheLocator
+
+
+class _ByModule(_in_folder):  # type: ignore[misc, valid-type]
     """Names the folder of a module's compiled code by the module. Numba names it by the path of the sources,
     so a second copy of them would compile everything again; `games.jit` keys the caches already."""
 
