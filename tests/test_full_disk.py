@@ -43,7 +43,7 @@ class Player(Ledger):
 
     def hear(self, ack: dict[str, Any], uid: bytes) -> None:
         super().hear(ack, uid)
-        self.disk_full += "disk does not take it" in ack.get("reason", "")
+        self.disk_full += "stores no games" in ack.get("reason", "")
 
 
 class Run:

@@ -230,7 +230,7 @@ def test_with_a_sparse_network_workers_and_clients_play_without_an_evaluator(tmp
         loop.wait_until(both_play_on, "two new versions in games of workers and clients")
         figures = loop.figures()
         assert (figures["evaluators"], figures["players_evaluate"]) == (0, True)
-        joined = {"workers": 1, "clients": 2, "trainer": 1}  # one client only watches
+        joined = {"workers": 1, "clients": 1, "trainer": 1}
         loop.wait_until(lambda: loop.figures()["sessions"] == joined, f"sessions as in {joined}")
         loop.wait_until(lambda: loop.figures()["evals"] > 1000, "evaluations in the figures")
         processes = process_tree(loop.process.pid)
