@@ -140,6 +140,7 @@ def test_the_loop_goes_on_when_a_process_is_killed(loop, ledger, victim):
     """After a kill -9 a new process takes its place, and games of both kinds of player arrive again. Players
     are restarted as any child is (host/test_processes.py), and trainers killed at each point
     (faults/test_crash_points.py): nightly."""
+    loop.wait_until(lambda: victim in process_tree(loop.process.pid), victim)
     before = process_tree(loop.process.pid)[victim]
     os.kill(before, signal.SIGKILL)
     loop.wait_until(lambda: process_tree(loop.process.pid).get(victim, before) != before, f"a new {victim}")
