@@ -37,8 +37,8 @@ from azselfplay.games.stubs import Movers
 GAMES_EACH = 12
 """Random games of each game."""
 HISTORIES = (1, 3)
-SPARE = 64
-"""Entries behind an array, so that a game that writes too much is found out, and no memory spoiled."""
+SPARE = 4096
+"""Entries behind an array, so that a game that writes too much is told how much, and no memory is spoiled."""
 NONSENSE = ("nonsense", "", "0", "-1")
 Words = npt.NDArray[np.uint64]
 
@@ -184,7 +184,6 @@ def moved(game: Game, symmetry: Symmetry, packed_features: Words, history: int) 
 Described = tuple[list[int], list[list[int]]]
 """The active features of a position, and the rows of each of its actions."""
 UNTOUCHED = -7
-MUCH_SPARE = 4096
 
 
 def described(game: Game, packed_features: Words, history: int, actions: list[int]) -> Described:
@@ -192,8 +191,7 @@ def described(game: Game, packed_features: Words, history: int, actions: list[in
     is in range, and that no feature is there twice."""
     sparse = game.sparse
     assert sparse is not None
-    # So long that a game that has counted too few is told how many there are, and not that an index is wrong.
-    active = np.full(sparse.most_active + MUCH_SPARE, UNTOUCHED, np.int32)
+    active = np.full(sparse.most_active + SPARE, UNTOUCHED, np.int32)
     rows = np.full(game.max_legal * sparse.tables + 8, UNTOUCHED, np.int32)
     given = packed_features.copy()
     end = len(actions) * sparse.tables

@@ -119,15 +119,21 @@ class GameHistory:
         return int(self.game.rules.end_reason(self._states, self.ply + 1, count, NO_ROOT))
 
 
-def replay(game: Game, start: str = "", moves: Sequence[str] = (), max_plies: int = 0) -> GameHistory:
+def replay(
+    game: Game,
+    start: str = "",
+    moves: Sequence[str] = (),
+    max_plies: int = 0,
+    play: Callable[[GameHistory, str], None] = GameHistory.play_text,
+) -> GameHistory:
     """The game after `moves`. Raises ValueError naming the move that is not legal and its number.
 
-    max_plies: cap on the length of the game; 0: the game's own.
+    max_plies: cap on the length of the game; 0: the game's own. play: plays a move that is written so.
     """
     game_history = GameHistory(game, start, max_plies)
     for number, move in enumerate(moves, 1):
         try:
-            game_history.play_text(move)
+            play(game_history, move)
         except ValueError as error:
             raise ValueError(f"move {number} ({move!r}): {error}") from error
     return game_history

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from azselfplay.games.game_history import GameHistory
+from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.knowledge import GameFormat, GameWriter, WrittenMove, knowledge_of
 from azselfplay.games.spec import Game, Positions
 
@@ -51,13 +51,18 @@ def read_position(game: Game, text: str, moves: Iterable[str] = ()) -> GameHisto
 def after_moves(game: Game, start: str, moves: Sequence[str]) -> GameHistory:
     """The game after `moves`. Raises ValueError. The cap on the length of games is of self-play, and no rule:
     it counts from there."""
-    history = GameHistory(game, start, game.max_plies + len(moves))
-    for number, move in enumerate(moves, 1):
-        try:
-            history.play_text(in_notation(history, move))
-        except ValueError as error:
-            raise ValueError(f"move {number} ({move!r}): {error}") from error
-    return history
+    return replay(game, start, moves, game.max_plies + len(moves), play_as_written)
+
+
+def play_as_written(history: GameHistory, move: str) -> None:
+    """Play a move in the game's notation, or as people write it. Raises ValueError."""
+    try:
+        history.play_text(move)
+    except ValueError:
+        # Looked for only here: most moves are in the notation, and files have many.
+        if (meant := in_notation(history, move)) == move:
+            raise
+        history.play_text(meant)
 
 
 def in_notation(history: GameHistory, text: str) -> str:
