@@ -209,10 +209,11 @@ def _way(name: str, value: str, known: Sequence[str], command: str) -> str:
     group = f"{name.partition('.')[0]}."
     for program, (names, flag) in programs.items():
         meant = near(name, names) if "." in name and not near(name, known) else None
-        if meant or ("." in name and any(one.startswith(group) for one in names)):
+        if "." in name and any(one.startswith(group) for one in names):
             more = f"; the nearest there is --{meant.replace('_', '-')}" if meant else ""
-            what = group[:-1] if any(one.startswith(group) for one in names) else meant
-            return f"{what} belongs to {program}, whose file azrun takes as {flag}{more}"
+            return f"{group[:-1]} belongs to {program}, whose file azrun takes as {flag}{more}"
+        if meant:
+            return f"the nearest is {meant} of {program}, whose file azrun takes as {flag}"
     return ""
 
 
