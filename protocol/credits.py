@@ -22,7 +22,7 @@ BYTES_OF_ALL = 64 * 1024 * 1024
 2,500 of chess with 800 simulations."""
 BYTES_OF_KEY = BYTES_OF_ALL // 4
 """Most bytes of such games from all sessions of one key, which may have as many sessions as it likes."""
-LEAST_GAME_BYTES = 16 * 1024
+LEAST_GAME_BYTES = 8 * 1024
 """What a game counts for at least: each costs messages, a check and a row in the store, however short."""
 CHANGE_SECONDS = 10.0
 """Seconds for which requests sent under the old, larger grant are still accepted."""

@@ -3,11 +3,12 @@
 `BulkService` connects the relay of games, the trainer's session and the weights.
 
 The front keeps no games: `GameRelay` knows who waits for which acknowledgement, as a pure object. A game that
-cannot be passed on now is answered `retry` and stays in its player's spool. The trainer has at most
-`BYTES_OF_ALL` of games that it has not acknowledged. A session may have `SESSION_BYTES` of them and a key
-`BYTES_OF_KEY`, so neither fills the window alone. Windows are counted in bytes because memory is what they
-bound. An acknowledgement may then take a while, as it does where games are also copied to another machine:
-with answers after 1.5 s, 1,360 games a second (the pace of AlphaZero) are 2,040 unanswered games.
+cannot be passed on now is answered `retry` and stays in its player's spool; `Turns` says when it may come
+again. The trainer has at most `BYTES_OF_ALL` of games that it has not acknowledged. A session may have
+`SESSION_BYTES` of them and a key `BYTES_OF_KEY`, so neither fills the window alone. Windows are counted in
+bytes because memory is what they bound. An acknowledgement may then take a while, as it does where games are
+also copied to another machine: with answers after 1.5 s, 1,360 games a second (the pace of AlphaZero) are
+2,040 unanswered games.
 
 `WeightsIn` pulls new weights from the trainer exactly as players pull them from the server:
 
@@ -25,10 +26,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+
+from msgspec import structs
 
 from azselfplay.link.weights_pull import LARGEST, WeightsDownloader, WeightsPull
 from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, SESSION_BYTES, counted_bytes
@@ -65,6 +69,10 @@ RELAY_AGAIN = 20.0
 """Seconds after which a game offered again is sent to the trainer again (its uid makes that harmless)."""
 GIVE_UP = 120.0
 """Seconds after which a place in the window is reclaimed."""
+LEAST_PACE = 10.0
+"""Peers a second that may send again while the trainer answers nothing."""
+LONGEST_RETRY = 60.0
+"""Longest wait in seconds of a game that was sent back."""
 
 SOURCES = {"worker": "workers", "client": "clients"}
 """The trainer's name for the kind of player, by the session's role."""
@@ -84,6 +92,7 @@ class BulkService:
         self, game: str, store: WeightsStore, figures: Figures, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.relay = GameRelay()
+        self._turns = Turns(clock())
         self.chunks = ChunkService(store, clock)
         self.trainer: Session | None = None
         self.weights = WeightsIn(game, store, figures, clock, self._send_to_trainer)
@@ -159,6 +168,7 @@ class BulkService:
 
     def tick(self, now: float) -> None:
         self._tell()
+        self._turns.tick(self.relay.acked, now)
         self.chunks.tick(now)
         self._carry_out(self.relay.expire(now))
 
@@ -210,6 +220,9 @@ class BulkService:
                 case Acknowledge(peer, ack, wasted):
                     if wasted:  # checking it and keeping it cost the trainer as much as a good game
                         self.port.door.charge(peer, wasted)
+                    if ack.status == "retry":
+                        wait = self._turns.wait(peer, self._clock(), ack.retry_after)
+                        ack = structs.replace(ack, retry_after=wait)
                     self.port.send(peer, ack)
 
     def _on_get_weights(self, session: Session, _message: GetWeights, _frames: list[memoryview]) -> None:
@@ -371,6 +384,41 @@ class GameRelay:
         self._bytes[peer] += counted
         self._bytes[owner] += counted
         self._all_bytes += counted
+
+
+class Turns:
+    """When games that were sent back may come again: one peer after another, somewhat faster than the trainer
+    has answered of late, so that it is offered more as soon as it takes more.
+
+    With a second for all, thousands of players send so much in vain that hardly anything else gets through.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._pace = LEAST_PACE
+        """Turns a second."""
+        self._last = self._looked = now
+        self._answered = 0
+        self._turns: dict[bytes, float] = {}
+        """By peer: who sends more before its turn does not put off the others."""
+
+    def tick(self, answered: int, now: float) -> None:
+        """Note how many games the trainer has answered in all. To be called every second or so."""
+        self._turns = {peer: at for peer, at in self._turns.items() if at > now}
+        if (passed := now - self._looked) > 0:
+            # The average of some ten seconds, since an archive answers many games at once.
+            share = 1 - math.exp(-passed / 10)
+            offered = 1.5 * (answered - self._answered) / passed
+            self._pace = max(LEAST_PACE, self._pace + share * (offered - self._pace))
+            self._looked, self._answered = now, answered
+
+    def wait(self, peer: bytes, now: float, least: float) -> float:
+        """Return the seconds, at least `least`, after which this peer may send again."""
+        if self._turns.get(peer, now) <= now:
+            self._last = max(self._last, now) + 1 / self._pace
+            if self._last > now + LONGEST_RETRY:
+                self._last = now  # another round, between the turns that are given already
+            self._turns[peer] = self._last
+        return max(least, self._turns[peer] - now)
 
 
 _OTHER_BYTES = f"{Code.BUSY}: the trainer has a game with this uid and other bytes, and has not answered yet"

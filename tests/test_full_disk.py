@@ -74,11 +74,12 @@ class Run:
     def trained(self, name: str) -> Any:
         return (self.figures()["trainer"] or {}).get(name, 0)
 
-    def processes(self) -> set[int]:
-        """Return the processes that azrun runs at the moment, except short-lived ones."""
+    def processes(self) -> dict[int, str]:
+        """Return the processes that azrun runs at the moment with their commands, except short-lived ones."""
         parts = ("server.main", "-m trainer", "client.main", "server.evaluator", "client.worker")
-        found = marked(self.environment).items()
-        return {pid for pid, line in found if any(part in line for part in parts) and "--warm" not in line}
+        found = marked(self.environment)
+        kept = (pid for pid, line in found.items() if any(one in line for one in parts))
+        return {pid: found[pid] for pid in kept if "--warm" not in found[pid]}
 
     def wait(self, what: Callable[[], bool], meaning: str) -> None:
         def checked() -> bool:

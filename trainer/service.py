@@ -57,6 +57,8 @@ Ts = TypeVarTuple("Ts")
 
 JOBS_PER_COMMIT = 256
 """Most games checked and committed together; those that arrive meanwhile make the next batch."""
+WATCHED = 256
+"""Games of one commit of which alerts and figures take notice, about: of 300 every second one."""
 FRESH_LIMIT = 8192
 """Stored games that may wait for the training thread before new ones are sent back."""
 SAVE_AGAIN = 30.0
@@ -267,6 +269,7 @@ class Service:
         while not stop.finishing.is_set() or self._jobs:
             await self._games_came.wait()
             self._games_came.clear()
+            unwatched: list[GameRecord] = []
             while self._jobs:
                 most = JOBS_PER_COMMIT if run.archive is None else archive.GAMES
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
@@ -274,7 +277,10 @@ class Service:
                 # first game that they played.
                 newest = max(run.training.version, self._weights.server_version, run.committer.newest_version)
                 begun = time.monotonic()
-                result = await loop.run_in_executor(self._commits, run.committer.process, jobs, newest)
+                commit = loop.run_in_executor(self._commits, run.committer.process, jobs, newest)
+                # While the thread waits for the disk and the archive.
+                self._watch_games(watch, unwatched)
+                result = await commit
                 self._figures.commits.observe(time.monotonic() - begun)
                 played = list(zip(result.games, result.players, strict=True))
                 run.players.on_games(played)
@@ -302,12 +308,18 @@ class Service:
                 if result.old:
                     text = f"{result.old} games are stored but not trained on: see --samples.stale-versions"
                     self._warn.warning("old games", text, time.monotonic())
-                # With a gate games rightly lag behind the newest weights, so that is no sign of trouble.
-                watch.on_games(trusted, 0 if self._gated else self._weights.server_version)
+                unwatched = trusted
                 self._last_seq = result.last_seq
                 self._work_came.set()
                 if run.archive is not None:
                     await asyncio.sleep(max(0.0, begun + archive.SECONDS - time.monotonic()))
+            self._watch_games(watch, unwatched)
+
+    def _watch_games(self, watch: Watch, games: list[GameRecord]) -> None:
+        # A sample of a large commit says as much as all of it, which took a quarter of the trainer's time.
+        sample = games[:: 1 + len(games) // WATCHED]
+        # With a gate games rightly lag behind the newest weights, so that is no sign of trouble.
+        watch.on_games(sample, 0 if self._gated else self._weights.server_version)
 
     # ---- training and weights out ----
 

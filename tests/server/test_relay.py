@@ -10,7 +10,7 @@ from scaled_examples import scaled
 from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, LEAST_GAME_BYTES, SESSION_BYTES
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
-from server.bulk import GIVE_UP, RELAY_AGAIN, RETRY_BUSY, Acknowledge, GameRelay, Relay
+from server.bulk import GIVE_UP, LONGEST_RETRY, RELAY_AGAIN, RETRY_BUSY, Acknowledge, GameRelay, Relay, Turns
 
 A, B = b"peer-a", b"peer-b"
 UID, OTHER = b"u" * 16, b"v" * 16
@@ -133,6 +133,32 @@ def test_a_trainer_that_never_answers_does_not_hold_its_window_for_ever() -> Non
     relay.put(A, "worker", UID, SHA, 0.0)
     assert relay.expire(GIVE_UP) == []
     assert statuses(relay.expire(GIVE_UP + 1)) == [(A, "retry")]
+
+
+def test_five_thousand_players_offer_little_more_than_the_trainer_takes() -> None:
+    """Each has a game that is sent back until its trainer, which takes four hundred a second, has room."""
+    turns, due, taken, offered = Turns(0.0), dict.fromkeys(map(number, range(5000)), 0.0), 0, []
+    for now in range(120):
+        come = [peer for peer, at in due.items() if at <= now]
+        offered.append(len(come))
+        taken += len(come[:400])
+        turns.tick(taken, now)
+        due |= dict.fromkeys(come[:400], now + 1.0)  # with the next game
+        due |= {peer: now + turns.wait(peer, now, 1.0) for peer in come[400:]}
+    assert max(offered[10:]) < 3 * 400
+    assert taken / 120 > 0.9 * 400
+
+
+def test_few_players_wait_as_long_as_they_are_told_and_none_longer_than_a_minute() -> None:
+    turns = Turns(0.0)
+    assert {turns.wait(number(at), 0.0, 1.0) for at in range(10)} == {1.0}
+    assert 0.9 * LONGEST_RETRY < max(turns.wait(number(at), 0.0, 1.0) for at in range(5000)) <= LONGEST_RETRY
+
+
+def test_a_player_that_does_not_wait_puts_off_nobody_else() -> None:
+    turns = Turns(0.0)
+    assert {turns.wait(A, 0.0, 1.0) for _ in range(1000)} == {1.0}
+    assert turns.wait(B, 0.0, 1.0) == 1.0
 
 
 def test_the_trainer_never_holds_more_bytes_than_it_has_room_for() -> None:
