@@ -102,7 +102,7 @@ def run() -> dict[str, float]:
         port = stack.enter_context(claimed_base_port(FIRST_PORT))
         programs = Programs(folder, port, stack)
         programs.make_keys(NAMES)
-        hub = programs.start_hub(SIMULATIONS)
+        programs.start_hub(SIMULATIONS)
         programs.start_trainer(python_module("trainer"))
         boxes = Boxes(programs, port + 5)
         processes = [boxes.start(number) for number in range(BOXES)]
@@ -119,7 +119,7 @@ def run() -> dict[str, float]:
             rates.append((boxes.count("az_client_leaves_total") - before) / (time.monotonic() - began))
 
         watch()
-        hub.kill()
+        programs.kill("hub")
         watch()
         programs.start_hub(SIMULATIONS)
         watch()

@@ -86,6 +86,12 @@ class Programs:
             time.sleep(0.5)
         return found
 
+    def kill(self, name: str) -> None:
+        """Kill a process and wait for its end."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 

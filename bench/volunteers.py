@@ -5,7 +5,8 @@ Real programs: `azserver --gpus none --workers 0`, and a trainer that verifies, 
 does not train. Each object takes the archive `ARCHIVE_SECONDS` more than a folder takes. The players are made
 up: real connections with CURVE, a hundred in a process, each process in a network namespace with an address
 of its own. They send random games of chess, the next once the last is acknowledged, first at the pace of
-five thousand volunteers and then as fast as AlphaZero's fleet did.
+five thousand volunteers and then as fast as AlphaZero's fleet did. Before that azserver is killed and
+started again once, for all of them must join anew.
 
 It needs root and `ip` of iproute2, for the namespaces. `AZ_BENCH_SECONDS` is the length of either pace
 (default 60).
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import random
 import resource
@@ -43,7 +45,7 @@ from azselfplay.store.archive import Folder
 from bench.programs import Programs
 from bench.random_games import random_game
 from protocol.keys import DialKeys, KeyPair
-from protocol.messages import PROTOCOL_VERSION, GameAck, Hello, Message, PutGame
+from protocol.messages import PROTOCOL_VERSION, GameAck, Hello, Message, PutGame, Welcome
 from protocol.records import sha256, to_bytes
 from server.keys import changed_allowed
 from trainer.__main__ import _main as train
@@ -55,6 +57,7 @@ PACES = {"volunteers": 417.0, "fleet": 1_360.0}
 OFFERED = 1.2
 """How many times as many are offered."""
 ARCHIVE_SECONDS = 0.3
+AWAY_SECONDS = 30.0
 SIMULATIONS, PLIES, DISTINCT = 100, 100, 60
 FIRST_PORT = 18_000
 BRIDGE, HOST = "azbench", "10.77.0.1"
@@ -71,7 +74,7 @@ class Player:
 
     interval = 0.0
     """Seconds between two games of a player, the same for all."""
-    joined = stored = sent_back = 0
+    joins = stored = sent_back = 0
     """Counts of all players of this process."""
 
     def __init__(self, context: Context, endpoint: str, keys: DialKeys, games: list[Parts]) -> None:
@@ -82,8 +85,7 @@ class Player:
             endpoint,
             Hello(PROTOCOL_VERSION, "client", "volunteer"),
             on_message=self._on_message,
-            on_joined=lambda _: self._count(1),
-            on_lost=lambda _: self._count(-1),
+            on_joined=self._on_joined,
             settings=ConnectionSettings("volunteer", limit=BULK_LIMIT, keys=keys),
         )
 
@@ -101,6 +103,9 @@ class Player:
         if not self.connection.send(*self._unanswered):
             asyncio.get_running_loop().call_later(1.0, self._send)
 
+    def _on_joined(self, _: Welcome) -> None:
+        Player.joins += 1
+
     def _on_message(self, message: Message, frames: list[memoryview]) -> None:  # noqa: ARG002
         if not isinstance(message, GameAck) or self._unanswered is None:
             return
@@ -115,14 +120,11 @@ class Player:
         Player.stored += 1
         self._unanswered = None
 
-    @staticmethod
-    def _count(change: int) -> None:
-        Player.joined += change
-
 
 async def be_players(folder: Path, address: int) -> None:
     """Be the players of an address, for ever. Our input says how: first to join, then the seconds between two
     games of a player."""
+    logging.disable(logging.WARNING)  # each of them says that azserver has gone
     about = json.loads((folder / "players.json").read_text())
     games = [(bytes.fromhex(before), bytes.fromhex(after)) for before, after in about["games"]]
     server = from_text(about["server"], "the server's key")
@@ -152,7 +154,7 @@ async def tell_counts() -> None:
     """Write the counts again and again."""
     while True:
         await asyncio.sleep(0.5)
-        print(json.dumps([Player.joined, Player.stored, Player.sent_back]), flush=True)
+        print(json.dumps([Player.joins, Player.stored, Player.sent_back]), flush=True)
 
 
 # ---- The trainer -----------------------------------------------------------------------------------
@@ -224,13 +226,13 @@ class Players:
             process.stdin.flush()
 
     def counts(self) -> tuple[int, int, int]:
-        """How many have joined, and the games that were stored and sent back; joined is -1 before all
-        processes are ready."""
+        """How often players have joined (-1: not all processes are ready), and the games that were stored and
+        sent back."""
         lines = [path.read_bytes().split(b"\n")[:-1] for path in self._files]
         if not all(lines):
             return -1, 0, 0
-        joined, stored, sent_back = np.sum([json.loads(one[-1]) for one in lines], axis=0)
-        return int(joined), int(stored), int(sent_back)
+        joins, stored, sent_back = np.sum([json.loads(one[-1]) for one in lines], axis=0)
+        return int(joins), int(stored), int(sent_back)
 
 
 def prepare(programs: Programs, port: int) -> None:
@@ -267,11 +269,22 @@ def run() -> dict[str, Any]:
             lambda: players.counts()[0] >= 0 and ": 0 games read back" in programs.log("trainer")
         )
 
-        began = time.monotonic()
+        def joined_after(times: int) -> float:
+            """Wait until all have joined so often; return the seconds."""
+            began = time.monotonic()
+            programs.wait_for(lambda: players.counts()[0] >= times * PLAYERS)
+            return round(time.monotonic() - began, 1)
+
         players.say("join")
-        programs.wait_for(lambda: players.counts()[0] == PLAYERS)
-        figures["joined_s"] = round(time.monotonic() - began, 1)
-        print(f"{PLAYERS} players have joined after {figures['joined_s']} s")
+        figures["joined_s"] = joined_after(1)
+        programs.kill("hub")
+        time.sleep(AWAY_SECONDS)
+        hub = programs.start_hub(SIMULATIONS, "--self-play.max-plies", str(PLIES))
+        figures["joined_again_s"] = joined_after(2)
+        print(
+            f"{PLAYERS} players have joined after {figures['joined_s']} s; azserver was killed for a while,"
+        )
+        print(f"and {figures['joined_again_s']} s after it was back all had joined again")
 
         def seconds() -> npt.NDArray[np.float64]:
             """Processor time of azserver, the trainer and all players."""
@@ -284,13 +297,13 @@ def run() -> dict[str, Any]:
             _, before, sent_back = players.counts()
             spent, began = seconds(), time.monotonic()
             time.sleep(length)
-            joined, stored, again = players.counts()
+            _, stored, again = players.counts()
             took = time.monotonic() - began
             shares = (seconds() - spent) / took
             figures[f"{name}_games_per_s"] = round((stored - before) / took)
             print(
                 f"{name}: {(stored - before) / took:,.0f} games/s stored and archived (asked: {pace:,.0f}), "
-                f"{(again - sent_back) / took:,.0f} sent back, {joined} in session; cores: azserver "
+                f"{(again - sent_back) / took:,.0f} sent back; cores: azserver "
                 f"{shares[0]:.2f}, trainer {shares[1]:.2f}, players {shares[2]:.2f}"
             )
         print(f"memory: azserver {memory(hub.pid)} MB, trainer {memory(trainer.pid)} MB")
