@@ -238,6 +238,8 @@ class Door:
         return True
 
     def _on_readable(self, connection: DoorConnection) -> None:
+        if connection.broken:  # it is dropped in the next turn: it must not join now
+            return
         try:
             data = connection.sock.recv(READ_SIZE)
         except (BlockingIOError, InterruptedError):
