@@ -86,6 +86,10 @@ class Programs:
             time.sleep(0.5)
         return found
 
+    def process(self, name: str) -> subprocess.Popen[bytes]:
+        """Return a process that runs."""
+        return self._processes[name]
+
     def kill(self, name: str) -> None:
         """Kill a process and wait for its end."""
         process = self._processes.pop(name)

@@ -58,7 +58,7 @@ PACES = {"volunteers": 417.0, "fleet": 1_360.0}
 OFFERED = 1.2
 """How many times as many are offered."""
 ARCHIVE_SECONDS = 0.3
-AWAY_SECONDS = 30.0
+AWAY_SECONDS, SETTLING_SECONDS = 30.0, 10.0
 SIMULATIONS, PLIES, DISTINCT = 100, 100, 60
 FIRST_PORT = 18_000
 BRIDGE, HOST = "azbench", "10.77.0.1"
@@ -236,8 +236,9 @@ class Players:
         return int(joins), int(stored), int(sent_back)
 
 
-def prepare(programs: Programs, port: int) -> None:
-    """Make the players' keys, allow them, and write what the players' processes need."""
+def prepare(programs: Programs, port: int) -> dict[str, Any]:
+    """Make the players' keys and allow them. Returns what the players' processes need, but for the server's
+    key."""
     pairs = [[key.decode() for key in zmq.curve_keypair()] for _ in range(PLAYERS)]
     with changed_allowed(programs.keys / ALLOWED_FILE) as allowed:
         for number, (public, _) in enumerate(pairs):
@@ -245,8 +246,52 @@ def prepare(programs: Programs, port: int) -> None:
     game, rng = get_game("chess"), np.random.default_rng(1)
     records = [random_game(game, rng, simulations=SIMULATIONS, max_plies=PLIES) for _ in range(DISTINCT)]
     games = [[part.hex() for part in to_bytes(record).split(record.uid)] for record in records]
-    about = {"endpoint": f"tcp://{HOST}:{port + 1}", "keys": pairs, "games": games}
-    (programs.folder / "players.json").write_text(json.dumps(about))
+    return {"endpoint": f"tcp://{HOST}:{port + 1}", "keys": pairs, "games": games}
+
+
+def join(programs: Programs, players: Players) -> dict[str, float]:
+    """Let all players join, twice: azserver is killed in between. Returns the seconds that either took."""
+    seconds = []
+    for times in (1, 2):
+        if times == 1:
+            players.say("join")
+        else:
+            programs.kill("hub")
+            time.sleep(AWAY_SECONDS)
+            start_hub(programs)
+        began = time.monotonic()
+        wanted = times * PLAYERS
+        programs.wait_for(lambda: players.counts()[0] >= wanted)  # noqa: B023 - before the next round
+        seconds.append(round(time.monotonic() - began, 1))
+    print(f"{PLAYERS} players have joined after {seconds[0]} s, and again {seconds[1]} s after azserver was")
+    print(f"back when it had been killed for {AWAY_SECONDS:.0f} s")
+    return dict(zip(("joined_s", "joined_again_s"), seconds, strict=True))
+
+
+def start_hub(programs: Programs) -> None:
+    programs.start_hub(SIMULATIONS, "--self-play.max-plies", str(PLIES))
+
+
+def watch(name: str, programs: Programs, players: Players, length: float) -> float:
+    """Let the players send games at one of the paces. Returns the games stored in a second."""
+    players.say(str(PLAYERS / (PACES[name] * OFFERED)))
+    time.sleep(SETTLING_SECONDS)
+    groups = [programs.process("hub")], [programs.process("trainer")], players.processes
+
+    def cores() -> npt.NDArray[np.float64]:
+        return np.array([sum(seconds_of(one.pid) for one in group) for group in groups])
+
+    (_, stored, sent_back), spent, began = players.counts(), cores(), time.monotonic()
+    time.sleep(length)
+    (_, stored_then, sent_back_then), took = players.counts(), time.monotonic() - began
+    hub, trainer, others = (cores() - spent) / took
+    rate = (stored_then - stored) / took
+    print(
+        f"{name}: {rate:,.0f} games/s stored and archived (asked: {PACES[name]:,.0f}), "
+        f"{(sent_back_then - sent_back) / took:,.0f} sent back; cores: azserver {hub:.2f}, trainer "
+        f"{trainer:.2f}, players {others:.2f}"
+    )
+    return rate
 
 
 def run() -> dict[str, Any]:
@@ -254,63 +299,30 @@ def run() -> dict[str, Any]:
         print("left out: it needs root and `ip` of iproute2")
         return {}
     length = float(os.environ.get("AZ_BENCH_SECONDS", "60"))
-    figures: dict[str, Any] = {}
     with ExitStack() as stack:
         names = stack.enter_context(namespaces())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="az-")))
         port = stack.enter_context(claimed_base_port(FIRST_PORT))
         programs = Programs(folder, port, stack, listen=HOST)
         programs.make_keys([])
-        prepare(programs, port)
-        hub = programs.start_hub(SIMULATIONS, "--self-play.max-plies", str(PLIES))
-        about = json.loads((folder / "players.json").read_text())
+        about = prepare(programs, port)
+        start_hub(programs)
         (folder / "players.json").write_text(json.dumps({**about, "server": programs.server_key}))
         (folder / "archive").mkdir()
         command = [sys.executable, "-m", "bench.volunteers", "trainer"]
-        trainer = programs.start_trainer(command, "--archive", str(folder / "archive"))
+        programs.start_trainer(command, "--archive", str(folder / "archive"))
         players = Players(folder, names, stack)
-        programs.wait_for(
-            lambda: players.counts()[0] >= 0 and ": 0 games read back" in programs.log("trainer")
-        )
-
-        def joined_after(times: int) -> float:
-            """Wait until all have joined so often; return the seconds."""
-            began = time.monotonic()
-            programs.wait_for(lambda: players.counts()[0] >= times * PLAYERS)
-            return round(time.monotonic() - began, 1)
-
-        players.say("join")
-        figures["joined_s"] = joined_after(1)
-        programs.kill("hub")
-        time.sleep(AWAY_SECONDS)
-        hub = programs.start_hub(SIMULATIONS, "--self-play.max-plies", str(PLIES))
-        figures["joined_again_s"] = joined_after(2)
-        print(
-            f"{PLAYERS} players have joined after {figures['joined_s']} s; azserver was killed for a while,"
-        )
-        print(f"and {figures['joined_again_s']} s after it was back all had joined again")
-
-        def seconds() -> npt.NDArray[np.float64]:
-            """Processor time of azserver, the trainer and all players."""
-            groups = [hub], [trainer], players.processes
-            return np.array([sum(seconds_of(process.pid) for process in group) for group in groups])
-
-        for name, pace in PACES.items():
-            players.say(str(PLAYERS / (pace * OFFERED)))
-            time.sleep(10.0)
-            _, before, sent_back = players.counts()
-            spent, began = seconds(), time.monotonic()
-            time.sleep(length)
-            _, stored, again = players.counts()
-            took = time.monotonic() - began
-            shares = (seconds() - spent) / took
-            figures[f"{name}_games_per_s"] = round((stored - before) / took)
-            print(
-                f"{name}: {(stored - before) / took:,.0f} games/s stored and archived (asked: {pace:,.0f}), "
-                f"{(again - sent_back) / took:,.0f} sent back; cores: azserver "
-                f"{shares[0]:.2f}, trainer {shares[1]:.2f}, players {shares[2]:.2f}"
-            )
-        print(f"memory: azserver {memory(hub.pid)} MB, trainer {memory(trainer.pid)} MB")
+        programs.wait_for(lambda: players.counts()[0] >= 0 and "0 games read back" in programs.log("trainer"))
+        figures = join(programs, players)
+        for name in PACES:
+            figures[f"{name}_games_per_s"] = round(watch(name, programs, players, length))
+        used = (f"{name} {memory(programs.process(name).pid)} MB" for name in ("hub", "trainer"))
+        # Counted before the store is: what is acknowledged later is stored by then as well.
+        acknowledged, stored = players.counts()[1], programs.stored()
+        print(f"memory: {', '.join(used)}")
+        print(f"games acknowledged {acknowledged:,}, in the store {stored:,}, none twice")
+        if stored < acknowledged:
+            raise RuntimeError("a game that was acknowledged is not in the store, or a game is there twice")
     return figures
 
 
