@@ -1,9 +1,9 @@
-"""azserver as a whole: prepares the run, opens the door, keeps evaluators and workers running, and stops
+"""azserver as a whole: prepares the run, opens the ports, keeps evaluators and workers running, and stops
 them.
 
-The stop has two stages. First the workers end, while the front still accepts their last games. Under
-azrun the trainer's last weights follow. Then the evaluators end, and the front last. A second signal ends
-everything at once.
+The stop has two stages. First the workers end, while the front still accepts their last games. Under azrun
+the front then waits for the trainer's last weights. Then the evaluators end, and the front ends last. A
+second signal ends everything at once.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class App:
             self._self_play = resolve(with_start_positions(config), self._game)
         except ValueError as error:
             raise Fatal(str(error), Exit.CONFIG) from error
-        # Before anything is made: without keys a server that others can reach does not start.
+        # Check the keys before anything is created: a server that others can reach does not start without
+        # keys.
         self._allowed = open_allowed(config)
         self._cores = usable_cores()
         self._on_terminal = sys.stderr.isatty()
@@ -101,7 +102,7 @@ class App:
                 log.info("stopped before anything was started")
 
     async def _serve(self, folder: RunFolder, local: Path, view: View, stop: Stop) -> None:
-        """`local`: a folder for the sockets of this machine's own processes."""
+        """Serve the run. `local`: a folder for the sockets of this machine's own processes."""
         config = self._config
         store = WeightsStore(folder.weights, self._game.name)
         network = network_of_run(config, store)
@@ -133,7 +134,8 @@ class App:
             allowed=self._allowed,
             weights_url=config.weights_url,
         )
-        # It listens at once. An error names the port that the user asked for, even if the next one is in use.
+        # The constructor binds the ports. An error names the port that the user asked for, even if the port
+        # in use is the next one.
         with named_base_port(self._config.port):
             front = Front(settings, store)
         self._monitor.watched = Watched(
@@ -160,7 +162,7 @@ class App:
         gate: Gatekeeper | None,
     ) -> None:
         """Start front, evaluators and workers in this order, and end them in the opposite one."""
-        # While the terminal shows the live view, lines of children would tear it.
+        # Output of child processes would disrupt the live view on a terminal.
         sink = LogFile(folder.logs / "children.log").write if self._on_terminal else to_stderr
         evaluators, players, pages = (Children(sink=sink) for _ in range(3))
         stop_evaluators = Stop()
@@ -182,11 +184,11 @@ class App:
                     await compile_rules(self._game, selection, network, front.figures.preparing, stop)
                 if gate is not None:
                     beside.append(group.create_task(gate.run()))
-                # On a CPU that takes no time worth a line.
+                # On a CPU loading is too quick to be worth a line.
                 on_gpu = any(device != "cpu" for device in devices)
                 what = "the evaluators load the network; for a GPU torch compiles it first (about 20 s)"
                 front.figures.preparing.begin(what if on_gpu else "", time.monotonic())
-                # Workers that came earlier would be sent away until an evaluator is up.
+                # The front would refuse workers that came before an evaluator is up.
                 await _first_of(front.one_up, stop.finishing)
                 front.figures.preparing.end(time.monotonic())
                 await _first_of(front.all_up, stop.finishing, seconds=ALL_UP_SECONDS)
@@ -194,7 +196,8 @@ class App:
                     worker = python_module(
                         "client.worker",
                         *("--role", "worker", "--index", str(index)),
-                        # The last endpoint is the Unix socket: no handshake with keys on this machine.
+                        # The last endpoint is the Unix socket: processes on this machine need no handshake
+                        # with keys.
                         *("--bulk", front.settings.bulk[-1], "--spool", str(folder.spool)),
                         *("--log-format", self._config.log_format),
                     )
@@ -208,18 +211,19 @@ class App:
                 log.info("stopped while starting")
             # The workers are gone by now; this is for clients and the trainer, which may come back.
             front.say_goodbye()
-            # Last, because the games of the workers needed them to the end.
+            # The evaluators end last, because the workers' games needed them until now.
             stop_evaluators.request()
             await asyncio.wait({evaluating, showing})
             for task in (serving, *beside):
                 task.cancel()
 
     def _gate(self, front: Front, folder: RunFolder, device: str) -> Gatekeeper:
-        """Put the gate of this run in front of new weights."""
+        """Make the run's gate, which new weights have to pass, and connect it."""
         command = gate_command(self._config, self._self_play, device, front.store)
         share, log_file = self._config.gate.share, folder.logs / "gate.log"
         gate = Gatekeeper(front.store, share, command, front.pool.load, log_file)
-        # After a crash `current.json` may name the best before this one, which nobody had loaded yet.
+        # After a crash `current.json` may still name the previous best, if no evaluator had loaded the new
+        # one.
         front.bulk.weights.gate, front.pool.newest = gate, gate.best
         log.info("alphago_zero: weights %d play until newer ones win the gate", gate.best.version)
         return gate
@@ -227,9 +231,10 @@ class App:
     # ---- child processes -------------------------------------------------------------------
 
     def _workers(self, devices: list[str], *, in_search: bool) -> int:
-        """Return the number of local workers. Three quarters of the cores, or all of two, where the network
-        is part of their search: the trainer takes about a quarter of the time of the worker that it learns
-        from. None without anyone to evaluate for them: raises Fatal(CONFIG) if some are asked for."""
+        """Return the number of local workers. If nobody evaluates for them it is 0; raises Fatal(CONFIG) if
+        the user asks for some nevertheless. Where the network is part of their search, the default is three
+        quarters of the cores, or both of two: the trainer takes about a quarter of the time of the worker
+        that it learns from."""
         if not devices and not in_search:
             if self._config.workers:
                 text = "--gpus none evaluates nothing, so workers of this server cannot play"
@@ -250,7 +255,7 @@ class App:
                 "server.evaluator",
                 *("--endpoint", front.settings.evaluators, "--index", str(index)),
                 *("--ring", str(front.settings.rings[index])),
-                # Rounded up: an evaluator sizes its batches by the workers that it may get.
+                # Rounded up: an evaluator sizes its batches by the number of workers that it may get.
                 *("--workers", str(-(-workers // len(devices))), "--games", str(self._config.games)),
                 *("--device", device, "--game", self._game.name),
                 *("--history", str(self._self_play.history)),
@@ -272,7 +277,7 @@ class App:
             await asyncio.sleep(LOOK_SECONDS)
             view.update(front.status(), time.monotonic())
             pids = evaluators.pids()
-            # The front decides, this process has the children.
+            # The front knows which evaluators hang; `evaluators` knows their processes.
             for kill in front.hanging_evaluators():
                 pid = pids.get(f"evaluator-{kill.index}")
                 if pid is not None:

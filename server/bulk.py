@@ -2,23 +2,23 @@
 
 `BulkService` connects the relay of games, the trainer's session and the weights.
 
-The front keeps no games: `GameRelay` knows who waits for which acknowledgement, as a pure object. A game that
-cannot be passed on now is answered `retry` and stays in its player's spool; `Turns` says when it may come
-again. The trainer has at most `BYTES_OF_ALL` of games that it has not acknowledged. A session may have
+The front keeps no games. `GameRelay`, a pure object, knows which peer waits for which acknowledgement. A game
+that cannot be passed on now is answered `retry` and stays in its player's spool; `Turns` says when it may
+come again. The trainer holds at most `BYTES_OF_ALL` of games that it has not acknowledged. A session may have
 `SESSION_BYTES` of them and a key `BYTES_OF_KEY`, so neither fills the window alone. Windows are counted in
-bytes because memory is what they bound. An acknowledgement may then take a while, as it does where games are
-also copied to another machine: with answers after 1.5 s, 1,360 games a second (the pace of AlphaZero) are
-2,040 unanswered games.
+bytes because they bound memory. They leave time for slow acknowledgements, for example where games are also
+copied to another machine: if answers take 1.5 s, 1,360 games a second (the pace of AlphaZero) mean 2,040
+unanswered games.
 
 `WeightsIn` pulls new weights from the trainer exactly as players pull them from the server:
 
     WEIGHTS_INFO: what the trainer has -> GET_CHUNK, CHUNK ... -> hash right, file durable and checked
           -> WEIGHTS_INFO: the newest that the server has, or REFUSED
 
-Bad weights are refused, newer ones are pulled whatever became of earlier ones, and any other announcement is
-answered with the newest that the server has. So the trainer repeats it until it is answered, and after every
-cut, and nothing has to be remembered here: a server that was killed on the way has the file whole, or pulls
-it again.
+The server refuses bad weights, and pulls newer ones whatever became of earlier ones. It answers any other
+announcement with the newest weights that it has. The trainer repeats an announcement until it is answered,
+and after every lost connection. So the server need not remember anything: if it was killed during a pull, it
+has the whole file or pulls it again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ RETRY_BUSY = 1.0
 RELAY_AGAIN = 20.0
 """Seconds after which a game offered again is sent to the trainer again (its uid makes that harmless)."""
 GIVE_UP = 120.0
-"""Seconds after which a place in the window is reclaimed."""
+"""Seconds after which an unanswered game loses its place in the window."""
 LEAST_PACE = 10.0
 """Peers a second that may send again while the trainer answers nothing."""
 LONGEST_RETRY = 60.0
@@ -115,12 +115,12 @@ class BulkService:
         }
 
     def tell_weights(self) -> None:
-        """Tell all players that the current weights changed, and the trainer, which may have gone back to an
-        older checkpoint and must not take the games of these weights for forged. Who cannot be reached now is
-        told at a later `tick`."""
+        """Tell all players and the trainer that the current weights changed. The trainer may have gone back
+        to an older checkpoint, and must not take games played with these weights for forged. A peer that
+        cannot be reached now is told at a later `tick`."""
         told = {*PLAYERS, *TRAINER}
         players = (session for session in self.port.sessions.all() if session.role in told)
-        # In the order in which they joined, so that a simulation is repeatable.
+        # A dict keeps the order of the sessions, so that a simulation is repeatable.
         self._untold = dict.fromkeys(peer_of(session) for session in players)
         self._tell()
 
@@ -152,7 +152,7 @@ class BulkService:
             if len(secret) < SECRET_BYTES or not is_same:
                 return _ANOTHER_TRAINER
         self.trainer = session
-        # Also for the same trainer: what was on its way when the connection was cut may be lost.
+        # The same trainer needs this, too: what was on its way when its connection was cut may be lost.
         self._carry_out(self.relay.trainer_joined())
         if present is not None and present.peer != session.peer:
             self.port.end(present, _ANOTHER_TRAINER)
@@ -192,7 +192,7 @@ class BulkService:
         self._carry_out(instructions, frames[0])
 
     def _on_relay_ack(self, session: Session, message: RelayAck, _: list[memoryview]) -> None:
-        # A trainer that was replaced may still send: its answers are to games that were given up.
+        # A trainer that was replaced may still send answers, but its games were given up.
         answers = self.relay.trainer_acked(message.acks) if self._is_trainer(session) else []
         if not answers:
             self.port.charge(peer_of(session))
@@ -257,7 +257,7 @@ class Acknowledge:
     peer: bytes
     ack: GameAck
     wasted: int = 0
-    """Bytes of a game that the trainer has looked at and not stored as a new one."""
+    """Bytes of the game if the trainer checked it without storing it as a new one, else 0."""
 
 
 Instruction = Relay | Acknowledge
@@ -287,9 +287,9 @@ class GameRelay:
         self._in_flight: dict[tuple[bytes, bytes], _InFlight] = {}
         """Games passed on, by peer and uid."""
         self._bytes: Counter[bytes | str] = Counter()
-        """What these games count for, by peer, and by the name of a key."""
+        """Counted bytes of these games, by peer and by the name of a key."""
         self._all_bytes = 0
-        """What all of them count for together."""
+        """Counted bytes of all these games together."""
 
     def __len__(self) -> int:
         return len(self._in_flight)
@@ -309,10 +309,11 @@ class GameRelay:
         if not self.trainer_present:
             return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER)]
         game = self._in_flight.get((peer, uid))
-        # The trainer goes by the uid: its answer to the first would be taken for one to the second.
+        # The trainer's answers name only the uid: its answer to the first game would be taken for one to the
+        # second.
         if game is not None and (game.sha256, game.size) != (sha256, size):
             return [_retry(peer, uid, _OTHER_BYTES, RETRY_BUSY)]
-        # The trainer has it, and its answer goes to this peer as well.
+        # The trainer has the game already, and its answer will go to this peer.
         if game is not None and now - game.since < RELAY_AGAIN:
             return []
         if game is None:
@@ -331,15 +332,15 @@ class GameRelay:
         return [Relay(RelayGame(peer, uid, sha256, SOURCES[role], owner))]
 
     def undeliverable(self, peer: bytes, uid: bytes) -> list[Instruction]:
-        """Handle a game that could not be sent to the trainer: it is gone, or its socket is full."""
+        """Handle a game that could not be sent, because the trainer is gone or its socket is full."""
         if not self._take_back(peer, uid):
             return []
-        # It was counted when it was handed over.
+        # `put` has counted it as relayed.
         self.relayed -= 1
         return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
 
     def trainer_acked(self, acks: Iterable[tuple[bytes, GameAck]]) -> list[Instruction]:
-        """Handle the trainer's answers. Those to games that nobody waits for any more are dropped."""
+        """Handle the trainer's answers. Answers to games that nobody waits for any more are dropped."""
         out: list[Instruction] = []
         for peer, ack in acks:
             if game := self._take_back(peer, ack.uid):
@@ -364,7 +365,7 @@ class GameRelay:
 
     def expire(self, now: float) -> list[Instruction]:
         """Reclaim the places of games that the trainer never answered."""
-        # Zeros are left out only here, so that peers that are gone are forgotten.
+        # Unary plus drops the zeros, so that peers that are gone are forgotten.
         self._bytes = +self._bytes
         late = [key for key, game in self._in_flight.items() if now - game.since > GIVE_UP]
         for peer, uid in late:
@@ -387,10 +388,11 @@ class GameRelay:
 
 
 class Turns:
-    """When games that were sent back may come again: one peer after another, somewhat faster than the trainer
-    has answered of late, so that it is offered more as soon as it takes more.
+    """Decides when games that were sent back may come again: one peer after another, somewhat faster than the
+    trainer has answered of late. So the trainer is offered more as soon as it takes more.
 
-    With a second for all, thousands of players send so much in vain that hardly anything else gets through.
+    If all had to wait one second, thousands of players would send so much in vain that hardly anything else
+    would get through.
     """
 
     def __init__(self, now: float) -> None:
@@ -399,13 +401,14 @@ class Turns:
         self._last = self._looked = now
         self._answered = 0
         self._turns: dict[bytes, float] = {}
-        """By peer: who sends more before its turn does not put off the others."""
+        """Time of each peer's turn: a peer that sends more games before its turn does not delay the
+        others."""
 
     def tick(self, answered: int, now: float) -> None:
         """Note how many games the trainer has answered in all. To be called every second or so."""
         self._turns = {peer: at for peer, at in self._turns.items() if at > now}
         if (passed := now - self._looked) > 0:
-            # The average of some ten seconds, since an archive answers many games at once.
+            # An average over about ten seconds, since an archive answers many games at once.
             share = 1 - math.exp(-passed / 10)
             offered = 1.5 * (answered - self._answered) / passed
             self._pace = max(LEAST_PACE, self._pace + share * (offered - self._pace))
@@ -416,7 +419,7 @@ class Turns:
         if self._turns.get(peer, now) <= now:
             self._last = max(self._last, now) + 1 / self._pace
             if self._last > now + LONGEST_RETRY:
-                self._last = now  # another round, between the turns that are given already
+                self._last = now  # start another round, between the turns already given
             self._turns[peer] = self._last
         return max(least, self._turns[peer] - now)
 
@@ -432,7 +435,7 @@ def _retry(peer: bytes, uid: bytes, reason: str, seconds: float) -> Acknowledge:
 
 
 class WeightsIn:
-    """Pulls, stores and passes on. `port` and `pool` are set once they exist."""
+    """Pulls new weights, stores them and passes them on. `port` and `pool` are set once they exist."""
 
     port: Port
     pool: EvaluatorPool
@@ -445,7 +448,7 @@ class WeightsIn:
         clock: Callable[[], float],
         send: Callable[[Message], bool],
     ) -> None:
-        """`send` sends to the trainer; False: there is none, or it does not read."""
+        """`send` sends to the trainer; it returns False if there is none, or if the trainer does not read."""
         self.gate: Gatekeeper | None = None
         """Tests new weights before they are used, with `gate.mode = alphago_zero`."""
         self._game = game
@@ -473,7 +476,7 @@ class WeightsIn:
         if reason:
             log.warning("weights refused: %s", reason)
             self.port.refuse(peer_of(session), Code.WEIGHTS_REFUSED, reason, info.version)
-        # Whatever became of earlier ones: a higher number is always worth a try.
+        # A higher version is always worth a try, whatever became of earlier ones.
         elif newest is None or info.version > newest.version:
             self._downloader.wanted(info)
         else:
@@ -488,16 +491,18 @@ class WeightsIn:
             self.port.charge(peer_of(session))
 
     def on_refused(self, _: Session, message: Refused, _frames: list[memoryview]) -> None:
-        """The trainer no longer has them, and will announce others."""
+        """Stop the pull: the trainer no longer has these weights, and will announce others."""
         log.warning("the trainer refuses a piece of its weights: %s", message.reason)
         self._downloader.lost()
 
     def trainer_left(self) -> None:
-        """Request nothing until a trainer announces weights. What came stays: the same may go on."""
+        """Request nothing until a trainer announces weights. Keep the chunks that came: the same pull may
+        continue."""
         self._downloader.lost()
 
     async def _use(self, info: WeightsInfo, data: bytes | bytearray) -> str:
-        """Store, check and pass on. In a thread: fsync of a large file would hold up the leaves."""
+        """Store weights, check them and pass them on. A thread stores them: fsync of a large file would delay
+        the leaves."""
         try:
             await asyncio.to_thread(self._store.put, info, data)
             reason = await self.pool.objection(info)

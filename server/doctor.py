@@ -1,8 +1,8 @@
 """`azserver doctor`: checks whether machine and run folder are fit for azserver, and how a running one is
 doing.
 
-Facts are gathered first, and then judged; nothing is changed. What reads games or dials is imported where
-it is used, so that `--help` is quick.
+It gathers facts first and then judges them; it changes nothing. Modules that read games or dial are imported
+where they are used, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     host = "127.0.0.1" if settings.listen in ANYWHERE else settings.listen
     keys = keys_folder(settings.listen, settings.keys, insecure=settings.insecure)
     address = Address(host, settings.port, None if keys is None else server_keys(keys))
-    # A server that does not hold the run's lock is another one, whose players must not be disturbed. Where
-    # compiled code cannot be kept, nothing is measured.
+    # If the run is not locked, a server that answers belongs to another run, and its players must not be
+    # disturbed. Nothing is measured either where compiled code cannot be kept.
     seconds = settings.seconds if run.locked and not machine.cache.error else 0.0
     facts = probe(address, Probing(seconds, folder.name, settings.game))
     return findings + (service_findings(facts) if run.locked else free_ports(facts, address))
@@ -136,7 +136,7 @@ def look_at_run(folder: RunFolder, game: str) -> RunFacts:
     about_error, there = "", ""
     try:
         there = str(folder.describe()["game"])
-        # Read for its error: a damaged identity would stop azserver.
+        # Read only for the error: a damaged identity would stop azserver.
         _ = folder.run_id
     except Fatal as error:
         about_error = str(error)

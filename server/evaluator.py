@@ -54,12 +54,12 @@ class FrontControl:
             match message:
                 case LoadWeights():
                     return message
-                # The connection was cut and mended, and to the front it is a new one.
+                # The connection was cut and restored; to the front it is a new one.
                 case Goodbye():
                     log.warning("the front does not know this connection: joining it again")
                     if self._ready is not None:
                         self._send(self._ready)
-                # It has done its work by arriving: the front is there.
+                # Its arrival has shown that the front is alive; there is nothing to do.
                 case Pong():
                     pass
                 case _:

@@ -2,11 +2,11 @@
 
 An evaluator sends EVALUATOR_READY, gets LOAD_WEIGHTS, and computes what is in its rings
 (`azselfplay.batching`) once it has answered WEIGHTS_LOADED. Players hear of new weights only after an
-evaluator has loaded them. `server.evaluator_watch` finds those that hang.
+evaluator has loaded them. `server.evaluator_watch` finds evaluators that hang.
 
-Where players evaluate, there is none: the network is part of their search (the family `sparse`), or clients
-have evaluators of their own (`--gpus none`). `NoEvaluators` takes the place of the pool then, and weights are
-current once their file is stored and checked.
+Where players evaluate, the server has no evaluators: the network is part of the players' search (the family
+`sparse`), or clients have evaluators of their own (`--gpus none`). Then `NoEvaluators` replaces the pool, and
+weights are current once their file is stored and checked.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ log = logging.getLogger(__name__)
 FRAME_LIMIT = 4 * 1024 * 1024
 """Largest frame between front and evaluators, in bytes (both sides are ours)."""
 LIMITS = DoorLimits(incoming=Limits(FRAME_LIMIT, 2 * FRAME_LIMIT), unsent=FRAME_LIMIT, held=16 * FRAME_LIMIT)
-"""Limits of the evaluators' socket. They are a fuse, because its messages are small and few."""
+"""Limits of the evaluators' socket. They are only a safeguard, because its messages are small and few."""
 ENDS_WHILE_LOADING = 2
-"""Ends of evaluator processes in the middle of loading newer weights after which these are refused: they may
-need more memory than there is."""
+"""Newer weights are refused after this many evaluator processes ended while loading them: they may need more
+memory than there is."""
 NOT_THE_WEIGHTS = frozenset({Exit.OK, Exit.DISK, -signal.SIGTERM})
-"""Exit codes that do not count for this: a stop, and a disk that could not be read."""
+"""Exit codes that do not count towards ENDS_WHILE_LOADING: a stop, and a disk that could not be read."""
 READ_AGAIN = 5.0
-"""Seconds until the first weights are read again from a disk that cannot be read."""
+"""Seconds until the next attempt to read the first weights after a disk error."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class PoolEvents:
     """Callbacks by which the pool notifies the front."""
 
     up: Callable[[], None]
-    """The device has weights."""
+    """An evaluator has loaded its first weights."""
     taken: Callable[[WeightsInfo], None]
     """The first evaluator has loaded the newest weights."""
     refused: Callable[[WeightsInfo, str], None]
@@ -128,17 +128,16 @@ class EvaluatorPool:
 
     @property
     def is_ready(self) -> bool:
-        """Whether players may join: an evaluator has been up, so that it is known how much they should
-        send."""
+        """Whether players may join: once an evaluator has been up, it is known how much they should send."""
         return self.target_rows > 0
 
     async def begin(self) -> None:
-        """Do what is needed before the weights that the run begins with are used: the evaluators check
+        """Prepare the weights that the run begins with. Nothing is needed here, because the evaluators check
         them."""
 
     async def objection(self, info: WeightsInfo) -> str:  # noqa: ARG002
-        """Return why weights that are in the store cannot be used, as far as it is known before an evaluator
-        loads them. Raises OSError if the disk cannot be read now."""
+        """Return why weights in the store cannot be used, as far as this is known before an evaluator loads
+        them; "" if nothing is known against them. Raises OSError if the disk cannot be read now."""
         return ""
 
     @property
@@ -187,7 +186,7 @@ class EvaluatorPool:
         if device is not None:
             del self._indices[device.peer]
             self._figures.evaluator_restarts += 1
-            # What waited there is asked again, of another one.
+            # The rows that waited there are sent again, to another evaluator.
             self._figures.waiting.pop(index, None)
 
     def index_of(self, peer: bytes) -> int | None:
@@ -210,7 +209,8 @@ class EvaluatorPool:
             if (index := self.index_of(peer)) is not None:
                 self.watch.heard(index, self._clock())
             elif not isinstance(message, EvaluatorReady):
-                # Its connection was cut and mended, which it cannot see. For us it is a new, unknown peer.
+                # The evaluator's connection was cut and restored, which the evaluator cannot see. Here it is
+                # a new, unknown peer.
                 self._send(peer, hello_first())
             handler(peer, message, frames[1:])
         except BadMessage as error:
@@ -231,7 +231,7 @@ class EvaluatorPool:
         self.watch.ready(ready.index, self._clock())
         device = self._devices[ready.index] = Device(peer, ready)
         self._indices[peer] = ready.index
-        # From now on the door keeps the connection: strangers are cut after a while.
+        # Tell the door to keep the connection; it closes those of strangers after a while.
         self.door.admit(peer)
         self._send_load(device)
 
@@ -275,17 +275,18 @@ class EvaluatorPool:
         first, device.sha256 = not device.sha256, loaded.sha256
         if newest is not None and not more:
             self._networks[index] = newest.architecture
-        # The first evaluator that has them: from now on players are told of them.
+        # This is the first evaluator that has the newest weights: from now on players are told of them.
         if newest is not None and newest.sha256 == loaded.sha256 and newest != self._store.current:
             self._events.taken(newest)
-        # Not each time it changes weights.
+        # Log only the first weights of a process, not each change.
         if first:
             ready = device.ready
             log.info("evaluator %d is ready: %s, batches of %d", index, ready.device, ready.target_rows)
             self._events.up()
 
     def _on_refused(self, peer: bytes, refused: WeightsRefused, _: list[memoryview]) -> None:
-        """Keep the old network. A process without any gets the current weights."""
+        """Handle a refusal: the evaluator keeps its old network. A process without any gets the current
+        weights."""
         index = self.index_of(peer)
         newest = self.newest
         if index is not None:
@@ -297,7 +298,7 @@ class EvaluatorPool:
         self._refuse(newest, refused.reason)
 
     def _refuse(self, newest: WeightsInfo, reason: str) -> None:
-        """Go back to the current weights, unless these are the refused ones."""
+        """Go back to the current weights, unless those are the refused ones."""
         self._figures.weights_refused += 1
         current = self.newest = self._store.current
         self._events.refused(newest, reason)
@@ -305,20 +306,20 @@ class EvaluatorPool:
             return
         for device in self._devices.values():
             is_loading = self.watch.is_loading(device.ready.index)
-            # One that is loading the refused weights right now must go back as well.
+            # An evaluator that is still loading the refused weights must go back as well.
             if current is not None and (device.sha256 != current.sha256 or is_loading):
                 self._send_load(device)
 
 
 class NoEvaluators(EvaluatorPool):
-    """Takes the place of the evaluators where players evaluate. `expect` is to be called first."""
+    """Replaces the evaluators where players evaluate. Call `expect` first."""
 
     is_checked = False
     """Whether some weights have been found good."""
     _expected: tuple[Game, int, str]
 
     def expect(self, game: Game, history: int, network: str) -> None:
-        """`network`: the name of the players' network."""
+        """Set what weights have to fit. `network`: the name of the players' network."""
         self._expected = game, history, network
 
     @property
@@ -344,7 +345,7 @@ class NoEvaluators(EvaluatorPool):
                 log.error("weights %d are refused: %s", info.version, reason)
                 is_last = info == self._store.current
                 self._refuse(info, reason)
-                # There is nothing to go back to; the front ends with a message.
+                # There are no weights to go back to; the front ends with a message.
                 if is_last:
                     return
 
@@ -355,9 +356,9 @@ class NoEvaluators(EvaluatorPool):
 
 
 def objection_to(path: Path, info: WeightsInfo, game: Game, history: int, network: str) -> str:
-    """Return why players cannot use the weights in a file; "" if they can. `network`: the name from which
-    they have made theirs, if it is part of their search. Shapes of other networks are checked by whoever
-    builds them: that needs torch. Raises OSError if the disk cannot be read now."""
+    """Return why players cannot use the weights in a file; "" if they can. `network`: the name of the
+    players' network, if it is part of their search. The shapes of other networks are checked only where they
+    are built, because that needs torch. Raises OSError if the disk cannot be read now."""
     try:
         if player := player_for(game, history, network):
             player.load(path, info.sha256)

@@ -3,9 +3,9 @@
     process started -> EVALUATOR_READY -> LOAD_WEIGHTS -> WEIGHTS_LOADED -> a sign of life now and then
                  starting              up            loading             up
 
-Each phase has its longest silence. An evaluator that is silent for longer is killed, and its parent
-starts it again. To the front, a connection that was cut and mended is a new peer, which it asks for
-another EVALUATOR_READY.
+Each phase has a limit of silence. An evaluator that is silent for longer is killed, and its parent starts it
+again. After a connection was cut and restored, the front sees a new peer, and asks it for another
+EVALUATOR_READY.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class WatchTimes:
     load: float = 600.0
     """For the first weights of a network: the evaluator may compile it, and tries out batch sizes."""
     reload: float = 120.0
-    """For more weights of a network that the process has: only numbers change. Counted from its last message,
-    so that being told to load saves none that hangs."""
+    """For more weights of a network that the process has loaded before: only numbers change. Counted from its
+    last message, so that LOAD_WEIGHTS gives no extra time to a process that hangs."""
     silence: float = 60.0
     """Longest silence otherwise: an idle evaluator sends a PING every 5 s, and no batch takes so long."""
     ask_again: float = 10.0
-    """If the evaluator says for so long after LOAD_WEIGHTS that it is idle, the message was lost."""
+    """If the evaluator still says this long after LOAD_WEIGHTS that it is idle, the message was lost."""
     held_up: float = 10.0
-    """Between two ticks: if more has passed, the front itself stood still and cannot judge the others'
-    silence."""
+    """Longest time between two ticks. If more has passed, the front itself stood still and cannot judge the
+    silence of others."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _Watched:
     since: float
     """When the phase began or the last message came."""
     knows: bool = False
-    """Whether it loads more weights of a network that it has."""
+    """Whether the process loads more weights of a network that it has loaded before."""
 
 
 class EvaluatorWatch:
@@ -101,8 +101,8 @@ class EvaluatorWatch:
         self._watched[index] = _Watched(Phase.UP, now)
 
     def told_to_load(self, index: int, now: float, *, knows: bool = False) -> None:
-        """Note that LOAD_WEIGHTS is on its way. One that loads already has as long as before: it may hang.
-        `knows`: its process has loaded weights of this network before."""
+        """Note that LOAD_WEIGHTS is on its way. An evaluator that is loading already gets no extra time,
+        because it may hang. `knows`: its process has loaded weights of this network before."""
         if self.is_loading(index):
             return
         watched = self._watched.get(index)
@@ -110,7 +110,8 @@ class EvaluatorWatch:
         self._watched[index] = _Watched(Phase.LOADING, since, knows)
 
     def loaded(self, index: int, now: float, *, more: bool = False) -> None:
-        """Note a WEIGHTS_LOADED or WEIGHTS_REFUSED. `more`: it has been told to load others since."""
+        """Note a WEIGHTS_LOADED or WEIGHTS_REFUSED. `more`: the evaluator has been told to load others
+        since."""
         watched = self._watched.get(index)
         if more and watched is not None and watched.phase is Phase.LOADING:
             watched.since = now
@@ -118,7 +119,7 @@ class EvaluatorWatch:
             self._watched[index] = _Watched(Phase.UP, now)
 
     def heard(self, index: int, now: float) -> None:
-        """Note any other message. It does not count while the evaluator loads: it was sent before."""
+        """Note any other message. While the evaluator loads, messages do not count: they were sent before."""
         watched = self._watched.get(index)
         if watched is not None and watched.phase is Phase.UP:
             watched.since = now
@@ -138,7 +139,7 @@ class EvaluatorWatch:
     def tick(self, now: float) -> list[Instruction]:
         """Return the evaluators to kill. Call it about once a second."""
         last, self._last_tick = self._last_tick, now
-        # The front itself was held up: messages of that time lie unread, so nobody is to blame.
+        # The front itself was held up. Messages of that time are still unread, so no evaluator is to blame.
         if last is not None and now - last > self._times.held_up:
             for watched in self._watched.values():
                 watched.since += now - last
@@ -146,7 +147,7 @@ class EvaluatorWatch:
         for index, watched in self._watched.items():
             silent = now - watched.since
             if silent > self._limit(watched):
-                watched.since = now  # killed once; killed again if it is still there after another limit
+                watched.since = now  # kill it once, and again if it is still there after another limit
                 kills.append(Kill(index, f"{watched.phase.value}, and silent for {silent:.0f} s"))
         return kills
 
@@ -158,7 +159,8 @@ class EvaluatorWatch:
 
     def silences(self, now: float) -> dict[int, Silence]:
         """Return the silence of every evaluator that is not starting, by index. An idle one sends a PING
-        every 5 s. One that loads weights sends nothing until it has them, so it may as well be hanging."""
+        every 5 s. An evaluator that loads weights sends nothing until it has them, so it cannot be told from
+        one that hangs."""
         known = {index: one for index, one in self._watched.items() if one.phase is not Phase.STARTING}
         return {
             index: Silence(max(0.0, now - one.since), self._limit(one), one.phase)

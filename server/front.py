@@ -1,7 +1,7 @@
 """The front of azserver: its sockets, sessions and timers, and the services behind them.
 
-Everything it must not lose is on disk elsewhere: it may be killed at any moment, and nothing acknowledged
-is lost.
+Everything that must not be lost is on disk elsewhere. So the front may be killed at any moment, and nothing
+that was acknowledged is lost.
 """
 
 from __future__ import annotations
@@ -40,20 +40,21 @@ from server.weights import WeightsStore
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
-"""How often leases and other deadlines are checked; none of them is shorter than 10 s."""
+"""Seconds between two checks of leases and other deadlines, none of which is shorter than 10 s."""
 GIVE_BACK_SECONDS = 5.0
-"""How often freed memory is given back to the system."""
+"""Seconds between two times that freed memory is given back to the operating system."""
 QUIET_SECONDS = 20.0
-"""An evaluator that has been silent for so long is named in the log, before it is restarted."""
+"""Seconds of silence after which the log names an evaluator, before it is restarted."""
 NO_PROGRESS = 60.0
-"""Seconds without an answer of any evaluator, while rows wait, after which azserver is not ready."""
+"""Seconds without an answer from any evaluator, while rows wait, after which azserver reports "not ready"."""
 SPARE_DESCRIPTORS = 256
-"""File descriptors that are kept for everything but the connections of the two ports."""
+"""File descriptors reserved for everything except the connections of the two ports."""
 LEAST_CONNECTIONS = 16
-"""Connections that each port must have room for: with fewer files azserver would run, and let hardly anybody
-in."""
+"""Connections that each port must have room for. With fewer file descriptors azserver would run, but admit
+hardly anybody."""
 STRANGERS_PART = 11
-"""One of so many connections is kept for peers without a session, so that whoever has a key can show it."""
+"""One of this many connections is reserved for peers without a session, so that whoever has a key can always
+show it."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ class FrontSettings:
 
 
 class Front:
-    """The server's main object: make it, then call `run`. `one_up` and `all_up` are set when one or all
-    evaluators have loaded weights, or where there are none, when the weights are checked."""
+    """The server's main object: make it, then call `run`. `one_up` is set when the first evaluator has loaded
+    weights, and `all_up` when all have. Without evaluators, both are set once the weights are checked."""
 
     def __init__(self, settings: FrontSettings, store: WeightsStore) -> None:
         """Bind all sockets. Raises Fatal(TRY_AGAIN) if a port is in use, Fatal(CONFIG) if this user may
@@ -114,7 +115,8 @@ class Front:
         """Set when a session ended on the bulk port, or when weights were taken or refused."""
         self._warn = Repeated(log)
         self._trouble: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
-        # One more than there may be: a session that makes room for another is forgotten behind it.
+        # One more than the limit: a session that makes room for a new one is forgotten only after the new one
+        # has joined.
         leaves = Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT, sessions=MAX_SESSIONS + 1)
         shares = Shares(leaves, settings.local_workers, settings.games_in_flight)
         self.leaf = LeafService(settings.game, settings.history, shares, self.figures)
@@ -131,16 +133,16 @@ class Front:
         counting: Mapping[type[Message], Route] = (
             {Ping: Route(self._on_bulk_ping)} if settings.players_evaluate else {}
         )
-        # Numbers of sessions must not be guessable.
+        # Session numbers must not be guessable.
         rng = random.SystemRandom()
         files = raise_file_limit(SPARE_DESCRIPTORS + 2 * LEAST_CONNECTIONS)
-        # The two ports divide what this user may open, so that neither can starve the other.
+        # The two ports divide the files that this user may open, so that neither can starve the other.
         share = (files - SPARE_DESCRIPTORS) // 2
         allowed = settings.allowed
         lock = None if allowed is None else DoorLock(allowed.pair, allowed.owner_of)
         limits = replace(settings.limits, connections=min(settings.limits.connections, share))
         of_leaves = message_limits(settings.game, settings.history)
-        # Connections without a session keep a part: whoever has a key can always show it.
+        # Reserve some connections for peers without a session (see STRANGERS_PART).
         most = min(MAX_SESSIONS, limits.connections - limits.connections // STRANGERS_PART)
         self.leaf.port = Port(
             "leaves",
@@ -185,7 +187,8 @@ class Front:
                 group.create_task(self.bulk.run())
                 group.create_task(self._tick())
                 group.create_task(self.pool.begin())
-                # Callbacks cannot raise what must end this process; they leave it here.
+                # A callback cannot end this process by raising an error, so it puts the error into this
+                # queue.
                 raise await self._trouble.get()
         finally:
             self.close()
@@ -196,7 +199,7 @@ class Front:
             part.close()
 
     def say_goodbye(self) -> None:
-        """Tell all peers that the server ends and may come back."""
+        """Tell all peers that the server is stopping and may come back."""
         self.stopping = True
         for port in (self.leaf.port, self.bulk.port):
             port.say_goodbye(_STOPPING)
@@ -247,7 +250,7 @@ class Front:
         evaluators = range(self.settings.devices)
         by_evaluator: Mapping[Any, int] = dict.fromkeys(evaluators, 0) | counted.evals_of
         if self.settings.players_evaluate:
-            # No evaluator is started, and the metric keeps its meaning: leaves evaluated.
+            # There are no evaluators; the metric still counts leaves evaluated.
             by_evaluator = {"players": counted.evals}
         allowed = self.settings.allowed
         return {
@@ -329,7 +332,7 @@ class Front:
             gated=self.bulk.weights.gate is not None,
             rings=[str(path) for path in settings.rings] if session.role == "worker" else [],
             run_id=settings.run_id,
-            # Workers of this machine have the files beside them.
+            # azserver's own workers run on the machine that has the files, so they need no web server.
             weights_url="" if session.role == "worker" else settings.weights_url,
         )
 
@@ -340,7 +343,7 @@ class Front:
 
     def _on_bulk_session_ended(self, session: Session) -> None:
         self.bulk.session_ended(session)
-        # The next session counts from 0 again.
+        # The player counts from 0 again in its next session.
         self.figures.own.forget(session.number)
         self._trainer_or_weights.set()
 
@@ -353,7 +356,8 @@ class Front:
     async def trainer_left(self) -> None:
         """Wait until there is no trainer and the weights that it published last are in use."""
         while self.bulk.trainer is not None or self.pool.newest != self.store.current:
-            # Before the wait and after the test: nothing between them awaits, so no change is missed.
+            # Nothing awaits between the test above and the wait below, so clearing the event here misses no
+            # change.
             self._trainer_or_weights.clear()
             await self._trainer_or_weights.wait()
 
@@ -368,7 +372,7 @@ class Front:
             self.all_up.set()
 
     def _on_weights_taken(self, info: WeightsInfo) -> None:
-        if self.settings.players_evaluate:  # then nothing else says so
+        if self.settings.players_evaluate:  # no evaluator reports that it is up
             self.one_up.set()
             self.all_up.set()
         # Before players are told: whoever asks for the new weights must find them.
@@ -379,14 +383,14 @@ class Front:
         self._trainer_or_weights.set()
 
     def _on_weights_refused(self, info: WeightsInfo, reason: str) -> None:
-        """Discard newer weights that were refused. If even the current ones cannot be used, nobody can play:
-        end."""
+        """Discard newer weights that were refused. If even the current ones cannot be used, nobody can play,
+        and the process ends."""
         self._trainer_or_weights.set()
         if self.bulk.weights.gate is not None:
             self.bulk.weights.gate.refused(info)
         if info != self.store.current:
             self.store.forget(info)
-        # While another evaluator works with these weights, the refusal is that evaluator's own matter.
+        # If another evaluator works with these weights, the fault lies with the one that refused them.
         elif not self.pool.working and self._trouble.empty():
             what = f"the run's current weights cannot be used: {reason}"
             to_do = (
@@ -420,7 +424,7 @@ class Front:
                 bulk.tick,
                 self.store.save,
             ):
-                # One that fails must not keep the others from their turn.
+                # If one of them fails, the others must still run.
                 with self.figures.faults.survived("timers", now):
                     due(now)
 

@@ -1,8 +1,8 @@
 """The gate of AlphaGo Zero: newer weights play only after they have won a match against the best.
 
-The best player plays all games. Weights that the trainer publishes are candidates. One candidate at a
-time plays a match against the best, and the newest of those published meanwhile is the next. A candidate
-that wins enough becomes the best.
+The best player plays all games. Weights that the trainer publishes are candidates. One candidate at a time
+plays a match against the best. The newest candidate published during the match is the next. A candidate that
+wins enough becomes the best.
 
 published -> Play(best, candidate) -> told ... -> ended -> Promote, or Reject -> Play(best, next)
 
@@ -11,9 +11,9 @@ runs the process that plays the match (`play.gate`), keeps the state in a file a
 evaluators. Everything that must survive a crash is in `GateState`, which `Save` writes before anything
 acts on it.
 
-When a candidate is better is `verdict`. AlphaGo Zero, Methods, "Evaluator": 400 games, and the candidate
-takes over if it wins more than 55 % of them, so that it is not chosen by chance alone. Go has no draws; here
-a draw counts half.
+`verdict` decides whether a candidate is better. AlphaGo Zero, Methods, "Evaluator": a match has 400 games,
+and the candidate takes over if it wins more than 55 % of them, so that it is not chosen by chance alone. Go
+has no draws; here a draw counts half.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from server.weights import WeightsStore
 
 FILE = "gate.json"
 RETRY_SECONDS = 5.0
-"""Seconds to wait after a match that broke off, so that one which always does costs little."""
+"""Seconds to wait after a match broke off, so that a match that always breaks off costs little."""
 PROGRESS_SECONDS = 30.0
-"""Seconds after which a running match repeats its report even if no game has ended: silence means that it
-hangs."""
+"""Seconds after which a running match repeats its report even if no game has ended, because silence means
+that the match hangs."""
 SILENCE_SECONDS = 20 * PROGRESS_SECONDS
 """Seconds without a report after which a match counts as hanging. Loading and compiling take a minute at
 most."""
 ATTEMPTS = 3
-"""Matches that may break off before a candidate is given up."""
+"""Number of broken-off matches after which a candidate is given up."""
 log = logging.getLogger("azserver")
 
 
@@ -101,8 +101,8 @@ def gate_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlayS
 def gate_command(
     config: ServerConfig, self_play: SelfPlaySettings, device: str, store: WeightsStore
 ) -> Command:
-    """Return command lines of `play.gate`, with other openings for each candidate. `self_play`: resolved;
-    `device`: the first evaluator's."""
+    """Return a function that makes the command line of `play.gate`; each candidate plays other openings.
+    `self_play`: resolved settings; `device`: that of the first evaluator."""
     gate = config.gate
     search = msgspec.json.encode(asdict(gate_settings(self_play, gate.simulations)))
 
@@ -141,7 +141,7 @@ class Gatekeeper:
         self._load = load
         self._log = LogFile(log_file)
         self._silence = silence
-        # A match is never stopped while it starts: cancelling the task is enough.
+        # This event is never set: cancelling the task is enough to stop a match that is starting.
         self._never = asyncio.Event()
         self._jobs: asyncio.Queue[Play] = asyncio.Queue(maxsize=2)
 
@@ -180,7 +180,7 @@ class Gatekeeper:
                 reason = str(error)
             self._follow(self._gate.ended(reason))
             if reason:
-                # The match is played again, but not at once: what broke it may last.
+                # The match is played again, but not at once: the cause may persist.
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _play(self, play: Play) -> str:
@@ -189,26 +189,27 @@ class Gatekeeper:
         assert process is not None
 
         async def keep_complaints() -> None:
-            # All along, because a full pipe would stop the gate in the middle of a game.
+            # Read all the time, because a full pipe would stop the gate in the middle of a game.
             while words := await process.stderr.read(65_536):
                 self._log.write(words)
 
         async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
             complaints = group.create_task(keep_complaints())
             reason = await self._listen(process)
-            # Also after a match that is decided early: the games still in progress change nothing.
+            # This also ends a match that was decided early: the games still in progress would change nothing.
             process.kill()
             await asyncio.wait({complaints}, timeout=1.0)
             complaints.cancel()
         return reason
 
     async def _listen(self, process: ChildProcess) -> str:
-        """Read its reports to the end, or until none has come for too long."""
+        """Read the reports until the match ends, or none has come for too long. Returns why it broke off, or
+        ''."""
         silence, loop = self._silence, asyncio.get_running_loop()
         try:
             async with asyncio.timeout(silence) as patience:
                 async for line in process.stdout:
-                    # Any line is a sign of life: while games last long, the last report is repeated.
+                    # Any line is a sign of life: during long games the process repeats its last report.
                     patience.reschedule(loop.time() + silence)
                     try:
                         self._gate.told(msgspec.json.decode(line, type=GateReport))
@@ -228,7 +229,7 @@ class Gatekeeper:
                     path = self._store.about.with_name(FILE)
                     try:
                         write_atomically(path, msgspec.json.encode(state))
-                    except OSError as error:  # until a restart, which would use the old state, all goes on
+                    except OSError as error:  # the run goes on; only a restart would use the old state
                         log.error("gate: %s cannot be written (%s)", path, error.strerror)
                     needed = (state.best, state.candidate, state.waiting)
                     self._store.needed = frozenset(one.sha256 for one in needed if one is not None)
@@ -263,12 +264,12 @@ def read_state(store: WeightsStore) -> GateState | None:
     except (ValueError, OSError) as error:
         log.warning("%s cannot be read (%s): the gate begins anew with the current weights", path, error)
         return None
-    # A run restored from a backup has other weights than the state speaks of.
+    # If the run was restored from a backup, the state may be about other weights.
     if not belongs(state, current) or not store.has(state.best):
         log.warning("%s is about other weights: the gate begins anew with the current ones", path)
         return None
     there = {name: one for name in ("candidate", "waiting") if (one := getattr(state, name)) is not None}
-    # Without its file a candidate cannot play; the best goes on.
+    # A candidate without its file cannot play; the best player continues.
     gone = [name for name, one in there.items() if not store.has(one)]
     return msgspec.structs.replace(state, **dict.fromkeys(gone))
 
@@ -285,7 +286,7 @@ class GateState(msgspec.Struct, frozen=True):
     candidate: WeightsInfo | None = None
     """The candidate that plays against the best now."""
     waiting: WeightsInfo | None = None
-    """The newest of the weights published meanwhile."""
+    """The newest of the weights published while `candidate` plays."""
     promoted: int = 0
     rejected: int = 0
     passed_over: int = 0
@@ -336,8 +337,8 @@ class Gate:
     """The gate of one run."""
 
     def __init__(self, best: WeightsInfo, share: float, state: GateState | None = None) -> None:
-        """`state`: saved by an earlier process; its candidate starts again, or the newer one that waited
-        does."""
+        """`state`: what an earlier process saved. Its candidate starts again, or the newer one that waited
+        starts instead."""
         self.state = state or GateState(best, best.sha256, best)
         self._share = share
         self._report: GateReport | None = None
@@ -360,7 +361,7 @@ class Gate:
         known = (one.sha256 for one in (state.best, state.candidate, state.waiting) if one is not None)
         if info.sha256 in known:
             return [Save(self.state)]
-        # Nothing plays, so this one need not wait.
+        # No match is running, so this candidate need not wait.
         if state.candidate is None:
             self._change(candidate=info)
             return [Save(self.state), *self._play()]
@@ -376,7 +377,7 @@ class Gate:
         played, report = self._playing, self._report
         assert played is not None
         better = None if report is None else verdict(report, self._share)
-        if played.best != self.state.best:  # evaluators have refused it meanwhile
+        if played.best != self.state.best:  # evaluators refused that best player during the match
             return self._play()
         if better is None:
             # Try again, unless a newer candidate waits.
@@ -395,7 +396,7 @@ class Gate:
 
     def refused(self, info: WeightsInfo, current: WeightsInfo) -> list[Instruction]:
         """Handle weights `info` that no evaluator accepts; `current` continues to play."""
-        # Taken back is only a best player that was promoted, and that no evaluator has loaded yet.
+        # Only a best player that was just promoted, and that no evaluator has loaded yet, is taken back.
         if info != self.state.best or info == current:
             return []
         self._change(best=current, before=current.sha256)

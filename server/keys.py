@@ -1,11 +1,11 @@
 """The keys that may join this azserver: who is allowed, and the commands that change it.
 
-The list is one TOML file of names, roles and public keys, `Allowed` to the server that reads it.
-`azserver keygen`, `allow`, `keys` and `revoke` change it as whole files, one command at a time, and a
-running server rereads it when it changes: within a second a revoked key's sessions end. `azserver
-quarantine NAME` and `release NAME` decide whether the games of a key are trained on. The quarantine is
-part of the trainer's `games.db`, which is on azserver's machine where both share the run's folder, as
-under azrun. Otherwise `azplay players` does it on the trainer's machine.
+The list is one TOML file of names, roles and public keys; the server reads it through `Allowed`. `azserver
+keygen` creates it, `allow` and `revoke` replace it as a whole, one command at a time, and `keys` prints it. A
+running server rereads the file when it changes: the sessions of a revoked key end within a second. `azserver
+quarantine NAME` and `release NAME` decide whether the games of a key are trained on. The quarantine is stored
+in the trainer's `games.db`. azserver has that file where both share the run's folder, as under azrun;
+otherwise use `azplay players` on the trainer's machine.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ log = logging.getLogger("azserver")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 MOST_KEYS = 10_000
 MOST_BYTES = 2 * 1024 * 1024
-"""Of the list: an entry has 140 at most."""
+"""Most bytes of the list; an entry has at most 140."""
 OWN_TOOLS = KeyOwner("this server", "watcher")
-"""The owner of the server's own key, which its user's tools present."""
+"""The owner of the server's own key, which the tools of the server's user present."""
 HEAD = "# Keys that may join this server; written by `azserver allow` and `azserver revoke`.\n"
 
 Keys = dict[str, tuple[KeyRole, bytes]]
@@ -79,7 +79,7 @@ def open_allowed(config: ServerConfig) -> Allowed | None:
 def say_address(config: ServerConfig, allowed: Allowed | None) -> None:
     """Log where to join, with the complete command for another machine."""
     if allowed is not None:
-        # 0.0.0.0 and the like are no address that another machine could dial.
+        # Another machine cannot dial 0.0.0.0 and the like.
         host = socket.gethostname() if config.listen in ANYWHERE else config.listen
         place = host if config.port == DEFAULT_PORT else Address(host, config.port).server
         key = shlex.quote(as_text(allowed.pair.public))
@@ -105,10 +105,10 @@ class Allowed:
         """Raises Fatal(CONFIG) if the server has no key, or no readable list."""
         self.path = folder / ALLOWED_FILE
         self.pair: KeyPair = read_server_pair(folder)
-        self._seen = self._look()  # before it is read: a change in between is seen later
+        self._seen = self._look()  # before reading, so that a change in between is noticed
         self._owners = _owners(read_allowed(self.path))
         self._problem = ""
-        """Why the list is unreadable; "" while it is not."""
+        """Why the list is unreadable; "" while it can be read."""
 
     def owner_of(self, key: bytes) -> KeyOwner | None:
         """Return the owner of `key`; None if it is not allowed. Raises NotNow while the list is
@@ -128,8 +128,8 @@ class Allowed:
         return 0 if self._problem else len(self)
 
     def refresh(self) -> bool:
-        """Reread the list if its file has changed, or if the disk did not give it. Returns whether the
-        allowed keys are different now."""
+        """Reread the list if its file has changed, or if the disk could not be read last time. Returns
+        whether the allowed keys are different now."""
         seen = self._look()
         if seen == self._seen:
             return False
@@ -138,8 +138,8 @@ class Allowed:
             owners = _owners(read_allowed(self.path))
         except Fatal as error:
             if isinstance(error.__context__, OSError):
-                self._seen = ()  # the file may be as it was: read it again next time
-            # Once for each problem, although this is called every second.
+                self._seen = ()  # the file may be unchanged: read it again next time
+            # Log each problem once, although this is called every second.
             if str(error) != self._problem:
                 self._problem = str(error)
                 log.error("nobody new may join, and connected peers stay: %s", error)
@@ -152,7 +152,7 @@ class Allowed:
         return True
 
     def _look(self) -> tuple[int, ...]:
-        """Return what changes when the file does."""
+        """Return numbers that change when the file changes."""
         try:
             found = self.path.stat()
             return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
@@ -170,15 +170,15 @@ def _owners(keys: Keys) -> dict[bytes, KeyOwner]:
 def read_allowed(path: Path) -> Keys:
     """Return the keys in the file. Raises Fatal(CONFIG) saying what is wrong with it."""
     try:
-        # A running server reads this in its loop: a pipe, a device or a file without end must not hold it
-        # up. Raises OSError and ValueError.
+        # A running server reads this in its event loop, which a pipe, a device or an endless file must not
+        # block. Raises OSError and ValueError.
         with open_regular(path) as file:
             mode = os.fstat(file.fileno()).st_mode
             if mode & stat.S_IWOTH:
                 raise ValueError(
                     f"other users may change it (mode {stat.S_IMODE(mode):03o}): chmod 600 {path}"
                 )
-            # One more than allowed: this tells a file that is too long from one that just fits.
+            # Read one byte more than allowed, to tell a file that is too long from one that just fits.
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise ValueError(f"it is longer than {MOST_BYTES} bytes")
@@ -202,15 +202,16 @@ def read_allowed(path: Path) -> Keys:
 
 @contextlib.contextmanager
 def changed_allowed(path: Path) -> Iterator[Keys]:
-    """The list, to be changed in place by one command at a time, and written at the end of the block.
+    """Yield the list, for one command at a time to change in place; it is written at the end of the block.
 
-    So nobody who allows a key brings back one that is being revoked. Fatal as of reading and writing.
+    So a command that allows a key cannot bring back one that is being revoked. Raises Fatal as reading and
+    writing do.
     """
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # no such folder, which reading tells; a disk that knows no locks
+        with contextlib.suppress(OSError):  # no such folder (reading reports it), or no locks on this disk
             folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, folder)
-            # The folder and not the file, which is replaced as a whole.
+            # Lock the folder, because the file is replaced as a whole.
             fcntl.flock(folder, fcntl.LOCK_EX)
         keys = read_allowed(path)
         yield keys
@@ -322,10 +323,10 @@ def _allow(folder: Path, role: KeyRole, name: str, text: str) -> None:
 def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
     """Put the games of the key `name` into quarantine, or release them, and print the result.
 
-    allowed: the list of allowed keys, which must name the key if it has not played yet. run, runs: folder or
-    name of the run, and the folder of all runs; "" for the one served here.
+    `allowed`: file of the allowed keys, which must name the key if it has not played yet. `run`: folder or
+    name of the run; "" for the one served here. `runs`: folder of all runs.
     """
-    # Here, because they need apsw, which the other commands do without.
+    # Imported here because they need apsw; the other commands do not.
     from azselfplay.store.players import of_key, set_quarantine
     from azselfplay.store.reader import StoreReader
 

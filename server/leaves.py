@@ -1,8 +1,8 @@
 """The leaves port: EVALUATE in, rings to the evaluators, EVALUATED out.
 
 Leaves of players on other machines wait in a queue in which keys take turns (`FairQueue`), until a slot is
-free in the ring of an evaluator. There they take turns with azserver's own workers, each key like one of
-them. When an evaluator ends, its rows go to another one, or wait for it.
+free in the ring of an evaluator. In the ring, each key takes turns like one of azserver's own workers. When
+an evaluator ends, its rows go to another one, or wait for one.
 """
 
 from __future__ import annotations
@@ -48,17 +48,18 @@ COUNT_BYTES = ACTION_BYTES = 2
 OVER_CREDIT_RETRY = 1.0
 """Seconds after which a request beyond the credits may be sent again."""
 SLOTS = 250
-"""Slots in the front's ring to an evaluator: enough for full batches of requests with few rows. Pages that
-are never touched cost nothing."""
+"""Slots in the front's ring to an evaluator: enough for full batches of requests with few rows. Memory pages
+that are never touched cost nothing."""
 OWNERS = (1 << 62) - 1
-"""Bits of an owner's number."""
+"""Mask for the bits of an owner's number."""
 MAX_QUEUED_ROWS = 1 << 21
-"""A fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
+"""Most rows that may wait: a safeguard against more sessions than memory can hold (chess: about 1 kB a
+row)."""
 
 
 def message_limits(game: Game, history: int) -> Limits:
-    """Return how large a message to the leaves port may be: `MAX_ROWS` rows of the game. `MAX_HEADER` more
-    bytes let a message that is slightly too long get an answer; one far beyond is cut off unread."""
+    """Return how large a message to the leaves port may be: `MAX_ROWS` rows of the game. `MAX_HEADER` bytes
+    are added so that a slightly longer message gets an answer; a much longer one is cut off unread."""
     usual = Limits()
     features, actions = 8 * game.feature_words(history), game.mask_bytes or ACTION_BYTES * game.max_legal
     return Limits(
@@ -142,12 +143,12 @@ class LeafService:
 
     def _on_evaluate(self, session: Session, message: Evaluate, frames: list[memoryview]) -> None:
         number, rows = session.number, message.rows
-        # A client that does not know such networks would wait for ever.
+        # Without an answer, a client that does not know networks in the search would wait for ever.
         if isinstance(self.pool, NoEvaluators):
             self.port.refuse(peer_of(session), Code.NO_EVALUATOR, NO_EVALUATOR, message.request)
             return
         if message.request in self._requests.get(number, {}):
-            # Sent again while it is being evaluated: the first one will be answered.
+            # The request was sent again while it is being evaluated; the first one will be answered.
             self.port.charge(peer_of(session))
             return
         game = self._game
@@ -160,7 +161,7 @@ class LeafService:
             scalars=game.scalar_planes,
             mask_bytes=game.mask_bytes,
         )
-        # After the check of the frames: what is malformed must not hold credits.
+        # Only after the check of the frames: a malformed request must not hold credits.
         if not self.credits.take(number, rows):
             self._figures.over_credit += 1
             reason = (
@@ -180,7 +181,8 @@ class LeafService:
             return
         entry = _Request(number, message.request, rows)
         self._requests.setdefault(number, {})[message.request] = entry
-        # Slots as large as the evaluators ask for; any of them may get a piece, so the smallest wish counts.
+        # Pieces are as large as the slots that evaluators ask for. Any evaluator may get a piece, so the
+        # smallest wish counts.
         most = min((ring.wish.rows for ring in self.rings if ring.wish.rows), default=SLOT_ROWS)
         for piece in _cut(entry, leaves, owner_of(session), most):
             self.queue.append(piece)
@@ -189,20 +191,20 @@ class LeafService:
     # ---- Rings ------------------------------------------------------------------------------
 
     def _fill(self) -> None:
-        """Put what waits into free slots, of the evaluator that has least to do of ours."""
+        """Put waiting leaves into free slots, always of the evaluator that has the fewest of our rows."""
         while self.queue.rows:
             ready = [ring for ring in self.rings if ring.room and ring.wish.games]
             if not ready:
                 break
-            # One at a time: after each, another evaluator may have least to do.
+            # One at a time: after each, another evaluator may have the fewest rows.
             (leaves,) = self.queue.take(1)
             min(ready, key=attrgetter("sent_rows")).send(leaves)
         for ring in self.rings:
             ring.flush()
 
     def _on_lost(self, returned: list[Leaves]) -> None:
-        """Queue again what an evaluator that ended had, for any of them."""
-        # Each goes to the front of the queue, so the last one first: the order stays.
+        """Queue the leaves of an evaluator that ended again, for any evaluator."""
+        # Each goes to the front of the queue. Begin with the last, so that the order stays.
         for leaves in reversed(returned):
             if not leaves.payload.of.is_dropped:
                 self.queue.append(leaves, first=True)
@@ -226,7 +228,8 @@ class LeafService:
         self._refuse(entry.session, entry.number, entry.unanswered, Code.POISON, reason)
 
     def _answer(self, entry: _Request, first: int, evaluations: Evaluations) -> None:
-        """Send the answers to some rows of a request. The arrays are copied: their slot is used again."""
+        """Send the answers to some rows of a request. The arrays are copied, because their slot is used
+        again."""
         rows, number = len(evaluations.wdl), entry.session
         entry.unanswered -= rows
         if not entry.unanswered:
@@ -235,7 +238,7 @@ class LeafService:
         self.shares.answered(number, rows)
         message = Evaluated(entry.number, first, rows, evaluations.version)
         frames = evaluations.priors.tobytes(), evaluations.wdl.tobytes()
-        # Nothing is kept for it: a player sends its unanswered requests again.
+        # The answer is not kept: a player sends its unanswered requests again.
         if not self.port.send(peer_of(self._sessions[number]), message, *frames):
             self._figures.undelivered += 1
             who = self._sessions[number].who
@@ -270,20 +273,21 @@ class LeafService:
         """Tell players of shares that have changed."""
         for number, share in self.shares.revise(self._needed_leaves, now):
             grant = Grant(share.credits, share.games)
-            # It reads nothing at the moment, and is told at the next revision.
+            # The player reads nothing at the moment, and is told at the next revision.
             if not self.port.send(peer_of(self._sessions[number]), grant):
                 self.shares.untold(number)
 
     @property
     def _needed_leaves(self) -> int:
-        """Return enough leaves for full batches: those on the devices, one more queued and one being
-        searched."""
+        """Return enough leaves for full batches: those in the evaluators' pipelines, one more queued and one
+        being searched."""
         return (self.pool.pipeline + 2) * self.pool.target_rows
 
 
 def owner_of(session: Session) -> int:
-    """Return the number of a player's key by which the evaluators know whose turn it is; a player without a
-    key is on its own. Python's hash has a secret of this process, so nobody can choose another's number."""
+    """Return the number by which evaluators know whose turn it is. Players with the same key share one; a
+    player without a key has its own. Python's hash depends on a secret of this process, so nobody can choose
+    another's number."""
     return hash(session.owner or session.number) & OWNERS
 
 

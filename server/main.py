@@ -18,7 +18,7 @@ KEY_COMMANDS = ("keygen", "allow", "keys", "revoke", "quarantine", "release")
 
 
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ServerConfig:
-    """Return the settings of azserver, checked. `argv` and `environment` as for `config.load`."""
+    """Return the checked settings of azserver. `argv` and `environment` are those of `config.load`."""
     return config.load(
         ServerConfig,
         argv,
@@ -46,7 +46,7 @@ def _main() -> int:
     from azselfplay.host import aio, logs
     from server.app import App
 
-    # To stderr; the run's folder, with its log file, comes later.
+    # Log to stderr only: the run's folder, which has the log file, is opened later.
     logs.set_up("azserver", form=settings.log_format)
     app = App(settings)
     aio.run(app.run)

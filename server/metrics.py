@@ -1,9 +1,9 @@
 """What azserver counts, for STATUS and for Prometheus.
 
-The front and its services note events in `Figures`; nothing here has a clock, the time comes with each
-event. STATUS is `Figures.as_dict` and what `Front.status` reads from queue, relay and store. `METRICS`
-names the same figures for Prometheus, and `Front.metrics` adds those that only make sense as counters.
-The trainer serves its own figures on its own port.
+The front and its services note events in `Figures`. Nothing here has a clock: the time comes with each event.
+STATUS consists of `Figures.as_dict` and of what `Front.status` reads from queue, relay and store. `METRICS`
+names the same figures for Prometheus, and `Front.metrics` adds those that only make sense as counters. The
+trainer serves its own figures on its own port.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RATE_SECONDS = 10
 ENDS = ("left", "hung_up", "lease", "refused", "ended")
 """How a session ends: on purpose, with its connection, by silence, by a refused HELLO, or by the server."""
 MOST_PER_SECOND = 1e6
-"""Most evaluations a second that are believed of one player; one core makes a tenth of them."""
+"""Most evaluations a second that one player is believed to make; one core makes a tenth of that."""
 RECENT_BATCHES = 1000
 """Number of batches that `mean_batch` averages over."""
 COUNTED = (
@@ -110,7 +110,7 @@ class Rate:
         if self._began is None:
             return 0.0
         self._forget(now)
-        # The seconds that the buckets cover: whole ones, and the part of the present one.
+        # The seconds that the buckets cover: whole ones, and the elapsed part of the current one.
         span = min(now - self._began, self._seconds + now - int(now))
         return sum(count for _, count in self._buckets) / max(span, 1.0)
 
@@ -128,7 +128,7 @@ class RecentMean:
 
     def add(self, value: float) -> None:
         if len(self._values) == self._values.maxlen:
-            # The deque drops its oldest by itself.
+            # The deque drops its oldest value by itself.
             self._sum -= self._values[0]
         self._values.append(value)
         self._sum += value
@@ -140,7 +140,7 @@ class RecentMean:
 
 @dataclass(frozen=True)
 class _Told:
-    """What one player told last."""
+    """What one player reported last."""
 
     evaluations: int
     at: float
@@ -148,15 +148,15 @@ class _Told:
 
 
 class OwnEvaluations:
-    """Counts what players evaluate themselves. Each tells a total since its session began; a total that is
-    lower than the last, or higher than possible, is corrected."""
+    """Counts what players evaluate themselves. Each reports its total since its session began; a total that
+    is lower than the last, or higher than possible, is corrected."""
 
     def __init__(self) -> None:
         self._told: dict[int, _Told] = {}
 
     @property
     def per_second(self) -> float:
-        """Of all players together, between the last two times that each told."""
+        """Evaluations a second of all players together, each between its last two reports."""
         return sum(told.per_second for told in self._told.values())
 
     def told(self, session: int, joined_at: float, evaluations: int, now: float) -> int:
@@ -165,7 +165,7 @@ class OwnEvaluations:
         seconds = now - last.at
         if seconds <= 0:
             return 0
-        # Never less than nothing, and no more than a machine can do: a player may claim anything.
+        # A player may claim anything: count no less than 0, and no more than a machine can do.
         new = max(0, min(evaluations - last.evaluations, int(MOST_PER_SECOND * seconds)))
         self._told[session] = _Told(evaluations, now, new / seconds)
         return new
@@ -203,7 +203,7 @@ class Figures:
 
     started: float
     evals: int = 0
-    """Rows that devices have answered."""
+    """Rows that devices have answered, and rows that players evaluated themselves."""
     rate: Rate = field(default_factory=Rate)
     own: OwnEvaluations = field(default_factory=OwnEvaluations)
     """What players evaluate in their own search."""
@@ -214,7 +214,7 @@ class Figures:
     """Like `evals`, by evaluator."""
     batch_sizes: Histogram = field(default_factory=lambda: histogram(ROWS))
     queued: Histogram = field(default_factory=histogram)
-    """Like `wait`, in seconds; the next one holds the computing time of each batch."""
+    """Like `wait`, in seconds; `computed` holds the computing time of each batch."""
     computed: Histogram = field(default_factory=histogram)
     progress_at: float = 0.0
     """When an evaluator last reported that it began or finished a batch; `started` until then."""
@@ -267,7 +267,7 @@ class Figures:
         self.evals += report.rows
         self.evals_of[index] += report.rows
         self.rate.add(report.rows, now)
-        # A report without work shows that the process is alive, not that it gets on.
+        # A report without work shows that the process is alive, not that it makes progress.
         if report.batches or report.busy:
             self.progress_at = now
 

@@ -1,8 +1,8 @@
-"""One door with its sessions: reads, checks, and hands each message to the handler of its type.
+"""One door with its sessions: reads and checks each message, and hands it to the handler of its type.
 
-The worst that a peer's messages can do is to be counted. Bytes that are not a map are dropped, a
-malformed or misplaced message is refused, and a peer that has not said HELLO is asked to. An exception in
-one of our handlers is logged, counted and answered (`internal`); only a Fatal ends the process.
+The worst effect of a bad message is that it is counted. Bytes that are not a map are dropped, a malformed or
+misplaced message is refused, and a peer that has not said HELLO is asked to say it. An exception in one of
+our handlers is logged, counted and answered (`internal`); only a Fatal ends the process.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ PLAYERS = frozenset({"worker", "client"})
 TRAINER = frozenset({"trainer"})
 
 SOON = 5.0
-"""Seconds. A peer asked to say HELLO again within this time is waiting for a start or an end; it is not
-refused."""
+"""Seconds. A peer that may say HELLO again within this time only waits for something to start or end; the log
+does not call it refused."""
 FAULT = "a fault in the server, its log has more"
 """Reason in an `internal` refusal."""
 FAULT_RETRY = 5.0
@@ -85,7 +85,7 @@ class Port:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`name`: for the log. `version` returns the current weights version, for PONG. Without a route for
-        PING, a PING is answered and not decoded."""
+        PING, a PING is answered without being decoded."""
         self._name = name
         self.sessions = sessions
         self.door = door
@@ -113,10 +113,10 @@ class Port:
         return self.door.send(peer, (encode(message), *frames))
 
     def charge(self, peer: bytes) -> None:
-        """Charge `peer` for a message that brings no work, and for all its bytes if it is the one in hand: a
-        peer that sends many of them is read more slowly."""
+        """Charge `peer` for a message that brings no work, and for its bytes if it is the message in hand. A
+        peer that sends many such messages is read more slowly."""
         size = self._unpaid if peer == self._in_hand else 0
-        # Paid once, however often the message in hand is charged.
+        # The bytes are charged once, however often the message in hand is charged.
         self._unpaid -= size
         self.door.charge(peer, size)
 
@@ -129,7 +129,7 @@ class Port:
         """Note an exception raised while handling `message`, and answer the message. Raises it again if it is
         a Fatal."""
         self._figures.faults.note(f"{self._name} port, {_tag(message)}", error, self._clock())
-        # What the peer knows its message by: leaves have a number, chunks an offset.
+        # The number by which the peer knows its message: EVALUATE has a request number, GET_CHUNK an offset.
         number = getattr(message, "request", getattr(message, "offset", 0))
         self.refuse(peer, Code.INTERNAL, FAULT, number, retry_after=FAULT_RETRY)
 
@@ -164,7 +164,7 @@ class Port:
         now, header = self._clock(), frames[0]
         self._in_hand, self._unpaid = peer, sum(map(len, frames))
         try:
-            # Nothing is decoded before it is known that its sender may send it.
+            # Decode nothing before it is known that the sender may send it.
             session = self.sessions.touch(peer, now)
             # A peer without a session may send nothing but a HELLO.
             longest = MAX_HELLO if session is None else MAX_HEADER
@@ -192,7 +192,8 @@ class Port:
             self._in_hand, self._unpaid = b"", 0
 
     def _on_gone(self, peer: bytes, why: str) -> None:
-        """End the session of a connection that ended. Unfinished work is sent again on the next one."""
+        """End the session of a connection that ended. The peer sends unfinished work again on its next
+        connection."""
         if (session := self.sessions.leave(peer)) is not None:
             self._ended(session, why or "it hung up", "hung_up")
 
@@ -207,7 +208,7 @@ class Port:
         """Count an invalid message, and tell its sender."""
         self._malformed(peer, reason)
         if session is None:
-            # Its session may have ended without its knowledge.
+            # The peer may not know that its session has ended.
             self.send(peer, hello_first())
         else:
             self.refuse(peer, code, reason, request)
@@ -217,7 +218,7 @@ class Port:
     ) -> None:
         peer = peer_of(session)
         if tag == _PING:
-            # It keeps the session alive whatever it says; only a port that counts evaluations reads it.
+            # Any PING keeps the session alive; only a port that counts evaluations decodes it.
             if (route := self._routes.get(_PING)) is not None:
                 try:
                     route.handler(session, decode(header), [])
@@ -260,7 +261,7 @@ class Port:
             number = getattr(message, "request", 0)
             self._misfit(peer, session, f"{_tag(message)}: {error}", number, Code.BAD_FRAMES)
         except Exception as error:
-            # A fault of ours, which must not end the sessions of others.
+            # A fault in this server must not end the sessions of other peers.
             self.fault(peer, message, error)
 
     def _on_hello(self, peer: bytes, header: bytes | memoryview, now: float) -> None:
@@ -311,13 +312,14 @@ class Port:
         )
 
     def _ended(self, session: Session, reason: str, end: str) -> None:
-        """`reason`: for people, "" if it left on purpose. `end`: one of `server.metrics.ENDS`."""
+        """Handle the end of a session. `reason`: for people, "" if the peer left on purpose. `end`: one of
+        `server.metrics.ENDS`."""
         now = self._clock()
         self._figures.disconnects[end] += 1
         self._say.info(now, "%s has left the %s port%s", session.who, self._name, reason and f": {reason}")
         # On the same connection a new session may have begun already.
         if self.sessions.get(session.peer) is None:
-            # The connection stays, as one without a session: it may say HELLO again.
+            # The connection stays open without a session: the peer may say HELLO again.
             self.door.dismiss(peer_of(session))
         with self._figures.faults.survived(f"{self._name} port, end of a session", now):
             self._on_end(session)

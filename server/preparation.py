@@ -44,7 +44,7 @@ FILE_MARK = "@"
 
 
 class Stopped(Exception):
-    """The stop came during the preparation."""
+    """azserver was stopped during the preparation."""
 
 
 async def output_of(module: str, *arguments: str, stop: Stop) -> str:
@@ -57,7 +57,7 @@ async def output_of(module: str, *arguments: str, stop: Stop) -> str:
         raise Stopped
 
     async def talked() -> tuple[bytes, bytes, int]:
-        # Read to the end before the wait: a full pipe would stop the child.
+        # Read both pipes to the end before waiting: a full pipe would stop the child.
         output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
         return output, errors, await process.wait()
 
@@ -73,7 +73,7 @@ async def output_of(module: str, *arguments: str, stop: Stop) -> str:
     output, errors, code = talk.result()
     if code:
         lines = (errors or output).decode(errors="replace").strip().splitlines() or ["it said nothing"]
-        # An exit status of ours says what to do; a signal or a crash is a fault of ours.
+        # Our own exit statuses say what to do; a signal or a crash is an internal fault.
         known = Exit(code) if code in set(Exit) else Exit.INTERNAL
         raise Fatal(f"python -m {module} failed ({describe_exit(code)}): {lines[-1]}", known)
     return output.decode(errors="replace")
@@ -81,7 +81,7 @@ async def output_of(module: str, *arguments: str, stop: Stop) -> str:
 
 async def find_devices(gpus: str, stop: Stop) -> list[str]:
     """Return torch devices for `--gpus`. Raises Fatal(CONFIG) naming the available GPUs."""
-    # Without a GPU in question, no child is started: importing torch takes seconds.
+    # If no GPU can be meant, start no child: importing torch takes seconds.
     words = {word.strip() for word in gpus.split(",") if word.strip()}
     if words in ({"cpu"}, {NO_GPUS}) or not (words or may_have_gpus()):
         return choose_devices(gpus, ())
@@ -97,8 +97,8 @@ async def find_devices(gpus: str, stop: Stop) -> list[str]:
 
 def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
     """Return `--gpus` as torch devices: `0,cpu` -> ["cuda:0", "cpu"]. `found`: names of the available GPUs.
-    Empty: all GPUs but the last, which the trainer takes by default; if there is only one, that one. `none`:
-    [], for a server whose players evaluate.
+    An empty `gpus` means all GPUs but the last, which the trainer takes by default; a single GPU is used all
+    the same. `none` means [], for a server whose players evaluate.
 
     Raises Fatal(CONFIG) for a GPU that does not exist, or a word that is neither a number nor `cpu`.
     """
@@ -132,9 +132,9 @@ def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
 
 
 def network_of_run(config: ServerConfig, store: WeightsStore) -> str:
-    """Open the store. Returns the name of the network that this run plays with: that of its weights, or of
-    the file that a new run begins with, as far as it can be read without torch, or `--net`. Raises
-    Fatal(CONFIG) if they contradict each other."""
+    """Open the store, and return the name of the network that this run plays with. The name comes from the
+    current weights; in a new run from the file in `--weights`, as far as it can be read without torch;
+    otherwise from `--net`. Raises Fatal(CONFIG) if `--weights` and `--net` contradict each other."""
     current = store.open()
     if current is not None:
         return current.architecture or config.net
@@ -196,8 +196,8 @@ def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
 
 
 async def compile_rules(game: Game, selection: str, network: str, preparing: Preparing, stop: Stop) -> None:
-    """Fill the compiler's disk cache, unless it is filled. `selection`: from the settings of self-play;
-    `network`: the name of one that is part of the search, "": none is."""
+    """Fill the compiler's disk cache, unless it is filled. `selection`: from the self-play settings;
+    `network`: its name if it is part of the search, else ""."""
     what = Compiled(game, selection, network=code_name(game, network)).announcement()
     log.info("%s", what)
     preparing.begin(what, time.monotonic())
@@ -208,9 +208,9 @@ async def compile_rules(game: Game, selection: str, network: str, preparing: Pre
 
 @contextlib.contextmanager
 def opened_run(config: ServerConfig, history: int, *, listens: bool = True) -> Iterator[RunFolder]:
-    """Open or create the run folder, and lock it for this process. A new one is created only if the ports are
-    free, if this process `listens`, and removed if it is refused before it has a network. Raises Fatal as
-    `check_base_port` does."""
+    """Open or create the run folder, and lock it for this process. If this process `listens`, a new folder is
+    created only while the ports are free. A new folder is removed if the run is refused before it has a
+    network. Raises Fatal as `check_base_port` does."""
     folder = RunFolder(config.runs, config.run or f"{config.game}-{config.net}")
     if listens and not folder.about.exists():
         check_base_port(config.listen, config.port)  # otherwise a port in use would leave an empty run
@@ -224,8 +224,8 @@ def opened_run(config: ServerConfig, history: int, *, listens: bool = True) -> I
 
 
 def _note_package(folder: RunFolder, game: str) -> None:
-    """Note in run.json the hash of the package of a game of one's own, and warn if it has changed since the
-    last start."""
+    """Note the hash of a user's own game package in run.json, and warn if it has changed since the last
+    start."""
     key = foreign_key_of(get_game(game).rules.play)
     about = folder.describe()
     before = about.get("package", key)

@@ -45,7 +45,7 @@ class Shares:
         self._fixed_games = fixed_games
         self._told: dict[int, Share] = {}
         self._owner: dict[int, Hashable] = {}
-        """The owner of each player, whose share the player gets a part of."""
+        """The owner of each player; the player gets a part of its owner's share."""
         self._used: dict[int, float] = {}
         """Leaves answered lately; those of earlier revisions weigh less."""
         self._idle: Counter[int] = Counter()
@@ -74,7 +74,7 @@ class Shares:
         if session in self._told:
             return self._told[session]
         owner = session if owner is None else owner
-        # As if all of them played: who does not is found out by the revisions.
+        # Count all owners as if they played; the revisions find out which ones do not.
         owners = {*self._owner.values(), owner}
         mine = 1 + sum(other == owner for other in self._owner.values())
         games = self.games(needed, len(owners) * mine)
@@ -128,9 +128,10 @@ class Shares:
         news = []
         for session, told in self._told.items():
             limit = self.credits.limit(session)
-            # Never more games than leaves in flight: each game waits for one at least.
+            # Never more games than leaves in flight, because each game waits for at least one leaf.
             own_games = min(games[session], limit, GROWTH * told.games)
-            # A cut is told at once, or the player would be refused for what it still believes it has.
+            # A cut is told at once; otherwise the player would be refused for using credits that it believes
+            # it has.
             is_less = limit < told.credits
             if is_less or is_worth_telling(limit, told.credits) or is_worth_telling(own_games, told.games):
                 self._untold.add(session)
@@ -142,8 +143,8 @@ class Shares:
         return news
 
     def _wanted(self, games: Mapping[int, int]) -> dict[int, int]:
-        """Return credits by session where they differ enough: the share, or for an idle player what it
-        had."""
+        """Return new credits by session, where they differ enough: its share, but no more than it had if it
+        is idle."""
         playing = sum(not idle for idle in self._idle.values())
         most = self.credits.fair(max(1, playing))
         wanted = {}

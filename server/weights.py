@@ -6,11 +6,11 @@ weights/newest                         a link to that one (`link.weights_files`)
 weights/*.partial                      a file that is being written, or whose writer was killed
 
 `WeightsStore` never leaves a file half written. `ChunkService` sends chunks at the rates of `ChunkQueue`,
-which is pure. Weights are the only answer that is larger than its question, by a factor of ten thousand,
-so they are limited in bytes a second per place and in total. A place is a key, or an address where no
-keys are used. Places take turns, and so do the peers of one place; a peer's oldest request comes first.
-Requests beyond the rate wait, and so do those of a peer that has not yet read its previous chunk; nothing
-is lost. The address "" (processes of this machine) has no rate limit of its own.
+which is pure. Weights are the only answer that is larger than its question, by a factor of ten thousand, so
+they are limited in bytes a second per place and in total. A place is a key or, where no keys are used, an
+address. Places take turns, and so do the peers of one place; a peer's oldest request comes first. Requests
+beyond the rate wait, and so do those of a peer that has not yet read its previous chunk; nothing is lost. The
+address "" (processes of this machine) has no rate limit of its own.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from server.port import Port, peer_of
 
 log = logging.getLogger(__name__)
 KEPT = 8
-"""Newest files kept; a client that requests one that is gone asks for the current one instead."""
+"""Number of newest files to keep. A client whose file is gone asks for the current one instead."""
 SAVE_AGAIN = 5.0
 """Seconds between two attempts to write `current.json` to a full disk."""
 PAST = 56
-"""Older files kept, always including the first, about evenly spread in time: what `azplay ladder` rates
-later. A file is 0.2 MB (tiny) to 90 MB (alphazero: 6 GB in all). AlphaZero's Figure 1 needs no more
-points."""
+"""Number of older files to keep, always including the first, about evenly spread in time: `azplay ladder`
+rates them later. A file is 0.2 MB (tiny) to 90 MB (alphazero: 6 GB in all). AlphaZero's Figure 1 needs no
+more points."""
 CHUNKS_KEPT = 128
 """Chunks in memory, 64 MiB: a whole network of that size or less. Clients that hear of new weights together
 request the same chunk within seconds."""
 TO_PLACE = PaceLimits(rate=32.0 * MEGABYTE, burst=64.0 * MEGABYTE)
-"""Bytes to one place: AlphaZero's network (90 MB) takes a second, and eight clients there get it within 20
-s."""
+"""Limits of bytes sent to one place: AlphaZero's network (90 MB) takes a second, and eight clients there get
+it within 20 s."""
 TO_ALL = PaceLimits(rate=256.0 * MEGABYTE, burst=256.0 * MEGABYTE)
-"""Bytes to all places together."""
+"""Limits of bytes sent to all places together."""
 LEAST_PRICE = 256 * 1024
-"""Bytes that a chunk counts as at least, for looking it up and opening its file."""
+"""Least bytes that a chunk counts for, because looking it up and opening its file costs time."""
 MOST_CHUNKS = 8
 """Most chunks that may wait for one peer (`docs/protocol.md`)."""
 MOST_OF_PLACE = 4096
@@ -68,7 +68,7 @@ MOST = 16_384
 
 
 class WeightsStore:
-    """One folder. Only this process writes to it."""
+    """The folder of a run's weights. Only this process writes to it."""
 
     def __init__(self, folder: Path, game: str, kept: int = KEPT, past: int = PAST) -> None:
         self.current: WeightsInfo | None = None
@@ -98,7 +98,7 @@ class WeightsStore:
             part.unlink()
         self.current = self.read()
         if self.current is not None:
-            # A crash may have come between `current.json` and the link.
+            # A crash may have come between writing `current.json` and setting the link.
             point_newest(self.path(self.current))
         return self.current
 
@@ -121,7 +121,7 @@ class WeightsStore:
         path = self.path(info)
         try:
             with path.open("rb") as file:
-                # All of it, since a disk may have changed the file since it was stored.
+                # Hash the whole file, because the disk may have changed it since it was stored.
                 digest = hashlib.file_digest(file, "sha256").digest()
         except OSError as error:
             raise self._damaged(f"{path} cannot be read ({error.strerror})") from error
@@ -157,7 +157,7 @@ class WeightsStore:
         if self._is_saved or self.current is None or now < self._save_at:
             return
         try:
-            # This first: it is what a restart goes by.
+            # This file first: a restart goes by it.
             write_atomically(self.about, msgspec.json.encode(self.current))
             point_newest(self.path(self.current))
         except OSError as error:
@@ -167,7 +167,7 @@ class WeightsStore:
             return
         self._is_saved = True
         reach("weights.adopted")
-        # Only now: until it is written, `current.json` names a file that must stay.
+        # Only now: until the write, `current.json` named an older file, which had to stay.
         self.tidy()
 
     def tidy(self) -> None:
@@ -176,7 +176,8 @@ class WeightsStore:
             return  # a crash would need the file that current.json names
         current = frozenset({self.current.sha256} if self.current else ())
         needed = {find_weights(self._folder, sha256) for sha256 in self.needed | current}
-        # By version, because a clock may have been set back; the others by time, to be spread over it.
+        # Pick the newest by version, because a clock may have been set back. Sort the others by time, to
+        # spread them over it.
         files = sorted(self._folder.glob("*.safetensors"), key=version_in)
         older = sorted(files[: -self._kept], key=lambda path: path.stat().st_mtime_ns)
         for index in surplus([path.stat().st_mtime_ns for path in older], self._past):
@@ -185,12 +186,13 @@ class WeightsStore:
 
     def forget(self, info: WeightsInfo) -> None:
         """Remove a file that no evaluator accepts."""
-        # The same bytes may have come again under another version, and play.
+        # The same bytes may have come again under another version, and be in use.
         if self.current is None or self.current.sha256 != info.sha256:
             self.path(info).unlink(missing_ok=True)
 
     def chunk(self, sha256: bytes, offset: int) -> bytes | None:
-        """Return at most `CHUNK` bytes of a file, none at its end; None if it is not stored (any more)."""
+        """Return at most `CHUNK` bytes of a file, b"" at its end; None if the file is not stored (any
+        more)."""
         current = self.current
         if current is not None and current.sha256 == sha256:
             path: Path | None = self.path(current)  # without searching the folder
@@ -214,7 +216,8 @@ class WeightsStore:
 
 
 def surplus(times: Sequence[int], room: int) -> list[int]:
-    """Return the indices to drop so that `room` of the ascending `times` stay: the first, and an even spread.
+    """Return the indices to drop so that `room` of the ascending `times` stay: the first, and others spread
+    evenly.
 
     Repeatedly drops the time whose removal leaves the narrowest gap. So when times arrive one by one, the
     gaps differ by about a factor of two, however long it goes on.
@@ -222,7 +225,7 @@ def surplus(times: Sequence[int], room: int) -> list[int]:
     left = list(range(len(times)))
     while len(left) > room:
         gaps = [times[left[i + 1]] - times[left[i - 1]] for i in range(1, len(left) - 1)]
-        # Never the first, and of equal gaps the oldest; without an inner one, the last goes.
+        # Never drop the first; of equal gaps, drop the oldest. If there is no inner time, drop the last.
         left.pop(1 + gaps.index(min(gaps)) if gaps and room else -1)
     return sorted(set(range(len(times))) - set(left))
 
@@ -276,7 +279,7 @@ class ChunkService:
             peer, place, message = taken
             size = 0
             try:
-                # Read once while many request it: a hash names the bytes uniquely.
+                # Read a chunk once while many peers request it: a hash names the bytes uniquely.
                 place_in_file = message.sha256, message.offset
                 data = self._read.pop(place_in_file, None) or self._store.chunk(*place_in_file)
                 if data and not message.offset % CHUNK:  # other offsets are requested by one peer only
@@ -290,7 +293,7 @@ class ChunkService:
             except Exception as error:  # no file descriptor left, or a disk that cannot be read
                 self.port.fault(peer, message, error)
             self._queue.sent(place, size, now)
-            # So that leaves that came meanwhile get their turn.
+            # Give leaves that came meanwhile their turn.
             await asyncio.sleep(0)
 
 
@@ -330,7 +333,7 @@ class ChunkQueue:
         mine = at.peers.get(peer, deque())
         if len(mine) >= MOST_CHUNKS or at.count >= MOST_OF_PLACE or self._count >= MOST:
             return False
-        # Only now: a refused request leaves no empty entries.
+        # Only now, so that a refused request leaves no empty entries.
         self._places[place] = at
         at.peers[peer] = mine
         at.count += 1
@@ -343,7 +346,7 @@ class ChunkQueue:
         if self._to_all.wait(now):
             return None
         for place, at in self._places.items():
-            # A place that has had its bytes is passed over, and keeps its turn.
+            # A place that has used up its rate is passed over, and keeps its turn.
             peer = None if self._paces.wait(place, now) else self._next_at(at)
             if peer is None:
                 continue
@@ -356,7 +359,7 @@ class ChunkQueue:
 
     def sent(self, place: str, size: int, now: float) -> None:
         """Note that a chunk of `size` bytes was sent to `place`."""
-        # Also an answer without bytes cost a look at the disk.
+        # Even an answer without bytes cost a look at the disk.
         price = max(size, LEAST_PRICE)
         self._paces.take(place, now, price)
         self._to_all.take(now, price)
