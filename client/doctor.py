@@ -46,7 +46,7 @@ class DoctorConfig(DoctorOptions, ClientConfig):
 def main(argv: Sequence[str]) -> int:
     """Print the findings; the exit status is FOUND if there is a fault."""
     words = list(argv)
-    # `azclient doctor HOST`, as people write it.
+    # Accept `azclient doctor HOST`, as people write it.
     if words and not words[0].startswith("-"):
         words[:1] = ["--server", words[0]]
     settings = config.load(
@@ -71,7 +71,7 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     machine = look_at(spool, compiled_code_folder())
     numbers = [int(number) for number in re.findall(r"cuda:(\d+)", settings.device)]
     findings = machine_findings(machine, replace(NEEDS, gpus=numbers))
-    # Measuring compiles, and the code could not be kept.
+    # Measuring compiles code, which could not be kept without a cache.
     seconds = 0.0 if machine.cache.error else settings.seconds
     facts = probe(address, Probing(seconds, settings.run, settings.game))
     findings += service_findings(facts)
@@ -93,7 +93,7 @@ def spool_findings(spool: Path, games: Mapping[str, int], identity: str) -> list
     from client.spool import IDENTITY_DIGITS, MARK
 
     own = f"{MARK}{identity[:IDENTITY_DIGITS]}"
-    # Without an answer of the server nobody knows which run the games are for.
+    # Without an answer from the server, it is unknown which games belong to its run.
     others = {name: count for name, count in games.items() if identity and not name.endswith(own)}
     waiting = sum(games.values()) - sum(others.values())
     findings = [ok("spool", f"{waiting} games wait for the trainer in {spool}")]

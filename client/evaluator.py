@@ -52,14 +52,14 @@ class PulledWeights:
         )
         self._loading: concurrent.futures.Future[str] | None = None
         self._wake, self._woken = socket.socketpair()
-        # One byte wakes the evaluator out of its `select`, since the loops are in two threads.
+        # The loops are in two threads, so one byte wakes the evaluator from its `select`.
         self._woken.setblocking(False)
 
     def load(self, path: Path, info: WeightsInfo) -> str:
-        """Have the evaluator load a file, and wait for it. Returns "", or why it cannot be used. Called in
-        another thread than the others."""
+        """Have the evaluator load a file, and wait until it has. Returns "", or why the file cannot be used.
+        Call it in another thread than the evaluator's, which calls all other methods."""
         done: concurrent.futures.Future[str] = concurrent.futures.Future()
-        # The announced version counts, not the file's: older weights may be announced as new ones.
+        # The announced version counts, not the one in the file: older weights may be announced as new ones.
         self._waiting.put((LoadWeights(info.version, info.sha256, str(path)), done))
         self._wake.send(b"\0")
         return done.result()
@@ -87,10 +87,10 @@ class PulledWeights:
         self._answer(reason)
 
     def report(self, report: EvaluatorReport) -> None:
-        """Nobody asks: the workers count their own leaves."""
+        """Do nothing: nobody asks for reports, because the workers count their own leaves."""
 
     def alive(self) -> None:
-        """Nobody watches: the workers wait for as long as it takes."""
+        """Do nothing: nobody watches, because the workers wait for as long as it takes."""
 
     def _answer(self, reason: str) -> None:
         assert self._loading is not None
@@ -138,7 +138,7 @@ class ClientEvaluator:
         options = self._options
         run = self._run = read_welcome(await self._first_welcome)
         game, history = run.game, run.settings.history
-        # In a thread, so that the session stays alive: importing torch takes seconds.
+        # Open the device in a thread, so that the session stays alive: importing torch takes seconds.
         opened = await asyncio.to_thread(open_device, options.device, game, history, options.threads)
         network, exceptions = opened
         control = PulledWeights()
@@ -154,10 +154,11 @@ class ClientEvaluator:
         def evaluate() -> None:
             try:
                 evaluator.run()
-            except BaseException as error:  # whatever ends it ends the process
+            except BaseException as error:  # whatever ends the evaluator ends the process
                 loop.call_soon_threadsafe(self._fail, error)
 
-        # A daemon: it blocks, and ends with the process. What it was computing is asked again.
+        # The thread blocks, so it is a daemon, which ends with the process. The workers ask again for what it
+        # was computing.
         threading.Thread(target=evaluate, daemon=True).start()
         pulling = group.create_task(self._downloader.run())
         try:

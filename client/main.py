@@ -2,9 +2,9 @@
 a key for it.
 
 It imports neither torch nor Numba nor ZeroMQ, so that `--help` is quick and the supervisor stays small. A
-first child joins the server, compiles its game once into the cache and leaves; then the evaluators of this
+first child joins the server, compiles its game once into the cache and leaves. Then the evaluators of this
 machine's devices and the workers start. A stop ends the workers; with `--drain` they finish their games
-before.
+first.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ClientConfig:
-    """Return the settings of azclient, checked. `argv` and `environment` as for `config.load`."""
+    """Return the checked settings of azclient. `argv` and `environment` are those of `config.load`."""
     settings = config.load(
         ClientConfig,
         argv,
@@ -74,13 +74,13 @@ def _main(argv: Sequence[str] | None) -> int:
     if words[:1] == ["keygen"]:
         return keygen(words[1:])
     settings = load(argv)
-    dial_keys(settings.server_key, settings.key, "client")  # an error in them ends this process at once
+    dial_keys(settings.server_key, settings.key, "client")  # checked now: an error ends this process
     address = parse_address(settings.server)
     spool = settings.spool or default_spool(address)
     check_folders(spool, "--spool")
     logs.set_up("azclient", form=settings.log_format)
 
-    # Only evaluators of this machine need sockets, and a folder for them.
+    # Only evaluators on this machine need sockets, and a folder for them.
     is_remote = devices_for(settings.device, count_gpus(), has_torch=is_installed("torch")) == ["remote"]
 
     async def life(stop: aio.Stop) -> None:
@@ -102,7 +102,7 @@ class Supervisor:
         self._plan = plan
         self._stop = stop
         self._drain = drain
-        # Workers that drain must not be killed before their time is over.
+        # Workers that are draining must not be killed before that time is over.
         self._children = Children(grace=GRACE + drain)
         self._last_words = LastWords(to_stderr)
         self._in_search = False
@@ -111,7 +111,8 @@ class Supervisor:
         self._figures = WorkersFigures(len(plan.workers))
 
     async def run(self, monitor: Monitor, spool: Path) -> None:
-        """Run until a signal. Raises Fatal with the preparing child's message and exit status if it fails."""
+        """Run until a signal. If the preparing child fails, raises Fatal with the child's message and exit
+        status."""
 
         def processes() -> tuple[int, int]:
             names = [name for name in self._children.pids() if name.startswith(WORKER)]
@@ -122,7 +123,7 @@ class Supervisor:
         if self._drain:
             self._stop.waits_for = f"the workers, which finish their games, {self._drain:.0f} s at most"
         sink = FigureLines(self._last_words, self._on_preparing)
-        # Not started again when it fails: its message and exit status become ours.
+        # The preparing child is not restarted when it fails: its message and exit status become ours.
         self._children.add(PREPARE, self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=sink)
 
         async def tell_what_is_left() -> None:
@@ -144,7 +145,7 @@ class Supervisor:
         self._in_search = bool(figures.get(IN_SEARCH))
 
     def _on_prepared(self, code: int) -> None:
-        # Its end is part of the stop then, and says nothing.
+        # If the child ends because of the stop, its exit code means nothing.
         if self._stop.finishing.is_set():
             return
         if code != Exit.OK:
@@ -158,7 +159,7 @@ class Supervisor:
             argvs, evaluators, evaluator = plan.in_search, [], "the network in their own search"
         for index, argv in enumerate(evaluators):
             self._children.add(f"{EVALUATOR}{index}", argv, serves=True)
-        # Known only now: a network in the search has other workers.
+        # The number is known only now, because a network in the search needs other workers.
         self._figures.expected = len(argvs)
         workers = "1 worker" if len(argvs) == 1 else f"{len(argvs)} workers"
         log.info("starting %s, evaluated by %s", workers, evaluator)
@@ -178,8 +179,8 @@ def keygen(argv: Sequence[str]) -> int:
     """Print the public key and what to do with it."""
     options = keygen_parser().parse_args(argv)
     role = "trainer" if options.trainer else "client"
-    # The key is named after this machine; a trainer's differs from that of a client beside it.
-    # A host's name may have dots and more that a key's name must not have.
+    # The key is named after this machine; a trainer's name differs from that of a client beside it. A host's
+    # name may have dots and other characters that a key's name must not have.
     host = re.sub("[^A-Za-z0-9]", "-", socket.gethostname().partition(".")[0]).strip("-")[:50] or "NAME"
     name = host if role == "client" else f"{host}-{role}"
     path: Path = options.key or default_folder() / f"{role}.key"

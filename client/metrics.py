@@ -1,8 +1,8 @@
 """azclient's figures for Prometheus: those of its workers, each under the worker's number.
 
-A worker writes a line of figures every few seconds among its other output (`figures_line`), and azclient
-takes it out again (`FigureLines`); what is not such a line is passed on as it came. So a worker needs no
-port of its own.
+Every few seconds a worker writes a line of figures among its other output (`figures_line`). azclient takes
+these lines out again (`FigureLines`), and passes all other output on unchanged. So a worker needs no port of
+its own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LONGEST = 64 * 1024
 FIGURES = b"figures: "
 """Beginning of a line with a worker's figures (`--figures`)."""
 IN_SEARCH = "network_in_search"
-"""The one figure of the worker that prepares: whether the run's network is part of the players' search."""
+"""The only figure of the preparing worker: whether the run's network is part of the players' search."""
 
 Figures = Mapping[str, Any]
 Sink = Callable[[bytes], None]
@@ -64,7 +64,7 @@ class WorkersFigures:
     def ended(self, worker: int) -> None:
         """Note that the worker's process is gone."""
         if worker in self._said:
-            # What it had counted stays, or counters would go back.
+            # Keep what the worker had counted, because Prometheus counters must not go back.
             figures = {**self._said[worker][0], "joined": False, "in_progress": 0}
             self._said[worker] = figures, self._clock()
 
@@ -79,7 +79,7 @@ class WorkersFigures:
     def not_ready(self) -> str:
         """Return why no worker is playing; "" if one is."""
         now = self._clock()
-        # A worker that hangs has said long ago that it was joined.
+        # A worker that hangs still counts as joined by its last line, so the age of that line counts, too.
         said = [(figures, now - at) for figures, at in self._said.values()]
         if any(figures.get("joined") and age <= SILENT for figures, age in said):
             return ""
@@ -88,7 +88,8 @@ class WorkersFigures:
         return "no worker has a session with the server"
 
     def as_dict(self, running: int, restarts: int) -> Mapping[str, Any]:
-        """`running`: number of worker processes; `restarts`: of all of them together."""
+        """Return all figures. `running`: number of worker processes; `restarts`: restarts of all of them
+        together."""
         workers = sorted(self._said.items())
         by_worker = {
             name: {index: figures[name] for index, (figures, _) in workers if name in figures}
@@ -98,7 +99,8 @@ class WorkersFigures:
 
 
 def watched(workers: WorkersFigures, processes: Callable[[], tuple[int, int]], spool: Path) -> Watched:
-    """`processes()` returns how many workers run, and how many restarts there were."""
+    """Return what Prometheus is shown. `processes()` returns how many workers run, and how many restarts
+    there were."""
     return Watched(METRICS, lambda: workers.as_dict(*processes()), workers.not_ready, spool)
 
 
@@ -118,7 +120,7 @@ class ByLine:
         *lines, self._rest = (self._rest + output).split(b"\n")
         for line in lines:
             self._on_line(line)
-        # A child may print without end and without a line break.
+        # A child may print endlessly without a line break.
         if len(self._rest) > LONGEST:
             self._on_line(self._rest)
             self._rest = b""
@@ -138,7 +140,7 @@ class FigureLines(ByLine):
             return
         try:
             self._on_figures(dict(json.loads(line.removeprefix(FIGURES))))
-        # A line that only begins like one of ours belongs into the log.
+        # A line that only begins like a line of figures belongs in the log.
         except (ValueError, TypeError):
             self._sink(line + b"\n")
 
@@ -154,7 +156,7 @@ class LastWords(ByLine):
         self._sink = sink
 
     def _look_at(self, line: bytes) -> None:
-        # In JSON the line is an object around the message.
+        # In the JSON log format, the line is an object around the message.
         _, mark, words = event_in(line.decode(errors="replace")).partition(self.MARK)
         if mark:
             self.error = words

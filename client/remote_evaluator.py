@@ -1,10 +1,10 @@
-"""Evaluations by the server: submitted leaves travel in messages of at most `LEAVES_PER_MESSAGE`.
+"""Evaluations by the server. Submitted leaves travel in messages of at most `LEAVES_PER_MESSAGE` leaves.
 
 Leaves beyond the server's credits wait, and so do the searches that submitted them. `RequestTable` is the
-pure bookkeeping, without socket, clock and futures: which rows of which requests are still unanswered,
-and when each request must be (re)sent. A request may be answered in parts, in any order, twice or never.
-Evaluating is a pure function of weights and position, so sending a request again is harmless, and each
-row is counted once; the pool's tickets drop an answer that comes again.
+pure bookkeeping, without socket, clock and futures: which rows of which requests are still unanswered, and
+when each request must be (re)sent. A request may be answered in parts, in any order, twice or never.
+Evaluating is a pure function of weights and position, so sending a request again is harmless. Each row is
+counted once; the pool's tickets drop an answer that comes twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PASSING = frozenset({Code.BUSY.value, Code.OVER_CREDIT.value, Code.NO_WEIGHTS.va
 PATIENCE = 10.0
 """Seconds until an unanswered request is sent again; doubles each time the same request is sent."""
 LONGEST_PATIENCE = 160.0
-"""Largest value of that time in seconds, so that an answer lost many times is still requested again."""
+"""Longest such time in seconds, so that an answer that was lost many times is still requested again."""
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -60,8 +60,8 @@ class RemoteEvaluator:
     """`search.evaluator.Evaluator` over a connection. Its methods may only be called in the event loop's
     thread.
 
-    The owner connects it: `joined` and `lost` are called by the connection, `on_evaluated` and `on_refused`
-    for these two messages. `close` ends its timer.
+    The owner connects it: the connection calls `joined` and `lost`, and `on_evaluated` and `on_refused` for
+    these two messages. `close` ends the timer.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class RemoteEvaluator:
         patience: float = PATIENCE,
         masks: LegalMasks | None = None,
     ) -> None:
-        """`masks`: encodes the legal actions, where these are not sent as a list."""
+        """`masks`: encodes the legal actions where they are not sent as a list."""
         self.version = 0
         """Weights version of the newest answer."""
         self.leaves = 0
@@ -109,15 +109,15 @@ class RemoteEvaluator:
             self._timer.cancel()
 
     def on_evaluated(self, message: Evaluated, frames: Sequence[memoryview]) -> None:
-        """Pass a (partial) answer to the searches that wait for it. Raises BadMessage and then changes
-        nothing, so the rows are requested again."""
+        """Pass a (partial) answer to the searches that wait for it. If it raises BadMessage, nothing has
+        changed, so the rows are requested again."""
         first, end = message.first, message.first + message.rows
-        # None: answered before, or given up. An answer may come twice after a reconnection.
+        # None: the request was answered before, or given up. An answer may come twice after a reconnection.
         asked = self._requests.payload(message.request)
         if asked is None or end > asked.batch.rows:
             return
         counts, total = asked.batch.counts, len(asked.batch.actions)
-        # Most answers are whole, and need no slices.
+        # Most answers cover the whole request, and need no slices.
         if message.rows != len(counts):
             counts = counts[first:end]
             total = int(counts.sum(dtype=np.int64))
@@ -126,7 +126,7 @@ class RemoteEvaluator:
         if answered is None:
             return
         self.version = message.version
-        # The server answers in the order of the mask, and the search has its own order.
+        # The server answers in the order of the mask, which differs from the search's own order.
         if self._masks is not None:
             begin = int(asked.batch.counts[:first].sum(dtype=np.int64))
             priors = self._masks.as_listed(counts, asked.batch.actions[begin : begin + total], priors)
@@ -157,7 +157,7 @@ class RemoteEvaluator:
         while self._waiting and (room := self._requests.room):
             batch, parts = self._waiting.take(min(LEAVES_PER_MESSAGE, room))
             self._requests.open(_Asked(batch, parts), batch.rows)
-        # What the socket does not accept now stays in flight, and its deadline becomes a short one.
+        # A request that the socket does not accept now counts as in flight, with a short deadline.
         now = self._loop.time()
         postponed = False
         for request, rows, asked in self._requests.take(now):
@@ -170,13 +170,14 @@ class RemoteEvaluator:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        """Set one timer to the earliest deadline. Answers do not move it; it checks again when it fires."""
+        """Set one timer to the earliest deadline. Answers do not move the timer; it looks for the next
+        deadline when it fires."""
 
         def on_timer() -> None:
             self._timer = None
             now = self._loop.time()
             if late := self._requests.expire(now):
-                # After a cut connection, each request has its own time.
+                # After a lost connection, requests become late one by one.
                 self._repeated.info("late", f"{late} requests were not answered and are sent again", now)
             self._flush()
 
@@ -228,7 +229,7 @@ class RequestTable(Generic[T]):
     def room(self) -> int:
         """Return how many rows may still be opened: credits not used by requests in flight or waiting to be
         sent."""
-        # Those that wait to be sent (again) have the first claim on the credits.
+        # Requests that wait to be sent (again) have the first claim on the credits.
         waiting = sum(self._requests[request].rows for request in self._to_send)
         return max(0, self.credits - self.in_flight - waiting)
 
@@ -236,7 +237,7 @@ class RequestTable(Generic[T]):
         """Add a new request and return its id; `take` returns it for sending."""
         request = self._next
         self._next += 1
-        # A bit for each row, all of them set.
+        # One bit for each row, all of them set.
         self._requests[request] = _Request(payload, rows, (1 << rows) - 1, self._patience)
         self._to_send.append(request)
         return request
@@ -249,7 +250,7 @@ class RequestTable(Generic[T]):
         taken = []
         while self._to_send and self.credits:
             entry = self._requests[self._to_send[0]]
-            # Not past it to a smaller one: the oldest search has waited longest.
+            # Do not skip it for a smaller one: the oldest search has waited longest.
             if self.in_flight and self.in_flight + entry.rows > self.credits:
                 break
             request = self._to_send.popleft()
@@ -265,7 +266,7 @@ class RequestTable(Generic[T]):
         return None if entry is None else entry.payload
 
     def answer(self, request: int, first: int, rows: int) -> tuple[T, Sequence[int]] | None:
-        """Return the payload, and those of the rows `first .. first + rows` that were unanswered.
+        """Return the payload, and which of the rows `first .. first + rows` were unanswered until now.
 
         Returns None if the answer must be ignored: an unknown or finished request, or rows it does not have.
         """
@@ -273,7 +274,7 @@ class RequestTable(Generic[T]):
         if entry is None or rows <= 0 or first < 0 or first + rows > entry.rows:
             return None
         part = ((1 << rows) - 1) << first
-        # Each row counts once, however often an answer with it comes.
+        # Each row counts once, however often it is answered.
         new = entry.unanswered & part
         entry.unanswered &= ~part
         if not entry.unanswered:
@@ -296,7 +297,7 @@ class RequestTable(Generic[T]):
     def postpone(self, request: int, until: float) -> None:
         """Send the request again at `until`, because the server did not accept it now."""
         entry = self._requests.get(request)
-        # One that is not sent waits in the queue already.
+        # A request that is not in flight waits in the queue already.
         if entry is not None and entry.sent:
             entry.deadline = until
 
@@ -328,5 +329,5 @@ class RequestTable(Generic[T]):
             entry = self._requests[request]
             entry.sent = False
             self.in_flight -= entry.rows
-        # Before the new ones, and in their order: the oldest search has waited longest.
+        # Put them before the new requests, in their own order: the oldest search has waited longest.
         self._to_send.extendleft(reversed(requests))

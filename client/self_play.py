@@ -1,9 +1,9 @@
-"""Self-play: one coroutine a slot (`GamePool`), many of them in a worker, each playing game after game.
+"""Self-play: a worker has many slots (`GamePool`), each with one coroutine that plays game after game.
 
-A game begins at a start position, and goes on with plies drawn uniformly from the legal ones and plies
-drawn from the network's own policy (`Opening`; none of them after a start that a generator drew). None of
-these plies is searched or trained on: they make games differ. From then on each ply is a search.
-`Resigning` knows when a side resigns (docs/decisions/0011-resignation.md).
+A game begins at a start position. Next come plies drawn uniformly from the legal ones, and plies drawn from
+the network's own policy (`Opening`; there are none after a start that a generator drew). None of these plies
+is searched or trained on: they make games differ. Each later ply is searched. `Resigning` knows when a side
+resigns (docs/decisions/0011-resignation.md).
 """
 
 from __future__ import annotations
@@ -71,11 +71,12 @@ class Player:
 
 
 class GamePool:
-    """Plays `games` games at a time, forever. Tasks belong to the caller's group; cancelling them ends it.
+    """Plays `games` games at a time, forever. Tasks belong to the caller's group; cancelling them ends the
+    pool.
 
-    `keep(record)` returns when the game is safe on disk. `room` is clear while the spool is full, or the
-    trainer far behind: then games in progress continue, and new ones wait. No game starts once `finishing` is
-    set.
+    `keep(record)` returns when the game is safe on disk. `room` is not set while the spool is full or the
+    trainer is far behind: then games in progress continue, and new ones wait. No game starts once `finishing`
+    is set.
     """
 
     def __init__(
@@ -115,12 +116,12 @@ class GamePool:
         return self._tasks
 
     def resize(self, games: int) -> None:
-        """Play another number of games at a time. Games in progress are finished even if there are more of
-        them."""
+        """Play another number of games at a time. Games in progress are finished even if there are more than
+        `games`."""
         if self._finishing.is_set():
             return
         self._games = games
-        # In place: the caller has this list.
+        # Change the list in place, because the caller holds it.
         self._tasks[:] = [task for task in self._tasks if not task.done()]
         while self._slots < games:
             self._slots += 1
@@ -181,7 +182,7 @@ async def _play(
     began = time.monotonic()
     game, settings, rng = tree.game, tree.settings, tree.rng
     cheap = settings.playout_cap.cheap_probability
-    # From the numbers of this game alone, whatever was played in this slot before.
+    # Randomness depends on this game's numbers alone, whatever was played in this slot before.
     tree.reset_randomness()
     text, is_sampled = start_of_game(game, settings, rng)
     start = game.notation.state_from_text(text)
@@ -196,14 +197,15 @@ async def _play(
         columns.add_unsearched(action, pool.evaluator.version)
     reason = tree.end_reason()
     while reason is None:
-        # Most searches may be cheap ones, which are played with and not trained on (playout cap, KataGo).
+        # Some searches are cheap: their moves are played but not trained on (KataGo's playout cap
+        # randomization).
         is_cheap = cheap > 0 and rng.random() < cheap
         result = await search(tree, pool, is_cheap=is_cheap)
         action = choose_action(result, tree.ply, settings, rng)
         columns.add(action, result, pool.evaluator.version)
         gives_up = not columns.is_played_on and resigning.gives_up(result.value)
         if gives_up:
-            # Before the move: a side may move twice in a row, so the next state does not tell.
+            # Note the mover before the move: a side may move twice in a row, so the next state does not tell.
             columns.mover = int(game.rules.side_to_move(tree.state))
         tree.advance(action)
         reason = tree.end_reason()
@@ -266,7 +268,7 @@ def _record(
         visited=np.array([len(result.actions) for result in results], np.uint16),
         visit_actions=np.concatenate([result.actions for result in results]).astype(np.uint16),
         visits=visits.astype(np.uint16),
-        # Sums of float32 may end a rounding error beyond 1, which the trainer refuses.
+        # Rounding may push a sum of float32 values beyond 1, which the trainer refuses.
         root_values=np.clip(values, -1.0, 1.0),
         flags=np.array(flags, np.uint8),
         versions=np.array(columns.versions, np.uint32),
@@ -284,14 +286,14 @@ class Start(NamedTuple):
     text: str
     """The position in the game's notation, as in the record."""
     is_sampled: bool = False
-    """Whether it was drawn for this game alone. Then it gets no opening plies, which would only destroy what
-    it was drawn for (in KQK, the queen)."""
+    """Whether it was drawn for this game alone. Then the game gets no opening plies, which could destroy what
+    the position was drawn for (in KQK, the queen)."""
 
 
 def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> Start:
-    """Return `start.position`; in a `start.share` of games, one of `start.positions` or of what
-    `start.generator` draws."""
-    # No number is drawn where it would decide nothing: settings that are off change no game.
+    """Return the start of a game: `start.position`, or in a `start.share` of games one of `start.positions`,
+    or a position that `start.generator` draws."""
+    # Draw no number where it would decide nothing, so that settings that are off change no game.
     if settings.start.share == 0 or rng.random() >= settings.start.share:
         return Start(settings.start.position)
     names = generator_names(settings.start.generator)
@@ -303,9 +305,10 @@ def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generat
 
 
 class Opening:
-    """The plies of one game before its first search. `tree` is at `start`; `actions` are those played.
+    """The plies of one game before its first search. `tree` is at `start`; `actions` are the plies played so
+    far.
 
-    The game never ends here: if an action would end it, that kind of opening stops before.
+    The game never ends here: if an action would end it, that kind of opening stops before the action.
     """
 
     def __init__(
@@ -360,18 +363,19 @@ def sampled(priors: npt.NDArray[np.float32], rng: np.random.Generator) -> int:
     weights = np.maximum(priors.astype(np.float64), 0.0)
     cumulative = np.cumsum(weights if weights.any() else np.ones(len(priors)))
     index = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-    # Rounding may place the number drawn at the very end of the sum.
+    # Rounding may place the drawn number at the very end of the sum.
     return min(int(index), len(weights) - 1)
 
 
 class Resigning:
-    """The root value at which a side resigns, as far as this worker knows it. All its games share it."""
+    """The root value at which a side resigns, as far as this worker knows it. All games of the worker share
+    it."""
 
     def __init__(self, settings: SelfPlaySettings) -> None:
         self._settings = settings
         is_fixed = settings.resignation.mistakes == 0
         self.threshold = settings.resignation.value if is_fixed else 0.0
-        """Below 0; 0: nobody resigns, or the trainer's threshold is not known yet."""
+        """Negative; 0 while nobody resigns, or the trainer's threshold is not known yet."""
 
     def heard(self, threshold: float) -> None:
         """Set the threshold at which the trainer finds mistakes rare enough; never above what the settings
@@ -384,6 +388,6 @@ class Resigning:
         return settings.resignation.value < 0 and rng.random() < settings.resignation.play_on
 
     def gives_up(self, value: float) -> bool:
-        """Return whether a side resigns at this root value. Rounded as in the record, which the trainer
-        checks."""
+        """Return whether a side resigns at this root value. The value is rounded as in the record, which the
+        trainer checks."""
         return self.threshold < 0 and float(np.float32(value)) <= self.threshold

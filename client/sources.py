@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class Source:
-    """A source of evaluations. `joined`, `lost` and `on_message` concern the bulk connection; a source that
+    """A source of evaluations. `joined`, `lost` and `on_message` report on the bulk connection; a source that
     does not need it ignores them."""
 
     evaluator: Evaluator
@@ -61,7 +61,7 @@ class Source:
 
     @property
     def leaves(self) -> int:
-        """Return how many leaves were answered since the start, without those that the forest evaluated
+        """Return how many leaves were answered since the start, not counting those that the forest evaluated
         itself."""
         return 0
 
@@ -81,7 +81,7 @@ class Source:
         """Note the beginning of a session."""
 
     def lost(self) -> None:
-        """Note its end."""
+        """Note the end of a session."""
 
     def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
         """Handle any other message."""
@@ -132,7 +132,7 @@ class ServerSource(Source):
         return [self._connection.run()]
 
     async def ready(self) -> None:
-        """Return with the first session, which says how many games the server wants."""
+        """Return once the first session has begun; its WELCOME says how many games the server wants."""
         await self._joined.wait()
 
     def games(self, wanted: int) -> int:
@@ -143,7 +143,7 @@ class ServerSource(Source):
 
     def _on_joined(self, welcome: Welcome) -> None:
         self.evaluator.joined(welcome)
-        # Its number may have changed while there was no session.
+        # The server's number of games may have changed while there was no session.
         self._want(welcome.games_in_flight)
         self._joined.set()
 
@@ -156,7 +156,7 @@ class ServerSource(Source):
         if isinstance(message, Evaluated):
             try:
                 self.evaluator.on_evaluated(message, frames)
-            # Dropped: the request stays unanswered, and is sent again.
+            # Drop the answer: the request stays unanswered, and is sent again.
             except BadMessage as error:
                 self._repeated.warning("answer", f"dropped an answer of the server: {error}", self._now())
         elif isinstance(message, Refused):
@@ -167,8 +167,8 @@ class ServerSource(Source):
 
 
 def own_first(rings: Sequence[Path], worker: int) -> list[Path]:
-    """Return the evaluators' sockets in the order in which worker number `worker` prefers them: each begins
-    with another, and goes on to the next where its own is away."""
+    """Return the evaluators' sockets in the order in which worker number `worker` prefers them. Neighbouring
+    workers begin with different evaluators; each goes on to the next one if its own is away."""
     # The workers of a machine are spread evenly over its evaluators.
     own = worker % len(rings)
     return [*rings[own:], *rings[:own]]
@@ -183,8 +183,8 @@ class RingSource(Source):
     def __init__(
         self, paths: Sequence[Path], layout: Layout, name: str, on_games: Callable[[int], None]
     ) -> None:
-        """`paths`: of the evaluators' sockets, our own first. `on_games(games)` is called when it asks for
-        another number of games."""
+        """`paths`: the evaluators' sockets, our own evaluator first. `on_games(games)` is called when the
+        evaluator asks for another number of games."""
         self._on_games = on_games
         self._wanted = 0
         self._joined = asyncio.Event()
@@ -213,7 +213,7 @@ class RingSource(Source):
         if wish.games and wish.games != self._wanted:
             self._wanted = wish.games
             self._on_games(wish.games)
-            # Without a number of games the evaluator has no weights yet.
+            # An evaluator without weights asks for no games yet, so it is ready only now.
             self._joined.set()
 
 
@@ -229,14 +229,15 @@ class RingEvaluator:
         self._waiting = WaitingLeaves()
         """Leaves not yet in a slot; bounded by the number of searches."""
         self._again: deque[Leaves] = deque()
-        """What an evaluator that ended had not answered."""
+        """Leaves that an evaluator had not answered when it ended."""
         self._on_wish = on_wish
         self._repeated = Repeated(log)
         events = Events(self._on_answer, self._on_wished, self._on_lost, self._flush)
         self.ring = RingClient(paths, layout, name, events)
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
-        """Request the evaluation of some leaves. `reply.failed` gets LeafRefused if they will never be."""
+        """Request the evaluation of some leaves. `reply.failed` gets LeafRefused for leaves that will never
+        be evaluated."""
         self._waiting.put(batch, reply)
         self._flush()
 
@@ -244,7 +245,7 @@ class RingEvaluator:
         """Put waiting leaves into free slots."""
         ring = self.ring
         while ring.room and (rows := ring.wish.rows):
-            # First what another evaluator left undone: its searches have waited longest.
+            # First send what an ended evaluator left undone: those searches have waited longest.
             if self._again:
                 ring.send(self._again.popleft())
             elif self._waiting:
@@ -275,19 +276,20 @@ class RingEvaluator:
         self._flush()
 
     def _on_lost(self, returned: list[Leaves]) -> None:
-        # Another evaluator, or the same one again, gets them first.
+        # These leaves go first, to another evaluator or to the same one after its restart.
         self._again.extend(returned)
         self._flush()
 
 
 class OwnNetworkSource(Source):
     """A network that is part of this process's search, with the weights that the server announces. No leaf
-    travels, and no torch is needed."""
+    leaves the process, and torch is not needed."""
 
     description = "the network in its own search"
 
     def __init__(self, player: SparsePlayer, *, folder: Path, send: Callable[..., bool]) -> None:
-        # One object: nothing is ever submitted to it, since the forest evaluates by itself.
+        # One object serves as all three. Nothing is ever submitted to it, because the forest evaluates by
+        # itself.
         self._player = self.evaluator = self.network = player
         self._downloader = WeightsDownloader(in_cache(folder, self._load), send)
 
@@ -312,7 +314,7 @@ class OwnNetworkSource(Source):
 
     def _load(self, path: Path, info: WeightsInfo) -> str:
         """Return "", or why the weights in a file cannot be used (then the old ones stay). The announced
-        version counts, not the file's: older weights may be announced as new ones."""
+        version counts, not the one in the file: older weights may be announced as new ones."""
         try:
             self._player.load(path, info.sha256, info.version)
         except BadWeights as error:

@@ -3,16 +3,15 @@
 A game exists from the moment its file is renamed into place and the folder is synced. Before that it is a
 `.tmp` file that the next start removes. Everything here blocks: call it in a thread.
 
-ROOT/RUN+IDENTITY/worker-0, worker-1, ...: each has one owner, who holds a lock that dies with the process
-(`claim`). Each run has its own folder, told apart by its identity from others of the same name: games of
-one run are never sent to another. The first worker takes over the games of folders without an owner, so
-starting fewer workers than last time leaves nothing behind. It also takes over those of the same run
-under another name (it was moved, or restored from a backup).
+The folders are ROOT/RUN+IDENTITY/worker-0, worker-1, ... Each has one owner, which holds a lock that ends
+with its process (`claim`). Each run has its own folder, and the identity tells runs of the same name apart:
+games of one run are never sent to another. The first worker takes over the games of folders without an owner,
+so starting fewer workers than last time leaves nothing behind. It also takes over games of the same run under
+another name (the run was moved, or restored from a backup).
 
-Games that the trainer refuses for their settings, run or weights are kept (`Terms`, `fits`): settings may
-be changed back, and a restored backup of the weights may catch up. They are valid work, so none of them
-is ever deleted. They count as part of the spool, so a worker whose games are always refused comes to a
-halt.
+Games that the trainer refuses for their settings, run or weights are kept (`Terms`, `fits`): settings may be
+changed back, and a restored backup of the weights may catch up. They are valid work, so none of them is ever
+deleted. They count as part of the spool, so a worker whose games are always refused stops playing in the end.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ MAX_REJECTED = 1000
 MAX_GAMES = 20_000
 """Most games in one worker's spool; at a few kB per game, the limit in bytes is rarely reached first."""
 MAX_BYTES = 512 * 1024 * 1024
-"""Most bytes in one worker's spool. Both limits apply to waiting games and those in `kept` together."""
+"""Most bytes in one worker's spool. Both limits apply to waiting games and games in `kept` together."""
 MARK = "+"
-"""Comes before the identity in a folder's name; no run's name contains it."""
+"""Stands before the identity in a folder's name; the run's part of the name never contains it."""
 IDENTITY_DIGITS = 12
 CODES = frozenset({Code.WRONG_RUN.value, Code.WRONG_SETTINGS.value, Code.UNKNOWN_VERSION.value})
 """Refusals after which a game is kept."""
@@ -62,7 +61,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SpooledGame:
-    """A record as it is sent."""
+    """A game's record in the form in which it is sent."""
 
     uid: bytes
     sha256: bytes
@@ -72,8 +71,8 @@ class SpooledGame:
 class Spool:
     """The games of one worker process that the trainer has not acknowledged yet.
 
-    The limits say when to stop starting games (`full`). Games then in progress are still accepted, because a
-    finished game is never thrown away. Every method may raise OSError.
+    The limits say when to start no more games (`full`). Games in progress at that time are still accepted,
+    because a finished game is never thrown away. Every method may raise OSError.
     """
 
     def __init__(self, folder: Path, max_games: int = MAX_GAMES, max_bytes: int = MAX_BYTES) -> None:
@@ -83,7 +82,7 @@ class Spool:
         self.rejected = 0
         """Games set aside since this object was made."""
         self.kept = 0
-        """Number of games in `kept`; the next field holds their bytes."""
+        """Number of games in `kept`; `kept_bytes` holds their bytes."""
         self.kept_bytes = 0
         self._warn = Repeated(log)
         self._max_games = max_games
@@ -125,24 +124,23 @@ class Spool:
         for temporary, (_, data) in zip(temporaries, records, strict=True):
             temporary.write_bytes(data)
             reach("spool.written")
-        # After all are written, so that the first sync does most of the work of the others.
+        # Sync only after all are written, so that the first sync does most of the work for the others.
         for temporary in temporaries:
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
         reach("spool.synced")
         for temporary, (uid, data) in zip(temporaries, records, strict=True):
-            if not self._path(uid).exists():  # it may be there after a write that failed half-way
+            if not self._path(uid).exists():  # it may exist after a write that failed half-way
                 self._count(1, len(data))
             # From here on the game exists.
             temporary.rename(self._path(uid))
             reach("spool.renamed")
-        # The names are in the folder, which has a sync of its own.
+        # The new names are stored in the folder, which needs a sync of its own.
         sync_folder(self.folder)
         reach("spool.folder_synced")
 
     def read(self, uid: bytes) -> SpooledGame | None:
-        """Return the game as it is sent; None if there is none that can be read (a damaged one is set
-        aside)."""
+        """Return the game as it is sent; None if it is missing or damaged (a damaged game is set aside)."""
         path = self._path(uid)
         if not path.exists():
             return None
@@ -154,8 +152,8 @@ class Spool:
         return SpooledGame(uid, sha256(data), data)
 
     def delete(self, uid: bytes) -> None:
-        """Delete a game that the trainer has. No sync: a file that reappears after a crash is sent again and
-        counts once."""
+        """Delete a game that the trainer has. No sync is needed: a file that reappears after a crash is sent
+        again, and the game counts once."""
         path = self._path(uid)
         if path.exists():
             size = path.stat().st_size
@@ -177,7 +175,7 @@ class Spool:
         if not path.exists():
             return
         size, target = path.stat().st_size, self.folder / KEPT / path.name
-        # The note first: after a crash a game without one is only offered again.
+        # Write the note first. A game that has no note after a crash is merely offered again.
         target.with_suffix(".reason").write_text(note(reason, terms))
         reach("spool.kept_noted")
         path.rename(target)
@@ -201,7 +199,8 @@ class Spool:
                 reach("spool.taken_back")
                 self._count_kept(-1, -size)
                 self._count(1, size)
-                # Last: a kept game without its reason would be offered again whatever the terms are.
+                # Remove the reason last: a kept game without one would be offered again whatever the terms
+                # are.
                 reason.unlink(missing_ok=True)
                 found[bytes.fromhex(path.stem)] = size
             except OSError as error:
@@ -236,7 +235,7 @@ class Spool:
         return "" if record.uid.hex() == path.stem else f"holds game {record.uid.hex()}"
 
     def _set_aside_counted(self, path: Path, reason: str) -> None:
-        """Set a file aside that counts as waiting. If the disk does not take it, it still waits."""
+        """Set a file aside that counts as waiting. If the disk fails, the file still counts as waiting."""
         size = path.stat().st_size
         try:
             self._set_aside(path, reason)
@@ -252,7 +251,7 @@ class Spool:
         reach("spool.aside")
         self.rejected += 1
         kept = sorted(target.parent.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_ctime_ns)
-        # A client that is refused all the time must not fill the disk.
+        # A client whose games are always refused must not fill its disk.
         for old in kept[:-MAX_REJECTED]:
             old.unlink()
             old.with_suffix(".reason").unlink(missing_ok=True)
@@ -261,7 +260,7 @@ class Spool:
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms under which a server accepts games, as far as its WELCOME tells."""
+    """The terms under which a server accepts games, as far as its WELCOME states them."""
 
     settings: str
     """Fingerprint of run and settings."""
@@ -289,8 +288,8 @@ def note(reason: str, terms: Terms) -> str:
 def fits(text: str, path: Path, terms: Terms) -> bool:
     """Return whether the game in `path` may be accepted now. `text`: what `note` returned. Raises OSError.
 
-    A game of unknown weights may be accepted once the server has reached its version. Other games are offered
-    again once anything but the weights has changed, and the trainer checks them.
+    A game with an unknown weights version may be accepted once the server has reached that version. Other
+    games are offered again once anything but the weights has changed; then the trainer checks them.
     """
     reason, _, rest = text.partition("\n")
     if rest.strip() != f"{_REFUSED_UNDER}{terms.settings}":
@@ -300,7 +299,7 @@ def fits(text: str, path: Path, terms: Terms) -> bool:
     try:
         return int(from_bytes(path.read_bytes()).versions.max()) <= terms.version
     except BadRecord:
-        return True  # it is damaged: it is set aside when it is read for sending
+        return True  # a damaged game is set aside when it is read for sending
 
 
 class SpoolFolder:
@@ -323,8 +322,8 @@ def run_folder(root: Path, game: str, run: str, identity: bytes) -> Path:
 def claim(folder: Path, index: int) -> SpoolFolder:
     """Create and lock worker `index`'s folder. Blocks while another worker starts.
 
-    Raises Fatal(TRY_AGAIN) when another process has it, which may be about to end; Fatal(DISK) when it
-    cannot be made.
+    Raises Fatal(TRY_AGAIN) when another process, which may be about to end, owns the folder; Fatal(DISK) when
+    the folder cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -333,19 +332,20 @@ def claim(folder: Path, index: int) -> SpoolFolder:
             fcntl.flock(gate, fcntl.LOCK_EX)
             path = folder / f"worker-{index}"
             lock = _try_lock(path)
-            # A worker that restarts may still be ending: the supervisor starts this one again.
+            # The previous process of this worker may still be ending; the supervisor starts this one again.
             if lock is None:
                 raise Fatal(
                     f"the spool folder {path} is in use by another process; end that process, or give "
                     "this one another folder with --spool",
                     Exit.TRY_AGAIN,
                 )
-            # One worker is enough for this, and there is always a first.
+            # One worker is enough for this, and there is always a worker 0.
             if index == 0:
                 _take_over(folder, path)
                 name, _, identity = folder.name.partition(MARK)
-                # The same run was served under another name before. Where a worker starts at this moment, it
-                # is also served under that name, and its games stay.
+                # Other folders with this identity belong to the same run, served under another name before.
+                # If a worker is starting in one of them, the run is still served under that name, and those
+                # games stay there.
                 for other in sorted(folder.parent.glob(f"*{MARK}{identity}")):
                     if other == folder:
                         continue
@@ -369,7 +369,7 @@ def _try_lock(path: Path) -> IO[str] | None:
     path.mkdir(exist_ok=True)
     lock = (path / "owner.lock").open("w")
     try:
-        # Ends with its process, so a killed worker leaves no lock.
+        # The lock ends with its process, so a killed worker leaves none.
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()
@@ -378,7 +378,7 @@ def _try_lock(path: Path) -> IO[str] | None:
 
 
 def _take_over(folder: Path, mine: Path) -> None:
-    """Move the games of those folders of a run that have no owner."""
+    """Move the games of all folders of a run that have no owner to the folder `mine`."""
     for other in sorted(folder.glob("worker-*")):
         lock = None if other == mine else _try_lock(other)
         if lock is None:
@@ -388,7 +388,8 @@ def _take_over(folder: Path, mine: Path) -> None:
             for path in left:
                 path.rename(mine / path.name)
                 reach("takeover.moved")
-            # In this order games move before their reasons: a game without its reason is only offered again.
+            # In sorted order, games move before their reasons. A game without its reason is merely offered
+            # again.
             (mine / KEPT).mkdir(exist_ok=True)
             for path in sorted((other / KEPT).glob("*")):
                 path.rename(mine / KEPT / path.name)

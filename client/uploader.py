@@ -1,14 +1,15 @@
-"""Brings finished games to the trainer: which to offer when, and when one may leave the spool.
+"""Brings finished games to the trainer: decides which games to offer when, and when a game may leave the
+spool.
 
-`Uploader` is one task that writes, sends and deletes, in a thread where that blocks. Work that
-accumulates while the thread is busy is done together next time, so that games finishing together share
-one sync of the folder.
+`Uploader` is one task that writes, sends and deletes; calls that block run in a thread. Work that accumulates
+while the thread is busy is done together next time, so that games that finish together share one sync of the
+folder.
 
-`Uploads` decides, and is pure: events with `now` in, instructions out. Delivery is at least once: a game
-is offered again after `TIMEOUT`, after every re-join and after `retry`, and only a final acknowledgement
-ends that. The uid makes the trainer count it once. A congestion window limits the games in flight.
-After `retry` it is the number of games that were not sent back, at least one; each final answer adds one, as
-far as the window of bytes allows. So a server without a trainer is asked with one game now and
+`Uploads` decides, and is pure: events with `now` in, instructions out. Delivery is at least once: a game is
+offered again after `TIMEOUT`, after every re-join and after `retry`, until a final acknowledgement comes. The
+trainer recognises the uid, so the game counts once. A congestion window limits the games in flight. After
+`retry` the window shrinks to the number of games that were not sent back, at least one. Each final answer
+adds one, as far as the window of bytes allows. So a server without a trainer is offered one game now and
 then, and a full server is sent about as many as it accepts.
 """
 
@@ -37,8 +38,8 @@ TIMEOUT = 30.0
 SHORTEST_RETRY = 1.0
 """Seconds to wait after `retry` when the server named no time."""
 MOST_WAITING = 512
-"""Most games that wait for the trainer before no new ones are started. Waiting games grow old,
-and where both share a machine, playing more would take the trainer's processor time."""
+"""Most games that wait for the trainer before no new ones are started. Waiting games grow old, and on a
+shared machine more playing would take processor time from the trainer."""
 log = logging.getLogger(__name__)
 
 
@@ -60,13 +61,13 @@ class _Done:
     gone: list[bytes] = field(default_factory=list)
     """Uids of games that are missing or damaged."""
     back: dict[bytes, int] = field(default_factory=dict)
-    """Uids of kept games that are offered again, and their sizes."""
+    """Uids and sizes of kept games that are offered again."""
     failed: list[Instruction] = field(default_factory=list)
     """Deletions and moves that the disk did not carry out."""
 
 
 class Uploader:
-    """Stores finished games and brings them to the server. `send` as in `RemoteEvaluator`.
+    """Stores finished games and brings them to the server. `send` is that of `RemoteEvaluator`.
 
     The owner calls `joined`, `lost` and `acknowledged`, and runs `run` in its task group.
     """
@@ -77,7 +78,7 @@ class Uploader:
         """Set while new games may start: the spool is open, writable and not full, and the trainer, if there
         is one, is not far behind."""
         self.quiet = asyncio.Event()
-        """Set while nothing is being written and nothing sent waits for its acknowledgement."""
+        """Set while nothing is being written, and no game that was sent waits for its acknowledgement."""
         self.empty = asyncio.Event()
         """Set while no finished game waits, here or in the spool."""
         self.stored = 0
@@ -117,16 +118,16 @@ class Uploader:
         await done
 
     def joined(self, terms: Terms | None = None, *, trainer_present: bool = True) -> None:
-        """Begin a session. `terms`: the terms under which games are accepted; kept games that fit are offered
-        again."""
+        """Begin a session. `terms`: the terms under which games are accepted; kept games that fit them are
+        offered again."""
         if terms is not None:
             self._terms, self._look_at_kept = terms, True
         self._enqueue(self._uploads.joined(self._loop.time(), trainer_present=trainer_present))
 
     def heard(self, version: int) -> None:
         """Note the version of the server's current weights. A server whose run was restored from a backup may
-        know those of kept games by now."""
-        # Only upwards: an announcement may come late.
+        by now know the weights of kept games."""
+        # The version only grows here: an announcement may come late.
         if version > self._terms.version:
             self._terms = replace(self._terms, version=version)
             self._look_at_kept = self._look_at_kept or self.spool.kept > 0
@@ -154,7 +155,7 @@ class Uploader:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min((due for due in dues if due is not None), default=None)):
                     await self._wake.wait()
-            # Before the work: what comes while it is done must wake the next turn.
+            # Clear before the work: whatever comes during the work must wake the next turn.
             self._wake.clear()
             await self._work()
 
@@ -163,7 +164,7 @@ class Uploader:
         self._instructions += self._uploads.tick(now)
         writes: list[_Write] = []
         if now >= self._write_at:
-            # Always a new list, so that it does not get games that finish while the thread works.
+            # Start a new list: games that finish while the thread works must not be added to the one it has.
             writes, self._writes = self._writes, []
         instructions, self._instructions = self._instructions, []
         if now >= self._again_at:
@@ -171,17 +172,17 @@ class Uploader:
         terms, self._look_at_kept = self._terms if self._look_at_kept else None, False
         if not writes and not instructions and terms is None:
             return
-        # The event loop goes on meanwhile; what comes up is done next time, together.
+        # The event loop runs meanwhile; work that comes up is done together next time.
         done = await asyncio.to_thread(self._carry_out, writes, instructions, terms)
         now = self._loop.time()
         if writes and done.written:
             self._write_at = 0.0
             for write in writes:
                 self._enqueue(self._uploads.add(write.uid, len(write.data), now))
-                if not write.done.done():  # its game may have been given up meanwhile
+                if not write.done.done():  # the waiting game may have been given up
                     write.done.set_result(None)
         elif writes:
-            # In front, so that they are written in the order in which they were finished.
+            # Put them in front, so that games are written in the order in which they finished.
             self._writes = writes + self._writes
             self._write_at = now + WRITE_AGAIN
         if done.failed:
@@ -227,7 +228,7 @@ class Uploader:
                         self.spool.folder / KEPT,
                     )
             elif not self._has_said_behind:
-                # Only once: with small games it would begin and end every second.
+                # Log this only once: with small games the state would change every second.
                 self._has_said_behind = True
                 log.info(
                     "games finish faster than the trainer takes them: new ones start as it catches up, so "
@@ -241,7 +242,7 @@ class Uploader:
     # ---- In the thread --------------------------------------------------------------------------
 
     def _carry_out(self, writes: list[_Write], instructions: list[Instruction], terms: Terms | None) -> _Done:
-        """`terms`: check the kept games under these; None: not now."""
+        """Do blocking work. `terms`: check the kept games under these terms; None: do not check them now."""
         done = _Done()
         try:
             if writes:
@@ -267,7 +268,7 @@ class Uploader:
             except OSError as error:
                 log.error("game %s stays in the spool: %s", instruction.uid.hex(), error)
                 # A game that cannot be read now is offered again after the usual timeout, as if its
-                # acknowledgement were lost.
+                # acknowledgement had been lost.
                 if not isinstance(instruction, Put):
                     done.failed.append(instruction)
         if terms is not None:
@@ -306,23 +307,23 @@ class Uploads:
     """Every game in the spool is either waiting to be offered or offered and in flight."""
 
     def __init__(self, window: int = SESSION_BYTES, timeout: float = TIMEOUT) -> None:
-        """`window`: bytes of games that may be in flight, unless one alone has more."""
+        """`window`: bytes of games that may be in flight; a single game may have more."""
         self._window = window
         self._timeout = timeout
         self._counted: dict[bytes, int] = {}
-        """What each game counts for in the window."""
+        """Bytes that each game counts for in the window."""
         self._waiting: deque[bytes] = deque()
         self._deadlines: dict[bytes, float] = {}
         """Games in flight, earliest deadline first (all have the same timeout)."""
         self._bytes = 0
-        """What the games in flight count for."""
+        """Bytes that the games in flight count for."""
         self._room = MOST_IN_FLIGHT
         """Number of games that may be in flight."""
         self._joined = False
         self._has_trainer = False
         self._paused_until = 0.0
         self.sent_back = ""
-        """Why the last game that was answered was sent back; "" if it was not."""
+        """Why the game answered last was sent back; "" if it was not."""
 
     @property
     def waiting(self) -> int:
@@ -345,14 +346,14 @@ class Uploads:
         return self._offer(now)
 
     def joined(self, now: float, *, trainer_present: bool = True) -> list[Instruction]:
-        """Begin a new session. Games in flight are offered again, because their acknowledgement may be lost.
+        """Begin a new session. Games in flight are offered again, because their acknowledgements may be lost.
 
         Without a trainer, one game is offered until it gets a final answer.
         """
         self._joined = True
         self.sent_back = ""
         self._has_trainer = trainer_present
-        # One game asks whether there is a trainer by now.
+        # A single game finds out whether there is a trainer by now.
         self._room = MOST_IN_FLIGHT if trainer_present else 1
         self._paused_until = now
         self._take_back(list(self._deadlines))
@@ -370,17 +371,18 @@ class Uploads:
     def acknowledged(self, ack: GameAck, now: float) -> list[Instruction]:
         """Handle the server's answer to a game. Ignored for a game that is not in the spool.
 
-        `retry` is about the server (no trainer, disk full), not about this game. Nothing is offered before
-        `retry_after` has passed, this game goes behind the others, and then no more games are offered than
-        the server still has from us.
+        `retry` is about the server (no trainer, disk full), not about this game. This game goes behind the
+        others, and nothing is offered before `retry_after` has passed. After that, no more games are in
+        flight than the server still has from us.
         """
-        # An answer to a game that was offered twice, and answered before.
+        # The game was offered twice, and answered before.
         if ack.uid not in self._counted:
             return []
         if ack.status == "rejected" and ack.reason.startswith(Code.BAD_HASH):
-            # Damaged on its way: what we sent had the hash. It is offered again after the usual timeout.
+            # The game was damaged on its way, because its hash was right when sent. It is offered again after
+            # the usual timeout.
             return []
-        # The answer itself says whether there is one; WELCOME may be old.
+        # The answer says whether there is a trainer; WELCOME may be out of date.
         self._has_trainer = not ack.reason.startswith(Code.NO_TRAINER)
         self.sent_back = ack.reason if ack.status == "retry" else ""
         if ack.status == "retry":
@@ -392,7 +394,7 @@ class Uploads:
             self._paused_until = max(self._paused_until, now + pause)
             return []
         self._forget(ack.uid)
-        # Up one by one, as the server takes them: it may be full for others.
+        # Grow by one per accepted game: the server may be full of games of others.
         self._room = min(MOST_IN_FLIGHT, self._room + 1)
         final: Instruction = (
             Delete(ack.uid)
@@ -417,7 +419,7 @@ class Uploads:
         return min(times, default=None)
 
     def _has_room(self) -> bool:
-        """Return whether a game waits that may be offered as far as other games are concerned."""
+        """Return whether a game waits, and the games in flight leave room for it."""
         if not self._waiting or len(self._deadlines) >= self._room:
             return False
         return not self._deadlines or self._bytes + self._counted[self._waiting[0]] <= self._window

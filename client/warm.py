@@ -1,9 +1,10 @@
-"""Before a worker's first game: the run that it plays for is read from a WELCOME, and its search is compiled.
+"""What comes before a worker's first game: reading its run from a WELCOME, and compiling its search.
 
-`python -m client.warm GAME[:SELECTION[:NET]]` compiles a game's rules and search into the disk cache; a
-network NET of the family `sparse` is compiled into the search, others make no difference. azserver runs it
-once before its workers start, so that they load the code instead of all compiling it. (azclient's first child
-joins the server to learn the game, and compiles it then: `client.worker --warm-only`.)
+`python -m client.warm GAME[:SELECTION[:NET]]` compiles a game's rules and search into the disk cache. A
+network NET of the family `sparse` is compiled into the search; other networks make no difference. azserver
+runs this command once before its workers start, so that they load the code instead of all compiling it.
+(azclient's first child joins the server to learn the game, and then compiles it: `client.worker
+--warm-only`.)
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from protocol.settings import SelfPlaySettings
 
 @dataclass(frozen=True)
 class Run:
-    """The run that a worker plays for. When it changes, other games are needed, and the process restarts."""
+    """The run that a worker plays for. When the run changes, other games are needed, so the process
+    restarts."""
 
     name: str
     game: Game
@@ -46,7 +48,8 @@ def read_welcome(welcome: Welcome) -> Run:
     try:
         game = get_game(welcome.game)
         settings = msgspec.convert(welcome.self_play, SelfPlaySettings)
-        # The published weights say what is played with; a server without any names what it will make.
+        # The published weights name the network; a server without weights names the network that it will
+        # make.
         named = (welcome.weights.architecture if welcome.weights is not None else "") or welcome.network
         network = named if is_sparse(named) else ""
         check_plays(network, game)
@@ -59,7 +62,7 @@ def read_welcome(welcome: Welcome) -> Run:
 
 
 def is_same_run(run: Run, welcome: Welcome) -> bool:
-    """Return whether a later WELCOME asks for the games that are being played."""
+    """Return whether a later WELCOME asks for the same games that are being played."""
     try:
         other = read_welcome(welcome)
     except Fatal:
@@ -86,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("names", nargs="+", metavar="GAME")
     names: list[str] = parser.parse_args(argv).names
     for name in names:
-        # Padded, so that the parts that may be left out are "".
+        # Padded, so that parts that were left out are "".
         game, selection, network, *more = [*name.split(":"), "", ""]
         try:
             if network:

@@ -1,7 +1,7 @@
 """`python -m client.worker`: one process of self-play, hundreds of games, one event loop.
 
-The code is the same on azserver's machine and on any other. All its state is in its
-spool: it may be killed at any moment, and only unfinished games are lost.
+The code is the same on azserver's machine and on any other. A worker keeps all its state in its spool: it may
+be killed at any moment, and only unfinished games are lost.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ REPORT_EVERY = 60.0
 LAST_UPLOADS = 3.0
 """Seconds that a clean end waits for acknowledgements of games already sent."""
 SLOTS = 32
-"""Slots in a worker's ring: most games of a process, twice."""
+"""Slots in a worker's ring: room for twice the most games of a process."""
 SLOW_COMPILE = 1.0
-"""Seconds of preparation from which on it is logged."""
+"""Preparation that takes longer than this many seconds is logged."""
 log = logging.getLogger("worker")
 
 
@@ -82,7 +82,7 @@ class WorkerOptions:
 
     @property
     def process_name(self) -> str:
-        """Return the name of the process as it stands in log lines."""
+        """Return the name of the process in log lines."""
         if self.role == "worker":
             return f"worker-{self.index}"
         return "client-preparing" if self.warm_only else f"client-{self.index}"
@@ -131,7 +131,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--figures", action="store_true", help="write a line of figures every few seconds, for azclient")
     found = vars(parser.parse_args(argv))
     options = WorkerOptions(**{**found, "rings": tuple(found["rings"])})
-    # Only a worker of azserver learns of its rings from the WELCOME.
+    # Only azserver's own workers learn of their rings from the WELCOME.
     if not (options.leaves or options.rings or options.warm_only or options.role == "worker"):
         parser.error("where are positions evaluated? Give --leaves ENDPOINT, or --rings SOCKET")
     return options
@@ -208,19 +208,19 @@ class Worker:
         compiled = Compiled(run.game, run.settings.search.selection, network=code)
         if not compiled.is_ready:
             log.info("%s", compiled.announcement())
-        # In a thread, so that the session stays alive: compiling may take a minute.
+        # Compile in a thread, so that the session stays alive: it may take a minute.
         seconds = await asyncio.to_thread(warm_with, run.game, compiled.selection, run.network)
         if seconds > SLOW_COMPILE:
             log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
         if self._options.warm_only:
             if self._options.figures:
                 print(figures_line({IN_SEARCH: bool(run.network)}), flush=True)
-            # Its work is done: the code is in the cache, where the workers find it.
+            # The work is done: the code is in the cache, where the workers find it.
             self._stop.request()
             return
-        # Named after the run, so that games of one run are never sent to another.
+        # The folder is named after the run, so that games of one run are never sent to another.
         folder = run_folder(self._options.spool, run.game.name, run.name, run.identity)
-        # Another worker may be starting, and then this waits.
+        # In a thread, because this waits while another worker is starting.
         self._folder = await asyncio.to_thread(claim, folder, self._options.index)
         folder = self._folder.path
         uploader = self._uploader = Uploader(Spool(folder), self._bulk.send)
@@ -240,10 +240,10 @@ class Worker:
         self._source = source
         for part in (uploader.run(), *source.parts()):
             self._tasks.append(group.create_task(part))
-        # The session began while there was nobody to tell.
+        # The session began before uploader and source existed, so tell them now.
         if self._bulk.welcome is not None:
             self._tell_joined(self._bulk.welcome)
-        # How many games to play is known only then.
+        # The number of games to play is known only after this.
         await source.ready()
         self._begin_games(group, source, uploader, welcome.games_in_flight)
 
@@ -251,7 +251,7 @@ class Worker:
         assert self._run is not None
         run, options = self._run, self._options
         player = Player(
-            # A seed of the run repeats its games; else no two starts play the same ones.
+            # A run with a seed repeats its games; without one, no two starts play the same games.
             seed=run.settings.seed or secrets.randbits(62),
             index=options.index,
             name=options.full_name,
@@ -288,7 +288,7 @@ class Worker:
     # ---- What arrives on the bulk port ----------------------------------------------------------
 
     def _on_joined(self, welcome: Welcome) -> None:
-        # The server counts from the beginning of a session.
+        # The server counts evaluations from the beginning of a session.
         self._evaluated_before = self._evaluated
         if not self._first_welcome.done():
             self._first_welcome.set_result(welcome)
@@ -304,8 +304,9 @@ class Worker:
         self._tell_joined(welcome)
 
     def _heard(self, info: WeightsInfo | None) -> None:
-        """Note the server's weights. With other ones, forget the answers of the old: a worker whose leaves
-        are all in its cache would ask for nothing, and never hear of the new ones from the evaluator."""
+        """Note the server's weights. If they are new, forget the cached answers of the old ones: a worker
+        whose leaves are all in its cache would request nothing, and never hear of the new weights from the
+        evaluator."""
         before = self._weights
         self._weights = info or before
         if self._forest is not None and self._weights != before:
@@ -330,7 +331,7 @@ class Worker:
     def _on_message(self, message: Message, frames: list[memoryview]) -> None:
         if self._uploader is not None and isinstance(message, GameAck):
             self._uploader.acknowledged(message)
-            # The threshold travels with the acknowledgements, so that all players hear of it.
+            # The resignation threshold travels with the acknowledgements, so that all players hear of it.
             if self._pool is not None and message.resign_value is not UNSET:
                 self._pool.resigning.heard(message.resign_value)
             return
@@ -361,12 +362,12 @@ class Worker:
                 source.evaluator.version,
                 f"; no new games begin: {why}" if why else "",
             )
-            # Rates are since the last line and not since the start: so a change shows at once.
+            # Rates count from the last line and not from the start, so that a change shows at once.
             leaves, games, known = now, pool.finished, hits
 
     async def _tell_figures(self, pool: GamePool, source: Source, uploader: Uploader) -> None:
-        """Send figures to azclient, which shows them to Prometheus: the keys are
-        `client.metrics.PER_WORKER`. The last ones are of the end, so that none is left in progress."""
+        """Send figures to azclient, which shows them to Prometheus: the keys are `client.metrics.PER_WORKER`.
+        The last line is sent at the end, so that no game is left in progress."""
         try:
             while True:
                 print(figures_line(self._figures(pool, source, uploader)), flush=True)
@@ -392,8 +393,8 @@ class Worker:
         }
 
     async def _wind_up(self) -> None:
-        """Give up unfinished games, and wait for the answers to those already sent. With --drain, finish them
-        and hand everything in first."""
+        """Give up unfinished games, and wait for the answers to games already sent. With --drain, finish all
+        games and hand them in first."""
         if self._pool is None or self._uploader is None:
             return
         if self._options.drain and await drained(self._games, self._uploader, self._options.drain):
@@ -402,7 +403,7 @@ class Worker:
         log.info(
             "%d games finished, %d unfinished games given up", self._pool.finished, self._pool.in_progress
         )
-        # Given up first: the wait below is for games that were sent already.
+        # Give the games up first: the wait below is only for games that were sent already.
         for task in self._games:
             task.cancel()
         try:
@@ -421,7 +422,8 @@ def waits_for(seconds: float) -> str:
 
 async def drained(games: Sequence[asyncio.Task[None]], uploader: Uploader, seconds: float) -> bool:
     """Wait until all games are finished and acknowledged, for at most `seconds`. Returns whether they are.
-    `games` must not start new games by themselves; when the time is over they are left running."""
+    The tasks in `games` must not start new games; tasks that are not done when the time is over keep
+    running."""
     try:
         async with asyncio.timeout(seconds):
             if games:
