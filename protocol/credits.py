@@ -1,9 +1,9 @@
 """Credits: how many leaves, and how many bytes of games, each session may have in flight.
 
-Credits limit the load; the high-water marks are only a fuse. The sum of all grants is bounded, so clients
-cannot make the front hold more leaves than it has memory for, however they are written. The smallest
-grant is reserved for every session that may still join, so each newcomer gets at least that; larger
-grants share what is left.
+Credits limit the load; the high-water marks are only a safeguard. The sum of all grants is bounded, so no
+client, however it is written, can make the front hold more leaves than it has memory for. The smallest grant
+is reserved for every session that may still join, so each newcomer gets at least that. Larger grants share
+what is left.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from protocol.sessions import MAX_SESSIONS
 LEAST_GRANT = 128
 """Least number of leaves granted to a player: one message of an efficient size (`docs/protocol.md`)."""
 SESSION_BYTES = 2 * 1024 * 1024
-"""Most bytes of a session's games that are not acknowledged; one game may have more (`docs/protocol.md`)."""
+"""Most bytes of a session's games that are not acknowledged; a single game may have more
+(`docs/protocol.md`)."""
 BYTES_OF_ALL = 64 * 1024 * 1024
 """Most bytes of all games that the trainer holds without having acknowledged them: 4,096 small ones, or about
 2,500 of chess with 800 simulations."""
 BYTES_OF_KEY = BYTES_OF_ALL // 4
-"""Most bytes of such games from all sessions of one key, which may have as many sessions as it likes."""
+"""Most bytes of unacknowledged games from all sessions of one key, however many sessions the key has."""
 LEAST_GAME_BYTES = 8 * 1024
-"""What a game counts for at least: each costs messages, a check and a row in the store, however short."""
+"""Least bytes that a game counts for: however short, it costs messages, a check and a row in the store."""
 CHANGE_SECONDS = 10.0
 """Seconds for which requests sent under the old, larger grant are still accepted."""
 
@@ -38,7 +39,7 @@ class _Account:
     limit: int
     """The limit that the session was told."""
     ceiling: int
-    """Most leaves that are accepted; above `limit` for a while after a grant was lowered."""
+    """Most leaves that are accepted; it stays above `limit` for a while after a grant was lowered."""
     in_flight: int = 0
     lowered_at: float = 0.0
 
@@ -51,15 +52,15 @@ class Credits:
 
         Raises ValueError when these minimums do not fit into `total`.
         """
-        # Now, or a session that joins late could not be given its minimum.
+        # Check this now; otherwise a session that joins late might not get its minimum.
         if sessions * minimum > total:
             raise ValueError(f"{sessions} sessions of {minimum} leaves are more than {total} leaves")
         self.total = total
         self.minimum = minimum
         self.sessions = sessions
         self.granted = 0
-        """The sum of what all sessions may have in flight. A grant just lowered still counts at its old
-        size."""
+        """The sum of what all sessions may have in flight. A grant that was just lowered still counts at its
+        old size."""
         self._accounts: dict[int, _Account] = {}
 
     def __len__(self) -> int:
@@ -81,7 +82,7 @@ class Credits:
             return self._accounts[session].limit
         if len(self._accounts) >= self.sessions:
             return 0
-        # The minimum is reserved for it, so it never takes from what is free.
+        # The minimum is reserved for this session, so only the rest comes from the free leaves.
         limit = self.minimum + max(0, min(wanted - self.minimum, self.free))
         self._accounts[session] = _Account(limit, limit)
         self.granted += limit
@@ -101,12 +102,13 @@ class Credits:
         for session, account in self._accounts.items():
             limit = max(wanted.get(session, account.limit), self.minimum)
             if account.ceiling > account.limit and now - account.lowered_at >= CHANGE_SECONDS:
-                # What is in flight was accepted, and stays until it is answered.
+                # Leaves in flight were accepted, and stay until they are answered.
                 self._set_ceiling(account, max(account.limit, account.in_flight))
             if limit < account.limit:
                 account.limit, account.lowered_at = limit, now
             elif limit > account.limit:
-                # What a lowered grant still counts for is its own: it may have that back first.
+                # A session whose grant was lowered still counts for its ceiling, so it may have that back
+                # first.
                 room = account.ceiling + max(0, self.free)
                 account.limit = max(account.limit, min(limit, room))
                 self._set_ceiling(account, max(account.ceiling, account.limit))
@@ -133,7 +135,7 @@ class Credits:
         account = self._accounts.pop(session, None)
         if account is None:
             return 0
-        # What it counted for, which may be more than its limit.
+        # The session counted for its ceiling, which may be more than its limit.
         self.granted -= account.ceiling
         return account.in_flight
 

@@ -1,8 +1,8 @@
 """The server's side of CurveZMQ, without I/O: the handshake, and the boxes that messages travel in.
 
-`CurveIncoming` decodes what a peer with a key sends: ZMTP frames outside, boxes inside them, whole
-messages out. It takes the place of `protocol.zmtp.Incoming`, which serves peers that need no key, and
-enforces the same limits.
+`CurveIncoming` decodes what a peer with a key sends: it opens the boxes inside ZMTP frames, and yields whole
+messages. It replaces `protocol.zmtp.Incoming`, which serves peers that need no key, and enforces the same
+limits.
 
 The handshake has four commands. HELLO shows that the client knows the server's key, WELCOME brings the
 server's short-term key S', INITIATE proves the client's long-term key C, and READY ends it. Messages are
@@ -53,7 +53,7 @@ _HELLO_BEGIN = b"\1\0" + bytes(72)
 SHORT_NONCE, LONG_NONCE, MAC = 8, 16, 16
 MESSAGE = b"\x07MESSAGE"
 _ALIGNED = 8
-"""Where an opened body begins in its memory, behind its flags, so that NumPy can read it where it is."""
+"""Offset at which an opened body begins, behind its flags, so that NumPy can read it without a copy."""
 BOX_OVERHEAD = len(MESSAGE) + SHORT_NONCE + MAC + 1
 """Bytes that boxing adds to a frame: name, nonce, authenticator, flags."""
 MORE, COMMAND = 1, 2
@@ -104,10 +104,11 @@ class CurveIncoming:
         return self._handshake.owner
 
     def is_revoked(self, owner_of: OwnerOf) -> bool:
-        """Return whether the key the peer joined with is no longer allowed, or now has another owner or
-        role."""
+        """Return whether the key that the peer joined with is no longer allowed, or has another owner or role
+        now."""
         try:
-            # Another role or name counts as revoked, too: the session was welcomed as the old one.
+            # A key with another role or name counts as revoked, too: the session was welcomed under the old
+            # one.
             return self.owner is not None and owner_of(self._handshake.key) != self.owner
         except NotNow:
             return False
@@ -122,7 +123,8 @@ class CurveIncoming:
         return bool(self._outer.replies or self._pongs)
 
     def take_replies(self) -> bytes:
-        """Box the replies only now: boxes must be sent in the order in which they were made."""
+        """Return and clear the replies. They are boxed only now, because boxes must be sent in the order in
+        which they were made."""
         said = self._outer.take_replies() + b"".join(self._boxed(COMMAND, _PONG + one) for one in self._pongs)
         self._pongs.clear()
         return said
@@ -139,7 +141,7 @@ class CurveIncoming:
     def feed(self, data: bytes) -> Iterator[list[memoryview]]:
         """Yield the messages that `data` completes, each as its frames. Raises Broken.
 
-        For a peer without a session a message is only its frame 0, cut off after `MAX_HELLO` + 1 bytes.
+        For a peer without a session, a message is only its frame 0, cut off after `MAX_HELLO` + 1 bytes.
         """
         self._commands = 0
         for (content,) in self._outer.feed(data):
@@ -148,7 +150,7 @@ class CurveIncoming:
                 self._commands += 1
                 if self._commands > MAX_COMMANDS:
                     raise Broken("a flood of commands")
-                # Two bytes of TTL, then a context that PONG returns; ZMTP gives it at most 16 bytes.
+                # PING has two bytes of TTL, then a context of at most 16 bytes (ZMTP), which PONG returns.
                 if body[: len(_PING)] == _PING:
                     self._pongs.append(bytes(body[len(_PING) + 2 :][:16]))
                 continue
@@ -156,8 +158,8 @@ class CurveIncoming:
             if self._count >= limits.frames or self._size + len(body) > limits.message:
                 raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
             self._size += len(body)
-            # Of a stranger's message only as much is kept as is needed to see that it is too long: a copy, or
-            # the whole frame would stay.
+            # Of a stranger's message, keep only as much as shows that it is too long. Copy that part, because
+            # a view would keep the whole frame in memory.
             if not self.joined:
                 body = memoryview(bytes(body[: MAX_HELLO + 1]))
             if self.joined or not self._count:
@@ -187,7 +189,7 @@ class _Outer(Incoming):
 
     def __init__(self, limits: Limits, handshake: Handshake) -> None:
         size = limits.frame + BOX_OVERHEAD
-        # Each frame is a message to it: the frames of a message are counted inside the boxes.
+        # To this class each frame is a message; frames of a message are counted inside the boxes.
         super().__init__(Limits(frame=size, message=size, frames=1))
         self._handshake = handshake
 
@@ -197,7 +199,7 @@ class _Outer(Incoming):
         return super()._wrong_mechanism(theirs)
 
     def _on_command(self, content: bytes) -> None:
-        # After the handshake everything travels in boxes; this one nobody has signed.
+        # After the handshake everything travels in boxes. A command outside of one is not authenticated.
         if self.ready:
             raise Broken("a command outside of a box")
         self.replies.append(self._handshake.on_command(content))
@@ -245,11 +247,11 @@ class Handshake:
             signature = crypto_box_open_easy_afternm(box, b"CurveZMQHELLO---" + nonce, key)
         except CryptoError:
             raise Broken("it does not have this server's key", error(WRONG_SERVER_KEY)) from None
-        # 64 zeros: that the box opens is the proof.
+        # The content is 64 zeros: the proof is that the box opens.
         if any(signature):
             raise Broken("its HELLO is signed wrongly")
         secret = self._random(KEY_BYTES)
-        # For this connection alone: it opens the cookie that comes back with INITIATE.
+        # This key serves one connection alone: it opens the cookie that comes back with INITIATE.
         self._cookie_key = self._random(KEY_BYTES)
         tail = self._random(LONG_NONCE)
         cookie = tail + crypto_secretbox_easy(client + secret, b"COOKIE--" + tail, self._cookie_key)
@@ -263,7 +265,7 @@ class Handshake:
         if len(initiate) < 9 + COOKIE_SIZE + SHORT_NONCE + MAC + KEY_BYTES + LONG_NONCE + VOUCH_SIZE:
             raise Broken("its INITIATE is too short")
         cookie, nonce, box = initiate[9:105], initiate[105:113], initiate[113:]
-        # The key that opens the cookie works only once, so nobody can replay it.
+        # The cookie's key is used only once, so nobody can replay the cookie.
         cookie_key, self._cookie_key = self._cookie_key, b""
         try:
             tail = cookie[:LONG_NONCE]
@@ -273,8 +275,9 @@ class Handshake:
         client, secret = opened[:KEY_BYTES], opened[KEY_BYTES:]
         key = _shared(client, secret)
         plain = _opened(box, b"CurveZMQINITIATE" + nonce, key, "its INITIATE was changed on its way")
-        # The long-term key, the nonce of the vouch, the vouch, the properties. The first must vouch to this
-        # server for the short-term key C' = `client`. Only who holds a key learns whether it is allowed.
+        # `plain` holds the long-term key, the nonce of the vouch, the vouch, and the properties. The
+        # long-term key must vouch to this server for the short-term key C' = `client`. Only a peer that holds
+        # a key learns whether the key is allowed.
         long_term, tail, vouch = plain[:KEY_BYTES], plain[32:48], plain[48:128]
         said = _opened(vouch, b"VOUCH---" + tail, _shared(long_term, secret), "nobody vouches for its key")
         if said != client + self._server.public:
@@ -285,7 +288,7 @@ class Handshake:
         check_properties(plain[128:])
         self.owner, self.key = owner, long_term
         self.boxes = Boxes(key, b"CurveZMQMESSAGES", b"CurveZMQMESSAGEC")
-        # Nonces grow all along the connection, so the first MESSAGE must be above INITIATE.
+        # Nonces grow throughout a connection, so the first MESSAGE must have a larger one than INITIATE.
         self.boxes.heard = int.from_bytes(nonce, "big")
         self._stage = _Stage.DONE
         first = struct.pack(">Q", 1)  # `Boxes` counts on from here
@@ -318,8 +321,8 @@ def _opened(box: bytes, nonce: bytes, key: bytes, reason: str) -> bytes:
 class Boxes:
     """Seals and opens the messages of one connection with the key derived from both short-term key pairs.
 
-    It calls libsodium itself: PyNaCl's functions copy a box up to three times, and 5 MiB then take 8 ms
-    instead of 5.
+    It calls libsodium directly: PyNaCl's functions copy a box up to three times, so 5 MiB take 8 ms instead
+    of 5.
     """
 
     def __init__(self, key: bytes, ours: bytes, theirs: bytes) -> None:
@@ -345,22 +348,23 @@ class Boxes:
         return content
 
     def open(self, content: bytes | memoryview) -> tuple[int, memoryview]:
-        """Return flags and body of a MESSAGE. Raises Broken if the peer did not box it, or sent it before."""
+        """Return flags and body of a MESSAGE. Raises Broken if the peer did not box it, or has sent it
+        before."""
         if len(content) < BOX_OVERHEAD or content[: len(MESSAGE)] != MESSAGE:
             raise Broken("a frame that is no MESSAGE of CURVE")
         nonce = bytes(content[len(MESSAGE) : len(MESSAGE) + SHORT_NONCE])
         number = int.from_bytes(nonce, "big")
-        # So a recorded box is useless, and none is taken out of order.
+        # This makes a recorded box useless, and refuses boxes out of order.
         if number <= self.heard:
             raise Broken("a MESSAGE that came before, or out of order")
         box = memoryview(content)[len(MESSAGE) + SHORT_NONCE :]
-        # Placed so that the body behind the byte of flags is aligned.
+        # The flags take one byte; place the box so that the body behind them is aligned.
         room = np.empty(_ALIGNED - 1 + len(box) - MAC, np.uint8).data
         plain = ffi.from_buffer(room[_ALIGNED - 1 :])
         if lib.crypto_box_open_easy_afternm(
             plain, ffi.from_buffer(box), len(box), self._theirs + nonce, self._key
         ):
             raise Broken("a MESSAGE was changed on its way")
-        # Only of a box that could be opened: others may claim any number.
+        # Trust the number only now that the box could be opened: a forged box may claim any number.
         self.heard = number
         return room[_ALIGNED - 1], room[_ALIGNED:].toreadonly()

@@ -1,8 +1,7 @@
 """The codes that refusals carry, so that a program can act on them and a person can look them up.
 
-They appear in GOODBYE (a session), in REFUSED (one request) and as the first word of a GAME_ACK's reason
-(a game). The sentence that goes with a code is written where the refusal happens, and says what to do
-next.
+They appear in GOODBYE (a session), in REFUSED (one request) and as the first word of a GAME_ACK's reason (a
+game). The sentence that goes with a code is written at the place of the refusal, and says what to do next.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Raw array frames of EVALUATE and EVALUATED, checked before anyone computes with them.
 
-Every check is a length or one pass of NumPy. The arrays returned are views of the frames, except that a
-frame not aligned for its type is copied (ZeroMQ keeps tiny messages inline). Views of `bytes` are
-read-only, which is another array type to Numba: copy rows into your own batch before calling jitted code.
+Every check is a length or one pass of NumPy. The arrays returned are views of the frames; only a frame that
+is not aligned for its type is copied (ZeroMQ stores tiny messages inline). Views of `bytes` are read-only,
+and Numba treats read-only arrays as another type: copy rows into your own batch before calling jitted code.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Buffer = bytes | bytearray | memoryview
 _U8, _U16, _U64, _F16, _F32 = (np.dtype(name) for name in ("u1", "<u2", "<u8", "<f2", "<f4"))
 
 PROBABILITY_LIMIT = 1.001
-"""Largest value that rounding may make of a probability of one."""
+"""Largest value accepted as a probability: rounding may make 1 a little larger."""
 _HALF_LIMIT = 0x3C01
 """Bits of the largest float16 not above PROBABILITY_LIMIT; larger words are > 1, negative, infinite or
 NaN."""
 _SINGLE_LIMIT = int(np.float32(PROBABILITY_LIMIT).view(np.uint32))
-"""The same for float32; the bits of -0.0 are larger as well."""
+"""The same limit for float32; the bits of -0.0 are larger, too."""
 _largest = np.maximum.reduce
-"""The largest element of an array: what `max` computes, without two Python calls in between."""
+"""Returns the largest element of an array, as its method `max` does, but saves two Python calls."""
 _SCALAR_LIMIT = np.uint64(0x3F800000)
 """Bits of the float32 1.0. Non-negative floats are ordered like their bits, so a larger word is > 1,
 negative, infinite or NaN, or has bits set in its upper half."""
@@ -41,7 +41,7 @@ class LeafFrames(NamedTuple):
     counts: npt.NDArray[np.uint16]
     """[rows] number of legal actions of each row."""
     actions: npt.NDArray[Any]
-    """uint16[sum of counts] those actions; or uint8[rows, mask_bytes] with a bit for each action."""
+    """uint16[sum of counts] the legal actions; or uint8[rows, mask_bytes] with a bit for each action."""
 
 
 class EvaluationFrames(NamedTuple):
@@ -67,8 +67,7 @@ def check_leaves(
     at most `max_legal` legal actions a position.
 
     The last `scalars` words of each position hold a float32 in [0, 1] each. `mask_bytes` is the size of a
-    position's mask of legal actions, or 0 where actions come as a list. Raises BadMessage with the exact
-    reason.
+    position's mask of legal actions; 0 where actions come as a list. Raises BadMessage with the exact reason.
     """
     _check_outline(rows, frames, ("features", "counts", "actions"))
     features = _view(frames[0], _U64, rows * feature_words, "features").reshape(rows, feature_words)
@@ -99,8 +98,8 @@ def check_leaves(
 def _check_masks(
     frame: Buffer, counts: npt.NDArray[np.uint16], mask_bytes: int, actions_limit: int
 ) -> npt.NDArray[np.uint8]:
-    """Return `frame` as uint8[rows, mask_bytes]. Raises BadMessage if a row's number of bits is not its entry
-    in `counts` [rows]."""
+    """Return `frame` as uint8[rows, mask_bytes]. Raises BadMessage if the number of bits set in a row differs
+    from its entry in `counts` [rows]."""
     masks = _view(frame, _U8, len(counts) * mask_bytes, "actions").reshape(len(counts), mask_bytes)
     # The last byte may have bits beyond the last action.
     if unused := 8 * mask_bytes - actions_limit:
@@ -132,7 +131,7 @@ def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> Evalua
 
 
 def read_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> EvaluationFrames:
-    """Like `check_evaluations`, but check only the lengths: the numbers may be anything (see
+    """Return `frames` like `check_evaluations`, but check only the lengths: the numbers may be anything (see
     `wrong_rows`)."""
     _check_outline(rows, frames, ("priors", "wdl"))
     priors = _view(frames[0], _F16, total, "priors")
@@ -144,15 +143,15 @@ def read_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> Evaluat
 
 
 def are_probabilities(answers: EvaluationFrames) -> bool:
-    """Return whether all numbers are probabilities. A quick check that also rejects -0.0; `wrong_rows`
-    decides."""
+    """Return whether all numbers are probabilities. This is a quick check that also rejects -0.0; where it
+    fails, `wrong_rows` decides."""
     return (
         _are_priors(answers.priors) and int(_largest(answers.wdl.view(np.uint32), axis=None)) <= _SINGLE_LIMIT
     )
 
 
 def wrong_rows(answers: EvaluationFrames, counts: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_] | None:
-    """Return [rows] which rows hold a number that is not a probability; None when all are fine.
+    """Return a mask [rows] of the rows with a number that is not a probability; None when all rows are fine.
 
     `counts`: [rows] legal actions of each row, at least 1.
     """
@@ -190,7 +189,7 @@ def _view(frame: Buffer, dtype: np.dtype[Any], length: int, name: str) -> npt.ND
     if length == 0:
         return np.empty(0, dtype)
     array = np.frombuffer(frame, dtype)
-    # Numbers that are not aligned are slower, and jitted code may refuse them.
+    # Unaligned numbers are slower, and jitted code may refuse them.
     return array if array.flags.aligned else array.copy()
 
 

@@ -1,7 +1,8 @@
 """Keys: Curve25519 pairs, their owners, and the role each owner may take.
 
-Who holds a key decides what its sessions may be: HELLO names a role, and `role_refusal` compares it with
-that of the key which the handshake has proved. A secret is never shown, not even by `repr`.
+The owner of a key decides which roles its sessions may take. HELLO names a role, and `role_refusal` compares
+it with the role of the key that the peer has proved in the handshake. A secret is never shown, not even by
+`repr`.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class KeyOwner:
 
 
 OwnerOf = Callable[[bytes], KeyOwner | None]
-"""Returns the owner of a public key, or None if the key is not allowed. Raises NotNow if that cannot be
-known."""
+"""Returns the owner of a public key, or None if the key is not allowed. Raises NotNow if this cannot be known
+at the moment."""
 
 
 class NotNow(Exception):

@@ -1,13 +1,13 @@
 """Every message, as a typed struct. Frame 0 is one of these in MessagePack; arrays follow as raw frames.
 
-`docs/protocol.md` is the same list for people: who sends each message, its frames, and its guarantees.
+`docs/protocol.md` describes the messages for people: who sends each message, its frames, and its guarantees.
 Unknown fields are ignored and missing ones take their default, so a newer peer may add fields at the end.
 
 A header is decoded only once it is known that its sender may send this type: `tag_of` reads the type, and
-`outline` a few plain entries. Until then the work is bounded by construction: other entries are skipped, not
-built (`msgspec.Raw`), however deep or wide they are. A peer of another protocol version may send fields that
-we do not know. Then the outline is all that can be read of its HELLO; the version must be checked before
-anything else.
+`outline` a few plain entries. Until then the work is bounded by construction: other entries, however deep or
+wide, are skipped and not built (`msgspec.Raw`). A peer with another protocol version may send fields that we
+do not know. Then only the outline of its HELLO can be read, and the version must be checked before anything
+else.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
 RequestId = Annotated[int, Meta(ge=0, le=MAX_REQUEST)]
 Scalar = int | float | str | bool | None
 Figure = Scalar | list[Scalar] | dict[str, Scalar]
-"""A figure in the trainer's status. It nests no deeper, so its length bounds the work of reading it."""
+"""A figure in the trainer's status. It nests no deeper than this, so its length bounds the work of reading
+it."""
 Seconds = Annotated[float, Meta(ge=0, le=1e6)]
 Secret = Annotated[bytes, Meta(max_length=64)]
 
 
 class Message(Struct, frozen=True, tag_field="type", omit_defaults=False):
-    """Base of all messages; `type` in the wire form names the class."""
+    """Base of all messages; on the wire, the entry `type` names the class."""
 
 
 # ---- Joining and leaving (leaves port and bulk port alike) -------------------------------------
@@ -71,18 +72,19 @@ class Hello(Message, frozen=True, tag="hello"):
     """Host and process, for people to read."""
     software: Name = ""
     join: Count = 0
-    """Grows each time the peer loses its session, which tells a resent HELLO from a new session."""
+    """Grows each time the peer loses its session. It tells a resent HELLO from one for a new session."""
     secret: Secret = b""
-    """Random bytes that a trainer draws once per process, by which the server recognises it on another
-    connection. They are neither logged nor told to anybody."""
+    """Random bytes that a trainer draws once per process. By them the server recognises the trainer on
+    another connection. They are neither logged nor told to anybody."""
 
     def __repr__(self) -> str:
         return f"Hello({self.protocol}, {self.role!r}, {self.name!r}, {self.software!r}, {self.join})"
 
 
 class WeightsInfo(Message, frozen=True, tag="weights_info"):
-    """Names weights. From the server: the current ones, when they change, in WELCOME and on request. From the
-    trainer: new ones, which the server then pulls. To the trainer also: the newest that the server has."""
+    """Names weights. The server sends the current weights when they change, in WELCOME and on request. The
+    trainer announces new ones, which the server then pulls. The server also tells the trainer which weights
+    are the newest that it has."""
 
     version: Count
     """Grows by one with each publication; 0 is this run's untrained network."""
@@ -123,7 +125,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
     """16 random bytes drawn when the run was created, so a later run of the same name has others. They go
     into the records of the games played for the run."""
     weights_url: Text = ""
-    """Folder on a web server that has the run's weights files, too; "": chunks are all there is."""
+    """Folder on a web server that also has the run's weights files; "": they come in chunks only."""
 
 
 class Goodbye(Message, frozen=True, tag="goodbye"):
@@ -132,15 +134,15 @@ class Goodbye(Message, frozen=True, tag="goodbye"):
     code: Name
     reason: Text
     retry_after: Seconds = 0.0
-    """0: do not repeat the same request."""
+    """Seconds; 0: do not repeat the same request."""
 
 
 class Ping(Message, frozen=True, tag="ping"):
     """Keeps a session alive. Answered by PONG."""
 
     evaluations: Count = 0
-    """Positions of the player's searches that were evaluated since this session began. It counts where the
-    server evaluates nothing."""
+    """Positions of the player's searches that were evaluated since this session began. The server uses this
+    figure where it evaluates nothing itself."""
 
 
 class Pong(Message, frozen=True, tag="pong"):
@@ -148,8 +150,8 @@ class Pong(Message, frozen=True, tag="pong"):
 
     version: Count = 0
     session: RequestId = 0
-    """The session that the server has with this peer; if the peer's is another one, it has to join again. 0:
-    not told."""
+    """The session that the server has with this peer; a peer that believes in another one has to join again.
+    0: not told."""
 
 
 class Bye(Message, frozen=True, tag="bye"):
@@ -191,8 +193,8 @@ class Refused(Message, frozen=True, tag="refused"):
 
 
 class Grant(Message, frozen=True, tag="grant"):
-    """Changes the limits named in WELCOME because players joined or left. It holds for what is sent from now
-    on."""
+    """Changes the limits named in WELCOME because players joined or left. The new limits hold for what is
+    sent from now on."""
 
     credits: Count
     games_in_flight: Count
@@ -202,15 +204,16 @@ class Grant(Message, frozen=True, tag="grant"):
 
 
 class EvaluatorReady(Message, frozen=True, tag="evaluator_ready"):
-    """An evaluator process has started and wants weights, or has found other sizes."""
+    """An evaluator process has started and wants weights, or has determined other sizes."""
 
     index: Count
     device: Name
     target_rows: Rows
-    """Bucket at which the device is efficient: the evaluator aims at this many rows a batch."""
+    """Batch size at which the device is efficient: the evaluator aims at this many rows a batch."""
     max_rows: Rows
     pipeline: Annotated[int, Meta(ge=1, le=8)] = 2
-    """Batches on the device at once, so that copying overlaps with computing, and one that is gathered."""
+    """Batches on the device at once (so that copying overlaps with computing), plus the one that is being
+    gathered."""
 
 
 class LoadWeights(Message, frozen=True, tag="load_weights"):
@@ -249,7 +252,7 @@ class EvaluatorReport(Message, frozen=True, tag="evaluator_report"):
     sent_rows: Count = 0
     """Rows on the device now."""
     redone_rows: Count = 0
-    """Rows that were computed again, because an evaluator had ended over them or their answer was wrong."""
+    """Rows that were computed again, because an evaluator had died over them or their answer was wrong."""
     wrong_rows: Count = 0
     """Rows whose answer was not a probability."""
     bad_batches: Count = 0
@@ -277,7 +280,7 @@ class GameAck(Message, frozen=True, tag="game_ack"):
     retry_after: Seconds = 0.0
     resign_value: Annotated[float, Meta(ge=-1, le=0)] | UnsetType = UNSET
     """Root value at or below which a side resigns; 0: never. Left out where nobody resigns, and in answers of
-    the front itself, because only the trainer knows it."""
+    the front itself, because only the trainer knows the value."""
 
 
 class RelayGame(Message, frozen=True, tag="relay_game"):
@@ -294,7 +297,8 @@ class RelayGame(Message, frozen=True, tag="relay_game"):
 
 
 class RelayAck(Message, frozen=True, tag="relay_ack"):
-    """Acknowledgements of one commit, each with the `peer` it is for: as many as fit into `MAX_HEADER`."""
+    """Acknowledgements of one commit, each with the `peer` that it is for: as many as fit into
+    `MAX_HEADER`."""
 
     acks: Annotated[list[tuple[bytes, GameAck]], Meta(max_length=1024)]
 
@@ -344,10 +348,10 @@ _encoder = msgspec.msgpack.Encoder()
 _hello_decoder = msgspec.msgpack.Decoder(Hello)
 
 _KINDS = tuple(Message.__subclasses__())
-"""All messages: the classes above, in their order. One that is made elsewhere is not a message."""
+"""All messages: the classes above, in their order. A subclass that is defined elsewhere is not a message."""
 TAGS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
 """All messages by their `type` on the wire."""
-# Refuses two kinds with the same tag, here and at once.
+# msgspec refuses two messages with the same tag here, when this module is imported.
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Union[_KINDS])  # noqa: UP007
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
@@ -370,7 +374,7 @@ def decode(header: bytes | memoryview) -> Message:
 
 
 def decode_hello(header: bytes | memoryview) -> Hello:
-    """Like `decode`, where only HELLO may come."""
+    """Return the message in frame 0 like `decode`, where only a HELLO may come."""
     try:
         return _hello_decoder.decode(header)
     except _UNREADABLE as error:
@@ -386,7 +390,7 @@ _T = TypeVar("_T", int, str)
 
 
 class Outline(NamedTuple):
-    """The entries of a header that are read."""
+    """The entries of a header that can be read before it is decoded."""
 
     type: str = ""
     """Empty if missing or not text; the same holds for `role`."""
@@ -417,13 +421,13 @@ def tag_of(header: bytes | memoryview) -> str | None:
     try:
         return _tag_decoder.decode(header).type
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        # The quick decoder wants a text there; this one takes anything.
+        # The quick decoder needs a text as `type`; `outline` accepts anything.
         return None if (seen := outline(header)) is None else seen.type
 
 
 def outline(header: bytes | memoryview) -> Outline | None:
-    """Return what can be read of a map with text keys; None for other bytes and for more than
-    `MAX_HEADER`."""
+    """Return what can be read of a map with text keys; None for other bytes, and for more than `MAX_HEADER`
+    bytes."""
     if len(header) > MAX_HEADER:
         return None
     try:
@@ -440,8 +444,8 @@ def outline(header: bytes | memoryview) -> Outline | None:
 
 
 def _scalar(raw: msgspec.Raw, kind: type[_T]) -> _T | None:
-    """Return one number or text; None for anything else, decided at its first byte."""
-    # Before it is decoded: an entry may be as long as the header.
+    """Return one number or text; None for anything else, which is recognised by its first byte."""
+    # Check the length before decoding: an entry may be as long as the header.
     if len(bytes(raw)) > LONGEST_WORD:
         return None
     try:

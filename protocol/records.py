@@ -20,21 +20,21 @@ from protocol.errors import Code
 from protocol.messages import MAX_RECORD, MAX_START, Name, RunId, Uid
 
 FORMAT = 5
-"""The only format; records of older ones are refused by name."""
+"""The only format that is read; the error for a record of another format names that format."""
 POLICY_TARGET = 1
 """Flag of a ply whose visits are a policy target (a full search)."""
 IMPROVED_POLICY = 2
-"""Flag beside POLICY_TARGET: the visits of this ply are not counts, but shares of the improved policy that
-add up to SHARES (`search.selection = gumbel`)."""
+"""Flag set together with POLICY_TARGET: the visits of this ply are not counts, but shares of the improved
+policy that add up to SHARES (`search.selection = gumbel`)."""
 PRUNED_TARGET = 4
-"""Flag beside POLICY_TARGET: forced visits, or visits caused by noise, were removed, so the sum is smaller
-(`forced_playouts`, `prune_noise`)."""
+"""Flag set together with POLICY_TARGET: forced visits, or visits caused by noise, were removed, so the sum is
+smaller (`forced_playouts`, `prune_noise`)."""
 SEARCH_DIFFERS = 8
 """Flag of a ply whose most visited action (ties go to the lowest index) did not have the largest prior:
 search and raw network prefer different moves."""
 PLAYED_ON = 32
-"""Flag at all plies of a game that was to be played to its end without resigning, or at none. Such games show
-how often resigning would be a mistake."""
+"""Flag set at all plies of a game that had to be played to its end without resigning; at no ply of other
+games. Such games show how often resigning would be a mistake."""
 SHARES = 10_000
 """Sum of the shares of an improved policy."""
 _FLAGS = POLICY_TARGET | IMPROVED_POLICY | PRUNED_TARGET | SEARCH_DIFFERS | PLAYED_ON
@@ -45,12 +45,12 @@ _KINDS_OF_TARGET = (
     POLICY_TARGET | IMPROVED_POLICY,
     POLICY_TARGET | PRUNED_TARGET,
 )
-"""Allowed combinations of the bits of a policy target."""
+"""Allowed combinations of the flags that describe a policy target."""
 _PLAIN = ("uid", "game", "start", "max_plies", "simulations", "outcome", "reason", "seed", "source", "run")
 UNKNOWN: dict[str, float] = {
     "prior_kl": np.nan, "prior_values": np.nan, "mean_depths": np.nan, "max_depths": 0,
 }  # fmt: skip
-"""The columns, each with the value that stands for "not known"."""
+"""The columns that may be unknown, each with the value that stands for "not known"."""
 PRIOR_FLOOR = 1e-8
 """Smaller priors (float16 rounds them to 0) are raised to this, so that every KL is finite."""
 MOST_KL = 20.0
@@ -70,7 +70,7 @@ class GameRecord:
     """One finished game. `plies` actions; column `i` belongs to the position before action `i`."""
 
     uid: bytes
-    """16 random bytes drawn when the game began; a resent game is recognised by them and counts once."""
+    """16 random bytes drawn when the game began; they identify a resent game, so that it counts once."""
     game: str
     start: str
     """Start position in the game's notation, empty for the usual one."""
@@ -82,7 +82,7 @@ class GameRecord:
     visited: npt.NDArray[np.uint16]
     """[plies] number of root actions with at least one visit."""
     visit_actions: npt.NDArray[np.uint16]
-    """[sum of visited] those actions, ply after ply, ascending within a ply."""
+    """[sum of visited] the visited actions, ply after ply, ascending within a ply."""
     visits: npt.NDArray[np.uint16]
     """[sum of visited] their visit counts, or their shares of an improved policy; never 0."""
     root_values: npt.NDArray[np.float32]
@@ -148,8 +148,8 @@ _PlyCount = Annotated[int, Meta(ge=1, le=65535)]
 
 
 class _Wire(Struct, frozen=True, forbid_unknown_fields=True):
-    """The map of a record; columns are little-endian. It is strict, so that only what was understood is
-    stored."""
+    """The map of a record; columns are little-endian. Unknown fields are forbidden, so that only what was
+    understood is stored."""
 
     format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
     uid: Uid
@@ -177,7 +177,7 @@ class _Wire(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _OfAnyFormat(Struct, frozen=True):
-    """What tells the format of a record that is not of this one."""
+    """Reads only the format of a record, for records of another format."""
 
     format: int
 
@@ -206,8 +206,8 @@ _any_format = msgspec.msgpack.Decoder(_OfAnyFormat)
 
 
 def to_bytes(record: GameRecord) -> bytes:
-    """Return the only valid encoding of this record. Raises BadRecord, so that a fault shows where it was
-    made."""
+    """Return the only valid encoding of this record. Raises BadRecord, so that a faulty record is noticed
+    where it was made."""
     _check(record)
     fields: dict[str, Any] = {name: getattr(record, name) for name in _PLAIN}
     for name, dtype in _COLUMNS.items():
@@ -217,7 +217,7 @@ def to_bytes(record: GameRecord) -> bytes:
         fields[name] = column.tobytes()
     try:
         data = _encoder.encode(_Wire(format=FORMAT, seconds=float(record.seconds), **fields))
-        # Limits of the wire (lengths, ranges) are checked by the decoder alone.
+        # Only the decoder checks the limits of the wire format (lengths, ranges).
         _decoder.decode(data)
     except (msgspec.MsgspecError, TypeError, OverflowError) as error:
         raise BadRecord(str(error)) from error
@@ -246,12 +246,12 @@ def from_bytes(data: bytes | memoryview) -> GameRecord:
         if size % dtype.itemsize:
             raise BadRecord(f"column {name} has {size} bytes, no multiple of {dtype.itemsize}")
         fields[name] = np.frombuffer(getattr(wire, name), dtype)
-    # An empty column would be filled in, and be written as another record.
+    # `GameRecord` would fill in an empty column, and write another record.
     if not all(len(fields[name]) for name in UNKNOWN):
         raise BadRecord("not in canonical form: an empty column")
     record = GameRecord(seconds=wire.seconds, **fields)
     _check(record)
-    # Two encodings of one game would have two hashes, and the store would call them a conflict.
+    # Two encodings of one game would have two hashes, which the store would report as a conflict.
     if _encoder.encode(wire) != data:
         raise BadRecord("not in canonical form")
     return record
@@ -264,7 +264,7 @@ def check_bounds(record: GameRecord, actions: int, max_legal: int) -> None:
     `actions`, if a ply has more than `max_legal` actions, or if the outcome is invalid.
     """
     _check_lengths(record)
-    # The columns are unsigned, so only too large numbers are wrong.
+    # The columns are unsigned, so only numbers that are too large can be wrong.
     for name in ("actions", "visit_actions"):
         largest = int(getattr(record, name).max(initial=0))
         if largest >= actions:
@@ -297,11 +297,11 @@ def _check(record: GameRecord) -> None:
         raise BadRecord(f"{plies} plies, the cap is {record.max_plies}", Code.TOO_LONG)
     _check_lengths(record)
     flags = record.flags
-    # Bits that say what a target is; the others may go with any of them.
+    # Flags that describe a policy target; the other flags may be combined with any of these.
     kinds = flags & np.uint8(POLICY_TARGET | IMPROVED_POLICY | PRUNED_TARGET)
     if (flags & ~np.uint8(_FLAGS)).any() or not np.isin(kinds, _KINDS_OF_TARGET).all():
         raise BadRecord("an unknown flag is set")
-    # It says something about the game, not about a ply.
+    # This flag is about the game, not about a ply.
     played_on = flags & np.uint8(PLAYED_ON)
     if not (played_on == played_on[0]).all():
         raise BadRecord("the flag of a game that is played on is set at some plies and not at others")
@@ -325,7 +325,7 @@ def _check(record: GameRecord) -> None:
 
 
 def _check_lengths(record: GameRecord) -> None:
-    """Raise BadRecord if a column has not one entry for each ply, or for each visited action."""
+    """Raise BadRecord if a column does not have one entry for each ply, or for each visited action."""
     total = int(record.visited.sum(dtype=np.int64))
     for name in _COLUMNS:
         length, expected = len(getattr(record, name)), total if name in OF_VISITS else record.plies

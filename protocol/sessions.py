@@ -1,9 +1,9 @@
 """Sessions, both ends: joining, keeping alive, losing and rejoining. No sockets and no clock inside.
 
-Each call is `(event, now) -> instructions`; the owner of the socket carries them out. A session is a
-lease. Any traffic renews it, and a client sends PING once a heartbeat. PONG names the server's session: a
-WELCOME that was lost, or one of an earlier server, is noticed by that. The end of a session loses
-nothing, because the side that still has unfinished work sends it again.
+Each call is `(event, now) -> instructions`; the owner of the socket carries them out. A session is a lease.
+Any traffic renews it, and a client sends a PING once a heartbeat. PONG names the server's session, so the
+client notices if a WELCOME was lost or came from an earlier server. The end of a session loses nothing,
+because the side that still has unfinished work sends it again.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Joined:
 
 @dataclass(frozen=True)
 class Lost:
-    """The session has ended; the state machine keeps trying to rejoin by itself."""
+    """The session has ended; the state machine tries to rejoin by itself."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The server will not accept this client, now or later: stop, and show the user its reason."""
+    """The server will not accept this client, now or later: stop, and show the user the server's reason."""
 
     goodbye: Goodbye
 
@@ -120,22 +120,23 @@ class ClientSession:
                 self.state, self.welcome = ClientState.REFUSED, None
                 return [Refused(message)]
             was_joined = self.state is ClientState.JOINED
-            # While joining, a HELLO is already on its way: answering each GOODBYE that asks for one would
-            # flood the server.
+            # While joining, a HELLO is already on its way or scheduled: a HELLO for each GOODBYE would flood
+            # the server.
             instructions = self._lose(message.reason, now) if was_joined else []
             if message.code not in REJOIN_CODES:
-                # Later than asked, each by another time: all clients of a full server are told the same.
+                # Wait longer than asked, by a random time, because a full server tells all its clients the
+                # same time.
                 jitter = self._rng.uniform(1.0, 1.5)
                 self._hello_at = now + max(HELLO_FIRST, message.retry_after * jitter)
             return instructions
         known = 0 if self.welcome is None else self.welcome.session
-        # 0: the server has named none.
+        # 0: the server has named no session.
         if isinstance(message, Pong) and known and message.session not in (0, known):
             return self._lose("the server has begun another session", now)
         return []
 
     def tick(self, now: float) -> list[Instruction]:
-        """Act on the time that has passed."""
+        """Return what is due: a HELLO, a PING, or the loss of the session."""
         if self.state is ClientState.JOINING and now >= self._hello_at:
             return [self._say_hello(now)]
         if self.state is not ClientState.JOINED or self.welcome is None:
@@ -176,7 +177,7 @@ class ClientSession:
     def _lose(self, reason: str, now: float) -> list[Instruction]:
         self.state, self.welcome = ClientState.JOINING, None
         self._wait = HELLO_FIRST
-        # Numbered, so that the server takes it for a new HELLO and not for the old one sent again.
+        # A new number, so that the server does not take this HELLO for the old one sent again.
         self._hello = msgspec.structs.replace(self._hello, join=self._hello.join + 1)
         self._schedule_hello(now)
         return [Lost(reason)]
@@ -191,14 +192,14 @@ class Session:
     """The server's end: a peer that has said HELLO and was welcomed."""
 
     number: int
-    """Random, so that a session of an earlier server is never mistaken for one of this server."""
+    """A random number, so that a session of an earlier server is never mistaken for one of this server."""
     peer: Hashable
     """Where answers go: the number that the server's door gave the connection."""
     hello: Hello
     joined_at: float
     heard_at: float
     owner: str = ""
-    """Name of the key that the peer has proved; "" where it needs none."""
+    """Name of the key that the peer has proved; "" where no key is needed."""
     ended: str = ""
     """Why `SessionTable.expire` returned the session."""
 
@@ -229,8 +230,8 @@ class SessionTable:
         rng: random.Random,
         limit: int = MAX_SESSIONS,
     ) -> None:
-        """`lease`: seconds of silence after which a session ends. `limit`: most sessions. If all are taken,
-        a newcomer takes a place of the key that has most of them, if its own key has fewer."""
+        """`lease`: seconds of silence after which a session ends. `limit`: most sessions. If all are taken, a
+        newcomer replaces a session of the key that has the most, if its own key has fewer."""
         self._welcome = welcome
         self._lease = lease
         self._rng = rng
@@ -243,27 +244,28 @@ class SessionTable:
         self._replaced: list[Session] = []
 
     def join(self, peer: Hashable, hello: Hello, now: float, owner: str = "") -> Welcome | Goodbye:
-        """Answer a HELLO; `owner` as in `Session`. The same HELLO again is a resend and keeps the session. A
-        different one from the same peer ends it (the next `expire` returns it) and begins a new one."""
+        """Answer a HELLO; `owner` as in `Session`. The same HELLO again is a resend, and keeps the session. A
+        different HELLO from the same peer ends its session (the next `expire` returns it) and begins a new
+        one."""
         refusal = version_refusal(hello.protocol, hello.role)
         if refusal is not None:
             return refusal
         present = self._sessions.get(peer)
-        # Its WELCOME may have been lost.
+        # The WELCOME may have been lost, so send it again.
         if present is not None and present.hello == hello:
             self.touch(peer, now)
             return self._welcome(present, now)
         if present is not None:
             present.ended = "it said hello anew"
             self._remove(present)
-            # Not told of here: the caller is in the middle of this HELLO.
+            # Report its end at the next `expire`, because the caller is in the middle of this HELLO.
             self._replaced.append(present)
         if len(self._sessions) >= self._limit and not self._has_made_room(owner):
             return Goodbye(Code.BUSY, f"the server has {self._limit} sessions, its limit", HELLO_LONGEST)
-        # A number that nobody can guess, and that no earlier server gave.
+        # A number that nobody can guess, and that no earlier server has used.
         number = self._rng.getrandbits(62)
         session = Session(number, peer, hello, joined_at=now, heard_at=now, owner=owner)
-        # Counted only once it is welcome: it may be refused for want of credits.
+        # Count the session only once it is welcome: it may be refused for lack of credits.
         answer = self._welcome(session, now)
         if isinstance(answer, Welcome):
             self._sessions[peer] = session
@@ -273,8 +275,8 @@ class SessionTable:
         return answer
 
     def touch(self, peer: Hashable, now: float) -> Session | None:
-        """Renew the lease of `peer`, which sent something. Returns None if it has no session: answer
-        `hello_first`."""
+        """Renew the lease of `peer`, which sent something. Returns None if the peer has no session: answer it
+        with `hello_first`."""
         session = self._sessions.get(peer)
         if session is not None:
             session.heard_at = now
@@ -292,7 +294,7 @@ class SessionTable:
         """Return the sessions that ended since the last call: lease over, or replaced by a new HELLO."""
         ended, self._replaced = self._replaced, []
         while self._sessions:
-            # They are in the order in which they were heard, so the first that is in time ends the search.
+            # Sessions are ordered by when they were last heard, so the first that is in time ends the search.
             oldest = next(iter(self._sessions.values()))
             if now < oldest.heard_at + self._lease:
                 break
@@ -305,8 +307,8 @@ class SessionTable:
         return self._sessions.get(peer)
 
     def count(self, role: str) -> int:
-        """Return the number of sessions with this role. Each STATUS asks for it, so it is kept up to date,
-        not counted."""
+        """Return the number of sessions with this role. Each STATUS asks for this number, so it is kept up to
+        date and not counted anew."""
         return self._roles[role]
 
     def by_key(self) -> Counter[str]:
@@ -320,7 +322,8 @@ class SessionTable:
         return len(self._sessions)
 
     def _has_made_room(self, owner: str) -> bool:
-        """Whether the key with most sessions has lost its newest one. Not if `owner` would have as many."""
+        """End the newest session of the key with the most sessions, unless `owner` would have as many with
+        its new one. Returns whether it was ended."""
         crowd, most = max(self._owned.items(), key=lambda one: one[1], default=("", 0))
         if most <= self._owned[owner] + 1:
             return False
@@ -355,7 +358,7 @@ def version_refusal(protocol: int, role: str) -> Goodbye | None:
 def hello_refusal(seen: Outline, error: str) -> Goodbye:
     """Return the final GOODBYE for a malformed HELLO: it checks the version, then the role, then gives
     `error`."""
-    # Only to choose the sentence: an unknown role counts as a client's.
+    # The role only chooses the sentence; an unknown role counts as a client's.
     known = seen.role if seen.role in ROLES else "client"
     if seen.protocol is not None and (refusal := version_refusal(seen.protocol, known)) is not None:
         return refusal

@@ -1,9 +1,9 @@
 """The listening end of ZMTP 3.1, as a pure object: bytes in, whole messages out.
 
-The mechanism is NULL here; `protocol.curve` adds CURVE.
+The security mechanism is NULL here; `protocol.curve` adds CURVE.
 
-Of an unfinished message it keeps no more than `Limits` allow, and almost nothing for a peer that has no
-session yet. The identity that a peer claims is not even read: the listener numbers the connections.
+`Incoming` keeps no more of an unfinished message than `Limits` allow, and almost nothing for a peer that has
+no session yet. It ignores the identity that a peer claims: the listener numbers the connections.
 docs/decisions/0021-the-door.md says why this is written by hand. Source: https://rfc.zeromq.org/spec/37/.
 """
 
@@ -50,7 +50,7 @@ class Broken(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a message may be. Without a session only the beginning of its frame 0 is kept."""
+    """How large a message may be. For a peer without a session, only the beginning of frame 0 is kept."""
 
     frame: int = MAX_FRAME
     """Most bytes in one frame."""
@@ -75,11 +75,12 @@ READY_PROPERTIES = b"\x0bSocket-Type\x00\x00\x00\x06ROUTER\x08Identity\x00\x00\x
 READY = command(b"READY", READY_PROPERTIES)
 
 PING = command(b"PING", b"\0\0")
-"""A PING without a time to live: the peer need not close the connection when we fall silent."""
+"""A PING without a time to live (TTL): the peer need not close the connection when we fall silent."""
 
 
 class Incoming:
-    """Decodes what one peer sends. Set `joined` once it has a session: until then only frame 0 is kept."""
+    """Decodes what one peer sends. Set `joined` once the peer has a session: until then only frame 0 is
+    kept."""
 
     mechanism = NULL
     opening = GREETING + READY
@@ -131,9 +132,9 @@ class Incoming:
     def feed(self, data: bytes) -> Iterator[list[memoryview]]:
         """Yield the messages that `data` completes, each as its frames. Raises Broken.
 
-        For a peer without a session a message is only its frame 0, cut off after `MAX_HELLO` + 1 bytes.
+        For a peer without a session, a message is only its frame 0, cut off after `MAX_HELLO` + 1 bytes.
         """
-        # A header that came in two reads.
+        # Prepend the beginning of a header that came in two reads.
         if self._rest:
             data, self._rest = self._rest + data, b""
         view = memoryview(data)
@@ -145,7 +146,7 @@ class Incoming:
                     if not more:
                         yield self._end_message()
                     continue
-                # What must be there before the next body begins.
+                # Bytes that must be there before the next body begins.
                 size = GREETING_SIZE if not self._greeted else 9 if view[at] & LONG else 2
                 if len(view) - at < size:
                     self._rest = bytes(view[at:])
@@ -163,7 +164,7 @@ class Incoming:
     def _whole_frame(self, data: bytes, at: int) -> int:
         """Take the frame of a message that begins at `at`, if it is complete. Returns where it ends, or 0."""
         flags, start = data[at], at + 2
-        # Nine bytes are the longest header: with fewer the slow way looks closer.
+        # The longest header has nine bytes; with fewer bytes, `feed` reads the header step by step.
         if flags & COMMAND or len(data) - at < 9:
             return 0
         size = data[at + 1]
@@ -186,7 +187,7 @@ class Incoming:
     def _begin(self, header: memoryview) -> None:
         if not self._greeted:
             greeting = bytes(header)
-            # The signature is 0xFF, eight bytes that mean nothing, and 0x7F; then comes the version.
+            # The signature is 0xFF, eight bytes without meaning, and 0x7F; then comes the version.
             if greeting[0] != 0xFF or greeting[9] & 1 == 0 or greeting[10] < 3:
                 raise Broken("it does not speak ZMTP 3")
             if greeting[12:32] != self.mechanism:
@@ -198,21 +199,21 @@ class Incoming:
         self._left = struct.unpack(">Q", header[1:])[0] if self._flags & LONG else header[1]
         self._length, self._filled = self._left, 0
         if self._flags & COMMAND:
-            # A command is one frame, and none that we know is long.
+            # A command is one frame, and no known command is long.
             if self._flags & MORE or self._left > MAX_COMMAND:
                 raise Broken(f"a command of {self._left} bytes")
             self._commands += 1
             if self._commands > MAX_COMMANDS:
                 raise Broken("a flood of commands")
             self._keep = self._left
-        # Whoever skips the handshake has shown neither socket type nor key.
+        # A peer that skips the handshake has shown neither its socket type nor a key.
         elif not self.ready:
             raise Broken("a message came before READY")
         else:
-            # Before any of it is kept.
+            # Check the size before any of the frame is kept.
             self._check_frame(self._left)
             self._keep = self._left
-            # Of a stranger only as much of the first frame is kept as shows that it is too long for a HELLO.
+            # Of a stranger's first frame, keep only as much as shows that it is too long for a HELLO.
             if not self.joined:
                 self._keep = 0 if self._count else min(self._left, MAX_HELLO + 1)
 
@@ -277,7 +278,7 @@ def check_properties(body: bytes) -> None:
         value = body[1 + len(name) :]
         if len(value) < 4 or len(value) < 4 + (size := struct.unpack(">I", value[:4])[0]):
             raise Broken("the properties of its READY cannot be read")
-        # ZMTP: the case of a property's name does not matter.
+        # ZMTP: the names of properties are not case-sensitive.
         found[name.lower()] = value[4 : 4 + size]
         body = value[4 + size :]
     kind = found.get(b"socket-type", b"")
@@ -290,6 +291,6 @@ def wire(frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
     parts: list[bytes | memoryview] = []
     for body in frames:
         parts += (frame_header(len(body), more=True), body)
-    # The last frame says that none follows.
+    # The last frame's header says that no frame follows.
     parts[-2] = frame_header(len(parts[-1]), more=False)
     return parts
