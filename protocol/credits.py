@@ -19,7 +19,7 @@ SESSION_BYTES = 2 * 1024 * 1024
 """Most bytes of a session's games that are not acknowledged; a single game may have more
 (`docs/protocol.md`)."""
 BYTES_OF_ALL = 64 * 1024 * 1024
-"""Most bytes of all games that the trainer holds without having acknowledged them: 4,096 small ones, or about
+"""Most bytes of all games that the trainer holds without having acknowledged them: 8,192 small ones, or about
 2,500 of chess with 800 simulations."""
 BYTES_OF_KEY = BYTES_OF_ALL // 4
 """Most bytes of unacknowledged games from all sessions of one key, however many sessions the key has."""

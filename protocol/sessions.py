@@ -231,7 +231,7 @@ class SessionTable:
         limit: int = MAX_SESSIONS,
     ) -> None:
         """`lease`: seconds of silence after which a session ends. `limit`: most sessions. If all are taken, a
-        newcomer replaces a session of the key that has the most, if its own key has fewer."""
+        newcomer replaces a session of the key that has the most, if its own key then still has fewer."""
         self._welcome = welcome
         self._lease = lease
         self._rng = rng

@@ -290,7 +290,7 @@ class GateState(msgspec.Struct, frozen=True):
     promoted: int = 0
     rejected: int = 0
     passed_over: int = 0
-    """Candidates that were replaced by a newer one while they waited."""
+    """Candidates that were replaced by a newer one before they were judged."""
 
 
 def belongs(state: GateState, current: WeightsInfo) -> bool:
