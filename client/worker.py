@@ -43,7 +43,7 @@ REPORT_EVERY = 60.0
 LAST_UPLOADS = 3.0
 """Seconds that a clean end waits for acknowledgements of games already sent."""
 SLOTS = 32
-"""Slots in a worker's ring: room for a leaf of each of its games (`MOST_GAMES`), even in slots that are only a
+"""Slots in a worker's ring: room for a leaf of each of its games (`MOST_GAMES`), even in slots that are a
 quarter full."""
 SLOW_COMPILE = 1.0
 """Preparation that takes longer than this many seconds is logged."""
