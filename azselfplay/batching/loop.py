@@ -5,8 +5,8 @@ The loop blocks and uses no asyncio, because it serves one device. Each turn rea
 submits batches while the device has room, and answers the oldest one. A device has two batches submitted at
 once, so that copying and unpacking overlap with computing.
 
-`server.evaluator` runs it for azserver, `client.evaluator` for a client with devices of its own. They differ
-in where the weights come from (`Control`).
+`server.evaluator` runs this loop for azserver, `client.evaluator` for a client with devices of its own. The
+two differ in where the weights come from (`Control`).
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ class Network(Protocol):
 
 
 class Control(Protocol):
-    """Says which weights to use, and hears how the evaluator is doing."""
+    """Tells the loop which weights to use, and receives its reports."""
 
     def fileno(self) -> int:
         """Return a descriptor that becomes readable when `receive` may have something."""
         ...
 
     def receive(self) -> LoadWeights | None:
-        """Return what is to be done next, without waiting."""
+        """Return the weights to load next, without waiting; None if there are none."""
         ...
 
     def ready(self, network: Network) -> None:
@@ -115,7 +115,7 @@ class Control(Protocol):
 
 
 class Exceptions(NamedTuple):
-    """What a network raises: for a file that is no use, and when its device has no memory for a batch."""
+    """What a network raises: for an unusable weights file, and if its device has no memory for a batch."""
 
     bad_weights: type[Exception]
     out_of_memory: type[Exception] = MemoryError
@@ -145,7 +145,7 @@ class _Submitted:
 
 @dataclass
 class _Counts:
-    """What has happened since the last report, with the names of EVALUATOR_REPORT."""
+    """Counts since the last report, named as in EVALUATOR_REPORT."""
 
     rows: int = 0
     batches: list[int] = field(default_factory=list)
@@ -204,7 +204,7 @@ class EvaluatorLoop:
 
     def step(self) -> None:
         """Take what has arrived, submit what the device has room for, then answer the oldest batch."""
-        # With work to do it only looks what has come, and does not wait for more.
+        # With work to do, only read what has already arrived, without waiting.
         can_work = self._submitted or (self._has_weights and self._queue.rows)
         self._read(wait=not can_work)
         while self._has_weights and len(self._submitted) < self._network.in_flight:
@@ -214,7 +214,7 @@ class EvaluatorLoop:
             self._submit(leaves)
         if self._submitted:
             self._answer_oldest()
-        # Once a second: what has happened, and what is wanted of the producers.
+        # Once a second, report what has happened, and tell the producers how much to send.
         if (now := self._clock()) >= self._report_at:
             self._report_at = now + REPORT_EVERY
             self._tell()
@@ -227,7 +227,7 @@ class EvaluatorLoop:
         self.rings.flush()
 
     def _forget(self, ring: Ring) -> None:
-        """Drop what came from a ring that is closed. What is on the device goes on, and is dropped then."""
+        """Drop the slots of a closed ring. Those on the device are computed to the end, and dropped then."""
         self._queue.drop(ring)
         self._seen = {owner: at for owner, at in self._seen.items() if owner[0] is not ring}
 
@@ -238,7 +238,7 @@ class EvaluatorLoop:
         self._load_newest()
         seconds = 0.0
         if wait:
-            # Something is left to report: not longer than until that is due.
+            # Something is left to report: wait no longer than until the report is due.
             seconds = REPORT_EVERY if self._counts.batches or self._counts.busy else HEARTBEAT
         ready = self._selector.select(seconds)
         now = self._clock()
@@ -247,7 +247,7 @@ class EvaluatorLoop:
                 case Ring() as ring:
                     for leaves in self.rings.read(ring, now):
                         self._put(leaves)
-                    # A producer that has just said HELLO does not know it yet.
+                    # A producer that has just said HELLO does not know the wish yet.
                     ring.tell(self._wish)
                 case Rings() as rings:
                     rings.accept()
@@ -284,11 +284,11 @@ class EvaluatorLoop:
                 log.warning("weights %d are refused: %s", weights.version, error)
                 self._control.refused(weights, str(error))
                 continue
-            except OSError as error:  # the disk: the parent starts this process again
+            except OSError as error:  # a disk error: the parent restarts this process
                 what = f"weights {weights.version} cannot be read at the moment: {error}"
                 raise Fatal(what, Exit.DISK) from error
             self._version, self._has_weights = weights.version, True
-            # The first weights decide the sizes, and so may a device that has run short of memory.
+            # The sizes change with the first weights, and when the device runs short of memory.
             if self._network.max_rows < before:
                 self._say_smaller(before)
             elif self._described() != described:
@@ -330,12 +330,12 @@ class EvaluatorLoop:
         with suppress(self._exceptions.out_of_memory):
             submitted.ticket = self._network.submit(*positions)
         self._submitted.append(submitted)
-        if submitted.ticket is None:  # not in an `except`: its exception would keep the failed batch's memory
+        if submitted.ticket is None:  # not in an `except`: the exception would hold the failed batch's memory
             self._halve()
 
     def _checked(self, leaves: list[Filled]) -> list[_Checked]:
-        """Return each slot with copies of its counts and legal actions. A producer whose slot holds no leaves
-        of this game is cut off, and all its slots are left out."""
+        """Return each slot with copies of its counts and legal actions. A producer that sent an invalid slot
+        is cut off, and all its slots are left out."""
         found: list[_Checked] = []
         for one in leaves:
             if one.ring.is_open:
@@ -378,11 +378,11 @@ class EvaluatorLoop:
 
     def _halve(self) -> None:
         """Recover from running out of device memory: make batches smaller, and compute everything that was
-        submitted again in parts. If even one row is too many, the process ends, and what it had is asked
-        again."""
+        submitted again in parts. If even one row is too many, the process ends, and its producers send the
+        slots again."""
         before = self._network.max_rows
         while True:
-            # This loses what is on the device, so all of it is computed again.
+            # `halve` loses the batches on the device, so all of them are computed again.
             self._network.halve()
             try:
                 answers = [self._network.run(*one.positions) for one in self._submitted]
@@ -409,7 +409,7 @@ class EvaluatorLoop:
     ) -> None:
         """Write the answers of a batch into its slots."""
         now = time.perf_counter()
-        # From the end of the batch before: two overlap, and their time must not count twice.
+        # Count from the end of the previous batch: two batches overlap, and no time must count twice.
         self._counts.busy.append(now - max(done.began, self._last_done))
         self._last_done = now
         counts = done.positions[1]
@@ -427,7 +427,7 @@ class EvaluatorLoop:
             if wrong is None or not wrong[at:end].any():
                 one.answer(*mine, self._version)
             else:
-                # Some answers are no probabilities: tried again, and the next time these rows are refused.
+                # Some answers are not probabilities: compute the slot once more, and then refuse such rows.
                 one.try_again()
                 if one.wrong < MAX_WRONG:
                     self._counts.redone_rows += one.rows
@@ -442,20 +442,21 @@ class EvaluatorLoop:
     # ---- Figures and wishes -------------------------------------------------------------------
 
     def _tell(self) -> None:
-        """Tell the producers how many games to play, and how many rows to put into a slot: together they fill
-        the device's batches, one more that waits, and those that are being searched."""
+        """Tell the producers how many games to play, and how many rows to put into a slot. All games together
+        have enough leaves for the batches on the device, one more that waits, and those still in the
+        searches."""
         if not self._has_weights:
             return
         now = self._clock()
         self._seen = {owner: at for owner, at in self._seen.items() if now - at < RECENT}
-        # Workers that start are expected, although they have sent nothing so far.
+        # Workers that are still starting count too, although they have sent nothing yet.
         owners = max(1, self._workers.count, len(self._seen))
-        # A device that has run short of memory makes smaller batches than were measured.
+        # A device short of memory takes smaller batches than the measured target.
         target = min(self._network.target_rows, self._network.max_rows)
         needed = (self._network.in_flight + 3) * target
         games = self._workers.games or games_each(needed, owners)
         rows = rows_a_slot(target, owners)
-        # Small changes are not worth the games that would begin or end with them.
+        # A small change is not worth beginning or ending games for.
         if is_worth_telling(games, self._wish.games) or is_worth_telling(rows, self._wish.rows):
             self._wish = Wish(games, rows)
         for ring in self.rings.rings:
@@ -463,7 +464,7 @@ class EvaluatorLoop:
 
 
 def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Network, Exceptions]:
-    """Return a network without weights on a device (`cpu` or `cuda:N`), and what it raises. `threads`: of a
+    """Return a network without weights on a device (`cpu` or `cuda:N`), and its exceptions. `threads`: for a
     CPU; 0: one per core.
 
     Raises Fatal(CONFIG) if the device cannot be used, Fatal(TRY_AGAIN) if that may change."""
@@ -490,8 +491,8 @@ def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Ne
 def are_leaves(
     counts: npt.NDArray[np.uint16], actions: npt.NDArray[np.uint16], max_legal: int, actions_of_game: int
 ) -> bool:
-    """Return whether `counts [rows]` are 1 to `max_legal` each, and together as many as `actions`, which are
-    all below `actions_of_game`."""
+    """Return whether each of `counts [rows]` is 1 to `max_legal`, their sum is the number of `actions`, and
+    every action is below `actions_of_game`."""
     total = 0
     for row in range(len(counts)):
         count = signed(counts[row])

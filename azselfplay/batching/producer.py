@@ -1,9 +1,9 @@
 """The producer's end of a ring: dials an evaluator, hands it leaves, gets answers, and dials again.
 
 A worker has one `RingClient`, the front one for each evaluator. When an evaluator ends, `Events.lost` returns
-the leaves that it had not answered. They are sent again when it is back, or to another one: evaluating is a
-pure function of weights and position. With several paths, an evaluator that stays away is replaced by another
-until it is there again.
+its unanswered leaves. They are sent again, to the same evaluator once it is back or to another one: this is
+safe, because an evaluation is a pure function of weights and position. With several paths, another evaluator
+stands in for one that stays away, until that one is back.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from azselfplay.batching.ring import (
 from azselfplay.search.evaluator import Evaluations
 
 REDIAL = 0.25
-"""Seconds between two attempts to reach an evaluator; one that restarts needs several."""
+"""Seconds between two attempts to reach an evaluator. A restart takes longer than one such pause."""
 AWAY = 60.0
-"""Seconds after which an evaluator that is away is replaced by another, and then asked for again."""
+"""Seconds after which another evaluator replaces one that is away, and between attempts to return to it."""
 MOST_BYTES = 4096
 """Most slot numbers read at once."""
 log = logging.getLogger(__name__)
@@ -54,11 +54,11 @@ class Leaves:
     is_mask: bool = False
     """Whether the legal actions are masks."""
     owner: int = 0
-    """Number of the player that takes turns for them."""
+    """Number of the player whose turns these rows use (`batching.queue`)."""
     starts: int = 0
-    """How often an evaluator ended while it computed them."""
+    """How often an evaluator ended while it computed these rows."""
     wrong: int = 0
-    """How often an answer to them was wrong."""
+    """How often an answer to these rows was wrong."""
 
     @property
     def header(self) -> Header:
@@ -68,24 +68,24 @@ class Leaves:
 
 @dataclass(frozen=True)
 class Events:
-    """What the user of a `RingClient` is told."""
+    """Callbacks to the user of a `RingClient`."""
 
     answered: Callable[[Leaves, Evaluations, int], None]
     """`answered(leaves, evaluations, refused)`. The arrays are the slot's, and valid during the call only.
     `refused`: how many rows have no answer, and never will (see `answered_runs`)."""
     wished: Callable[[Wish], None]
-    """The evaluator is there, or wants something else than before."""
+    """The evaluator has stated its first wish, or has changed its wish."""
     lost: Callable[[list[Leaves]], None]
-    """The connection has ended; these have no answer yet, in the order in which they were sent."""
+    """The connection has ended. The argument holds the unanswered leaves, in the order of sending."""
     room: Callable[[], None]
-    """Slots are free again, after the answers of one reading."""
+    """Slots may be free again; called once per read of the socket, after all its answers."""
 
 
 class RingClient:
-    """A ring to the evaluator at `paths[0]`, or while that one is away for long, to another of them."""
+    """A ring to the evaluator at `paths[0]`, or to another of `paths` while that one stays away."""
 
     def __init__(self, paths: Sequence[Path], layout: Layout, name: str, events: Events) -> None:
-        """`name`: of this process, for the evaluator's log."""
+        """`name`: this process's name in the evaluator's log."""
         self._paths = paths
         self._layout = layout
         self._name = name
@@ -99,7 +99,7 @@ class RingClient:
         self.sent_rows = 0
         """Rows that have no answer yet."""
         self.wish = Wish(0, 0)
-        """What the evaluator wants; nothing while there is none."""
+        """What the evaluator wants; zeros while there is no evaluator."""
         self._out = bytearray()
         self._is_home = True
         """Whether the evaluator is our own, and not a substitute."""
@@ -107,7 +107,7 @@ class RingClient:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Dial, now and until somebody is there."""
+        """Dial now, and again until an evaluator answers."""
         self._dial()
 
     @property
@@ -128,7 +128,7 @@ class RingClient:
         """Tell the evaluator of all slots written since the last call."""
         if self._out and self._socket is not None:
             try:
-                # It never waits: the numbers of all slots fit into the socket many times.
+                # This never waits: the socket's buffer holds the numbers of all slots many times over.
                 del self._out[: self._socket.send(self._out)]
             except OSError:
                 self._lose()
@@ -143,7 +143,7 @@ class RingClient:
 
     def _dial(self) -> None:
         self._timer = None
-        # Only then another one: its own workers fill its batches as it is.
+        # Use a substitute only after a long wait: its own workers already fill its batches.
         is_away_for_long = self._loop.time() - self._away_since >= AWAY
         for path in self._paths if is_away_for_long else self._paths[:1]:
             if (found := self._connect(path)) is not None:
@@ -159,7 +159,7 @@ class RingClient:
         connection.setblocking(False)
         try:
             connection.connect(str(path))
-        except OSError:  # there is nobody, or not yet
+        except OSError:  # no evaluator is there, or not yet
             connection.close()
             return None
         return connection
@@ -169,7 +169,7 @@ class RingClient:
         self._memory, descriptor = create(self._layout)
         try:
             socket.send_fds(connection, [hello(self._layout, self._name)], [descriptor])
-        except OSError:  # it has ended at once
+        except OSError:  # the evaluator has ended already
             connection.close()
             self._memory = None
             self._timer = self._loop.call_later(REDIAL, self._dial)
@@ -177,7 +177,7 @@ class RingClient:
         finally:
             os.close(descriptor)
         self._socket = connection
-        # Counted down, so that `pop` takes the lowest: memory that is never touched costs nothing.
+        # In descending order, so that `pop` takes the lowest: memory that is never touched costs nothing.
         self._free = list(range(self._layout.slots - 1, -1, -1))
         self._loop.add_reader(connection.fileno(), self._read)
         if not self._is_home:
@@ -190,18 +190,18 @@ class RingClient:
             self._timer = self._loop.call_later(AWAY, self._go_home)
             return
         log.info("%s is there again", self._paths[0].name)
-        # What our own evaluator gets again, the substitute need not answer.
+        # Our own evaluator gets these leaves again, so the substitute need not answer them.
         returned = self._hang_up()
         self._is_home = True
         self._adopt(found)
         self._events.lost(returned)
 
     def _lose(self) -> None:
-        """Note that the evaluator is gone, and get back what it had. What it had begun to compute may be what
-        has ended it; the slots know."""
+        """Note that the evaluator is gone, and take back its leaves. Those that it had begun to compute may
+        have caused its end; the headers of their slots say so."""
         assert self._memory is not None
         for index, leaves in self._sent.items():
-            # The evaluator has noted there what it began; our own numbers are older.
+            # The evaluator has counted its starts in the slot; our own numbers are older.
             header = self._memory.slots[index].header
             leaves.starts, leaves.wrong = header.starts, header.wrong
         returned = self._hang_up()
@@ -212,7 +212,7 @@ class RingClient:
         self._events.lost(returned)
 
     def _hang_up(self) -> list[Leaves]:
-        """Close the connection. Returns what was not answered."""
+        """Close the connection. Returns the unanswered leaves."""
         if self._socket is not None:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
@@ -246,7 +246,7 @@ class RingClient:
                 version, refused = slot.answer
                 priors, wdl = slot.priors[: leaves.actions], slot.wdl[: leaves.rows]
                 self._events.answered(leaves, Evaluations(priors, wdl, version), refused)
-                if self._memory is not memory:  # our user has closed us
+                if self._memory is not memory:  # the callback has closed this client
                     return
                 self._free.append(index)
         self._events.room()
@@ -256,7 +256,7 @@ def answered_runs(leaves: Leaves, evaluations: Evaluations) -> Iterator[tuple[in
     """Yield the first row and the evaluations of each run of rows that were not refused."""
     ends = np.concatenate([[0], np.cumsum(leaves.frames[1], dtype=np.int64)])
     is_answered = evaluations.wdl[:, 0] >= 0
-    # Where answered rows begin and end, with a row that is not answered put at both ends.
+    # The rows where runs begin and end; an unanswered row is put at both ends, so that every run has both.
     edges = np.flatnonzero(np.diff(np.concatenate([[False], is_answered, [False]])))
     for start, end in edges.reshape(-1, 2).tolist():
         priors = evaluations.priors[ends[start] : ends[end]]

@@ -27,9 +27,9 @@ LEAST_GAMES = 16
 WORTH_TELLING = 1.25
 """Factor by which a number must have changed before a player is told the new one."""
 MAX_STARTS = 2
-"""Evaluators that may die over the same rows before these are refused."""
+"""Evaluators that may die over the same rows before the rows are refused."""
 MAX_WRONG = 2
-"""How often the answer to the same row may be something else than a probability before it is refused."""
+"""How often the answer to the same row may fail to be a probability before the row is refused."""
 QUANTUM = 16
 """Rows that each owner may spend in a round, or save for a larger slot. With larger quanta an owner with few
 rows in flight would wait for long turns of the others."""
@@ -67,7 +67,7 @@ class FairQueue(Generic[T]):
 
     @property
     def owners(self) -> Iterable[Hashable]:
-        """Return who waits."""
+        """Return the owners that have items waiting."""
         return self._waiting.keys()
 
     def append(self, item: T, *, first: bool = False) -> None:
@@ -91,9 +91,9 @@ class FairQueue(Generic[T]):
             waiting = self._waiting[owner]
             rows = waiting.items[0].rows
             if taken and rows > room:
-                break  # it keeps its place, and comes first next time
+                break  # the owner keeps its place, and comes first next time
             if rows > waiting.saved:
-                if len(self._turns) == 1:  # nobody else waits: what rounds would add up to
+                if len(self._turns) == 1:  # nobody else waits: save what further rounds would add up to
                     waiting.saved = rows
                 else:
                     waiting.saved += QUANTUM
@@ -160,16 +160,16 @@ class LeafQueue(Generic[S]):
         self._suspects = deque(leaves for leaves in self._suspects if leaves.ring != ring)
 
     def next_batch(self, target_rows: int, busy_rows: int) -> list[S]:
-        """Return the slots to compute next, of `target_rows` at most unless the first is larger; none if the
-        device should wait for more. `busy_rows`: rows that the device is computing."""
+        """Return the slots to compute next: at most `target_rows` rows, unless the first slot alone has more.
+        Returns none if the device should wait for more. `busy_rows`: rows that the device is computing."""
         if not busy_rows:
-            # Alone, so that its neighbours are not blamed if it ends this process.
+            # A suspect is computed alone, so that its neighbours are not blamed if it ends this process.
             self._tries_suspect = bool(self._suspects)
             if self._suspects:
                 return [self._suspects.popleft()]
         if self._tries_suspect or self._suspects:
             return []
-        # Less than half of what is being computed: rows would be sent in ever smaller batches.
+        # Wait for half as many rows as are being computed; otherwise batches would become ever smaller.
         if not self._queue.rows or self._queue.rows < min(busy_rows, target_rows) // 2:
             return []
         return self._queue.take(target_rows)
@@ -186,10 +186,10 @@ def games_each(needed_rows: int, players: float) -> int:
 
 def rows_a_slot(target_rows: int, owners: int) -> int:
     """Return how many rows a slot should have: few enough that each owner has two slots in a round of
-    batches. With one, it would have nothing in the queue while that one is computed."""
+    batches. With one slot, an owner would have nothing in the queue while that slot is computed."""
     return max(LEAST_GAMES, min(SLOT_ROWS, target_rows, 2 * target_rows // owners))
 
 
 def is_worth_telling(new: int, told: int) -> bool:
-    """Return whether a number has changed enough."""
+    """Return whether a number has changed enough to tell the players."""
     return new > WORTH_TELLING * told or told > WORTH_TELLING * new

@@ -2,20 +2,21 @@
 
 A worker writes leaves into a free slot, and sends the slot's number as one byte over a Unix socket. The
 evaluator computes them, writes the answers into the same slot, and sends the number back. Nothing else
-travels, so a leaf costs a copy in and a copy out. The end of the connection says that the other side is gone.
+travels, so a leaf costs a copy in and a copy out. The end of the connection means that the other side is
+gone.
 
-The producer makes the memory (a memfd, which has no name and no limit such as that of /dev/shm) and passes
-it with its HELLO. So it outlives an evaluator that is killed, and with it, in each slot, how often an
-evaluator has begun to compute it. **Each connection has memory of its own**: an evaluator that was given up
-and still computes can write into its old memory only.
+The producer makes the memory (a memfd, which has no name and no limit such as that of /dev/shm) and passes it
+with its HELLO. So the memory outlives an evaluator that is killed; so does the count, in each slot, of how
+often an evaluator has begun to compute it. **Each connection has memory of its own**: an evaluator that was
+given up but still computes can write only into its old memory.
 
     head   int64[HEAD_WORDS], written by the evaluator: what it wants of this producer (`Wish`)
     slot   header int64[HEADER_WORDS] | features | counts | legal actions | priors | win, draw, loss
     slot   ...
 
-A slot holds up to `SLOT_ROWS` rows. The side that may write a slot is the one that got its number last.
-Nobody trusts what the other one writes: the evaluator copies a slot before it checks it, and the memory is
-sealed, so that it cannot shrink under its reader.
+A slot holds up to `SLOT_ROWS` rows. Only the side that received a slot's number last may write the slot.
+Neither side trusts what the other writes: the evaluator copies a slot before it checks the copy, and the
+memory is sealed, so that it cannot shrink under its reader.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 
 SLOT_ROWS = 256
-"""Rows in a slot, which costs both sides the same Python however many there are: a device that wants batches
-of 1,024 rows from eight workers gets 256 at a time."""
+"""Most rows in a slot. A slot costs both sides the same time in Python however many rows it has, so slots are
+large: a device that wants batches of 1,024 rows from eight workers gets 256 at a time."""
 MOST_SLOTS = 250
-"""A slot's number is one byte; the numbers above have other meanings."""
+"""Most slots of a ring. A slot's number is one byte; the numbers above have other meanings."""
 LOOK_AT_HEAD = 255
 """The byte by which the evaluator says that it has changed the head."""
 HEAD_WORDS = 8
@@ -46,7 +47,7 @@ HEADER_WORDS = 8
 _HEADER = struct.Struct(f"<{HEADER_WORDS}q")
 _STARTS, _ANSWER = struct.Struct("<q"), struct.Struct("<4q")
 _STARTS_AT = 8 * 4
-"""Where in the header the words begin that the evaluator writes."""
+"""Offset in bytes of the header words that the evaluator writes."""
 _HELLO = struct.Struct("<8sIIIII96s")
 _MAGIC = b"azring01"
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -67,13 +68,14 @@ class Header(NamedTuple):
     legal_bytes: int
     """Size of the legal actions."""
     is_mask: int
-    """Whether they are masks (`Game.mask_bytes` a row), as they come from remote players, or a list."""
+    """Whether the legal actions are masks (`Game.mask_bytes` a row), as remote players send them, or a
+    list."""
     owner: int
-    """Number of the player that takes turns for these rows: 0 for a worker; the front has many."""
+    """Number of the player whose turns these rows use: 0 for a worker; the front has many players."""
     starts: int = 0
     """How often an evaluator began to compute these rows without answering them."""
     wrong: int = 0
-    """How often the answer to some of them was not a probability."""
+    """How often the answer to some of these rows was not a probability."""
     version: int = 0
     """Version of the weights that answered."""
     refused: int = 0
@@ -91,7 +93,7 @@ class Wish(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything is, for one game and history. Both sides must have the same."""
+    """Where everything is in the memory, for one game and history. Both sides must use the same layout."""
 
     words: int
     """uint64 words of a position's features."""
@@ -153,12 +155,12 @@ class Slot:
         _HEADER.pack_into(self._memory, self._at, *header)
 
     def begin(self, starts: int) -> None:
-        """Note that the rows are going to be computed, for the time `starts`: should the process end over it,
-        the next one knows."""
+        """Note that the computing of the rows begins, for the `starts`-th time. If the process dies over
+        them, the next one knows."""
         _STARTS.pack_into(self._memory, self._at + _STARTS_AT, starts)
 
     def end(self, wrong: int, version: int = 0, refused: int = 0) -> None:
-        """Note that they were computed, and how that went."""
+        """Note that the rows were computed, and with what result."""
         _ANSWER.pack_into(self._memory, self._at + _STARTS_AT, 0, wrong, version, refused)
 
     @property
@@ -180,7 +182,8 @@ class RingMemory:
     """The memory of one connection. Its pages are freed with the last reference to any of its arrays."""
 
     def __init__(self, descriptor: int, layout: Layout) -> None:
-        """Map the memory behind `descriptor`, which is closed. Raises Fatal if there is no room for it."""
+        """Map the memory behind `descriptor`, and close the descriptor. Raises Fatal if there is no room for
+        it."""
         self.layout = layout
         try:
             self._memory = mmap.mmap(descriptor, layout.size)
@@ -207,7 +210,7 @@ def create(layout: Layout) -> tuple[RingMemory, int]:
     try:
         descriptor = os.memfd_create("azselfplay-ring", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(descriptor, layout.size)
-        # After its size is set, which the seals freeze.
+        # The size is set before, because the seals freeze it.
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
         return RingMemory(os.dup(descriptor), layout), descriptor
     except OSError as error:
@@ -237,7 +240,7 @@ def attach(data: bytes, descriptors: Sequence[int], expected: Layout) -> tuple[R
             raise BadRing(f"a HELLO of {len(data)} bytes with {len(descriptors)} descriptors")
         magic, words, max_legal, mask_bytes, slots, rows, name = _HELLO.unpack(data)
         layout = Layout(words, max_legal, mask_bytes, slots)
-        # The size of a slot is part of the format: the two sides are of one version, or nothing fits.
+        # The rows of a slot are part of the format: both sides must be of the same version.
         if magic != _MAGIC or rows != SLOT_ROWS:
             raise BadRing("a HELLO of another version of azselfplay")
         if not 1 <= slots <= MOST_SLOTS:

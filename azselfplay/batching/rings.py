@@ -1,7 +1,8 @@
 """The evaluator's end of all rings: accepts producers, says which slots are filled, and returns them.
 
-Everything a producer writes is copied before it is looked at. One that breaks the rules is named in the log
-and its connection is closed; so is one whose process has ended. What it had asked for is forgotten.
+Everything a producer writes is copied before it is checked. A producer that breaks the rules is named in the
+log, and its connection is closed. The connection is also closed when the producer's process has ended. Either
+way, its unanswered slots are forgotten.
 """
 
 from __future__ import annotations
@@ -36,27 +37,28 @@ from azselfplay.batching.ring import (
 MOST_BYTES = 4096
 """Most slot numbers read at once."""
 MOST_TRIES = 1000
-"""A slot that says it was begun or answered wrongly more often holds rubbish: after two, its rows are
-refused."""
+"""A slot whose header claims more starts or wrong answers than this holds rubbish, because rows are refused
+after two of either."""
 _CREDENTIALS = struct.Struct("3i")
 log = logging.getLogger("evaluator")
 
 
 @dataclass(eq=False, slots=True)
 class Filled:
-    """A slot that its producer has filled, and that the evaluator has until it is answered or refused."""
+    """A slot that its producer has filled. The evaluator holds the slot until it has answered or refused
+    it."""
 
     ring: Ring
     index: int
     header: Header
-    """As it was when the slot arrived."""
+    """The header when the slot arrived."""
     arrived: float
     """Seconds on the caller's clock."""
     rows: int
     owner: tuple[Ring, int]
-    """Whose turn it takes: a worker's, or one of the front's players'."""
+    """Whose turns the slot uses: those of a worker, or of one of the front's players."""
     wrong: int = 0
-    """How often some of its rows were answered with something else than probabilities."""
+    """How often the answers to some of its rows were not probabilities."""
 
     @property
     def starts(self) -> int:
@@ -85,13 +87,13 @@ class Filled:
         slot.priors[: len(priors)] = priors
         slot.wdl[: self.rows] = wdl
         if refused is not None:
-            # After the copy, over what the network said of these rows.
+            # After the copy, to overwrite the network's answers to these rows.
             slot.wdl[: self.rows][refused] = REFUSED
         slot.end(self.wrong, version, 0 if refused is None else int(refused.sum()))
         self.ring.give_back(self.index)
 
     def try_again(self) -> None:
-        """Note that an answer was wrong, and that the next one is awaited."""
+        """Note that an answer was wrong, and that the rows will be computed again."""
         self.wrong += 1
         self.slot.end(self.wrong)
 
@@ -113,7 +115,7 @@ class Ring:
         self.memory: RingMemory
         self._said_hello = False
         self._held: set[int] = set()
-        """Slots that are ours at the moment."""
+        """Slots that the evaluator holds at the moment."""
         self._told = Wish(0, 0)
         self._out = bytearray()
 
@@ -132,10 +134,10 @@ class Ring:
     def _filled(self, index: int, layout: Layout, now: float) -> Filled:
         if index >= len(self.memory.slots):
             raise BadRing(f"slot {index} of {len(self.memory.slots)}")
-        # It would be computed, and returned, twice.
+        # The slot would be computed, and returned, twice.
         if index in self._held:
             raise BadRing(f"slot {index}, which it has not got back yet")
-        # One copy, which is checked and used: the producer may write it again meanwhile.
+        # One copy is both checked and used, because the producer may change the header meanwhile.
         header = self.memory.slots[index].header
         most = layout.mask_bytes * header.rows if header.is_mask else 2 * layout.max_legal * header.rows
         if not 1 <= header.rows <= SLOT_ROWS or not 1 <= header.legal_bytes <= most:
@@ -152,7 +154,6 @@ class Ring:
 
     def give_back(self, index: int) -> None:
         """Return a slot to the producer with the next `flush`."""
-        # From here on it is the producer's again.
         self._held.discard(index)
         self._out.append(index)
 
@@ -166,7 +167,7 @@ class Ring:
         """Send what is to be sent. Returns False if the producer is gone."""
         if self._out and self.is_open:
             try:
-                # It never waits: a producer has at most 250 slots, and a socket holds thousands of bytes.
+                # This never waits: a producer has at most 250 slots, and a socket holds thousands of bytes.
                 del self._out[: self.connection.send(self._out)]
             except OSError:
                 return False
@@ -187,7 +188,7 @@ class Rings:
         selector: selectors.BaseSelector,
         on_close: Callable[[Ring], None],
     ) -> None:
-        """Listen at `path`. The folder around it must be closed to other users. `on_close(ring)` is to forget
+        """Listen at `path`. The folder around it must be closed to other users. `on_close(ring)` must forget
         the ring's slots."""
         self._layout = layout
         self._selector = selector
@@ -202,13 +203,13 @@ class Rings:
         selector.register(self._listener, selectors.EVENT_READ, self)
 
     def accept(self) -> None:
-        """Let producers in whose processes are this user's."""
+        """Accept producers whose processes belong to this user."""
         with suppress(BlockingIOError, ConnectionError):
             while True:
                 connection, _ = self._listener.accept()
                 found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
                 _, user, _ = _CREDENTIALS.unpack(found)
-                # The folder is closed to others; this is for a folder that is not.
+                # The folder should be closed to other users; this check is for a folder that is not.
                 if user != os.getuid():
                     log.warning("user %d may not use this evaluator", user)
                     connection.close()
@@ -224,7 +225,7 @@ class Rings:
             filled = ring.read(self._layout, now)
         except BlockingIOError:
             return []
-        except ConnectionError:  # it ended with answers unread
+        except ConnectionError:  # the producer ended with answers unread
             filled = None
         except (BadRing, OSError) as error:
             self.cut_off(ring, error)
@@ -236,7 +237,7 @@ class Rings:
         return filled
 
     def cut_off(self, ring: Ring, error: Exception) -> None:
-        """Close the ring of a producer that breaks the rules, and say which."""
+        """Close the ring of a producer that breaks the rules, and log which rule."""
         log.warning("%s is cut off: %s", ring.name, error)
         self.close(ring)
 
@@ -249,7 +250,7 @@ class Rings:
             self._on_close(ring)
 
     def close_listener(self) -> None:
-        """Let no more producers in."""
+        """Accept no more producers."""
         self._selector.unregister(self._listener)
         self._listener.close()
 
