@@ -2,12 +2,12 @@
 
 The session makes all decisions (`protocol.sessions`, pure); this file only carries them out.
 
-libzmq queues what is sent while there is no connection, and would send it on the next one before our
-HELLO. It does not dial again after a refused handshake, nor after a message that breaks its protocol, such
-as a damaged header or a frame that is too large. So `ConnectionWatch` reads from libzmq's monitor when a
-connection begins and ends, and why a server refused one. Nothing is sent in between, a connection that has
-ended is dropped with its queue, and `Redial` (pure) decides when to dial anew. `link.sockets.new_dealer`
-says why libzmq's own option for this (IMMEDIATE) cannot be used.
+libzmq queues what is sent while there is no connection, and would send it on the next one before our HELLO.
+It does not dial again after a refused handshake, nor after a message that breaks its protocol, such as a
+damaged header or a frame that is too large. So `ConnectionWatch` reads from libzmq's monitor when a
+connection begins and ends, and why a server refused one. Nothing is sent while there is no connection, a
+connection that has ended is dropped with its queue, and `Redial` (pure) decides when to dial again.
+`link.sockets.new_dealer` says why libzmq's own option for this (IMMEDIATE) cannot be used.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from protocol.sessions import ClientSession, ClientState, Instruction, Joined, L
 log = logging.getLogger(__name__)
 
 FIRST_NOTICE = 4.0
-"""Seconds without an answer at the start after which the person who gave the address is told."""
+"""Seconds without an answer at the start after which the user who gave the address is told."""
 WAIT_NOTICE = 60.0
 """Seconds between two log lines that say that we are waiting for the server."""
 NOT_NOW_HOLDS = 90.0
@@ -57,10 +57,10 @@ BYE_LINGER = 200
 REACT_AFTER = 0.001
 """Seconds added to a due time, so that the timer never fires just before it."""
 AFTER_AN_END = 0.2
-"""Least seconds between the end of a connection and the next dial; up to twice as many by chance, so that the
-peers of a server that restarts do not come at once."""
+"""Fewest seconds between the end of a connection and the next dial. The wait is drawn at random, up to twice
+as long, so that the peers of a restarting server do not all dial at once."""
 FIRST_REDIAL = 30.0
-"""Seconds without a sign of the server after which we dial again: as long as libzmq waits at most between
+"""Seconds without a sign of the server after which we dial again: the longest time that libzmq waits between
 two attempts. The time doubles until something is heard, so that many peers do not dial an absent server at
 once."""
 LONGEST_REDIAL = 600.0
@@ -96,7 +96,7 @@ class Connection:
     """A DEALER connection to azserver. Callbacks run in the event loop and must not block.
 
     `on_message(message, frames)`: called for every message that is not about the session itself.
-    `on_joined(welcome)`: a session has begun, also after each loss: send again what is unanswered.
+    `on_joined(welcome)`: a session has begun, the first one or a later one: send again what is unanswered.
     `on_lost(reason)`: the session has ended; the connection rejoins by itself. `on_unreadable(header,
     error)`: a message was dropped because its header could not be decoded.
     """
@@ -115,7 +115,7 @@ class Connection:
     ) -> None:
         self.endpoint = endpoint
         self._name = settings.server or endpoint
-        """The server as the user knows it: one port only."""
+        """The server as the user gave it: with one of its ports only."""
         self._server = f"{self._name} ({settings.carries})" if settings.carries else self._name
         self._first_notice = FIRST_NOTICE if settings.server else WAIT_NOTICE
         keys = settings.keys
@@ -123,7 +123,8 @@ class Connection:
         self._watch = ConnectionWatch(
             self._socket, keys, hello.role, self._on_refused_handshake, self._on_connected, self._on_ended
         )
-        # Only now: libzmq reports a refused handshake once, to monitors that exist by then, and ends there.
+        # Dial after the monitor exists: libzmq reports a refused handshake only once, and does not dial
+        # again.
         dial(self._socket, endpoint)
         self._redial = Redial()
         self._is_connected = False
@@ -149,7 +150,7 @@ class Connection:
         """The reason that the server last gave for making this peer wait."""
         self._not_now_at = -math.inf
         self.evaluations: Callable[[], int] = lambda: 0
-        """Returns what PING tells: the evaluations of the peer's own network since this session began."""
+        """Returns the number that PING carries: the evaluations of the peer's own network in this session."""
         self.on_not_now: Callable[[Goodbye], None] = lambda _: None
         """Called when the server makes this peer wait for its session, once for each reason."""
         self.bad_messages = 0
@@ -166,8 +167,8 @@ class Connection:
         return self.welcome is not None and not self._has_ended
 
     def send(self, message: Message, *frames: Frame) -> bool:
-        """Send a message. Returns False if there is no session or the queue is full: keep it and send it
-        later."""
+        """Send a message. Returns False if there is no session or the queue is full: then keep the message
+        and send it later."""
         return self._session.state is ClientState.JOINED and self._send(message, *frames)
 
     async def run(self) -> None:
@@ -186,14 +187,14 @@ class Connection:
             while True:
                 await self._wait_for_change()
                 self._raise_refusal()
-                # Cleared before the look at the session: what happens from here on sets it again.
+                # Clear the event before looking at the session: later changes set it again.
                 self._changed.clear()
                 now = time.monotonic()
                 self._carry_out(self._session.tick(now))
                 self._watch_absence(now)
                 if not self.is_up and not self._waits_for(now):
                     self._redial.waits(now)
-                # What libzmq still had to send is lost, as at any end of a connection.
+                # What libzmq has not sent yet is lost, as at any end of a connection.
                 if self._redial.take(now):
                     log.debug("nothing comes from %s; dialling again", self._server)
                     self._is_connected = False
@@ -207,9 +208,9 @@ class Connection:
             self._channel.close(BYE_LINGER)
 
     async def _wait_for_change(self) -> None:
-        """Wait until the session, or the watch over its absence, has something to do."""
+        """Wait until something has changed, or until the session, `_redial` or `_watch_absence` is due."""
         dues = [due for due in (self._session.due(), self._redial.due()) if due is not None]
-        if self.welcome is None:  # nobody watches the absence of a server that is there
+        if self.welcome is None:  # only then has `_watch_absence` anything to do
             dues.append(self._next_notice)
             dues += [self._alone_since + self._max_wait] if self._max_wait else []
         delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER if dues else None
@@ -222,12 +223,12 @@ class Connection:
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
-                # The session knows when to send one, and not what it tells.
+                # The session knows when to send a PING, but not the number that it carries.
                 case Send(Ping()):
                     self._send(Ping(self.evaluations()))
                 case Send(message):
                     sent = self._send(message)
-                    # The HELLO of a connection that is still being made goes out once it is there.
+                    # `_on_connected` sends a HELLO that came before the connection was there.
                     self._unsent_hello = message if isinstance(message, Hello) and not sent else None
                 case Joined(welcome):
                     log.info("joined %s: run %s, game %s", self._server, welcome.run, welcome.game)
@@ -246,7 +247,7 @@ class Connection:
 
     def _on_frames(self, frames: list[memoryview]) -> None:
         self._has_ended = False
-        # Also a message that cannot be read shows that somebody is there.
+        # Even a message that cannot be decoded shows that the server is there.
         self._redial.heard()
         try:
             message = decode(frames[0])
@@ -255,34 +256,35 @@ class Connection:
             log.warning("dropped a message from %s that is not ours: %s", self._server, error)
             self._on_unreadable(frames[0], str(error))
             return
-        # Looked at before the session hears the message, which may be the WELCOME.
+        # Read `welcome` before the session handles the message, which may be the WELCOME.
         now, joining = time.monotonic(), self.welcome is None
         if instructions := self._session.on_message(message, now):
             self._carry_out(instructions)
         if joining and isinstance(message, Goodbye) and message.retry_after > 0:
-            # It makes us wait. That is logged at once, and later by `_watch_absence`.
+            # The server makes us wait. Log that now; `_watch_absence` repeats it later.
             if message.reason != self._waits_for(now):
                 log.info("%s does not accept this process yet: %s; asking again", self._name, message.reason)
                 self._next_notice = now + WAIT_NOTICE
                 self.on_not_now(message)
             self._not_now, self._not_now_at = message.reason, now
-        # These two are about the session alone, and were handled above.
+        # WELCOME and GOODBYE concern only the session, which has handled them above.
         if not isinstance(message, Welcome | Goodbye):
             self._on_message(message, frames[1:])
 
     def _waits_for(self, now: float) -> str:
-        """Return the reason that the server gave recently; "" if it gave none."""
+        """Return the reason that the server gave recently for making us wait; "" if it gave none."""
         return self._not_now if now - self._not_now_at < NOT_NOW_HOLDS else ""
 
     def _on_connected(self) -> None:
-        """Handle a new connection: a HELLO that could not be sent goes out now, not at its next turn."""
+        """Handle a new connection: send an unsent HELLO now, instead of waiting until the session repeats
+        it."""
         self._is_connected = True
         if self._unsent_hello is not None and self._send(self._unsent_hello):
             self._unsent_hello = None
 
     def _on_ended(self) -> None:
-        """Handle the end of the connection. The session may continue: a peer that has one says so on the next
-        connection, and is told if it has ended."""
+        """Handle the end of the connection. The session may continue: the peer goes on with it on the next
+        connection, and the server says if it has ended."""
         # A connection that never had a session has nothing to lose.
         if self.is_up:
             log.warning("the connection to %s has ended; dialling again", self._server)
@@ -312,7 +314,7 @@ class Connection:
             return
         alone = now - self._alone_since
         reason = self._waits_for(now)
-        # It is there, so host and port are right: only its own reason helps.
+        # The server is there, so host and port are right: only the server's own reason helps.
         if self._max_wait and alone >= self._max_wait and reason:
             text = f"{self._name} did not accept this process for {alone:.0f} s: {reason}"
             raise Fatal(text, Exit.UNREACHABLE)
@@ -338,7 +340,8 @@ class Connection:
             log.warning("no azserver at %s (%.0f s so far)", self._name, alone)
 
     async def _look_up(self) -> None:
-        """Say if the server's name has no address: libzmq does not, and asks for it again and again."""
+        """Warn if the server's name has no address: libzmq does not, and looks the name up again and
+        again."""
         host = urlsplit(self.endpoint).hostname
         if not host or not self.endpoint.startswith("tcp:"):
             return
@@ -349,8 +352,8 @@ class Connection:
 
 
 class Redial:
-    """Counts from the end of a connection, or from the beginning of a time without a session, until something
-    is heard."""
+    """Decides when to dial again. Waits are counted from the end of a connection, or from the beginning of a
+    time without a session, until something is heard."""
 
     def __init__(self) -> None:
         self._quiet_since: float | None = None
@@ -362,8 +365,8 @@ class Redial:
             self._quiet_since = now
 
     def ended(self, now: float, wait: float) -> None:
-        """Note that the connection has ended: dial after `wait` seconds, and then as if there had been
-        none."""
+        """Note that the connection has ended: dial after `wait` seconds, and after that with the usual
+        waits."""
         self._quiet_since, self._wait = now, wait
 
     def heard(self) -> None:
@@ -375,7 +378,7 @@ class Redial:
         return None if self._quiet_since is None else self._quiet_since + self._wait
 
     def take(self, now: float) -> bool:
-        """Return whether to dial now. The next time is counted from here."""
+        """Return whether to dial now. If so, the next wait begins now."""
         due = self.due()
         if due is None or now < due:
             return False
@@ -387,7 +390,7 @@ class Redial:
 class ConnectionWatch:
     """Calls `on_connected()` and `on_ended()` when a connection of `socket` has begun and ended, and
     `on_refused(reason)` once the server has refused its handshake, or the two sides disagree about using
-    keys. `socket` must not have dialled yet: what happened before there was a watch is lost."""
+    keys. `socket` must not have dialled yet: events from before the watch existed are lost."""
 
     def __init__(
         self,
@@ -426,7 +429,7 @@ def refusal(event: int, value: int, keys: DialKeys | None, role: str) -> str:
     """Explain an event of the monitor to a person: what is wrong, a colon, what to do. "" if the server
     refused nothing."""
     if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH and keys is not None:
-        # The handshake ended before our own key was looked at.
+        # The server ended the handshake before it looked at our own key.
         if value != UNKNOWN_KEY:
             return "--server-key is not the key of this server: give the one that it prints at its start"
         kind = "trainer" if role == "trainer" else "client"

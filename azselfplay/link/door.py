@@ -1,9 +1,9 @@
 """The door of azserver: a listening ZMTP socket that strangers may connect to (decision 21).
 
 It replaces a ROUTER, with the same bytes on the wire, and bounds what a ROUTER does not: the size of an
-unfinished message, what is queued for a peer that does not read, connections without a session, and all of
-it together. The door numbers its peers; the names they give themselves are not read. Everything happens in
-the event loop, with plain sockets; no task, no polling, no thread.
+unfinished message, what is queued for a peer that does not read, connections without a session, and the total
+of what is held. The door numbers its peers, and ignores the routing ids that they choose for themselves.
+Everything happens in the event loop, with plain sockets; no task, no polling, no thread.
 
 With a `DoorLock`, peers from the network must prove an allowed key (CURVE); this user's own processes need
 none.
@@ -73,7 +73,7 @@ class Door:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._warn = Repeated(log)
-        self.faults = Faults(log)  # of ours, each in the reading of one connection
+        self.faults = Faults(log)  # our own errors, each while reading one connection
         self.on_drained: Callable[[], None] = lambda: None
         """Called when everything queued for some peer has been passed to the kernel."""
         self.cut = self.refused = 0
@@ -115,7 +115,7 @@ class Door:
     def dismiss(self, peer: bytes) -> None:
         """Note that the peer's session has ended."""
         if (connection := self._connections.get(peer)) is not None and not connection.broken:
-            # From now on only as much is kept as of any stranger.
+            # From now on the limits for strangers apply.
             connection.incoming.joined = False
             self._add_stranger(peer)
 
@@ -156,7 +156,7 @@ class Door:
         if wait > LONGEST_PAUSE:
             self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
         elif wait >= LEAST_PAUSE:
-            # Its next messages wait in the kernel, and the peer with them.
+            # Its next messages wait in the kernel, so TCP makes the peer wait too.
             connection.pause = wait
 
     def send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> bool:
@@ -175,7 +175,8 @@ class Door:
         limits = self._limits
         limit = limits.unsent if connection.incoming.joined else limits.unsent_stranger
         size = sum(map(len, parts))
-        # A peer that has read everything gets any message: one larger than the limit could never be sent.
+        # A peer that has read everything gets a message of any size; otherwise a large one could never be
+        # sent.
         if connection.unsent_size and connection.unsent_size + size > limit:
             return False
         try:
@@ -219,7 +220,7 @@ class Door:
                 self._warn.warning("turned away", text, now)
                 return False
             self._dials.take(address, now)
-        # Room is made by the stranger that has waited longest; who has a session stays.
+        # The stranger that has waited longest makes room; a peer with a session stays.
         if len(self._connections) >= limits.connections:
             leaving = next(iter(self._strangers), None)
             if leaving is None:
@@ -234,11 +235,11 @@ class Door:
         self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         self._send(connection, [incoming.opening])
         if not connection.broken:
-            self._on_readable(connection)  # usually its greeting has arrived, which saves a turn of the loop
+            self._on_readable(connection)  # its greeting has usually arrived: saves a turn of the loop
         return True
 
     def _on_readable(self, connection: DoorConnection) -> None:
-        if connection.broken:  # it is dropped in the next turn: it must not join now
+        if connection.broken:  # it will be dropped in the next turn, and must not join before
             return
         try:
             data = connection.sock.recv(READ_SIZE)
@@ -276,20 +277,21 @@ class Door:
         except NotNow:
             self._cut(connection, "nobody new is let in while the allowed keys cannot be read", "not now")
             return
-        except Exception as error:  # it ends this connection, and neither the others nor the process
+        except Exception as error:  # ends this connection only, not the process
             self.faults.note("reading a connection", error, self._clock())
             self._cut(connection, "a fault of ours", "fault")
             return
         if not handled and size and (size < SMALL_READ or not connection.incoming.joined):
             self.charge(connection.peer, size)
         if handled == TURN or connection.pause:
-            # Others come first, or a pause. Several pauses end in the same turn of the loop.
+            # Let the other connections go first, or pause. The end of a pause is rounded up, so that several
+            # pauses end in the same turn of the loop.
             loop, pause, connection.pause = self._in_loop, connection.pause, 0.0
             loop.remove_reader(connection.fd)
             at = math.ceil((loop.time() + pause) / LEAST_PAUSE) * LEAST_PAUSE if pause else 0.0
             loop.call_at(at, self._read_on, connection, messages)
             return
-        # Nothing was read while these waited; from now on it is.
+        # Reading was stopped while these messages waited; resume it.
         if not size:
             self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         if connection.incoming.replies:
@@ -300,7 +302,7 @@ class Door:
 
     def _read_on(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
         if not connection.broken:
-            connection.heard = self._clock()  # it is not silent: we did not read
+            connection.heard = self._clock()  # the peer was not silent: we did not read
             self._read(connection, messages)
 
     # ---- ends -------------------------------------------------------------------------------
@@ -310,7 +312,7 @@ class Door:
         for peer in self._held.expire(now):
             self._cut_soon(peer, f"no progress for {self._limits.patience:.0f} s")
         for peer, since in list(self._strangers.items()):
-            # They are in order, the oldest first.
+            # The oldest come first.
             if now - since < self._limits.stranger_patience:
                 break
             self._drop_soon(self._connections[peer], "")
@@ -334,8 +336,8 @@ class Door:
             self._cut_soon(peer, f"all peers hold {self._limits.held} bytes, and this one the longest")
 
     def _add_stranger(self, peer: bytes) -> None:
-        """Note that a connection has no session. Of too many the oldest goes: an honest peer has joined long
-        before an address may have dialled so often."""
+        """Note that a connection has no session. If there are too many of them, the oldest is cut: an honest
+        peer joins long before one address can have dialled that often."""
         self._strangers.pop(peer, None)
         self._strangers[peer] = self._clock()
         if len(self._strangers) > self._limits.strangers:
@@ -354,7 +356,8 @@ class Door:
         self._drop(connection, reason)
 
     def _say_cut(self, connection: DoorConnection, reason: str, kind: str) -> None:
-        """Log a cut connection. `kind`: one of a few fixed texts, each logged at most every half a minute."""
+        """Log a cut connection. `kind`: one of a few fixed texts; each kind is logged at most once in half a
+        minute."""
         self.cut += 1
         text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
         self._warn.warning(kind, text, self._clock())
@@ -405,5 +408,6 @@ class DoorLock:
         return CurveIncoming(limits, Handshake(self.keys, self.owner_of, os.urandom))
 
     def is_revoked(self, incoming: Incoming | CurveIncoming) -> bool:
-        """Return whether the key it joined with is no longer allowed, or now has another owner or role."""
+        """Return whether the key that the peer joined with is no longer allowed, or has another owner or
+        role."""
         return isinstance(incoming, CurveIncoming) and incoming.is_revoked(self.owner_of)

@@ -2,7 +2,7 @@
 
 `DoorConnection` has the socket, what it is sending, and what it has received but not handled. `Holdings`
 counts over all connections, without sockets: it bounds the bytes held for peers that do not finish what they
-send or do not read what they get. Who has made no progress for the longest time must go, because an honest
+send or do not read what they get. The peer without progress for the longest time must go, because an honest
 peer's message takes milliseconds and an attacker's may never end.
 """
 
@@ -23,7 +23,7 @@ from protocol.zmtp import Incoming, Limits
 PARTS_AT_ONCE = 64
 """Buffers passed to one `sendmsg`."""
 SMALL = 4096
-"""Parts of up to so many bytes are copied when they must wait: that takes less memory than the objects around
+"""Bytes. Smaller parts are copied when they must wait: this takes less memory than a Python object for
 each."""
 
 
@@ -45,15 +45,16 @@ class DoorLimits:
     connections_of_address: int = 4000
     """Most connections from one address; thousands of workers may be behind one."""
     dials_of_address: PaceLimits = PaceLimits(rate=30.0, burst=30.0)
-    """New connections from one address; others are turned away and dial again. A thousand workers behind one
-    address have all joined after some 35 s. Thirty CURVE handshakes a second take a hundredth of a core."""
+    """New connections from one address; further ones are turned away and dial again. A thousand workers
+    behind one address have all joined after some 35 s. Thirty CURVE handshakes a second take a hundredth of a
+    core."""
     strangers: int = 1000
     """Most connections without a session; the oldest goes. One address needs half a minute to fill this."""
     stranger_patience: float = 60.0
     """Seconds that a connection may have no session: longer than the waits between two HELLOs."""
     talk: PaceLimits = PaceLimits(rate=100.0, burst=20.0)
     """Messages of one connection that bring no work, each at its `link.pacing.price`. The burst is small
-    because who dials again has it again: with 60 a flood of HELLOs took 9 % of two cores."""
+    because each new connection has it again: with 60 a flood of HELLOs took 9 % of two cores."""
     handshake_patience: float = 10.0
     """Seconds that a peer has for greeting and handshake."""
     ping_after: float = 5.0
@@ -113,15 +114,15 @@ class DoorConnection:
 
     def queue(self, parts: Sequence[bytes | memoryview], skip: int) -> None:
         """Queue everything after the first `skip` bytes. Writable buffers are copied, because the sender may
-        change them, and so are small parts: a few answers to a peer that reads nothing would keep the whole
-        batch that they came in."""
+        change them. So are small parts of large buffers: otherwise a few answers to a peer that does not read
+        would keep their whole batch in memory."""
         copied = bytearray()
         for part in parts:
             if skip < len(part):
                 rest = memoryview(part)[skip:]
                 self.unsent_size += len(rest)
-                # Kept as it is where nobody changes it, and where it is at least half of the buffer that it
-                # keeps alive.
+                # Keep a part without copying it if nobody can change it, and if it is at least half of the
+                # buffer that it keeps alive.
                 if rest.readonly and len(rest) > SMALL and 2 * len(rest) >= memoryview(rest.obj).nbytes:
                     self._queue_copied(copied)
                     copied = bytearray()
@@ -137,7 +138,7 @@ class DoorConnection:
 
     def flush(self) -> int:
         """Send what is queued. Returns the bytes sent. Raises OSError."""
-        # At most so many buffers in one call: the kernel has a limit of its own.
+        # The kernel limits the number of buffers in one call.
         taken = left = self.write(list(itertools.islice(self.unsent, PARTS_AT_ONCE))) if self.unsent else 0
         self.unsent_size -= taken
         while left:
@@ -188,7 +189,7 @@ class Holdings:
         holding = self._by_peer.get(peer)
         if holding is None:
             holding = self._by_peer[peer] = _Holding(0, now)
-        # Who makes progress goes to the end of the line of those that may be cut.
+        # A peer that makes progress moves to the end of the line.
         elif progress:
             holding.since = now
             self._by_peer.move_to_end(peer)

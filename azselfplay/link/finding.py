@@ -24,13 +24,13 @@ SERVER_LOCK = "azserver.lock"
 SHOWN = 5
 """Number of runs listed where none is similar to the requested one."""
 MARKS = ("run.json", "games.db", "weights/current.json")
-"""A folder with one of these belongs to a run, or is a copy of a part of one."""
+"""A folder with one of these files is a run's, or a copy of a part of a run."""
 
 
 def run_named(text: str | Path, runs: Path = RUNS) -> RunFolder:
     """Return the run in the folder `text`, or called `text` in `runs`.
 
-    Raises Fatal(BAD_DATA) naming the nearest run, or some if none is near.
+    Raises Fatal(BAD_DATA), which names the run with the most similar name, or a few runs if none is similar.
     """
     found = find_run(text, runs)
     if found is None:
@@ -57,7 +57,7 @@ def weights_named(text: str | Path, runs: Path = RUNS) -> Path:
 
 
 def newest_weights(run: RunFolder) -> Path:
-    """Return the network of a run that plays now. Raises Fatal(BAD_DATA) if it has none yet."""
+    """Return the weights file that a run plays with now. Raises Fatal(BAD_DATA) if it has none yet."""
     current = run.weights / "current.json"
     if not os.path.lexists(current):
         what = f"azserver makes one when it begins the run (`azrun --run {run.name}` starts all)"
@@ -85,10 +85,10 @@ def one_network(first: str, weights: Path | None, runs: Path) -> Path | None:
 
 def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
     """Like `run_named`, but return None if there is no such run."""
-    # A folder first: a path is meant as it stands.
+    # Try the text as a path first: a path means exactly that folder.
     for folder in (Path(text), runs / text):
         if str(text) and _is_run(folder):
-            # So that `.` or a link has a name, too.
+            # Resolved, so that `.` and links have a name, too.
             full = folder.resolve()
             return RunFolder(full.parent, full.name)
     return None
@@ -102,7 +102,6 @@ def served_runs(proc: Path = Path("/proc")) -> list[RunFolder]:
     folders = set()
     for link in proc.glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):  # another user's process, or closed meanwhile
-            # The lock is open for as long as that azserver runs.
             target = link.readlink()
             if target.name == SERVER_LOCK and _is_run(target.parent):
                 folders.add(target.parent)

@@ -23,10 +23,11 @@ from protocol.keys import KEY_BYTES, DialKeys, KeyPair
 
 SERVER_FILE, ALLOWED_FILE = "server.key", "allowed.toml"
 TEXT_LENGTH = 40
-PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9.:+=^/@-]*[A-Za-z0-9]")
-"""Keys that a shell, YAML and systemd's files take as they are. They give other characters of Z85 a meaning
-(! * ? & < > ( ) [ ] { } % $ #), and so do YAML a colon at the end and all a hyphen in front."""
 """Characters of a key."""
+PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9.:+=^/@-]*[A-Za-z0-9]")
+"""Keys that need no quotes in a shell, in YAML or in systemd's files. There, the other characters of Z85 (! *
+? & < > ( ) [ ] { } % $ #) have a meaning; so does a colon at the end in YAML, and a hyphen in front in all of
+them."""
 
 
 def default_folder() -> Path:
@@ -69,7 +70,7 @@ def new_pair() -> KeyPair:
 
     while True:
         public, secret = (key.decode("ascii") for key in zmq.curve_keypair())
-        # One of some thousands is like this, in 0.1 s: 12 of the 256 bits of chance are given away for it.
+        # One pair in some thousands is `PLAIN`; finding it takes 0.1 s, and costs 12 of the 256 random bits.
         if PLAIN.fullmatch(public):
             return KeyPair(from_text(public, "a new key"), from_text(secret, "a new key"))
 
@@ -93,16 +94,16 @@ def write_private(path: Path, text: str) -> None:
     part = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Left by a process of the same number that was killed.
+        # Left by a killed process that had the same process id.
         part.unlink(missing_ok=True)
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(handle, 0o600)  # whatever the umask takes away
+            os.fchmod(handle, 0o600)  # the umask may have removed bits
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-        sync_folder(path.parent)  # a key that was revoked shall not be back after a power loss
+        sync_folder(path.parent)  # a revoked key must not be back after a power loss
     except OSError as error:
         part.unlink(missing_ok=True)
         raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error
@@ -110,7 +111,7 @@ def write_private(path: Path, text: str) -> None:
 
 def read_pair(path: Path, how_to_make: str, instead: str = "") -> KeyPair:
     """Return the pair in a file. Raises Fatal(CONFIG) if there is none, if it is damaged, or if other users
-    may read it. `instead` follows the first of these: what else to do."""
+    may read it. `instead`: text after the message about a missing file, on what else to do."""
     import zmq
 
     try:
@@ -124,7 +125,7 @@ def read_pair(path: Path, how_to_make: str, instead: str = "") -> KeyPair:
     if mode & 0o027:
         raise Fatal(f"other users may read {path} (mode {mode:03o}): chmod 600 {path}", Exit.CONFIG)
     keys = [from_text(str(table.get(name, "")), f"`{name}` in {path}") for name in ("public", "secret")]
-    # A pair put together from two files would be refused without a reason that helps.
+    # A server would refuse a pair mixed from two files without a reason that helps.
     if zmq.curve_public(as_text(keys[1]).encode()) != as_text(keys[0]).encode():
         raise Fatal(
             f"the two keys in {path} do not belong together: {how_to_make} makes new ones", Exit.CONFIG
@@ -150,15 +151,15 @@ def read_server_pair(folder: Path) -> KeyPair:
 
 
 def dial_keys(server_key: str, file: Path | None, role: str) -> DialKeys | None:
-    """Return a client's or trainer's keys; None if no `server_key` is given. `file` None: its role's default
-    file."""
+    """Return a client's or trainer's keys; None if no `server_key` is given. `file` None: the default file of
+    the role."""
     if not server_key:
         if file is not None:
             raise Fatal("--key needs --server-key, which azserver prints at its start", Exit.CONFIG)
         return None
     make = "azclient keygen --trainer" if role == "trainer" else "azclient keygen"
     server, path = from_text(server_key, "--server-key"), file or default_folder() / f"{role}.key"
-    # Somebody may have made the key for another role.
+    # The user may have made a key for another role.
     others = sorted(path.parent.glob("*.key")) if file is None and not path.exists() else []
     instead = "".join(f", and --key {other} uses that one" for other in others)
     return DialKeys(server, read_pair(path, f"`{make}`", instead))
@@ -175,7 +176,7 @@ def own_server_keys(settings: Mapping[str, Any]) -> DialKeys | None:
     """Return keys for watching a server of this user, given the settings in its run's folder: the server's
     own key if it uses keys.
 
-    Raises Fatal(CONFIG) if that cannot be read here.
+    Raises Fatal(CONFIG) if that key cannot be read here.
     """
     keys = settings.get("keys")
     folder = keys_folder(

@@ -1,4 +1,4 @@
-"""Rate limits for what costs the server and brings it no work.
+"""Rate limits for messages and connections that cost the server time and bring it no work.
 
 A token bucket: a burst is allowed at once, then a number per second. Accepted leaves and games are not
 counted here, because credits and windows bound them. Pure.
@@ -73,7 +73,7 @@ class Paces:
         """Like `Pace.take`."""
         if not place:
             return 0.0
-        # Made when first used: there are as many places as addresses that dial.
+        # Made on first use, because any number of addresses may dial.
         pace = self._paces.get(place)
         if pace is None:
             pace = self._paces[place] = Pace(self._limits, now)

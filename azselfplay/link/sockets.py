@@ -1,7 +1,7 @@
 """ZeroMQ sockets with every important option set, and the Channel that reads one inside asyncio.
 
-The options and their reasons: high-water marks are a fuse (credits are the control); LINGER is 0 because
-nothing of value exists only in a socket; heartbeats are on because TCP does not notice a dead host;
+The options and their reasons: high-water marks are only a fuse (credits control the flow); LINGER is 0
+because nothing of value exists only in a socket; heartbeats are on because TCP does not notice a dead host;
 MAXMSGSIZE is set because peers are not trusted. docs/decisions/0001-reading-zeromq.md explains how the
 Channel reads.
 """
@@ -40,9 +40,9 @@ loop)."""
 
 NOW, NOW_AND_MORE = int(zmq.DONTWAIT), int(zmq.DONTWAIT | zmq.SNDMORE)
 EVENTS, READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
-"""Plain integers, because `|` and `&` of two flags are four calls of Python functions. A worker handles a
-message every few milliseconds while other processes empty the caches, and each function that must be fetched
-again costs microseconds."""
+"""Plain integers, because `|` and `&` of two flags take four calls of Python functions. A worker handles a
+message every few milliseconds; in between, other processes evict its code from the CPU's caches, and each
+function that must be fetched again costs microseconds."""
 
 HEARTBEAT_MS = 5_000
 """Milliseconds between two heartbeats of ZeroMQ; a connection is cut after three without an answer."""
@@ -53,8 +53,9 @@ Frame = bytes | memoryview | npt.NDArray[Any]
 
 
 class _Context(Context):
-    """pyzmq ends a forgotten context by waiting for its sockets, forever: a process that ends on an error
-    must not hang there. The proper way to end it is `destroy(0)`."""
+    """A context that does nothing when it is garbage-collected. pyzmq's would wait for its sockets forever,
+    and a process that ends on an error must not hang there. The proper way to end a context is
+    `destroy(0)`."""
 
     def __del__(self) -> None:
         """Do nothing: the end of the process frees the context."""
@@ -104,7 +105,7 @@ def new_dealer(
         socket.set(zmq.CURVE_SERVERKEY, z85.encode(keys.server))
         socket.set(zmq.CURVE_PUBLICKEY, z85.encode(keys.own.public))
         socket.set(zmq.CURVE_SECRETKEY, z85.encode(keys.own.secret))
-    # Retry after 0.2 s, doubling up to 30 s; on this machine only up to 1 s, because few peers do.
+    # Retry after 0.2 s, doubling up to 30 s; on this machine only up to 1 s, because few peers are local.
     socket.set(zmq.RECONNECT_IVL, 200)
     socket.set(zmq.RECONNECT_IVL_MAX, 1_000 if is_local(endpoint) else 30_000)
     if endpoint.startswith("tcp:") and wants_ipv6(urlsplit(endpoint).hostname or ""):
@@ -163,8 +164,8 @@ class Channel:
     """One socket, read by the running event loop. Never blocks; no task, no polling.
 
     `on_message(frames)` is called for each message. The views stay valid for as long as they are kept. An
-    exception in it reaches the loop's exception handler (`host.aio.run` then ends the process), after
-    reading on has been arranged.
+    exception in `on_message` reaches the loop's exception handler (`host.aio.run` then ends the process),
+    after the next read has been scheduled.
     """
 
     def __init__(
@@ -192,7 +193,7 @@ class Channel:
         self.socket.close(linger)
 
     def send(self, frames: Sequence[Frame]) -> bool:
-        """Send a message. Returns False if its queue is full, or a ROUTER's peer is gone.
+        """Send a message. Returns False if the socket's queue is full, or a ROUTER's peer is gone.
 
         Frames are copied, except large ones that are read-only (bytes, arrays whose `writeable` flag is off):
         those are sent in place, and their memory must not change.
@@ -226,9 +227,9 @@ class Channel:
             self._loop.call_soon(self._drain)
 
     def _drain(self) -> None:
-        """Read until nothing is left or the budget is spent; then another drain is scheduled."""
+        """Read until nothing is left or the budget is spent; in the second case, schedule another drain."""
         self._drain_comes = False
-        # If a message raises, more may wait.
+        # If `on_message` raises, more messages may wait.
         is_dry = False
         try:
             is_dry = self._read_messages()

@@ -3,7 +3,7 @@
 000045-1a2b3c4d.safetensors    version 45, and the first 8 hex digits of the file's sha256
 newest                         a symbolic link to the file that `current.json` names
 
-Whoever plays or trains with a server's weights has a folder of the newest few (`in_cache`).
+A process that plays or trains with a server's weights keeps the newest few in a folder (`in_cache`).
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ def find_weights(folder: Path, sha256: bytes) -> Path | None:
 
 
 def hash_in_name(path: Path) -> str:
-    """Return the first `DIGITS` of the sha256, which a file's name ends in."""
+    """Return the first `DIGITS` hex digits of the sha256, which end a file's name."""
     return path.stem.rpartition("-")[2]
 
 
 def read_weights(path: Path) -> bytes:
-    """Return the contents of a file. Raises Fatal(BAD_DATA) if there is none, or it has another sha256 than
-    its name says, or that of the file that a link points to; Fatal(DISK) if the disk fails. A name without a
-    hash says nothing."""
+    """Return the contents of a file. Raises Fatal(BAD_DATA) if there is no such file, or if its sha256 is not
+    the one in its name (for a link, in the name of its target), Fatal(DISK) if the disk fails. Without a hash
+    in the name, nothing is compared."""
     try:
         data = read_bytes(path, MOST_BYTES)
     except OSError as error:
         code = Exit.DISK if error.errno in DISK_BROKEN else Exit.BAD_DATA
         raise Fatal(f"{path} cannot be used: it cannot be read: {error.strerror}", code) from error
-    # Through a link, such as `newest`, to the name that has the hash.
+    # Follow a link, such as `newest`, to the name that has the hash.
     named = _NAMED.fullmatch(path.resolve().stem)
     digits = hashlib.sha256(data).hexdigest()
     if named is None or digits.startswith(named[1]):
@@ -73,7 +73,7 @@ def read_weights(path: Path) -> bytes:
 
 
 def short_hash(digits: str) -> str:
-    """Return the part of a hash that names of files and players have."""
+    """Return the part of a hash that names of files and players contain."""
     return digits[:DIGITS]
 
 
@@ -89,21 +89,21 @@ def point_newest(target: Path) -> None:
 
 
 Use = Callable[[WeightsInfo, bytes | bytearray], Awaitable[str]]
-"""Returns "" if these weights, whose hash is right, were accepted, else why not. Raises OSError while the
-disk does not take them."""
+"""Returns "" if these weights, whose hash is right, were accepted, else why not. Raises OSError while they
+cannot be written to the disk."""
 Load = Callable[[Path, WeightsInfo], str]
 """Blocks; returns "" if the weights in this file are now in use, else why they are not."""
 
 
 def in_cache(folder: Path, load: Load) -> Use:
-    """Return a `Use` that loads weights from a file in `folder`, which keeps the newest few."""
+    """Return a `Use` that writes weights to a file in `folder`, loads that file, and keeps the newest few."""
 
     def store_and_load(info: WeightsInfo, data: bytes | bytearray) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{info.sha256.hex()}.safetensors"
         write_atomically(path, data)
         fault = load(path, info)
-        # Out of the way of the next start, and kept for whoever looks for the reason.
+        # Renamed, so that no start uses it, but kept for anybody who looks for the reason.
         if fault:
             path.rename(path.with_suffix(".refused"))
         files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns, reverse=True)

@@ -1,21 +1,21 @@
-"""How weights travel, in both directions: whoever wants them requests chunks, whoever has them answers.
+"""How weights travel, in both directions: one side requests chunks, the side with the file answers.
 
     WEIGHTS_INFO (or WELCOME) -> GET_CHUNK, at most `WINDOW` unanswered -> CHUNK ... -> sha256 checked
 
-Players pull the current weights from azserver, and azserver pulls new ones from the trainer. `WeightsPull` is
-the whole decision of the one who pulls, and pure: events with `now` in, instructions out. The weights
-announced last are requested, and unfinished downloads of others are dropped. What came stays over a cut
-connection. The one who serves has no state at all: `answer` is its part. The hash is computed as the chunks
+Players pull the current weights from azserver, and azserver pulls new ones from the trainer. `WeightsPull`
+makes all decisions of the pulling side, and is pure: events with `now` in, instructions out. The weights
+announced last are requested, and unfinished downloads of others are dropped. Received chunks survive a cut
+connection. The serving side has no state at all: `answer` is its part. The hash is computed as the chunks
 come, so that the last one of a large file does not hold up the event loop.
 
-A server may name a folder on a web server that has its files, too (`weights_url`). They are then read there,
-in the same chunks but in one stream. Only a file that is missing or damaged there is requested from the
-server.
+A server may name a folder on a web server that also has its files (`weights_url`). The files are then read
+from the web server, in the same chunks but in one stream. Only a file that is missing or damaged there is
+requested from the server.
 
-`WeightsDownloader` is the I/O around it. Those that use it (azserver, workers with a network of their own,
-and a trainer that begins with the server's weights) differ only in what `use` does with a whole file. Weights
-that cannot be used are rejected, and the old ones stay; while the disk does not take a file, it is kept in
-memory and tried again.
+`WeightsDownloader` does the I/O. Its users (azserver, workers with a network of their own, and a trainer that
+begins with the server's weights) differ only in what `use` does with a complete file. Weights that cannot be
+used are rejected, and the old ones stay; a file that cannot be written to the disk is kept in memory and
+tried again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LARGEST = 2 * 1024**3
 PAUSE = 3.0
 """Seconds to wait after the server refused a chunk (it may have removed the file meanwhile)."""
 TRIES = 6
-"""How often a file is fetched whose bytes do not have the announced hash. The pauses between double."""
+"""How often a file is fetched whose bytes do not have the announced hash. Pauses between the tries double."""
 WRITE_AGAIN = 5.0
 """Seconds between two attempts to write to a full disk."""
 SERVERS_FILE = (
@@ -96,7 +96,7 @@ class Damaged:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Read the file from the folder `url` on a web server, in place of any other: what comes is `chunk`s."""
+    """Read the file from the folder `url` on a web server, and no other file; pass its pieces to `chunk`."""
 
     info: WeightsInfo
     url: str
@@ -104,7 +104,7 @@ class Fetch:
 
 @dataclass(frozen=True)
 class NotFetched:
-    """Stop reading it there: it is requested from the server. The reason is for the log."""
+    """Stop reading the file from the web server: the server itself sends it. The reason is for the log."""
 
     info: WeightsInfo
     reason: str
@@ -129,7 +129,7 @@ class WeightsPull:
     def __init__(self, window: int = WINDOW, timeout: float = TIMEOUT) -> None:
         self.in_use: WeightsInfo | None = None
         self._damaged_now = 0
-        """Tries that ended in a wrong hash, of the weights that are being downloaded."""
+        """Tries that ended with a wrong hash, for the weights that are being downloaded."""
         self._window = window
         self._timeout = timeout
         self._joined = False
@@ -141,20 +141,21 @@ class WeightsPull:
         self.url = ""
         """The web server's folder, as the server named it last; "": there is none."""
         self._is_fetching = False
-        """Whether those being downloaded are read there."""
+        """Whether the current download comes from the web server."""
         self._not_fetched: WeightsInfo | None = None
-        """The weights last found missing or damaged there."""
+        """The weights last found missing or damaged on the web server."""
         self._settling = False
         self._data = bytearray()
         self._digest, self._digested = hashlib.sha256(), 0
-        """Of the bytes before the first one that has not come, and how many these are."""
+        """Hash of the bytes before the first missing one, and their number."""
         self._to_ask: deque[int] = deque()
         self._asked: dict[int, float] = {}
         """Offset -> when to request the chunk again."""
         self._paused_until = 0.0
 
     def offered(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
-        """Handle an announcement of current weights. Older ones than ours are ignored: it came late."""
+        """Handle an announcement of current weights. Ignored if they are not newer than ours: it came
+        late."""
         if info is not None and info.version > self._best and self._is_usable(info):
             self._newest, self._damaged_now = info, 0
         return self._go_on(now)
@@ -178,11 +179,11 @@ class WeightsPull:
         request again what was requested and did not come.
 
         Older weights than ours, or others of the same version, come from a server whose run was restored from
-        a backup. They count, because it accepts no games of versions that it does not know.
+        a backup. They replace ours, because that server accepts no games of versions that it does not know.
         """
         self.url = url
         if info is not None and info == self.in_use and not self._settling:
-            # What plays there is what we have: whatever was on its way is of no use.
+            # The server plays with the weights that we have: whatever was on its way is of no use.
             self._newest = self._pulling = info = None
         return self.wanted(info if info is None or self._is_usable(info) else None, now)
 
@@ -237,7 +238,7 @@ class WeightsPull:
         return [Damaged(info, self._damaged_now, pause)]
 
     def not_fetched(self, info: WeightsInfo, reason: str, now: float) -> list[Instruction]:
-        """Handle a web server that does not send the right bytes: request all of them from the server."""
+        """Handle a web server that does not send the right bytes: request the whole file from the server."""
         if not self._is_fetching or info is not self._pulling:
             return []
         self._not_fetched = info
@@ -251,7 +252,7 @@ class WeightsPull:
 
     def chunk_refused(self, now: float) -> None:
         """Handle a server that no longer has the file: start again with the newest, after a pause."""
-        # What is whole already, or comes from elsewhere, does not need the server any more.
+        # A file that is complete, or comes from the web server, does not need the server.
         if not (self._settling or self._is_fetching):
             self._pulling = None
             self._paused_until = now + PAUSE
@@ -267,7 +268,7 @@ class WeightsPull:
         return self._go_on(now)
 
     def tick(self, now: float) -> list[Instruction]:
-        # A list, because each offset leaves the table on the way.
+        # A list, because `_ask_again` deletes from `_asked`.
         late = [offset for offset, deadline in self._asked.items() if deadline <= now]
         if late and self._is_fetching and self._pulling is not None:
             return self.not_fetched(self._pulling, f"nothing came for {self._timeout:.0f} s", now)
@@ -289,12 +290,12 @@ class WeightsPull:
         if not (self._joined or self._is_fetching):
             return []
         asks: list[Instruction] = []
-        # Newer ones were announced: those on their way would only be replaced.
+        # Newer weights were announced: those on their way would only be replaced.
         if self._pulling is not self._newest:
             self._begin(self._newest)
             if self._is_fetching:
                 asks.append(Fetch(self._newest, self.url))
-        # A web server sends in order: only the next chunk is waited for.
+        # A web server sends in order, so only the next chunk is awaited.
         while self._to_ask and len(self._asked) < (1 if self._is_fetching else self._window):
             offset = self._to_ask.popleft()
             self._asked[offset] = now + self._timeout
@@ -307,21 +308,22 @@ class WeightsPull:
         self._is_fetching = bool(self.url) and info != self._not_fetched
         self._data = bytearray(info.size)
         self._digest, self._digested = hashlib.sha256(), 0
-        # In order, because the hash is computed as they come.
+        # In order, because the hash is computed as the chunks come.
         self._to_ask = deque(range(0, info.size, CHUNK))
         self._asked = {}
 
     def _ask_again(self, offsets: list[int]) -> None:
         for offset in offsets:
             del self._asked[offset]
-        # First in the queue: the hash stands still at the first gap. `extendleft` turns the order around.
+        # To the front of the queue, because the hash cannot pass the first gap. `extendleft` reverses the
+        # order.
         self._to_ask.extendleft(reversed(offsets))
 
     def _done_with(self, info: WeightsInfo) -> None:
         self._settling = self._is_fetching = False
         self._pulling = None
         self._data = bytearray()
-        # Others may have been announced while these were tried.
+        # Newer weights may have been announced while these were tried.
         if self._newest is info:
             self._newest = None
 
@@ -337,7 +339,8 @@ def _log_end(info: WeightsInfo, fault: str) -> None:
 
 
 class WeightsDownloader:
-    """The owner runs `run` and passes on what arrives. `send` as in `link.connection.Connection`."""
+    """Pulls weights and uses them. The owner runs `run` and passes on the messages that arrive. `send`: as in
+    `link.connection.Connection`."""
 
     def __init__(
         self,
@@ -347,8 +350,8 @@ class WeightsDownloader:
         on_end: Callable[[WeightsInfo, str], None] = _log_end,
         advice: str = SERVERS_FILE,
     ) -> None:
-        """`on_end(info, fault)` hears what became of weights that were pulled. `advice`: the end of the
-        sentence about bytes that stay damaged."""
+        """`on_end(info, fault)` is called with the outcome for weights that were pulled. `advice`: the end of
+        the message about bytes that stay damaged."""
         self.ready = asyncio.Event()
         """Set once some weights are in use."""
         self._decided = asyncio.Event()
@@ -361,7 +364,7 @@ class WeightsDownloader:
         self._advice = advice
         self._wake = asyncio.Event()
         self._fetch: Fetch | None = None
-        """What is to be read from a web server, and is not begun."""
+        """A read from a web server that has not begun yet."""
         self._fetching: asyncio.Task[None] | None = None
         self._complete: Complete | None = None
         """A complete download that is to be used at `_settle_at` or as soon as possible."""
@@ -401,7 +404,7 @@ class WeightsDownloader:
                 pass
 
     def wanted(self, info: WeightsInfo) -> None:
-        """Pull these weights from whoever announced them, whatever became of them before."""
+        """Pull these weights from the side that announced them, even if they were refused before."""
         self._react(self._pull.wanted(info, self._now()))
 
     def on_chunk(self, message: Chunk, frames: Sequence[memoryview]) -> bool:
@@ -412,7 +415,7 @@ class WeightsDownloader:
         return True
 
     def on_refused(self, message: Refused) -> None:
-        """Request this chunk again when the server says so (it is busy), else start again."""
+        """Request the chunk again at the time that a busy server names; otherwise start the file again."""
         log.warning("the server refuses a piece of the weights: %s", message.reason)
         now = self._now()
         if message.retry_after > 0:
@@ -429,12 +432,12 @@ class WeightsDownloader:
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(min((at for at in waits if at is not None), default=None)):
                         await self._wake.wait()
-                # Cleared before the look at the time: what happens from here on sets it again.
+                # Clear the event before looking at the time: later events set it again.
                 self._wake.clear()
                 self._carry_out(self._pull.tick(self._now()))
                 if self._fetch is not None:
                     begun = self._read(self._fetch)
-                    # At most one: what another one reads is not wanted any more.
+                    # At most one task reads: what an earlier one reads is no longer wanted.
                     self._end_fetching()
                     self._fetching = group.create_task(begun)
                 if self._complete is None or self._now() < self._settle_at:
@@ -453,11 +456,11 @@ class WeightsDownloader:
                 if not fault:
                     self.ready.set()
                     self._decided.set()
-                # Others may have been announced meanwhile, and the next turn begins with them.
+                # Newer weights may have been announced meanwhile; the next turn begins with them.
                 self._react(self._pull.settled(not fault, self._now()))
 
     async def _read(self, fetch: Fetch) -> None:
-        """Read a file from a web server, or say why it cannot be had there."""
+        """Read a file from a web server, or report why that failed."""
         info = fetch.info
 
         def on_piece(offset: int, data: bytes) -> bool:

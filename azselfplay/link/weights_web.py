@@ -1,10 +1,10 @@
 """Weights from a web server: one GET of a file that is served out of a run's folder `weights/`.
 
-It is written on asyncio's streams. The standard library's client blocks, and a thread that hangs in it cannot
-be ended; a package for it would be one more to install wherever somebody plays. So this asks for one file of
-known size, and takes nothing but that: no redirect (the web server could send players anywhere), no chunks,
-no compression. Whatever else comes is a fault, and the file comes from azserver instead. What makes bytes
-acceptable is their hash, which `link.weights_pull` checks; it also keeps the time.
+The client uses asyncio's streams. The standard library's HTTP client blocks, and a thread that hangs in it
+cannot be ended; an HTTP package would be one more to install for every player. So this client requests one
+file of known size, and accepts nothing else: no redirect (the web server could send players anywhere), no
+chunked encoding, no compression. Any other answer is an error, and the file comes from azserver instead.
+`link.weights_pull` checks the hash, which alone makes the bytes acceptable, and the timeouts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+) *\r\n", re.IGNORECASE)
 
 
 def check_url(url: str) -> None:
-    """Raise ValueError for what is no address of a folder on a web server."""
+    """Raise ValueError if `url` is not the address of a folder on a web server."""
     parts = urlsplit(url)
-    # A file's name is put behind it, and nobody's password belongs into what every player is told.
+    # A file's name is appended to the address, and every player sees it: it must not hold a password.
     is_plain = parts.hostname and not (parts.query or parts.fragment or "@" in parts.netloc)
-    # The port is looked at for its error, beyond 65535.
+    # Reading `parts.port` raises ValueError for a port above 65535.
     if not (_ADDRESS.fullmatch(url) and is_plain and parts.port != 0):
         raise ValueError(
             f"{url!r} is no folder on a web server: give http:// or https://, a host and a path, without a "
@@ -54,7 +54,7 @@ async def read_file(url: str, info: WeightsInfo, on_piece: Callable[[int, bytes]
         answer, length = _HEAD.match(head), _LENGTH.search(head)
         if answer is None or not answer[1].startswith(b"200"):
             raise ValueError(f"the answer is {(answer[1] if answer else head)[:60].decode('latin-1')!r}")
-        # So it is the whole file, and its bytes are those that follow.
+        # With this length, the bytes that follow are the whole file.
         if length is None or int(length[1]) != info.size:
             size = "no length" if length is None else f"{int(length[1])} bytes"
             raise ValueError(f"the file there has {size} instead of {info.size}")
