@@ -1,18 +1,17 @@
 """A second place for what a trainer must not lose: a folder on another disk or machine, or a bucket.
 
-    run.json                                that of the run's folder: whose archive it is
-    trainers/000000000002                   one object for each start of a trainer; the highest is at work
+    run.json                                a copy from the run's folder: says which run's archive this is
+    trainers/000000000002                   one object for each start of a trainer; the highest one is current
     games/000000000001                      the games of one commit, named by the number of the first
     checkpoints/step-000001200.state        the checkpoints of the run's folder (`trainer.checkpoint`)
 
-SQLite stays the index and what training reads. A game is acknowledged after both: first it is committed
-to games.db, then it is archived. What the archive does not take is neither acknowledged nor trained on, and
-nothing more is committed until it does. So the archive has every game that a checkpoint knows, and a trainer
-on an empty disk goes on from the newest checkpoint as if nothing had happened. Rejected games are not
-archived.
+SQLite stays the index, and training reads from it. A game is first committed to games.db, then archived, and
+only then acknowledged. While the archive does not take a game, it is neither acknowledged nor trained on, and
+no further game is committed. So the archive has every game that a checkpoint knows, and a trainer on an empty
+disk goes on from the newest checkpoint as if nothing had happened. Rejected games are not archived.
 
-Games are only ever added, under a name that must not be there yet. So of two trainers of a run, such as one
-that was stopped for an hour and its successor, only one can add the next games; the other ends.
+Games are only ever added, under a name that must not exist yet. So of two trainers of a run, such as one that
+was suspended for an hour and its successor, only one can add the next games; the other one ends.
 """
 
 from __future__ import annotations
@@ -42,43 +41,43 @@ from protocol.records import FORMAT, sha256
 log = logging.getLogger(__name__)
 
 SECONDS = 1.0
-"""Least time between two commits: object stores charge for each object, and are slow to list many."""
+"""Least seconds between two commits: object stores charge for each object, and list many slowly."""
 GAMES = 4096
 """Most games of an object."""
 COMPARED = 10_000
-"""Newest games that the store and the archive share and that are compared at the start. More than one commit:
-what a trainer stored without archiving it is never more."""
+"""Newest games in both the store and the archive that are compared at the start: more than one commit,
+because a trainer never stores more than one without archiving it."""
 HASH_BYTES = 32
 ABOUT = "run.json"
 FOLDERS = ("trainers", "games", "checkpoints")
 
 SCHEMES = ("s3", "gs", "az")
 CONNECT_SECONDS, REQUEST_SECONDS, RETRY_SECONDS, RETRIES = 5.0, 60.0, 15.0, 3
-"""Until a bucket counts as away: to connect, for one request, and for all tries of one."""
+"""Seconds until a bucket counts as away: to connect, for one request, and for all tries of a request."""
 _REFUSED = re.compile(r"status code: 4(?!08|29)\d\d|redirect without LOCATION|must be specified")
-"""In obstore's text of an error that will stay. 408 and 429 mean "later"."""
+"""Found in obstore's text of an error that a retry does not cure. 408 and 429 mean "later"."""
 _NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|metadata\.google|must be specified")
-"""Without credentials obstore asks the cloud's own machine for some."""
+"""Found if there are no credentials: obstore then asks the cloud's metadata server for some."""
 
 
 class Objects(Protocol):
-    """Named bytes that are there whole or not at all, and stay. All raise OSError when they cannot be
-    reached."""
+    """Durable named bytes, each written whole or not at all. All methods raise OSError when the place cannot
+    be reached."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write an object that is not there yet. Returns False, and changes nothing, if it is."""
+        """Write an object that does not exist yet. Returns False, and changes nothing, if it does."""
         ...
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object, in the place of another one if need be."""
+        """Write an object, and replace an existing one."""
         ...
 
     def get(self, name: str) -> bytes | None:
-        """Return its bytes; None if there is none of this name."""
+        """Return the bytes of an object; None if there is none of this name."""
         ...
 
     def names(self, under: str) -> list[str]:
-        """Return the names of all objects `under/...` without that, in order."""
+        """Return the names of all objects `under/...`, without `under/`, in order."""
         ...
 
     def remove(self, name: str) -> None:
@@ -100,7 +99,7 @@ class Folder:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            # Unlike a rename, this fails where the name is taken.
+            # Unlike a rename, a link fails if the name is taken.
             path.hardlink_to(partial)
         except FileExistsError:
             return False
@@ -127,7 +126,7 @@ class Folder:
         (self._path / name).unlink(missing_ok=True)
 
     def _file(self, name: str) -> Path:
-        # Only the first object makes folders. Once a mount is gone, nothing is written below its name.
+        # Only the first object makes folders: once a mount is gone, nothing may be written below its path.
         if name == ABOUT:
             for folder in FOLDERS:
                 (self._path / folder).mkdir(exist_ok=True)
@@ -138,19 +137,19 @@ class Folder:
 class Bucket:
     """The objects below a URL such as s3://BUCKET/RUN, reached by obstore (extra `archive`).
 
-    Address, region and credentials come from the environment, as other programs take them: AWS_*, GOOGLE_*,
-    AZURE_*. obstore repeats a request that failed; what still fails then is an OSError.
+    Address, region and credentials come from the usual environment variables: AWS_*, GOOGLE_*, AZURE_*.
+    obstore repeats a failed request; if that fails too, an OSError is raised.
     """
 
     def __init__(self, url: str) -> None:
-        """Raises Fatal(USAGE) if the URL is none or the bucket refuses to be written, Fatal(TRY_AGAIN) if it
-        does not answer."""
+        """Raises Fatal(USAGE) if this is no URL of a bucket or the bucket refuses writes, Fatal(TRY_AGAIN) if
+        it does not answer."""
         if url.partition("://")[0] not in SCHEMES:
             text = (
                 f"--archive {url}: give a folder, or s3://BUCKET/RUN, gs://BUCKET/RUN or az://CONTAINER/RUN"
             )
             raise Fatal(text, Exit.USAGE)
-        # An extra, and slow to import: only who has a bucket needs it.
+        # An extra that is slow to import, and needed only for a bucket.
         import obstore.exceptions
 
         self._obstore: Any = obstore
@@ -161,7 +160,7 @@ class Bucket:
                     client_options={
                         "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
                         "timeout": timedelta(seconds=REQUEST_SECONDS),
-                        "allow_http": True,  # for an address that the user has set so
+                        "allow_http": True,  # for an address that the user has set
                     },
                     retry_config={"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
                 )
@@ -183,7 +182,7 @@ class Bucket:
     def create(self, name: str, data: bytes) -> bool:
         with self._asked():
             try:
-                # In one request: only that can be refused for a name that is there.
+                # In one request: only a single request can be refused because the name exists.
                 self._obstore.put(self._store, name, data, mode="create", use_multipart=False)
             except self._obstore.exceptions.AlreadyExistsError:
                 return False
@@ -214,7 +213,7 @@ class Bucket:
         try:
             yield
         except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
-            # What the server says in XML, or the first line; then come Rust's own details.
+            # The server's message in its XML, or the first line: the lines after it are details of Rust.
             said = re.search(r"<Message>(.*?)</Message>", str(error))
             raise OSError(said[1] if said else str(error).partition("\n")[0].strip()) from error
 
@@ -222,9 +221,9 @@ class Bucket:
 def open_archive(place: str) -> Archive | None:
     """Return the archive at `place`, a folder or the URL of a bucket; None for "".
 
-    Raises Fatal(USAGE) unless it is there and can be written: a folder that is made here would lie on this
-    disk where the other one is not mounted. Raises Fatal(CONFIG) without the extra for buckets, and
-    Fatal(TRY_AGAIN) for a bucket that does not answer.
+    Raises Fatal(USAGE) unless it exists and can be written: a folder made here would be on the local disk if
+    the other disk is not mounted. Raises Fatal(CONFIG) without the extra for buckets, and Fatal(TRY_AGAIN)
+    for a bucket that does not answer.
     """
     if not place:
         return None
@@ -241,21 +240,21 @@ class Archive:
     """The archive of one run. Games may be added by one thread, and checkpoints by another."""
 
     def __init__(self, objects: Objects, place: str) -> None:
-        """`place`: its name for people."""
+        """`place`: the archive's name in messages."""
         self.last = 0
-        """Number of the newest archived game; every game up to it is there."""
+        """Number of the newest archived game; every game up to this one is archived."""
         self.trouble = ""
-        """Why it takes no games at the moment; "" if it does."""
+        """Why the archive takes no games at the moment; "" if it takes them."""
         self._objects = objects
         self._place = place
         self._trainer = 0
-        """Which start of a trainer this is."""
+        """Number of this start of a trainer."""
 
     # ---- the start ----
 
     def check(self, game: str, run_id: bytes) -> None:
-        """Raise Fatal(BAD_DATA) if it is the archive of another run, Fatal(TRY_AGAIN) if it cannot be
-        reached. Nothing is written."""
+        """Raise Fatal(BAD_DATA) if this is the archive of another run, Fatal(TRY_AGAIN) if it cannot be
+        reached. Writes nothing."""
         with self._reached():
             data = self._objects.get(ABOUT)
         if data is None:
@@ -284,10 +283,10 @@ class Archive:
         before = store.newest
         with self._reached():
             self._objects.create(ABOUT, json.dumps(about, indent=1).encode())
-            # Another run may have been faster.
+            # Another run may have created it first.
             self.check(about["game"], bytes.fromhex(about["id"]))
             self._trainer = max(map(int, self._objects.names("trainers")), default=0) + 1
-            # Nothing is overwritten, so of two trainers that begin at once only one gets a number.
+            # `create` overwrites nothing, so of two trainers that begin at once, only one gets this number.
             while not self._objects.create(_name("trainers", self._trainer), b"{}"):
                 self._trainer += 1
             self._restore(store)
@@ -298,11 +297,12 @@ class Archive:
             raise Fatal(f"{self.trouble}; it is tried again", Exit.TRY_AGAIN)
 
     def _restore(self, store: Store) -> None:
-        """Read back what the store lacks. Raises OSError, Fatal(BAD_DATA)."""
+        """Read back the games that the store lacks. Raises OSError, Fatal(BAD_DATA)."""
         names = self._objects.names("games")
         before, shared = store.newest, store.newest - COMPARED
         for name, following in zip(names, [*names, ""][1:], strict=True):
-            # What ends before is there, except in the last, whose end only its content says.
+            # An object that ends before `shared` has nothing new. The end of the last one is known only from
+            # its content.
             if following and int(following) <= max(shared, 1):
                 continue
             rows = self._segment(name)
@@ -333,15 +333,16 @@ class Archive:
     # ---- games ----
 
     def keep(self, store: Store) -> bool:
-        """Archive all games of the store that are not there yet. Returns False if it cannot be reached; then
-        they may not be acknowledged, nothing may be added to the store, and the same is tried again later.
+        """Archive all games of the store that are not archived yet. Returns False if the archive cannot be
+        reached; then these games must not be acknowledged, nothing may be added to the store, and the caller
+        tries again later.
 
         Raises Fatal(TRY_AGAIN) if another trainer has gone on with the run.
         """
         while self.last < store.newest:
             rows = store.rows_after(self.last, GAMES)
             name = _name("games", self.last + 1)
-            # The same rows give the same bytes: what seemed to fail may have arrived.
+            # The same rows give the same bytes: a write that seemed to fail may have succeeded.
             content = msgspec.msgpack.encode([(astuple(row.game), row.player, row.is_old) for row in rows])
             data = content + sha256(content)
             try:
@@ -368,13 +369,14 @@ class Archive:
             return self._objects.names("checkpoints")
 
     def checkpoint(self, name: str) -> bytes:
-        """Return such a file; empty if it is gone. Raises Fatal(TRY_AGAIN)."""
+        """Return the file `name` of a checkpoint; empty if it is gone. Raises Fatal(TRY_AGAIN)."""
         with self._reached():
             return self._objects.get(f"checkpoints/{name}") or b""
 
     def keep_checkpoint(self, files: Sequence[Path], newest: int) -> None:
-        """Archive the `newest` first of the files of all checkpoints, in this order, and remove those that
-        are not among them. All games that they know must be archived.
+        """Archive the first `newest` files of `files`, the files of all checkpoints, in this order, and
+        remove archived files that are not among `files`. All games that these checkpoints know must be
+        archived.
 
         Raises OSError if one cannot be read or written, Fatal(TRY_AGAIN) if another trainer has gone on with
         the run.
@@ -402,5 +404,5 @@ class Archive:
 
 
 def _name(kind: str, number: int) -> str:
-    # All of one length, so that they are in order as text.
+    # All names have one length, so that they sort as text.
     return f"{kind}/{number:012d}"

@@ -1,7 +1,7 @@
-"""Copies of a games.db: of one that the trainer writes to, and of what is left of a damaged one.
+"""Copies of a games.db: a backup while the trainer writes to it, and what can be saved of a damaged one.
 
-A backup uses SQLite's own. SQLite's dump stops at the first damaged page, so a salvage reads each game by its
-number: a damaged page costs only the games on it, or below it.
+A backup uses SQLite's backup API. SQLite's dump stops at the first damaged page, so a salvage reads each game
+by its number: a damaged page loses only the games on it, or on pages below it in the tree.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from protocol.records import BadRecord
 OF_WRITING = (apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError)
 """Errors of writing the copy. All others come from the store that is copied."""
 OF_READING = frozenset({apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS})
-"""Extended codes of those IOErrors that come from reading the store."""
+"""Extended codes of the IOErrors that come from reading the store."""
 
 
 def copy_games(source: Path, target: Path) -> None:
-    """Write to `target` the games of `source` as they are at one moment, in one file.
+    """Write a snapshot of the games of `source` to one file, `target`.
 
-    Uses SQLite's own backup in a single step. It reads in one transaction, so it sees either all of a commit
-    or nothing, however many come meanwhile, and none of them waits for it. (The write-ahead log is not
-    checkpointed while it lasts.) Raises Fatal as `store.errors.reading` does.
+    Uses SQLite's backup API in a single step. The backup reads in one transaction, so it sees all of a commit
+    or nothing of it, however many commits come meanwhile, and no commit waits for it. (The write-ahead log is
+    not checkpointed while the backup lasts.) Raises Fatal as `store.errors.reading` does.
     """
     while True:
         marks = at_rest(source)
@@ -46,7 +46,7 @@ def copy_games(source: Path, target: Path) -> None:
             try:
                 with contextlib.closing(apsw.Connection(str(target))) as new:
                     with new.backup("main", old, "main") as backup:
-                        # All pages in one step: between two, a commit would begin the copy anew.
+                        # All pages in one step: a commit between two steps would restart the copy.
                         backup.step(-1)
                     # Otherwise opening the copy would write files beside it.
                     new.execute("PRAGMA journal_mode=DELETE")
@@ -60,7 +60,7 @@ def copy_games(source: Path, target: Path) -> None:
                 raise Fatal(f"{text}, or name another disk", Exit.DISK) from error
         if at_rest(source) == marks:
             return
-        target.unlink()  # a trainer has begun meanwhile, for which a reader of a store at rest does not look
+        target.unlink()  # a trainer has begun, which a reader of a store at rest does not notice
 
 
 def check_file(path: Path) -> None:
@@ -77,8 +77,8 @@ def check_file(path: Path) -> None:
 
 
 LEAST_BYTES = 64
-"""Fewest bytes of a game in the file. Damaged pages may name numbers of any size; those above what this
-allows are not looked for."""
+"""Fewest bytes of a game in the file. Damaged pages may name numbers of any size; numbers too high for the
+size of the file are ignored."""
 AT_ONCE = 500
 """Games in one transaction of the new file."""
 TELL_SECONDS = 5.0
@@ -96,7 +96,7 @@ _PLAYER = "SELECT CAST(name AS BLOB) FROM played_by JOIN players USING (player) 
 
 @dataclass(frozen=True)
 class Salvaged:
-    """What came of it."""
+    """The result of a salvage."""
 
     saved: int
     """Games in the new file."""
@@ -119,7 +119,7 @@ def salvage(source: Path, target: Path, game: Game, tell: Callable[[int, int, in
     if not target.parent.is_dir():
         raise Fatal(f"there is no folder {target.parent}: make it, or name another --out", Exit.CONFIG)
     with reading(source), contextlib.closing(connect(source, read_only=True)) as connection:
-        connection.execute("PRAGMA writable_schema=ON")  # reads on in a file that was cut off
+        connection.execute("PRAGMA writable_schema=ON")  # allows reading a truncated file
         list(connection.execute("SELECT 1 FROM games LIMIT 0"))  # reads the schema: is it a store?
         with contextlib.closing(_New(target, game)) as new:
             old, told = _Old(connection, game, source), time.monotonic()
@@ -131,7 +131,7 @@ def salvage(source: Path, target: Path, game: Game, tell: Callable[[int, int, in
                         told = time.monotonic()
                         tell(numbers[-1], old.last, old.lost)
                 new.finish(old.quarantine())
-            except apsw.Error as error:  # of the new file: errors of the old one are counted
+            except apsw.Error as error:  # from the new file: errors in the old one are only counted
                 text = f"{target} cannot be written: {error or 'the disk is full'}"
                 raise Fatal(text, Exit.DISK) from error
             return Salvaged(new.saved, old.lost, tuple(sorted(old.unread)))
@@ -159,7 +159,7 @@ class _Old:
             if not rows:
                 return None
             stored = Stored.of(rows[0])
-            # Only to see whether it is intact.
+            # Only to check that the game is intact.
             stored.record(self._game)
             float(stored.received_at)
         except (apsw.Error, BadRecord, ValueError, TypeError):
@@ -171,12 +171,12 @@ class _Old:
         return Row(stored, readable(named[0][0]) if named else "", is_old)
 
     def quarantine(self) -> list[tuple[str, float]]:
-        """Return names and times."""
+        """Return the quarantined names and their times."""
         rows = self._query("SELECT CAST(name AS BLOB), since FROM quarantine", table="quarantine")
         return [(readable(name), at) for name, at in rows]
 
     def _query(self, sql: str, *values: int, table: str = "") -> list[tuple[Any, ...]]:
-        """Return the rows; none if they cannot be read. Then `table`, if given, is noted in `unread`."""
+        """Return the rows; none if they cannot be read. In that case note `table`, if given, in `unread`."""
         try:
             return list(self._connection.execute(sql, values))
         except apsw.Error:
@@ -186,7 +186,7 @@ class _Old:
 
 
 class _New:
-    """The new file. Until `finish` it has another name, so that nobody takes a part of it for the whole."""
+    """The new file. Until `finish` it has another name, so that nobody mistakes an unfinished file for it."""
 
     def __init__(self, target: Path, game: Game) -> None:
         self.saved = 0
@@ -195,7 +195,7 @@ class _New:
         try:
             Store(self._path, game.name).close()
             self._connection = connect(self._path, read_only=False)
-            # Otherwise the finished file would have others beside it.
+            # Otherwise the finished file would have -wal and -shm files beside it.
             self._connection.execute("PRAGMA journal_mode=DELETE")
         except BaseException:
             self._path.unlink(missing_ok=True)
@@ -206,7 +206,7 @@ class _New:
         execute = self._connection.execute
         with self._connection:
             for row in rows:
-                # With a damaged index, the damaged file may have a game twice.
+                # If an index is damaged, the old file may have a game twice.
                 self.saved += insert_row(execute, row)
 
     def finish(self, quarantine: Sequence[tuple[str, float]]) -> None:
@@ -215,7 +215,7 @@ class _New:
             for one in quarantine:
                 self._connection.execute("INSERT INTO quarantine VALUES (?, ?)", one)
         self._connection.close()
-        # Whole, and under its name only now.
+        # The file is complete, and gets its name only now.
         self._path.rename(self._target)
         sync_folder(self._target.parent)
 

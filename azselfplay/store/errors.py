@@ -1,9 +1,9 @@
-"""Which SQLite errors mean that the file is damaged, which only that it cannot be used at the moment, and the
+"""Which SQLite errors mean that the file is damaged, which mean that it cannot be used at the moment, and the
 message for each.
 
-After the latter nothing has been stored, the games stay in the spools, and the same commit is tried again.
-Any other error (https://sqlite.org/rescode.html) means that the file is not the one we wrote, or that our own
-statements are wrong: continuing would not help.
+After an error of the second kind nothing has been stored, the games stay in the spools, and the same commit
+is tried again. Any other error (https://sqlite.org/rescode.html) means that the file is not the one we wrote,
+or that our own statements are wrong: continuing would not help.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeEr
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """For every use of the database: turns SQLite's errors into a Fatal with advice."""
+    """Turn SQLite's errors into a Fatal with advice. Every use of the database goes through this."""
     try:
         yield
     except (apsw.Error, UnicodeDecodeError) as error:
@@ -46,8 +46,8 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def unreadable(path: Path, error: Exception) -> Fatal:
-    """The Fatal for an error: a damaged file is BAD_DATA, a temporary problem (a lock, a full disk) is
-    DISK."""
+    """Return the Fatal for an error: BAD_DATA for a damaged file, DISK for a temporary problem (a lock, a
+    full disk)."""
     if isinstance(error, DAMAGE):
         return damaged(path, error)
     if isinstance(error, apsw.SQLError):
@@ -60,7 +60,7 @@ def unreadable(path: Path, error: Exception) -> Fatal:
 
 
 def damaged(path: Path, error: Exception) -> Fatal:
-    """The Fatal for a damaged file: how to save what is left."""
+    """Return the Fatal for a damaged file, which says how to save what is left."""
     new = path.with_name("salvaged.db")
     return Fatal(
         f"the games in {path} are damaged: {error}. End what uses the file and keep a copy of it. "

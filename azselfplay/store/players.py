@@ -1,12 +1,13 @@
-"""Who played which game, and whose games are not trained on: small tables beside `games` in games.db.
+"""Who played which game, and which players' games are not trained on: small tables beside `games` in
+games.db.
 
     players      a number for each name
-    played_by    by game (`seq`), the number of who played it
+    played_by    by game (`seq`), the number of its player
     quarantine   names whose games stay stored, but are neither in the window nor in the accounts of training
 
 The trainer writes the first two with each game. `azplay players RUN --quarantine NAME` writes the third, in a
-short transaction of its own, and the trainer reads it while it runs. Games that were stored before there were
-these tables are nobody's.
+short transaction of its own, and the trainer reads it while it runs. Games that were stored before these
+tables existed have no player.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ BUSY_TIMEOUT_MS = 10_000
 
 
 def player_of(role: str, source: str, key: str = "") -> str:
-    """The name of a game's player. The only place that defines it.
+    """Return the name of a game's player. This is the only place that defines it.
 
     role: how the game came, `workers` or `clients`. source: the player according to the record, HOST/WORKER,
     as the client states it. key: name of the key that the game came with, as the server knows it; "" where no
@@ -52,13 +53,13 @@ def player_of(role: str, source: str, key: str = "") -> str:
 
 
 def of_key(key: str) -> str:
-    """The player that has the key of this name."""
+    """Return the player that has the key of this name."""
     return on_one_line(f"{KEYS}{key}")[:NAME_CHARACTERS]
 
 
 def note_player(execute: Callable[..., Any], seq: int, player: str) -> None:
-    """Store the player of game `seq`, within a transaction of the store. If there is a row of that number
-    already, its game was lost with a damaged page, and it is replaced."""
+    """Store the player of game `seq`, within a transaction of the store. A row that already has this number
+    is replaced: its game was lost with a damaged page."""
     execute("INSERT OR IGNORE INTO players(name) VALUES (?)", (player,))
     execute("INSERT OR REPLACE INTO played_by SELECT ?, player FROM players WHERE name = ?", (seq, player))
 
@@ -66,7 +67,7 @@ def note_player(execute: Callable[..., Any], seq: int, player: str) -> None:
 def set_quarantine(path: Path, player: str, *, held: bool) -> bool:
     """Put a player's games into quarantine, or release them. Returns False if nothing has changed.
 
-    A running trainer may commit at the same time: each waits for the other. Raises Fatal as
+    A running trainer may commit at the same time: each of the two waits for the other. Raises Fatal as
     `store.errors.reading` does.
     """
     with reading(path):

@@ -29,7 +29,7 @@ LONG_PAGE = 4096
 
 @dataclass(frozen=True)
 class Range:
-    """Games `first .. last` by number, or the `newest` of them; 0 sets no bound."""
+    """Games `first .. last` by number, or the `newest` games of them; 0 sets no bound."""
 
     first: int = 0
     last: int = 0
@@ -37,13 +37,13 @@ class Range:
 
 
 SPAN = "SELECT coalesce((SELECT min(seq) FROM games), 0), coalesce((SELECT max(seq) FROM games), 0)"
-"""Two queries, because SQLite scans the whole table for a minimum and a maximum in one."""
+"""Two subqueries, because for a minimum and a maximum in one query SQLite scans the whole table."""
 
 
 class StoreReader:
     """A games.db. Only one thread at a time may use it. Raises Fatal when the file cannot be read.
 
-    Methods that return records leave a damaged row out, name it in the log and count it in `damaged`.
+    Methods that return records leave out a damaged row, name it in the log and count it in `damaged`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,12 +60,12 @@ class StoreReader:
         """Name of the game."""
 
     def query(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """All rows of one short query."""
+        """Return all rows of one short query."""
         with reading(self.path):
             return list(self._execute(sql, arguments))
 
     def _execute(self, sql: str, arguments: Sequence[Any]) -> Any:
-        """A cursor. A trainer may have begun or ended since the last query: then the file is opened again,
+        """Return a cursor. If a trainer has begun or ended since the last query, the file is opened again,
         and the old connection ends with its last cursor."""
         # A connection to a store at rest does not see what a trainer writes.
         if (marks := at_rest(self.path)) != self._marks:
@@ -79,30 +79,31 @@ class StoreReader:
     # ---- By number -----------------------------------------------------------------------------------
 
     def span(self) -> tuple[int, int]:
-        """Numbers of the oldest and the newest game; (0, 0) without games."""
+        """Return the numbers of the oldest and the newest game; (0, 0) without games."""
         ((low, high),) = self.query(SPAN)
         return int(low), int(high)
 
     def rows(self, wanted: Range, *, with_data: bool = True) -> Iterator[Stored]:
-        """The games in `wanted`, oldest first, and none newer than those stored now."""
+        """Return the games in `wanted`, oldest first, and none newer than those stored now."""
         return self._in_order(*self.bounds(wanted), with_data=with_data)
 
     def sound(self, game: Game, wanted: Range) -> Iterator[tuple[Stored, GameRecord]]:
-        """The same with their records, all intact and of `game`."""
+        """Return the games in `wanted` with their records, all intact and of `game`."""
         return self._whole(game, self.rows(wanted))
 
     def whole(self, game: Game, numbers: Sequence[int]) -> Iterator[GameRecord]:
-        """The records of the games `numbers`, all intact and of `game`."""
+        """Yield the records of the games `numbers`, all intact and of `game`."""
         for _, record in self._whole(game, self.numbered(numbers)):
             yield record
 
     def records(self, game: Game, first: int, last: int) -> Iterator[tuple[int, GameRecord]]:
-        """`(number, record)` of the games `first .. last`, oldest first; all are intact and of `game`."""
+        """Yield `(number, record)` of the games `first .. last`, oldest first; all are intact and of
+        `game`."""
         for stored, record in self._whole(game, self._in_order(first, last, with_data=True)):
             yield stored.seq, record
 
     def one(self, seq: int) -> Stored:
-        """A game with its record. Raises Fatal(BAD_DATA) if there is no game with that number."""
+        """Return a game with its record. Raises Fatal(BAD_DATA) if there is no game with that number."""
         for stored in self.numbered([seq]):
             return stored
         ((low, high, count),) = self.query("SELECT min(seq), max(seq), count(*) FROM games")
@@ -110,7 +111,8 @@ class StoreReader:
         raise Fatal(f"{self.path} has no game {seq}; {there}", Exit.BAD_DATA)
 
     def numbered(self, numbers: Sequence[int]) -> Iterator[Stored]:
-        """Those of the games that exist, with their records, in the order of `numbers` by pages."""
+        """Yield the games that exist among `numbers`, with their records: page after page, and sorted within
+        a page."""
         for begin in range(0, len(numbers), PAGE):
             page = numbers[begin : begin + PAGE]
             # Read whole, so that no transaction stays open while the caller works.
@@ -123,10 +125,10 @@ class StoreReader:
         counts: Callable[[bytes], bool] = lambda _: True,
         without: Collection[str] = (),
     ) -> int:
-        """Number of the first game such that the games from it up to `last` have at least `positions`
-        positions; or 1.
+        """Return the number of the newest game from which on the games up to `last` have at least `positions`
+        positions; 1 if there are fewer.
 
-        Only games count whose uid `counts`, that are trained on, and whose player is not in `without`.
+        A game counts if `counts(uid)` is true, it is trained on, and its player is not in `without`.
         """
         total = 0
         sql = (
@@ -134,7 +136,7 @@ class StoreReader:
             "ORDER BY seq DESC LIMIT ?"
         )
         while rows := self.query(sql, last, LONG_PAGE):
-            # For the page at once: a query for each game would take minutes.
+            # One query for the whole page: a query for each game would take minutes.
             left_out = self.not_trained_on(rows[-1][0], last, without)
             for seq, uid, plies in rows:
                 total += plies if counts(uid) and seq not in left_out else 0
@@ -144,23 +146,24 @@ class StoreReader:
         return 1
 
     def not_trained_on(self, first: int, last: int, held: Collection[str]) -> frozenset[int]:
-        """Numbers of those games among `first .. last` that are too old, or by a player in `held`."""
+        """Return the numbers of the games among `first .. last` that are too old, or by a player in
+        `held`."""
         players = self.players_between(first, last) if held else {}
         return self.old_between(first, last).union(seq for seq, name in players.items() if name in held)
 
     def old_between(self, first: int, last: int) -> frozenset[int]:
-        """Numbers of those games among `first .. last` that are not trained on."""
+        """Return the numbers of the games among `first .. last` that are not trained on."""
         rows = self.query("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", first, last)
         return frozenset(int(seq) for (seq,) in rows)
 
     def count(self, source: str) -> int:
-        """The number of games from a source (`store.sqlite.Entry`)."""
+        """Return the number of games from a source (`store.sqlite.Entry`)."""
         ((games,),) = self.query("SELECT count(*) FROM games WHERE source = ?", source)
         return int(games)
 
     def imported(self, positions: int) -> tuple[list[int], int]:
-        """(numbers, ascending, and the number of their positions) of the newest imported games that have at
-        most `positions` together."""
+        """Return the ascending numbers of the newest imported games that together have at most `positions`
+        positions, and how many positions they have."""
         sql = "SELECT seq, CAST(plies AS INTEGER) FROM games WHERE source = ? ORDER BY seq DESC"
         numbers, total = list[int](), 0
         for seq, plies in self.query(sql, IMPORTED):
@@ -173,11 +176,12 @@ class StoreReader:
     # ---- By player -----------------------------------------------------------------------------------
 
     def players_between(self, first: int, last: int) -> dict[int, str]:
-        """Players of the games `first .. last`, by number; games without a known player are left out."""
+        """Return the players of the games `first .. last`, by number; games without a known player are left
+        out."""
         return self._players_where("seq BETWEEN ? AND ?", first, last)
 
     def players_of(self, numbers: Sequence[int]) -> dict[int, str]:
-        """The same for the games `numbers`."""
+        """Return the players of the games `numbers`, as `players_between` does."""
         found: dict[int, str] = {}
         for begin in range(0, len(numbers), PAGE):
             page = numbers[begin : begin + PAGE]
@@ -189,7 +193,7 @@ class StoreReader:
         return {int(seq): readable(name) for seq, name in self.query(sql, *bounds)}
 
     def games_of(self, player: str, last: int) -> list[int]:
-        """Numbers of a player's games up to `last`, ascending."""
+        """Return the numbers of a player's games up to `last`, ascending."""
         sql = (
             "SELECT seq FROM played_by WHERE player = (SELECT player FROM players WHERE name = ?) "
             "AND seq <= ? ORDER BY seq"
@@ -197,7 +201,7 @@ class StoreReader:
         return [int(seq) for (seq,) in self.query(sql, player, last)]
 
     def quarantined(self) -> frozenset[str]:
-        """Players whose games are not trained on."""
+        """Return the players whose games are not trained on."""
         return frozenset(
             readable(name) for (name,) in self.query("SELECT CAST(name AS BLOB) FROM quarantine")
         )
@@ -205,13 +209,13 @@ class StoreReader:
     # ---- Rows ----------------------------------------------------------------------------------------
 
     def bounds(self, wanted: Range) -> tuple[int, int]:
-        """Numbers of the first and the last game in `wanted`."""
-        # Games that come while the caller reads are left out, or it might never end.
+        """Return the numbers of the first and the last game in `wanted`."""
+        # Games that arrive while the caller reads are left out; otherwise reading might never end.
         newest = self.span()[1]
         last = min(wanted.last or newest, newest)
         first = wanted.first
         if wanted.newest:
-            # The game before them, if there is one.
+            # The game before the newest ones, if there is one.
             sql = "SELECT seq FROM games WHERE seq <= ? ORDER BY seq DESC LIMIT 1 OFFSET ?"
             before = self.query(sql, last, wanted.newest)
             first = max(first, int(before[0][0]) + 1 if before else 0)
@@ -242,8 +246,8 @@ class StoreReader:
 
 
 def game_of(run: RunFolder) -> str:
-    """The name of a run's game. A run that has only imported games has no run.json yet, and its store says
-    it. Raises Fatal(BAD_DATA) if neither does."""
+    """Return the name of a run's game. A run that has only imported games has no run.json yet; then the store
+    names the game. Raises Fatal(BAD_DATA) if neither does."""
     if run.about.is_file() or not run.games.is_file():
         return str(run.describe()["game"])
     with closing(StoreReader(run.games)) as games:
@@ -251,8 +255,8 @@ def game_of(run: RunFolder) -> str:
 
 
 def open_games(run: str, runs: Path) -> StoreReader:
-    """The games of the run in folder `run`, or called `run` in `runs`. Raises Fatal(BAD_DATA) if there are
-    none."""
+    """Return the games of the run in folder `run`, or called `run` in `runs`. Raises Fatal(BAD_DATA) if there
+    are none."""
     path = run_named(run, runs).games
     if not path.is_file():
         raise Fatal(f"the run {path.parent} has no games yet: the trainer makes {path}", Exit.BAD_DATA)

@@ -31,13 +31,13 @@ DATA = "CAST(data AS BLOB)"
 NAMED_IN_LOG = 100
 """Damaged games that are named one by one; later ones are only counted."""
 REMEMBERED = 100_000
-"""Damaged games that are remembered, so that one that is read twice counts once."""
+"""Damaged games that are remembered, so that a game that is read twice counts once."""
 
 _LOCAL = threading.local()
 
 
 def readable(text: bytes) -> str:
-    """Text of the store, with a mark for each byte that damage made unreadable."""
+    """Return text of the store, with a mark for each byte that damage made unreadable."""
     return text.decode("utf-8", "replace")
 
 
@@ -60,7 +60,7 @@ class Stored:
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Stored:
-        """Make it from a row of COLUMNS, with or without DATA. Damaged numbers stay as they are."""
+        """Make a `Stored` from a row of COLUMNS, with or without DATA. Damaged numbers stay as they are."""
         # The columns that the query casts to BLOB: uid, sha256, source, reason, data.
         blobs = {1, 2, 3, 6, 10}
         columns: list[Any] = [bytes(value or b"") if at in blobs else value for at, value in enumerate(row)]
@@ -68,7 +68,8 @@ class Stored:
         return cls(*columns)
 
     def unpacked(self) -> bytes:
-        """The record's bytes. Raises BadRecord unless they have the hash that they were stored with."""
+        """Return the record's bytes. Raises BadRecord unless they have the hash that they were stored
+        with."""
         try:
             # Otherwise a damaged header could make the decompressor allocate any amount of memory.
             if zstandard.get_frame_parameters(self.data).content_size > MAX_RECORD:
@@ -85,7 +86,8 @@ class Stored:
         return data
 
     def record(self, game: Game) -> GameRecord:
-        """The game. Raises BadRecord unless it is intact, agrees with the other columns, and is of `game`."""
+        """Return the game's record. Raises BadRecord unless it is intact, agrees with the other columns, and
+        is of `game`."""
         record = from_bytes(self.unpacked())
         versions = int(record.versions.min()), int(record.versions.max())
         pairs = (
@@ -99,14 +101,14 @@ class Stored:
         for name, noted, found in pairs:
             if noted != found:
                 raise BadRecord(f"{name} is {found!r} in the record, but {noted!r} in the table")
-        # The last check, and what jitted code relies on.
+        # Jitted code relies on this last check.
         check_bounds(record, game.actions, game.max_legal)
         return record
 
 
 @dataclass(frozen=True)
 class Row:
-    """A game with what the other tables say of it."""
+    """A game, with its data from the other tables."""
 
     game: Stored
     player: str
@@ -115,7 +117,8 @@ class Row:
 
 @dataclass
 class Damaged:
-    """The rows that could not be used: named in the log, and counted once however often they are read."""
+    """The rows that could not be used: each is named in the log, and counted once however often it is
+    read."""
 
     count: int = 0
     _known: set[int] = field(default_factory=set)
@@ -125,7 +128,7 @@ class Damaged:
         if stored.seq in self._known:
             return
         self.count += 1
-        # Beyond that some may be counted twice, which is better than memory without a bound.
+        # Beyond REMEMBERED some games may be counted twice; that is better than using unbounded memory.
         if len(self._known) < REMEMBERED:
             self._known.add(stored.seq)
         if self.count <= NAMED_IN_LOG:

@@ -1,9 +1,9 @@
 """All games of a run, in one SQLite file: every acknowledged game is in it, permanently.
 
-WAL with `synchronous=FULL`, so a commit that has returned survives kill and power loss; `UNIQUE(uid)`, so a
-game that is sent twice counts once. Many games go into one transaction (group commit), because a commit costs
-one fsync whatever is in it. Only one thread of one process writes; readers open the file read-only. apsw
-brings its own SQLite, newer than the WAL-reset bug fixed in 3.51.3.
+The file is in WAL mode with `synchronous=FULL`, so a commit that has returned survives kill and power loss.
+`UNIQUE(uid)` makes a game that is sent twice count once. Many games go into one transaction (group commit),
+because a commit costs one fsync however many games it has. Only one thread of one process writes; readers
+open the file read-only. apsw brings its own SQLite, which has the fix of 3.51.3 for the WAL-reset bug.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STORED, DUPLICATE, CONFLICT, REJECTED, RETRY = "stored", "duplicate", "conflict"
 
 IMPORTED = "imported"
 """Source of games that `azplay games RUN import` has stored. They are among the `old_games`, too, so that
-nothing takes them for self-play: only `trainer.training_loop` asks for them."""
+nothing mistakes them for self-play: only `trainer.training_loop` asks for them."""
 COMPRESSION_LEVEL = 3
 PAGE_SIZE = 8192
 """Bytes; games take a few kB, and SQLite reads such blobs fastest with pages of this size."""
@@ -46,17 +46,17 @@ BUSY_TIMEOUT_MS = 2000
 REJECTS = 10_000
 """Newest rejected games that are kept for inspection, with the reason."""
 REJECTS_WITH_DATA = 1000
-"""Newest of them that are kept with their data, unless that is longer than REJECT_BYTES: 64 MiB at most."""
+"""Newest rejected games that keep their data, unless it is longer than REJECT_BYTES: 64 MiB at most."""
 REJECT_BYTES = 64 * 1024
-"""Compressed size in bytes."""
+"""Largest data of a rejected game that are kept, in bytes after compression."""
 REJECT_TEXT = 2000
 """Most characters of a reason that are kept."""
 WAL_BYTES = 64 * 1024 * 1024
-"""The write-ahead log is truncated to this size whenever it starts again."""
+"""The write-ahead log is truncated to this size whenever it restarts."""
 CACHE_BYTES = 64 << 20
-"""Cache of pages for the writer (SQLite's default: 2 MB), besides those of the index of uids."""
+"""Page cache of the writer (SQLite's default: 2 MB), besides the pages of the index of uids."""
 INDEX_BYTES = 42
-"""Bytes per game in the index of uids. Uids are random, so every game goes to another page of it."""
+"""Bytes per game in the index of uids. Uids are random, so every game goes to another page of the index."""
 CACHE_STEP = 1_000_000
 """Number of further games for which the cache has room."""
 
@@ -117,7 +117,7 @@ class Entry:
     version_max: int
     data: bytes
     is_old: bool = False
-    """Whether it is no game to train on as on others: its weights were too far behind when it came, or it is
+    """Whether the game is left out of ordinary training: its weights were too old when it came, or it is
     imported."""
     player: str = ""
     """The game's player (`store.players.player_of`); empty: unknown."""
@@ -142,14 +142,14 @@ class Totals:
     games: Counter[str] = field(default_factory=Counter)
     """By source: `workers`, `clients`."""
     versions: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """By source: the weights versions that began or finished a game."""
+    """By source: the lowest and highest weights versions of its games."""
     outcomes: Counter[int] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     positions: int = 0
     newest_version: int = 0
     """Newest version in any game."""
     imported: int = 0
-    """Imported games, which count nowhere else: all other figures are of self-play."""
+    """Imported games. They count nowhere else: all other figures are of self-play."""
 
     def add(
         self, source: str, versions: tuple[int, int], outcome: int, reason: str, plies: int, games: int = 1
@@ -166,14 +166,14 @@ class Totals:
 
 
 def connect(path: Path, *, read_only: bool) -> Any:
-    """An apsw connection; a foreign lock delays it for at most `BUSY_TIMEOUT_MS`. Raises apsw.Error, and
-    Fatal(BAD_DATA) for a pipe or a device.
+    """Return an apsw connection; a foreign lock delays it for at most `BUSY_TIMEOUT_MS`. Raises apsw.Error,
+    and Fatal(BAD_DATA) for a pipe or a device.
 
     A read-only connection to a store at rest changes no file beside it. It must be opened again when
     `at_rest` changes.
     """
     for file in (f"{path}{suffix}" for suffix in ("", "-wal", "-shm")):
-        # SQLite would wait for one for ever.
+        # SQLite would wait for a pipe or a device forever.
         if is_endless(file):
             raise Fatal(f"{file} is a pipe or a device, not a file of games: move it away", Exit.BAD_DATA)
     name, flags = str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -183,8 +183,8 @@ def connect(path: Path, *, read_only: bool) -> Any:
         # An ordinary reader of a WAL database makes -wal and -shm files, or writes to them.
         if marks is not None and marks[0] is not None and marks[1] is None:
             name += "?immutable=1"
-        # Games in the log and no writer: it was killed. Where its -shm is gone, SQLite has to make one to
-        # find the games in the log.
+        # There are games in the log but no writer: it was killed. If its -shm file is gone, SQLite has to
+        # make one to find these games.
         elif marks is not None and marks[0] is not None and _beside(path, "-shm").exists():
             name += "?readonly_shm=1"
     connection = apsw.Connection(name, flags=flags)
@@ -196,10 +196,11 @@ Marks = tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]
 
 
 def at_rest(path: Path) -> Marks | None:
-    """None while a trainer works on the store. Otherwise what identifies the content of the file and of its
-    write-ahead log, which is None if empty: inode, bytes, and time of the last change."""
+    """Return None while a trainer works on the store. Otherwise return what identifies the content of the
+    file and of its write-ahead log: for each, inode, bytes, and time of the last change, or None if it is
+    empty."""
     lock = path.with_name("trainer.lock")
-    # Where a lock of another machine cannot be seen, its trainer is taken to be at work.
+    # If a lock of another machine cannot be seen, its trainer is assumed to be at work.
     if is_locked(lock) or left_by(lock) is Left.ELSEWHERE or _beside(path, "-journal").exists():
         return None
     return _mark(path), _mark(_beside(path, "-wal"))
@@ -218,12 +219,12 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
 
 
 def cache_kib(games: int) -> int:
-    """KiB of pages to cache for `games` games: 107,000 at first, 476,000 for ten million."""
+    """Return the KiB of pages to cache for `games` games: 107,000 at first, 476,000 for ten million."""
     return (CACHE_BYTES + games * INDEX_BYTES) // 1024
 
 
 def check_format(path: Path, meta: Mapping[str, str]) -> None:
-    """Raise Fatal(BAD_DATA) if the records of the store are of another format. `meta`: that table."""
+    """Raise Fatal(BAD_DATA) if the records of the store are of another format. `meta`: the table `meta`."""
     if (found := meta.get("record_format", "4 or older")) != str(FORMAT):
         raise Fatal(
             f"{path} holds games of record format {found}; this version reads and writes format {FORMAT} "
@@ -233,8 +234,8 @@ def check_format(path: Path, meta: Mapping[str, str]) -> None:
 
 
 def insert_row(execute: Callable[..., Any], row: Row) -> int:
-    """Insert a game under its number, within a transaction. Returns 0, and changes nothing, if it is there
-    already; else 1."""
+    """Insert a game under its number, within a transaction. Returns 1; or 0, and changes nothing, if the game
+    is there already."""
     columns = astuple(row.game)
     if not list(
         execute("INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq", columns)
@@ -253,7 +254,7 @@ class Store:
     def __init__(self, path: Path, game: str) -> None:
         self._path = path
         self.trouble = ""
-        """Why the last commit stored nothing; "" if it did."""
+        """Why the last commit stored nothing; "" if it stored its games."""
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
         try:
             self._connection = connect(path, read_only=False)
@@ -277,9 +278,9 @@ class Store:
             ) from error
 
     def _prepare(self, game: str) -> None:
-        """Make the tables where they are missing, check whose they are, and count what is there."""
+        """Create missing tables, check that they belong to this game, and count the stored games."""
         execute = self._connection.execute
-        # The size of pages first: in WAL mode it can no longer be changed.
+        # The page size comes first: in WAL mode it can no longer be changed.
         execute(f"PRAGMA page_size={PAGE_SIZE}")
         execute("PRAGMA journal_mode=WAL")
         execute("PRAGMA synchronous=FULL")
@@ -297,7 +298,7 @@ class Store:
                 Exit.BAD_DATA,
             )
         self.totals = Totals()
-        # As bytes, because a damaged text would end the query and not just spoil its row.
+        # As bytes, because damaged text would end the whole query.
         rows = execute(
             "SELECT CAST(source AS BLOB), version_min, version_max, outcome, CAST(reason AS BLOB), "
             "sum(plies), count(*) FROM games GROUP BY source, version_min, version_max, outcome, reason"
@@ -307,9 +308,10 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing. On a full disk SQLite itself rolls back, so there may be nothing left to do."""
-        self._roll_back()  # one that failed itself
-        # At once the only writer: a foreign lock is met here, before anything is done.
+        """Commit everything or nothing. On a full disk SQLite itself rolls back; then nothing is left to
+        do."""
+        self._roll_back()  # a transaction whose own rollback failed
+        # Become the only writer at once: so a foreign lock is met here, before anything is done.
         self._connection.execute("BEGIN IMMEDIATE")
         reach("store.begun")
         try:
@@ -326,10 +328,10 @@ class Store:
             self._connection.execute("ROLLBACK")
 
     def _size_cache(self) -> None:
-        """Make room for the whole index of uids; otherwise each game would read, and perhaps write twice, a
-        page of it."""
+        """Make the cache hold the whole index of uids; otherwise each game would read a page of it, and
+        perhaps write the page twice."""
         self._cached_for = self.totals.games.total() + CACHE_STEP
-        # Negative: KiB. A positive number would count pages.
+        # A negative number means KiB, a positive one pages.
         self._connection.execute(f"PRAGMA cache_size=-{cache_kib(self._cached_for)}")
 
     def _read_newest(self) -> int:
@@ -340,8 +342,8 @@ class Store:
         entries: Sequence[Entry],
         rejects: Sequence[Reject] = (),
     ) -> list[str]:
-        """Store everything in one transaction. Returns a status for each entry, then for each reject; `retry`
-        for all if the file cannot be written at the moment, and then nothing may be acknowledged.
+        """Store everything in one transaction. Returns a status for each entry, then for each reject. If the
+        file cannot be written at the moment, all are `retry`, and nothing may be acknowledged.
 
         When this returns, every `stored` game is on the disk. Raises Fatal when the file is damaged.
         """
@@ -358,7 +360,7 @@ class Store:
             return [RETRY] * (len(entries) + len(rejects))
         except apsw.Error as error:
             raise damaged(self._path, error) from error
-        # Counts follow the commit, so that they never hold what was rolled back.
+        # Count after the commit, so that the totals never contain what was rolled back.
         self.newest, self.trouble = newest, ""
         for entry, status in zip(entries, statuses, strict=True):
             if status == STORED:
@@ -382,7 +384,7 @@ class Store:
             time.time(),
             self._compressor.compress(entry.data),
         )
-        # Nothing is inserted where the uid is there already.
+        # Inserts nothing if the uid is there already.
         execute(_INSERT, row)
         if self._connection.changes():
             seq = self._connection.last_insert_rowid()
@@ -412,25 +414,25 @@ class Store:
                 reject.code,
                 reject.reason[:REJECT_TEXT],
                 time.time(),
-                # A client could fill the disk with games that are refused.
+                # Bounded, or a client could fill the disk with refused games.
                 data if len(data) <= REJECT_BYTES else None,
             ),
         )
         newest = self._connection.last_insert_rowid()
-        # Each refusal pushes at most one older one beyond each bound.
+        # Each new refusal moves at most one older one beyond each bound.
         execute("UPDATE rejects SET data = NULL WHERE seq = ?", (newest - REJECTS_WITH_DATA,))
         execute("DELETE FROM rejects WHERE seq <= ?", (newest - REJECTS,))
 
     # ---- The archive ---------------------------------------------------------------------------------
 
     def rows_after(self, seq: int, most: int) -> list[Row]:
-        """The games after number `seq`, at most so many. Raises Fatal as `store.errors.reading` does."""
+        """Return at most `most` games after number `seq`. Raises Fatal as `store.errors.reading` does."""
         with reading(self._path):
             found = list(self._connection.execute(_ROWS, (seq, most)))
         return [Row(Stored.of(row[:-2]), readable(row[-2] or b""), bool(row[-1])) for row in found]
 
     def uids_between(self, first: int, last: int) -> list[bytes]:
-        """The uids of the games `first .. last`, in order. Raises as `rows_after` does."""
+        """Return the uids of the games `first .. last`, in order. Raises as `rows_after` does."""
         sql = "SELECT CAST(uid AS BLOB) FROM games WHERE seq BETWEEN ? AND ? ORDER BY seq"
         with reading(self._path):
             return [bytes(uid) for (uid,) in self._connection.execute(sql, (first, last))]
