@@ -1,10 +1,11 @@
 """Batches of positions for a network, and how large they should be.
 
-A network runs with a few fixed numbers of rows (buckets), so that kernels and graphs are prepared once. On a
-CPU, `Inference` measures once how long the buckets take with made-up positions, `choose_target` finds the
-smallest that is nearly as fast a row as endless batches, and `remembered` keeps the answer on disk: in the
-folder of compiled code (`AZ_JIT_CACHE`), for exactly this processor, torch and limits on instructions. A file
-that cannot be read, or has changed, counts as missing; a failure to write one is ignored.
+A network runs with a few fixed numbers of rows (buckets), so that kernels and graphs are prepared once.
+`Inference` measures once how long each bucket takes with made-up positions. `choose_target` finds the
+smallest bucket whose time per row is nearly that of endless batches, and `remembered` keeps the answer on
+disk: in the folder of compiled code (`AZ_JIT_CACHE`), for exactly this processor, torch and limits on
+instructions. A file that cannot be read, or has changed, counts as missing; a failure to write one is
+ignored.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from net.planes import PlaneShape
 
 CPU_BUCKETS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
 CUDA_BUCKETS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
-"""Numbers of rows that a network is run with. They are fixed, so that kernels and graphs are prepared
-once."""
+"""Numbers of rows that a network runs with. They are fixed, so that kernels and graphs are prepared once."""
 CPU_TARGET = 64
 CUDA_TARGET = 512
-"""Default of `target_rows` where nothing was measured."""
+"""Default of `target_rows` if nothing was measured."""
 GOOD_ENOUGH = 0.93
 """A bucket is large enough when it reaches this share of the throughput of endless batches."""
 CPU_LARGEST_TARGET = 128
-"""Networks that would gain from more rows are so small that workers and front limit the rate. A larger target
-also means more games in flight (four times the target), so a new run's first games end later."""
+"""Largest target on a CPU. Networks that would gain from more rows are so small that workers and front limit
+the rate. A larger target also means more games in flight (four times the target), so a new run's first games
+end later."""
 _PROBE_FILL = 28
 """One in this many cells is set in the made-up positions of a measurement: about as in chess."""
 _OF_THE_MODEL = (
@@ -81,7 +82,7 @@ def check_batch(batch: Batch, game: Game, feature_words: int) -> None:
         raise ValueError(
             f"counts sum to {int(batch.counts.sum())} but there are {batch.actions.shape[0]} actions"
         )
-    # Kernels write as many priors as this says, and read logits where actions point.
+    # Kernels do not check: they write as many priors as `counts` says, and read logits where actions point.
     if batch.rows and int(batch.counts.max()) > game.max_legal:
         raise ValueError(
             f"{int(batch.counts.max())} legal actions in one row, at most {game.max_legal} exist"
@@ -91,14 +92,14 @@ def check_batch(batch: Batch, game: Game, feature_words: int) -> None:
 
 
 def buckets_up_to(buckets: Sequence[int], max_rows: int) -> tuple[int, ...]:
-    """The buckets below `max_rows`, and `max_rows` itself as the last; all of them for 0."""
+    """Return the buckets below `max_rows`, and `max_rows` itself as the last one; all buckets for 0."""
     if max_rows == 0:
         return tuple(buckets)
     return (*(bucket for bucket in buckets if bucket < max_rows), max_rows)
 
 
 def bucket_for(rows: int, buckets: Sequence[int]) -> int:
-    """The smallest bucket that holds `rows`. Raises ValueError if there is none."""
+    """Return the smallest bucket that holds `rows`. Raises ValueError if there is none."""
     for bucket in buckets:
         if rows <= bucket:
             return bucket
@@ -109,28 +110,29 @@ def bucket_for(rows: int, buckets: Sequence[int]) -> int:
 
 
 def choose_target(turns: Sequence[Mapping[int, float]]) -> int:
-    """The smallest bucket that is good enough; the largest if none is.
+    """Return the smallest bucket that is good enough (`GOOD_ENOUGH`); the largest if none is.
 
     `turns`: seconds by bucket, measured several times. The shortest time of each bucket is used, because
     disturbances only make a batch slower. A straight line `a + c * rows` is fitted to these times: `a` is the
     fixed cost of a batch, and a bucket reaches the share `rows / (rows + a / c)` of the throughput of endless
-    batches. A fit through all buckets varies less between measurements than the ratio of two of them.
+    batches. A fit through all buckets varies less between measurements than the ratio of two buckets.
     """
     rows = np.array(sorted(turns[0]), np.float64)
     seconds = np.array([min(turn[int(one)] for turn in turns) for one in rows])
-    # Least squares of the relative errors; otherwise the largest bucket alone would determine the intercept.
+    # Least squares of the relative errors; with absolute ones the largest bucket alone would fix the
+    # intercept.
     (once, each), *_ = np.linalg.lstsq(np.stack([1 / seconds, rows / seconds], axis=1), np.ones(len(rows)))
     enough = rows * (1 - GOOD_ENOUGH) * each >= GOOD_ENOUGH * once
     return int(rows[enough][0] if enough.any() else rows[-1])
 
 
 def remembered(about: str, sizes: Sequence[int], find: Callable[[], int], folder: Path = CACHE) -> int:
-    """What `find` found for `about` on this machine, now or earlier: one of `sizes`."""
+    """Return what `find` found for `about` on this machine, now or earlier: one of `sizes`."""
     key = f"{about}; {tuple(sizes)}; {machine()}"
     path = folder / f"size-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     with suppress(OSError, ValueError, TypeError, KeyError):
         known = json.loads(path.read_text())
-        # The name of the file has a part of the key's hash only.
+        # The file's name contains only a part of the key's hash, so compare the whole key.
         if known["key"] == key and known["size"] in sizes:
             return int(known["size"])
     found = find()
@@ -142,7 +144,7 @@ def remembered(about: str, sizes: Sequence[int], find: Callable[[], int], folder
 
 
 def machine() -> str:
-    """Everything that decides which code oneDNN runs for a convolution in one thread."""
+    """Return everything that decides which code oneDNN runs for a convolution in one thread."""
     limits = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_LIMITS))
     capability = torch.backends.cpu.get_cpu_capability()
     return "; ".join([torch.__version__, torch.__config__.show(), capability, *limits, _processor()])
@@ -150,8 +152,8 @@ def machine() -> str:
 
 @cache
 def _processor() -> str:
-    """The processor's model with its instructions and caches. A virtual machine may hide some of them."""
-    # Older versions of torch lack it.
+    """Return the processor's model, instructions and caches. A virtual machine may hide some of them."""
+    # Older versions of torch lack `get_capabilities`.
     found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
     lines = [f"{name}={found[name]}" for name in sorted(found)]
     cpuinfo = Path("/proc/cpuinfo")
@@ -162,8 +164,9 @@ def _processor() -> str:
 
 
 def made_up_batch(game: Game, history: int, rows: int) -> Batch:
-    """Positions that no game has, but about as full as real ones, for timing only. Always the same."""
-    # From the game's name, so that the same game is measured with the same positions.
+    """Return positions for timing only: no game has them, but they are about as full as real ones. Always the
+    same."""
+    # Seeded with the game's name, so that the same game is measured with the same positions.
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(game.name.encode()).digest()[:4]))
     shape = PlaneShape.of(game, history)
     bits = rng.random((rows, shape.bit_words, 64)) < 1 / _PROBE_FILL
@@ -183,7 +186,7 @@ def made_up_batch(game: Game, history: int, rows: int) -> Batch:
 
 
 def made_up_codes(game: Game, rng: np.random.Generator, rows: int, history: int) -> npt.NDArray[np.uint64]:
-    """`[rows, words]` of valid codes of cells; half of the cells have a code other than 0."""
+    """Return `[rows, words]` of valid codes of cells; half of the cells have a code other than 0."""
     coded = game.coded_cells
     if coded is None:
         return np.zeros((rows, 0), np.uint64)

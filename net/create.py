@@ -28,7 +28,7 @@ def create(game_name: str, history: int, preset: str, seed: int, path: Path) -> 
     """
     game = get_game(game_name)
     history = history or game.history
-    # The caller's own random numbers go on as if nothing had been drawn.
+    # The caller's random numbers continue as if nothing had been drawn.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = build(named(preset), game, history)

@@ -1,9 +1,9 @@
 """What a CUDA device can do: whether this torch has code for it, and in which number formats it is fast.
 
-Its compute capability, such as (9, 0) for an H100, answers all of it. torch's own answers do not serve:
+Its compute capability, such as (9, 0) for an H100, decides all of this. torch's own answers are no help:
 `is_bf16_supported` is also true where bfloat16 is emulated, and slow. The decisions are pure functions, so
-that they are tested without a GPU. `python -m net.gpu` lists the GPUs for
-processes that never import torch.
+that they can be tested without a GPU. `python -m net.gpu` lists the GPUs for processes that never import
+torch.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import NamedTuple
 import torch
 
 KERNELS = ("compile", "cudnn", "plain")
-"""How a network runs on CUDA: with cuDNN's fused convolutions, and torch.compile for what lies between them;
-with these convolutions alone; or as torch runs it. The answers are the same but for rounding."""
+"""How a network runs on CUDA: with cuDNN's fused convolutions, and torch.compile for the operations between
+them; with these convolutions alone; or as torch runs it. The answers differ only by rounding."""
 
 
 class OnCuda(NamedTuple):
-    """How a network runs on CUDA; of no meaning on a CPU."""
+    """How a network runs on CUDA; without meaning on a CPU."""
 
     kernels: str
     """One of KERNELS."""
     dtype: torch.dtype | None = None
-    """None: the best of the device."""
+    """None: the device's best one (`inference_dtype`)."""
 
 
 Capability = tuple[int, int]
 
 
 def check_still_there(device: str) -> None:
-    """Raise RuntimeError if the GPU `cuda:N`, which was found at the start, is gone: a driver that was reset
-    may bring it back, and the others go on."""
+    """Raise RuntimeError if the GPU `cuda:N`, which was found at the start, is gone. Resetting the driver may
+    bring it back, and the other GPUs go on."""
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if int(device.removeprefix("cuda:")) >= found:
         raise RuntimeError(
@@ -56,44 +56,42 @@ def check_has_code(device: str) -> None:
 
 def has_code(capability: Capability, built_for: Sequence[str]) -> bool:
     """Return whether code for one of the architectures `built_for` (`sm_80`, `compute_90`, `sm_90a`) runs on
-    a device. Machine code runs on devices of its major number and the same or a later minor one; PTX, which
-    the driver translates, on all later devices; that with a letter on its own device only."""
+    a device. Machine code runs on devices of its major number and the same or a later minor one. PTX, which
+    the driver translates, runs on all later devices. Code with a letter runs on its own device only."""
     for name in built_for:
         kind, _, number = name.partition("_")
-        # Such as sm_90a: code for this device alone, not for later ones.
+        # Such as sm_90a: not for later devices.
         if number[-1:].isalpha():
             if number[:-1] == f"{capability[0]}{capability[1]}":
                 return True
             continue
         major, minor = int(number[:-1]), int(number[-1])
-        # PTX: the driver translates it for any later device.
         if kind == "compute" and (major, minor) <= capability:
             return True
-        # Machine code: the same major number, and a minor one that is not older.
         if kind == "sm" and major == capability[0] and minor <= capability[1]:
             return True
     return False
 
 
 def inference_dtype(capability: Capability) -> torch.dtype:
-    """float16 from Volta on, float32 before. bfloat16 is as fast, but its answers are off by fifteen times as
-    much (win/draw/loss of `medium`: 0.0030 against 0.0002); it serves where float16 overflows."""
+    """Return float16 from Volta on, float32 before. bfloat16 is as fast, but its errors are fifteen times as
+    large (win/draw/loss of `medium`: 0.0030 against 0.0002); it is used where float16 overflows."""
     return torch.float16 if capability[0] >= 7 else torch.float32
 
 
 def has_bfloat16(capability: Capability) -> bool:
-    """Return whether a device computes in bfloat16, which is so from Ampere on."""
+    """Return whether a device computes in bfloat16: from Ampere on."""
     return capability[0] >= 8
 
 
 def wider_dtype(device: str) -> torch.dtype:
-    """The fastest format of a device with the range of float32."""
+    """Return the fastest format of a device with the range of float32."""
     return torch.bfloat16 if has_bfloat16(torch.cuda.get_device_capability(device)) else torch.float32
 
 
 def chosen_kernels(usual: str) -> str:
-    """Return which of `KERNELS` the variable AZ_CUDA_KERNELS names; `usual` without it. Raises ValueError for
-    others."""
+    """Return which of `KERNELS` the variable AZ_CUDA_KERNELS names; `usual` if it is not set. Raises
+    ValueError for another name."""
     name = os.environ.get("AZ_CUDA_KERNELS") or usual
     if name not in KERNELS:
         raise ValueError(f"AZ_CUDA_KERNELS is one of {', '.join(KERNELS)}, not {name!r}")
@@ -101,6 +99,6 @@ def chosen_kernels(usual: str) -> str:
 
 
 if __name__ == "__main__":
-    # The names of the GPUs that torch can use, as a JSON list.
+    # Print the names of the GPUs that torch can use, as a JSON list.
     there = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
     print(json.dumps([torch.cuda.get_device_name(index) for index in there]))

@@ -1,14 +1,14 @@
 """A network that answers batches of packed positions on one device: what evaluators and players call.
 
 Batches are padded to a few fixed sizes (buckets). `submit` starts one and `collect` waits for it; with two in
-flight on a GPU, the copies of one overlap with the computing of the other. On a CPU it has threads of its
-own. Use an `Inference` from one thread at a time.
+flight on a GPU, the copies of one overlap with the computing of the other. On a CPU an `Inference` has
+threads of its own. Use an `Inference` from one thread at a time.
 
 An `Engine` computes a batch; `make_engine` chooses one for a network and a device. Networks of planes have
-one for CPUs (`net.cpu.engine`) and one for CUDA (`net.torch_engine`). A sparse network has both here, since
-they are short: on a CPU the kernels of `net.sparse_kernel` do it all; elsewhere they only describe the
-positions, and the torch module computes. For play on a CPU neither is needed: there the network is part of
-the search (`net.sparse`).
+one for CPUs (`net.cpu.engine`) and one for CUDA (`net.torch_engine`). Both engines of sparse networks are in
+this file, because they are short. On a CPU, the kernels of `net.sparse_kernel` do everything; elsewhere they
+only describe the positions, and the torch module computes. Play on a CPU needs neither: there a sparse
+network is part of the search (`net.sparse`).
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ Wdl = npt.NDArray[np.float32]
 
 log = logging.getLogger(__name__)
 PROBE_SECONDS = 1.0
-"""About how long the measurement of `target_rows` may take, with all cores to ourselves."""
+"""About how long the measurement of `target_rows` may take, if no other process uses the cores."""
 PROBE_TURNS = 5
 _PROBE_ROWS_FROM = 8
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """A submitted batch; `version` is that of the weights which answer it."""
+    """A submitted batch; `version` is the version of the weights that answer it."""
 
     batch: Batch
     slot: int
@@ -73,9 +73,9 @@ class Inference:
 
     device: "cpu", "cuda" or "cuda:N". threads: CPU threads that compute (None or 0: one per core that this
     process may use). max_rows: largest batch (0: the largest usual bucket). target_rows: rows worth
-    collecting for one batch (0: measured on the first load). in_flight: batches that
-    may be submitted and not yet collected. compiled: let torch compile the network for a GPU, as evaluators
-    do that serve for hours; the variable AZ_CUDA_KERNELS overrides it.
+    collecting for one batch (0: measured on the first load). in_flight: batches that may be submitted and not
+    yet collected. compiled: let torch compile the network for a GPU, as evaluators that serve for hours do;
+    the variable AZ_CUDA_KERNELS overrides this.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Inference:
         if self.is_cuda and not torch.cuda.is_available():
             raise ValueError(f"device {device} was asked for, but torch finds no CUDA device; use cpu")
         if self.is_cuda:
-            # Before anything is computed: torch would say so only at its first kernel.
+            # Checked before anything is computed: torch would fail only at its first kernel.
             check_has_code(device)
         self.threads = threads or available_cores()
         self.buckets = buckets_up_to(CUDA_BUCKETS if self.is_cuda else CPU_BUCKETS, max_rows)
@@ -112,9 +112,9 @@ class Inference:
         """The engine's network, folded."""
         kernels = "compile" if compiled else "cudnn"
         self._on_cuda = OnCuda(chosen_kernels(kernels) if self.is_cuda else kernels)
-        """Of the next engine."""
+        """How the next engine runs."""
         self._wide: Engine | None = None
-        """In a format of wider range, for batches that overflow the engine's."""
+        """An engine in a format of wider range, for batches that overflow the first engine's format."""
         self._free = list(range(in_flight))
 
     @property
@@ -126,13 +126,13 @@ class Inference:
 
     @property
     def device_name(self) -> str:
-        """A description for people of what computes, and how."""
+        """Return a description, for messages, of what computes and how."""
         name = f"{self.device} {torch.cuda.get_device_name(self.device)}" if self.is_cuda else "cpu"
         return name if self._engine is None else f"{name}, {self._engine.name}"
 
     def load(self, path: Path | str, sha256: bytes | None = None) -> WeightsMeta:
         """Load the weights in a file, if it has this hash (see `net.weights.load`). Raises BadWeights when
-        they cannot be used, and OSError when the disk cannot be read; then the old ones stay."""
+        they cannot be used, and OSError when the disk cannot be read; either way the old weights stay."""
         network, meta = load(path, game=self.game, history=self.history, sha256=sha256)
         self.use(network, meta)
         return meta
@@ -143,7 +143,7 @@ class Inference:
             raise RuntimeError("collect all batches before loading other weights")
         folded = fold(network)
         same = self.meta is not None and self.meta.architecture.played == meta.architecture.played
-        # Only numbers change: kernels and graphs stay. A network that overflowed gets a new engine.
+        # Only the numbers change, so kernels and graphs stay. A network that overflowed gets a new engine.
         if self._engine is not None and self._wide is None and same:
             self._engine.set_weights(folded)
             self._network, self.meta = folded, meta
@@ -151,14 +151,14 @@ class Inference:
         with contextlib.suppress(torch.cuda.OutOfMemoryError):
             self._begin(folded, meta)
             return
-        # Not in an `except`: its exception would keep the failed engine's buffers alive.
+        # Not in an `except`: the exception would keep the failed engine's buffers alive.
         self._network, self.meta = folded, meta
         self.halve()
 
     def _begin(self, folded: Network, meta: WeightsMeta) -> None:
         """Compute with this network from now on. The previous engine stays if a new one cannot be made."""
         engine = self._make(folded, self.in_flight, self._on_cuda)
-        self.close()  # only now: until here the old engine would have stayed
+        self.close()  # only now: if `_make` raises, the old engine stays
         self._engine, self._network, self.meta = engine, folded, meta
         self._prepare()
 
@@ -182,7 +182,7 @@ class Inference:
         while True:
             self.close()
             self._free = list(range(self.in_flight))
-            # The failed engine's buffers first, or half as many rows would find no room either.
+            # Free the failed engine's buffers first, or even half as many rows would find no room.
             if self.is_cuda:
                 torch.cuda.empty_cache()
             if self.max_rows == 1:
@@ -195,14 +195,15 @@ class Inference:
                 return
 
     def room_for(self, rows: int) -> npt.NDArray[np.uint64]:
-        """Return uint64[rows, words] for the features of the next batch, to be written and given to `submit`.
+        """Return uint64[rows, words] for the features of the next batch. Write them there and pass it to
+        `submit`.
 
-        On a GPU it is the pinned memory that they are uploaded from, in one piece. Rows so pass the processor
-        once, from the rings' slots to here: 0.12 us for a row of chess, where a batch of its own and a second
-        copy took 0.18. To register the rings with CUDA and upload each slot by itself would take a call of
-        10 us a slot, 0.08 us a row if all are full and 0.6 with 16 rows: at the 350,000 rows a second of an
-        H100 that is 3 to 22 % of a core instead of 4 %, and every producer's memory would be pinned. (The
-        first three figures are of a CPU.)"""
+        On a GPU this is the pinned memory from which features are uploaded, in one piece. So the CPU copies a
+        row only once, from the rings' slots to here: 0.12 us for a row of chess; a batch of its own and a
+        second copy took 0.18. Registering the rings with CUDA and uploading each slot by itself would take a
+        call of 10 us a slot: 0.08 us a row if all are full, and 0.6 with 16 rows. At the 350,000 rows a
+        second of an H100 that is 3 to 22 % of a core instead of 4 %, and every producer's memory would be
+        pinned. (The first three figures are of a CPU.)"""
         if isinstance(self._engine, TorchEngine) and self._free and rows <= self.max_rows:
             return self._engine.room(self._free[-1], rows)
         return np.empty((rows, self.game.feature_words(self.history)), np.uint64)
@@ -227,7 +228,7 @@ class Inference:
             raise RuntimeError("no weights are loaded yet")
         if not self._free:
             raise RuntimeError(f"{self.in_flight} batches are in flight already: collect one first")
-        # Taken only once it has started: an engine that raises leaves the slot free.
+        # Take the slot only after the start: an engine that raises leaves it free.
         slot = self._free[-1]
         self._engine.start(batch, slot)
         self._free.pop()
@@ -239,17 +240,17 @@ class Inference:
         if self._engine is None or ticket.slot in self._free:
             raise RuntimeError("this batch is not in flight")
         answers = self._engine.finish(ticket.slot)
-        # Before the look at the numbers: the slot is free whatever they are.
+        # The slot is free whatever the numbers are.
         self._free.append(ticket.slot)
         if self._engine.may_overflow and not np.isfinite(answers[1]).all():
-            # Only this batch again, at once; after the next load all batches use the wider format.
+            # Recompute only this batch now; after the next load all batches use the wider format.
             if self._wide is None:
                 assert self._network is not None
                 log.warning(
                     "the network overflows float16 on %s: bfloat16 or float32 from now on", self.device
                 )
                 self._on_cuda = self._on_cuda._replace(dtype=wider_dtype(self.device))
-                # Not compiled, since this batch is waited for.
+                # Not compiled, because somebody waits for this batch.
                 kernels = "plain" if self._on_cuda.kernels == "plain" else "cudnn"
                 self._wide = self._make(self._network, 1, self._on_cuda._replace(kernels=kernels))
             self._wide.start(ticket.batch, 0)
@@ -283,7 +284,7 @@ class Inference:
         self._engine = self._wide = None
 
     def _prepare(self) -> None:
-        """Create what is created on first use (kernels, graphs), and find the target."""
+        """Create kernels and graphs, which are made on first use, and find the target."""
         for bucket in self.buckets if self.is_cuda else (1,):
             batch = made_up_batch(self.game, self.history, bucket)
             arrays = (batch.features, batch.counts, batch.actions)
@@ -297,15 +298,15 @@ class Inference:
             self.target_rows = remembered(about, self.buckets, lambda: choose_target(self._probe()))
 
     def _probe(self) -> list[dict[int, float]]:
-        """Seconds by bucket, in PROBE_TURNS turns, for as many of the buckets as PROBE_SECONDS allow; on a
-        CPU at most CPU_LARGEST_TARGET rows."""
+        """Return seconds by bucket, for each of PROBE_TURNS turns and as many buckets as PROBE_SECONDS allow;
+        on a CPU at most CPU_LARGEST_TARGET rows."""
         batches: dict[int, Batch] = {}
         turn = 0.0
         least = min(_PROBE_ROWS_FROM, self.max_rows)
         most = self.max_rows if self.is_cuda else max(least, CPU_LARGEST_TARGET)
         for bucket in (rows for rows in self.buckets if least <= rows <= most):
             batches[bucket] = batch = made_up_batch(self.game, self.history, bucket)
-            self._seconds(batch)  # not timed, because some things are created on first use
+            self._seconds(batch)  # not timed: some things are created on first use
             took = self._seconds(batch)
             turn += took
             if PROBE_TURNS * (turn + 2 * took) > PROBE_SECONDS:  # the next bucket takes twice as long
@@ -313,20 +314,20 @@ class Inference:
         return [{rows: self._seconds(batch) for rows, batch in batches.items()} for _ in range(PROBE_TURNS)]
 
     def _seconds(self, batch: Batch) -> float:
-        """Seconds that a batch takes with the device to itself."""
-        if self.is_cuda:  # with all slots in use, as it will be served; nobody else uses the device
+        """Return the seconds that a batch takes when it has the device to itself."""
+        if self.is_cuda:  # with all slots in use, as when serving; nobody else uses the device
             arrays, start = (batch.features, batch.counts, batch.actions), time.perf_counter()
             for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:
                 self.collect(ticket)
             return max(time.perf_counter() - start, 1e-6) / self.in_flight
-        # On a CPU processor time, so that other processes do not affect the choice.
+        # On a CPU measure processor time, so that other processes do not affect the choice.
         begin = time.process_time()
         self.run(batch.features, batch.counts, batch.actions)
         return max(time.process_time() - begin, 1e-6) / self.threads
 
 
 def available_cores() -> int:
-    """Cores that this process may run on."""
+    """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -338,7 +339,7 @@ class Engine(Protocol):
 
     name: str
     may_overflow: bool
-    """Whether its numbers have the range of float16, which ends at 65,504."""
+    """Whether it computes in the range of float16, which ends at 65,504."""
 
     def set_weights(self, network: Any) -> None:
         """Set new weights of the same architecture; only while nothing is in flight."""
@@ -364,15 +365,15 @@ def make_engine(
     in_flight: int,
     on_cuda: OnCuda,
 ) -> Engine:
-    """The engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU."""
+    """Return the engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU."""
     if isinstance(network, SparseNetwork):
-        # Elsewhere the torch module computes, from features that are described on the CPU.
+        # On other devices the torch module computes; the CPU only describes the features.
         if torch.device(device).type == "cpu":
             return SparseEngine(network, game, history, threads=threads)
         return SparseTorchEngine(network, device)
     if torch.device(device).type == "cpu":
         return CpuEngine(network, game, history, faster_dtype(), threads=threads)
-    # Batches have a few fixed sizes, so trying out algorithms pays once for each.
+    # Batches have a few fixed sizes, so it pays to try out cuDNN's algorithms once for each.
     torch.backends.cudnn.benchmark = True
     dtype = on_cuda.dtype or inference_dtype(torch.cuda.get_device_capability(device))
     forward = ModuleForward(network, game, history, device, dtype, on_cuda.kernels)
@@ -384,7 +385,7 @@ def make_engine(
 Answers = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
 LEAST_ROWS = 64
-"""Rows for which it pays to wake a thread."""
+"""Fewest rows for which it pays to wake a thread."""
 
 
 class SparseEngine:
@@ -407,7 +408,7 @@ class SparseEngine:
     def start(self, batch: Batch, slot: int) -> None:
         answers = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
         ends = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
-        # One part for each thread, unless that would be too little to wake a thread for.
+        # One part for each thread, unless the parts are too small to wake a thread for.
         step = max(LEAST_ROWS, -(-batch.rows // self._threads))
 
         def compute(begin: int, end: int) -> None:

@@ -38,12 +38,12 @@ class Playing(nn.Module):
 
 
 def onnx_model(network: Network, game: Game, meta: WeightsMeta) -> bytes:
-    """The model of a trained network, for any number of positions at once, with `meta` as its metadata.
+    """Return the ONNX model of a trained network, for any number of positions, with `meta` as its metadata.
 
     Raises ImportError without the packages `onnx` and `onnxscript`.
     """
     import onnx
-    import onnxscript  # noqa: F401 - torch imports it late and says less when it is not there
+    import onnxscript  # noqa: F401 - torch imports it late, with a worse message if it is missing
 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     example = torch.zeros((2, game.planes(meta.history), game.rows, game.cols))
@@ -69,7 +69,7 @@ def onnx_model(network: Network, game: Game, meta: WeightsMeta) -> bytes:
 @torch.inference_mode()
 def differences(model: bytes, network: Network, game: Game, history: int) -> str:
     """Describe how ONNX Runtime's answers differ from the network's; "" if they agree. Raises ImportError
-    without it."""
+    without ONNX Runtime."""
     import onnxruntime
 
     shape = (CHECKED_POSITIONS, game.planes(history), game.rows, game.cols)

@@ -1,9 +1,9 @@
-"""Packed features to the planes that a network takes.
+"""Turns packed features into the planes that a network takes.
 
 `Game.feature_words` describes the words: bits of planes, codes of cells, packed scalars, float32. Planes come
-in the same order. `PlaneShape` knows where each block begins; `Planes` is the way on any device of torch, for
-training and GPUs. Torch has few operations on uint64, so there the same bits are passed as int64. On a CPU,
-play needs no planes: `net.cpu.kernels.start_block` reads what `binary_words` and `scalar_values` return.
+in the same order. `PlaneShape` knows where each block begins; `Planes` makes planes on any device of torch,
+for training and GPUs. Torch has few operations on uint64, so it gets the same bits as int64. On a CPU, play
+needs no planes: `net.cpu.kernels.start_block` reads what `binary_words` and `scalar_values` return.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PlaneShape:
     cols: int
     history: int
     bit_planes: int
-    """Planes of bits, all positions together."""
+    """Planes of bits, of all positions together."""
     coded_cells: CodedCells | None
     scalars_per_position: PackedScalars
     scalars_once: PackedScalars
@@ -75,7 +75,7 @@ class PlaneShape:
 
     @property
     def scalars(self) -> int:
-        """Planes that hold one number."""
+        """Planes that hold the same number in every cell."""
         return self.packed_scalars + self.scalar_planes
 
     @property
@@ -94,13 +94,14 @@ class PlaneShape:
         return self.end_of_codes + packed + self.scalar_planes
 
     def masks(self) -> Words:
-        """`uint64[words_per_plane]`: the bits of a plane's words that are cells of the board."""
+        """Return `uint64[words_per_plane]`: the bits of a plane's words that are cells of the board."""
         bits = np.arange(64 * self.words_per_plane) < self.cells
         return np.packbits(bits, bitorder="little").view(np.uint64)
 
     def binary_words(self, packed_features: Words) -> Words:
-        """`uint64[n, binary_planes * words_per_plane or more]` of `packed_features [n, feature_words]`: a bit
-        for each cell of each binary plane. Returns the features themselves where cells have no codes."""
+        """Return `uint64[n, binary_planes * words_per_plane or more]` of `packed_features [n,
+        feature_words]`: a bit for each cell of each binary plane. Returns the features themselves if cells
+        have no codes."""
         coded = self.coded_cells
         if coded is None:
             return packed_features
@@ -111,8 +112,8 @@ class PlaneShape:
         return np.concatenate([packed_features[:, : self.bit_words], bits.reshape(n, -1)], axis=1)
 
     def scalar_values(self, packed_features: Words) -> npt.NDArray[np.float32]:
-        """`float32[n, scalars]` of `packed_features [n, feature_words]`."""
-        # They come last, one in the lower half of each word.
+        """Return `float32[n, scalars]` of `packed_features [n, feature_words]`."""
+        # The float32 scalars come last, one in the lower half of each word.
         floats = packed_features[:, self.feature_words - self.scalar_planes :]
         if self.packed_scalars == 0:
             return floats.astype(np.uint32).view(np.float32)
@@ -124,9 +125,10 @@ class PlaneShape:
 
 @cache
 def scalar_places(shape: PlaneShape) -> npt.NDArray[np.int64]:
-    """[packed scalars, 4] the place of each: word of the features, lowest bit, mask of its width, divisor."""
+    """Return `[packed scalars, 4]`: of each scalar the word, the lowest bit, the mask of its width, and the
+    divisor."""
     each, once = shape.scalars_per_position, shape.scalars_once
-    # In the order of the words: position after position, then what all share.
+    # In the order of the words: position after position, then the scalars that all share.
     blocks = [each] * shape.history + [once]
     begins = shape.end_of_codes + each.words * np.arange(shape.history + 1)
     return np.concatenate(
@@ -181,15 +183,15 @@ def expand_scalars(
 
 
 def features_tensor(packed_features: Words) -> Tensor:
-    """The same memory as an int64 tensor `[n, words]`, without copying."""
+    """Return the same memory as an int64 tensor `[n, words]`, without copying."""
     return torch.from_numpy(np.ascontiguousarray(packed_features).view(np.int64))
 
 
 class Planes(nn.Module):
-    """Packed features `int64[n, words]` to planes `dtype[n, planes, rows, cols]`, on any device.
+    """Turns packed features `int64[n, words]` into planes `dtype[n, planes, rows, cols]`, on any device.
 
-    Its tables are buffers, so that they move with the module and torch.compile sees one graph for every game:
-    it cannot look into a cached function.
+    Its tables are buffers, so that they move with the module, and so that torch.compile sees one graph for
+    every game: it cannot look into a cached function.
     """
 
     bits: Tensor
@@ -208,16 +210,17 @@ class Planes(nn.Module):
         if shape.packed_scalars:
             tables["scalars"] = scalar_places(shape).T.copy()
         for name, table in tables.items():
-            # Not persistent: they follow from the game, and weights files do not hold them.
+            # Not persistent: the tables follow from the game, and weights files do not hold them.
             tensor = torch.from_numpy(table)
             self.register_buffer(name, tensor.to(dtype) if name == "codes" else tensor, persistent=False)
 
     def forward(self, packed_features: Tensor) -> Tensor:
-        """Works on bytes and a mask of eight bits: shifting int64 would move eight times the memory."""
+        """Return the planes. Works on bytes with a mask of eight bits, because shifting int64 would move
+        eight times the memory."""
         shape, n = self._shape, packed_features.shape[0]
         octets = packed_features[:, : shape.bit_words].contiguous().view(torch.uint8)
         octets = octets.view(n, shape.bit_planes, shape.words_per_plane * WORD_BYTES)
-        # A board that is no multiple of 64 cells leaves the end of its last word empty.
+        # Unless a board has a multiple of 64 cells, the end of its last word is empty.
         octets = octets[:, :, : (shape.cells + 7) // 8]
         planes = (octets.unsqueeze(-1) & self.bits).ne(0).flatten(2)[:, :, : shape.cells].to(self._dtype)
         if (coded := shape.coded_cells) is not None:
@@ -241,6 +244,6 @@ class Planes(nn.Module):
 
 
 def unpack(packed_features: Tensor, shape: PlaneShape, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The planes of one batch on the CPU; whoever has many batches keeps a `Planes`."""
+    """Return the planes of one batch on the CPU; for many batches keep a `Planes`."""
     planes: Tensor = Planes(shape, dtype)(packed_features)
     return planes

@@ -1,6 +1,6 @@
-"""A sparse network without torch: its sizes, its weights as one vector, and how it plays.
+"""A sparse network without torch: its sizes, its weights as one vector, and its use in play.
 
-A worker that has such a network plays whole searches in one compiled call: `SparsePlayer` is the network of a
+A worker with a sparse network runs whole searches in one compiled call: `SparsePlayer` is the network of a
 `search.forest.Forest` and the evaluator of its pool. `net.sparse_kernel` is the computation;
 `net.architectures.sparse` is the same network in torch, for training.
 """
@@ -42,11 +42,11 @@ class Sparse(Architecture):
     features: str = dataclasses.field(default="", compare=False)
     """Name of the game's set of features (`games.spec.SparseFeatures`); "" until the game is known."""
     width: int = 256
-    """Numbers of the hidden layer, the sum of the rows of the active features."""
+    """Width of the hidden layer, which is the sum of the rows of the active features."""
     value_width: int = 32
-    """Hidden layer of the value."""
+    """Width of the value's hidden layer."""
     policy_width: int = 64
-    """Length of the vector with which each action's rows are multiplied."""
+    """Length of the vector by which each action's rows are multiplied."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,7 +63,7 @@ class Sparse(Architecture):
         return f"sparse{self.width}"
 
     def of(self, features: SparseFeatures) -> Self:
-        """The architecture for this set of features."""
+        """Return the architecture for this set of features."""
         return dataclasses.replace(self, features=features.name)
 
     @property
@@ -72,10 +72,11 @@ class Sparse(Architecture):
 
 
 def features_of(game: Game, architecture: Sparse | None = None) -> SparseFeatures:
-    """The sparse features of a game. Raises ValueError if it has none, or others than the `architecture`."""
+    """Return the sparse features of a game. Raises ValueError if it has none, or others than
+    `architecture`."""
     check_plays("sparse", game)
     assert game.sparse is not None
-    # The numbers of features are meaningless under another set.
+    # Numbers of features mean nothing in another set of features.
     if architecture is not None and architecture.features not in ("", game.sparse.name):
         raise ValueError(
             f"these weights read the features {architecture.features}, and {game.name} now has "
@@ -95,7 +96,7 @@ class SparseCode:
 
 @cache
 def code_for(game_name: str, widths: tuple[int, int, int]) -> SparseCode:
-    """The code for a game and widths; the same object for the same arguments. Raises ValueError as
+    """Return the code for a game and widths; the same object for the same arguments. Raises ValueError as
     `features_of`."""
     game = get_game(game_name)
     bound = sparse_kernel.network_bindings(game, features_of(game), *widths)
@@ -104,13 +105,13 @@ def code_for(game_name: str, widths: tuple[int, int, int]) -> SparseCode:
 
 @cache
 def kernels_for(game_name: str, widths: tuple[int, int, int]) -> Any:
-    """The kernels of `net.sparse_kernel` for whole batches, compiled on their first call."""
+    """Return the kernels of `net.sparse_kernel` for whole batches, compiled on their first call."""
     code = code_for(game_name, widths)
     return bind([sparse_kernel], {game_name: bindings(get_game(game_name)), code.name: code.bindings})
 
 
 def as_vector(tensors: Mapping[str, Array], game: Game, architecture: Sparse) -> Vector:
-    """The weights as the kernels read them (`sparse_kernel.Layout`), from the tensors of
+    """Return the weights as the kernels read them (`sparse_kernel.Layout`), from the tensors of
     `net.architectures.sparse.SparseNetwork`. Shared rows are added to the rows of their features."""
     features = features_of(game, architecture)
     layout = sparse_kernel.layout_of(features, *architecture.widths)
@@ -124,7 +125,7 @@ def as_vector(tensors: Mapping[str, Array], game: Game, architecture: Sparse) ->
     def put(begin: int, part: Array) -> None:
         vector[begin : begin + part.size] = part.ravel()
 
-    # Transposed where the kernels go through all outputs of one input: neighbours in memory.
+    # Transposed where the kernels run over all outputs of one input, which are then neighbours in memory.
     put(0, rows)
     put(layout.bias, tensors["bias"])
     put(layout.out, np.concatenate([tensors["value.weight"], tensors["policy.weight"]]).T)
@@ -137,7 +138,7 @@ def as_vector(tensors: Mapping[str, Array], game: Game, architecture: Sparse) ->
 
 
 def shapes_of(features: SparseFeatures, architecture: Sparse) -> dict[str, tuple[int, ...]]:
-    """The tensors of such a network and their shapes, all float32."""
+    """Return the tensors of a sparse network and their shapes, all float32."""
     width, value, policy = architecture.widths
     shared = 0 if features.shared is None else int(features.shared.max()) + 1
     shapes: dict[str, tuple[int, ...]] = {
@@ -169,21 +170,21 @@ class SparsePlayer:
 
     @property
     def weights(self) -> Vector:
-        """Raises RuntimeError before any were loaded."""
+        """Return the weights in use. Raises RuntimeError before any were loaded."""
         if self._vector is None:
             raise RuntimeError("no weights are loaded yet")
         return self._vector
 
     def load(self, path: Path | str, sha256: bytes | None = None, version: int | None = None) -> WeightsMeta:
         """Use the weights in a file from the next search step on. `version`: as announced; None: the file's
-        own. Raises BadWeights when they cannot be used, and OSError when the disk cannot be read; then the
-        old ones stay."""
+        own. Raises BadWeights when they cannot be used, and OSError when the disk cannot be read; either way
+        the old weights stay."""
         vector, meta = read_vector(path, self.game, self.history, sha256)
         assert isinstance(meta.architecture, Sparse)
         if meta.architecture.widths != self.widths:
             raise BadWeights(f"{path}: these weights are of {meta.architecture.name}, expected {self.widths}")
         self._vector, self.meta = vector, meta
-        # Older weights may be announced as new ones, after a gate or a backup.
+        # Older weights may be announced under a new version, after a gate or a backup.
         self.version = meta.version if version is None else version
         return meta
 
@@ -194,25 +195,25 @@ class SparsePlayer:
         actions: npt.NDArray[np.uint16],
     ) -> tuple[Vector, Vector]:
         """Return priors float32[sum of counts] and win, draw, loss float32[n, 3] of a batch: `features [n,
-        words]`, legal actions of each `counts [n]`, `actions [sum of counts]`."""
+        words]`, the number of legal actions of each `counts [n]`, and `actions [sum of counts]`."""
         priors, wdl = np.empty(len(actions), np.float32), np.empty((len(counts), 3), np.float32)
         kernels = kernels_for(self.game.name, self.widths)
         kernels.evaluate_all(self.weights, features, self.history, counts, actions, priors, wdl)
         return priors, wdl
 
     def load_zeros(self) -> None:
-        """Use weights that are all 0, for compiling."""
+        """Use weights that are all 0, to compile the code."""
         layout = sparse_kernel.layout_of(features_of(self.game), *self.widths)
         self._vector = np.zeros(layout.end, np.float32)
 
     def submit(self, batch: Any, reply: Any) -> None:  # noqa: ARG002
-        """Exists for the interface of an evaluator: a forest with its own network hands out no leaf."""
+        """Complete the interface of an evaluator. A forest with its own network hands out no leaves."""
         raise RuntimeError("a forest with its own network hands out no leaves")
 
 
 def player_for(game: Game, history: int, network: str) -> SparsePlayer | None:
-    """The network `network` without weights; None if it is of another family. Raises ValueError for a game
-    without sparse features."""
+    """Return the network `network` without weights; None if it is of another family. Raises ValueError for a
+    game without sparse features."""
     if not is_sparse(network):
         return None
     architecture = named(network)
@@ -221,8 +222,8 @@ def player_for(game: Game, history: int, network: str) -> SparsePlayer | None:
 
 
 def code_name(game: Game, network: str) -> str:
-    """The name of what is compiled into the search for this network; "" for one of another family. Raises
-    ValueError as `player_for`."""
+    """Return the name of the code that is compiled into the search for this network; "" for another family.
+    Raises ValueError as `player_for`."""
     player = player_for(game, game.history, network)
     return "" if player is None else player.code.name
 
@@ -230,8 +231,8 @@ def code_name(game: Game, network: str) -> str:
 def read_vector(
     path: Path | str, game: Game, history: int, sha256: bytes | None = None
 ) -> tuple[Vector, WeightsMeta]:
-    """The weights in a file as the kernels read them. Raises as `net.weights.load`, and BadWeights for a
-    network of another family."""
+    """Return the weights in a file as the kernels read them. Raises as `net.weights.load`, and BadWeights for
+    a network of another family."""
     tensors, meta = read_tensors(path, game=game, history=history, sha256=sha256)
     if not isinstance(meta.architecture, Sparse):
         raise BadWeights(f"{path}: these weights are of {meta.architecture.name}, not of a sparse network")

@@ -5,12 +5,12 @@
     u      = hidden . P                                                       POLICY_WIDTH
     logit of an action = u . (sum of its rows) + the sum of its rows' biases
 
-The trick: all sums have one fixed order that no compiler may change, so an answer has the same bits alone, in
-any batch, inside the search, and whatever the processor's vectors. They are written so that this order is
-also the fast one: a loop over neighbouring numbers inside, four rows or four inputs at a time outside.
+The trick: all sums have one fixed order that no compiler may change. So an answer has the same bits alone, in
+any batch, inside the search, and on any processor. The sums are written so that this order is also fast: the
+inner loop runs over neighbouring numbers, the outer one over four rows or four inputs at a time.
 
 `weights` is one vector, because each array of a kernel costs time to compile; `Layout` says where things are.
-This module is only bound and called by `net.sparse`.
+Only `net.sparse` binds and calls this module.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FEATURES, WIDTH, VALUE_WIDTH, POLICY_WIDTH, TABLES = (Unbound() for _ in range(5
 OUT = Unbound()
 """VALUE_WIDTH + POLICY_WIDTH"""
 MOST_ACTIVE, MOST_ROWS = Unbound(), Unbound()
-"""Room for the active features, a multiple of FOUR, and for the rows of all legal actions."""
+"""Room for the active features (a multiple of FOUR), and for the rows of all legal actions."""
 BIAS_AT, OUT_AT, OUT_BIAS_AT, LAST_AT, LAST_BIAS_AT, ROWS_AT, ROW_BIAS_AT = (Unbound() for _ in range(7))
 
 FOUR = 4
@@ -47,7 +47,7 @@ def evaluate(
     float32[3] for the side to move. `packed_features`: uint64[feature_words]."""
     active, rows = scratch_int32(MOST_ACTIVE), scratch_int32(MOST_ROWS)
     found = describe(packed_features, history, actions, count, active, rows)
-    # Filled up with rows of zeros, so that the loops below need no remainder.
+    # Padded with rows of zeros, so that the loops below have no remainder.
     while found % FOUR != 0:
         active[found] = FEATURES  # the row of zeros
         found += 1
@@ -69,7 +69,7 @@ def evaluate(
     bias = weights[OUT_BIAS_AT : OUT_BIAS_AT + OUT]
     for i in range(OUT):
         out[i] = bias[i]
-    # Value and policy vector in one go, as they read the same numbers; ReLU is applied as these are read.
+    # Value and policy vector together, because both read `hidden`; ReLU is applied on reading.
     for j in range(0, WIDTH, FOUR):
         p, q = max(hidden[j], ZERO), max(hidden[j + 1], ZERO)
         r, s = max(hidden[j + 2], ZERO), max(hidden[j + 3], ZERO)
@@ -85,7 +85,7 @@ def evaluate(
         win += v * weights[at]
         draw += v * weights[at + 1]
         loss += v * weights[at + 2]
-    # The largest logit becomes 0, so that no exponential overflows.
+    # Subtract the largest logit, so that no exponential overflows.
     largest = max(win, max(draw, loss))
     win, draw, loss = math.exp(win - largest), math.exp(draw - largest), math.exp(loss - largest)
     total = win + draw + loss
@@ -100,7 +100,7 @@ def write_priors(weights: Any, u: Any, rows: Any, count: int, priors: Any) -> No
     parts = scratch_float32(POLICY_WIDTH)
     largest = np.float32(-np.inf)
     for i in range(count):
-        # The first row is copied, which saves a pass over zeros.
+        # Copy the first row, instead of adding it to zeros.
         row = signed(rows[i * TABLES])
         logit, at = weights[ROW_BIAS_AT + row], ROWS_AT + row * POLICY_WIDTH
         numbers = weights[at : at + POLICY_WIDTH]
@@ -118,7 +118,7 @@ def write_priors(weights: Any, u: Any, rows: Any, count: int, priors: Any) -> No
         largest = max(largest, logit)
     total = ZERO
     for i in range(count):
-        # Less the largest, so that no exponential overflows.
+        # Subtract the largest, so that no exponential overflows.
         priors[i] = math.exp(priors[i] - largest)
         total += priors[i]
     for i in range(count):
@@ -127,11 +127,11 @@ def write_priors(weights: Any, u: Any, rows: Any, count: int, priors: Any) -> No
 
 @kernel
 def product(vector: Any, parts: Any) -> np.float32:
-    """Return the product of `vector` and `parts`, both float32[POLICY_WIDTH]; it overwrites `parts`. Halves
-    are added to halves, as vector instructions do it."""
+    """Return the dot product of `vector` and `parts`, both float32[POLICY_WIDTH]; overwrites `parts`. Adds
+    one half to the other again and again, as vector instructions do."""
     for j in range(POLICY_WIDTH):
         parts[j] *= vector[j]
-    # No loop over halves: each step has a length that is known when it is compiled, so it is one or a few
+    # Not written as a loop: so the length of each step is known to the compiler, and it takes few
     # instructions.
     for j in range(POLICY_WIDTH // 2):
         parts[j] += parts[j + POLICY_WIDTH // 2]
@@ -172,8 +172,9 @@ def evaluate_all(
 def describe_all(
     packed_features: Any, history: int, counts: Any, actions: Any, active: Any, begins: Any, rows: Any
 ) -> int:
-    """Describe a batch for training: `active` int32[room] the features of all positions, those of position
-    `i` from `begins[i]` (int64[n]) on; `rows` int32[sum of counts * TABLES]. Returns how many features."""
+    """Describe a batch for training: writes the features of all positions to `active` int32[room], those of
+    position `i` from `begins[i]` (int64[n]) on, and the rows of actions to `rows` int32[sum of counts *
+    TABLES]. Returns the number of features."""
     found, begin = 0, 0
     for row in range(len(counts)):
         end = begin + signed(counts[row])
@@ -191,8 +192,8 @@ def describe_all(
 
 @kernel
 def sum_rows(table: Any, active: Any, begins: Any, sums: Any) -> None:
-    """Write to `sums` float32[n, WIDTH] the sums of the rows of `table` float32[FEATURES, WIDTH]: of position
-    `i` those that `active` int32[all] names from `begins[i]` (int64[n + 1]) to `begins[i + 1]`."""
+    """Write to `sums` float32[n, WIDTH] sums of rows of `table` float32[FEATURES, WIDTH]: for position `i`
+    the rows that `active` int32[all] names from `begins[i]` (int64[n + 1]) to `begins[i + 1]`."""
     for i in range(len(sums)):
         total = sums[i]
         for j in range(WIDTH):
@@ -205,8 +206,8 @@ def sum_rows(table: Any, active: Any, begins: Any, sums: Any) -> None:
 
 @kernel
 def spread_rows(gradients: Any, active: Any, begins: Any, of_table: Any) -> None:
-    """Add the gradients of the sums, float32[n, WIDTH], to those of the rows, `of_table` float32[FEATURES,
-    WIDTH]. The other arguments as in `sum_rows`."""
+    """Add the gradients of the sums, float32[n, WIDTH], to the gradients of the rows, `of_table`
+    float32[FEATURES, WIDTH]. The other arguments are as in `sum_rows`."""
     for i in range(len(gradients)):
         gradient = gradients[i]
         for k in range(begins[i], begins[i + 1]):
@@ -219,7 +220,7 @@ def spread_rows(gradients: Any, active: Any, begins: Any, of_table: Any) -> None
 def action_logits(vectors: Any, table: Any, biases: Any, of: Any, rows: Any, logits: Any) -> None:
     """Write to `logits` float32[entries] the products of a position's vector, `vectors[of[e]]` float32[n,
     POLICY_WIDTH], with the sum of the rows `rows[e]` (int32[entries, TABLES]) of `table` float32[action rows,
-    POLICY_WIDTH], plus their `biases` float32[action rows]. A row beyond the table is zeros."""
+    POLICY_WIDTH], plus these rows' `biases` float32[action rows]. A row beyond the table counts as zeros."""
     parts = scratch_float32(POLICY_WIDTH)
     for e in range(len(logits)):
         bias = add_action_rows(table, biases, rows[e], parts)
@@ -229,7 +230,7 @@ def action_logits(vectors: Any, table: Any, biases: Any, of: Any, rows: Any, log
 @kernel
 def add_action_rows(table: Any, biases: Any, rows: Any, total: Any) -> np.float32:
     """Write the sum of the `rows` int32[TABLES] of `table` to `total` float32[POLICY_WIDTH]. Returns the sum
-    of their biases."""
+    of these rows' biases."""
     bias = ZERO
     for j in range(POLICY_WIDTH):
         total[j] = ZERO
@@ -254,7 +255,7 @@ def spread_logits(
     of_biases: Any,
 ) -> None:
     """Add the gradients of the logits, float32[entries], to those of vectors, table and biases. The other
-    arguments as in `action_logits`."""
+    arguments are as in `action_logits`."""
     total = scratch_float32(POLICY_WIDTH)
     for e in range(len(gradients)):
         vector, of_vector, gradient = vectors[of[e]], of_vectors[of[e]], gradients[e]
@@ -273,8 +274,8 @@ def spread_logits(
 
 
 class Layout(NamedTuple):
-    """Where each part of a network begins in its vector of weights, after the rows of the features [features
-    + 1, width], the last of which is zeros."""
+    """Where each part of a network begins in its vector of weights. The vector begins with the rows of the
+    features [features + 1, width], the last of which is zeros."""
 
     bias: int
     """[width]"""
@@ -287,15 +288,15 @@ class Layout(NamedTuple):
     last_bias: int
     """[3]"""
     rows: int
-    """[action_rows + 1, policy_width], the last zeros"""
+    """[action_rows + 1, policy_width], the last row is zeros"""
     row_bias: int
-    """[action_rows + 1], the last zero"""
+    """[action_rows + 1], the last one is zero"""
     end: int
     """Length of the vector."""
 
 
 def layout_of(features: SparseFeatures, width: int, value_width: int, policy_width: int) -> Layout:
-    """The layout of a network of these sizes."""
+    """Return the layout of a network of these sizes."""
     bias = (features.features + 1) * width
     out = bias + width
     out_bias = out + width * (value_width + policy_width)
@@ -309,7 +310,7 @@ def layout_of(features: SparseFeatures, width: int, value_width: int, policy_wid
 def network_bindings(
     game: Game, features: SparseFeatures, width: int, value_width: int, policy_width: int
 ) -> list[tuple[Any, Any]]:
-    """What is bound to the names of this module for a network of these sizes."""
+    """Return what to bind to the names of this module for a network of these sizes."""
     layout = layout_of(features, width, value_width, policy_width)
     values = (
         (FEATURES, features.features), (MOST_ACTIVE, -(-features.most_active // FOUR) * FOUR),

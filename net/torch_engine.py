@@ -1,13 +1,13 @@
 """Runs batches through a network as a torch module, with CUDA graphs: the engine of every CUDA device.
 
-A batch in flight has a `Slot`: buffers on both sides, a stream, and a captured graph for each bucket. With
-two slots, the copies and the unpacking of one batch overlap with the computing of the other. Slots share only
-the weights, which are written only while no slot is busy. `ModuleForward` is what a graph captures: packed
-words to planes, the network, and the softmax over legal actions.
+A batch in flight has a `Slot`: buffers on host and device, a stream, and a captured graph for each bucket.
+With two slots, the copies and the unpacking of one batch overlap with the computing of the other. Slots share
+only the weights, which are written only while no slot is busy. `ModuleForward` is what a graph captures:
+packed words to planes, the network, and the softmax over legal actions.
 
-On a GPU libraries choose for each bucket how they compute, and the last bits of an answer depend on the
-bucket. The engine also runs on a CPU, where both sides are the same memory, `start` has computed everything
-when it returns, and it computes one row at a time: slow, but no answer depends on the other rows.
+On a GPU, libraries choose for each bucket how they compute, so the last bits of an answer depend on the
+bucket. The engine also runs on a CPU. There host and device share the same memory, and `start` computes
+everything before it returns, one row at a time: this is slow, but no answer depends on the other rows.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ WARM_UP_RUNS = 3
 NO_ACTION = -1
 """Pads the legal action lists of a batch to a common length."""
 EXAMPLE_ROWS = CUDA_BUCKETS[0]
-"""Rows of the example with which the network is compiled, for as many rows and more."""
+"""Rows of the example with which the network is compiled. The result serves as many rows and more."""
 MOST_COMPILED = 256
-"""Networks that one process may compile: torch counts them, and ends at 8 unless told otherwise."""
+"""Networks that one process may compile: torch counts them, and stops at 8 by default."""
 _NEVER = -1e30
 """Logit of NO_ACTION: finite, so that a padding row without any action gives no NaN."""
 
@@ -67,7 +67,7 @@ class TorchEngine:
     def start(self, batch: Batch, slot: int) -> None:
         host = self._slots[slot].host
         room = self.room(slot, batch.rows)
-        # The evaluator writes them there itself (`Inference.room_for`).
+        # The evaluator has usually written its features there itself (`Inference.room_for`).
         if batch.features.ctypes.data != room.ctypes.data:
             room[:] = batch.features
         spread(batch.actions, batch.counts, NO_ACTION, host.legal.numpy())
@@ -75,8 +75,8 @@ class TorchEngine:
         self._batches[slot] = batch
 
     def room(self, slot: int, rows: int) -> npt.NDArray[np.uint64]:
-        """Return the memory `[rows, words]` from which a batch in a free slot goes to the device; features
-        written there need not be copied again."""
+        """Return the memory `[rows, words]` from which a free slot uploads its batch; features written there
+        need no other copy."""
         room: npt.NDArray[np.uint64] = self._slots[slot].host.packed_features.numpy().view(np.uint64)[:rows]
         return room
 
@@ -93,13 +93,14 @@ class TorchEngine:
         self._slots.clear()
 
     def _settle(self) -> None:
-        """Wait until writes on the default stream are finished, because slots have streams of their own."""
+        """Wait until writes on the default stream are done: slots have streams of their own, which do not
+        wait."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
 
 
 class Slot:
-    """Buffers of one batch and the way to run the network on them."""
+    """The buffers of one batch, and what runs the network on them."""
 
     def __init__(self, forward: ModuleForward, rows: int) -> None:
         device, sizes = forward.device, (rows, forward.feature_words, forward.max_legal, forward.actions)
@@ -124,7 +125,7 @@ class Slot:
             device.packed_features[:bucket].copy_(host.packed_features[:bucket], non_blocking=True)
             device.legal[:bucket].copy_(host.legal[:bucket], non_blocking=True)
             if bucket not in self._graphs:
-                # On this stream, where the graph will run, and with the buffers that it will use.
+                # Warm up on the stream and with the buffers that the graph will use.
                 for _ in range(WARM_UP_RUNS):
                     self._compute(slice(bucket))
                 # The warm-up must be over before the capture begins.
@@ -170,7 +171,7 @@ class Buffers:
         def zeros(width: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros((rows, width), dtype=dtype, device=device, pin_memory=pinned)
 
-        # Half the bytes to upload, for every game but the largest.
+        # int16 halves the bytes to upload, for every game but the largest.
         legal = zeros(max_legal, torch.int16 if actions <= 1 << 15 else torch.int32)
         legal.fill_(NO_ACTION)
         return Buffers(
@@ -181,7 +182,8 @@ class Buffers:
 class ModuleForward:
     """`(words int64[n, words], legal int16[n, k]) -> (priors float16[n, k], wdl float32[n, 3])`.
 
-    network: folded; it is copied. kernels: one of `net.gpu.KERNELS`; those of cuDNN run on CUDA only.
+    network: a folded one, which is copied. kernels: one of `net.gpu.KERNELS`; all but "plain" run on CUDA
+    only.
     """
 
     def __init__(
@@ -205,12 +207,12 @@ class ModuleForward:
 
     @torch.inference_mode()
     def _compiled(self) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Return `_answers` as compiled by torch, for EXAMPLE_ROWS and more, or as it is if torch cannot
-        compile here, as on a machine without a C compiler."""
+        """Return `_answers` compiled by torch, for EXAMPLE_ROWS and more, or `_answers` itself if torch
+        cannot compile here, as on a machine without a C compiler."""
         torch._dynamo.config.recompile_limit = MOST_COMPILED
-        # With our own compiled code, which is kept between starts and removed when it is old.
+        # In the folder of our own compiled code, which is kept between starts and removed when it is old.
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "torch"))
-        # In this process: an evaluator needs no others, and they would stay.
+        # Compile in this process: compiler processes would stay, and an evaluator needs none.
         torch._inductor.config.compile_threads = 1
         sizes = EXAMPLE_ROWS, self.feature_words, self.max_legal, self.actions
         example = Buffers.make(*sizes, self.device, pinned=False)
@@ -226,7 +228,7 @@ class ModuleForward:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            # Its compiler's errors have dozens of lines.
+            # The compiler's errors have dozens of lines.
             reason = str(error).strip().partition("\n")[0]
             log.warning("torch cannot compile the network here, so evaluations are slower: %s", reason)
             self.name = self.name.replace(" compile", " cudnn")
@@ -242,7 +244,8 @@ class ModuleForward:
             ours[name].copy_(tensor)  # not replaced: a graph holds addresses
 
     def __call__(self, packed_features: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
-        """Priors are the softmax over the legal actions of each row; entries at NO_ACTION are 0."""
+        """Return priors and win, draw, loss. Priors are the softmax over each row's legal actions; 0 at
+        NO_ACTION."""
         return self._run(packed_features, legal)
 
     def _answers(self, packed_features: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
@@ -257,7 +260,8 @@ class ModuleForward:
 
 @jit
 def spread(actions: U16, counts: U16, filler: int, out: npt.NDArray[np.int16]) -> None:
-    """Write list `i` of `actions`, which has `counts[i]` entries, to row `i` of `out`, then `filler`."""
+    """Write list `i` of `actions`, which has `counts[i]` entries, to row `i` of `out`, and fill it with
+    `filler`."""
     at = 0
     for row in range(counts.shape[0]):
         count = int(counts[row])

@@ -1,8 +1,8 @@
 """Weights files: safetensors with a description of the network in the metadata. Never pickle.
 
 A file is written whole or not at all, and read with caution: it may come from another machine, another game
-or another version of this code, and a net that answers NaN silently spoils a run. Only what makes or writes a
-network imports torch.
+or another version of this code, and a net that answers NaN silently spoils a run. Only functions that make or
+write a network import torch.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 FORMAT = "azselfplay-net-1"
 LEAST_IN_BLOCK = 7
-"""Fewest tensors of a block in any family: those of a transformer."""
+"""Fewest tensors of a block in any family: a transformer's."""
 _HEADER_LIMIT = 8 << 20
 MOST_HISTORY = 8
 """Most positions in the features of any run."""
 _MALFORMED = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
-"""Exceptions that malformed metadata may raise; Overflow: infinity where a whole number should be."""
+"""Exceptions that malformed metadata may raise; OverflowError: infinity in place of a whole number."""
 
 
 class BadWeights(Exception):
@@ -52,11 +52,11 @@ class WeightsMeta:
     step: int = 0
     """Number of training steps of these weights."""
     version: int = 0
-    """Number of the published weights in one run, 0 = untrained."""
+    """Number of the published weights in one run; 0: untrained."""
 
 
 def to_bytes(module: Network, meta: WeightsMeta) -> bytes:
-    """The weights file as bytes. The same weights and metadata give the same bytes."""
+    """Return the weights file as bytes. The same weights and metadata give the same bytes."""
     import safetensors.torch
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
@@ -65,7 +65,7 @@ def to_bytes(module: Network, meta: WeightsMeta) -> bytes:
     (length,) = struct.unpack_from("<Q", data)
     header = {"__metadata__": describe(meta)} | json.loads(data[8 : 8 + length])
     text = json.dumps(header, separators=(",", ":")).encode()
-    # The tensors begin at a multiple of 8, so that they can be read where they are.
+    # The tensors begin at a multiple of 8, so that they can be read in place.
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
@@ -80,8 +80,8 @@ def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
 def load(
     path: Path | str, *, game: Game, history: int, sha256: bytes | None = None
 ) -> tuple[Network, WeightsMeta]:
-    """The network in a file, in eval mode on the CPU. Raises BadWeights when it cannot be used for this game,
-    and OSError when the disk cannot be read at the moment: the file may be good.
+    """Return the network in a file, in eval mode on the CPU. Raises BadWeights when it cannot be used for
+    this game, and OSError when the disk cannot be read at the moment: the file may be good.
 
     `sha256` as for `read_tensors`.
     """
@@ -95,10 +95,10 @@ def load(
 def read_tensors(
     path: Path | str, *, game: Game, history: int, sha256: bytes | None = None
 ) -> tuple[dict[str, npt.NDArray[Any]], WeightsMeta]:
-    """The tensors in a file, not yet compared with those of its architecture. Raises as `load`.
+    """Return the tensors in a file, not yet compared with those of its architecture. Raises as `load`.
 
-    `sha256`: the announced hash, 32 bytes, checked against the bytes that are used, because a disk may have
-    changed them since they were stored to other plausible numbers. None: unknown.
+    `sha256`: the announced hash, 32 bytes, or None if unknown. It is checked against the bytes that are used,
+    because since they were stored the disk may have changed them to other plausible numbers.
     """
     data = _contents(path, sha256)
     try:
@@ -114,7 +114,7 @@ def _contents(path: Path | str, sha256: bytes | None) -> bytes:
         data = Path(path).read_bytes()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise BadWeights(f"{path}: cannot be read: {error.strerror}") from error
-    # Checked on the bytes that are used afterwards: the file may change between two reads.
+    # Check the same bytes that are used afterwards: the file may change between two reads.
     if sha256 is not None and (found := hashlib.sha256(data).digest()) != sha256:
         raise BadWeights(f"{path} is damaged: its sha256 is {found.hex()}, expected {sha256.hex()}")
     return data
@@ -141,7 +141,7 @@ def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, Weigh
     from net.architectures.network import build
 
     tensors, meta = _tensors_of(data, game, history)
-    # Before it is built: modules take memory even without numbers, so a small file must not name many.
+    # Checked before building: modules take memory even without numbers, so a small file must not name many.
     blocks = getattr(meta.architecture, "blocks", 0)
     if len(tensors) < LEAST_IN_BLOCK * blocks:
         raise BadWeights(f"{len(tensors)} tensors are too few for the {blocks} blocks that its metadata name")
@@ -155,7 +155,7 @@ def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, Weigh
         for name, tensor in module.state_dict().items()
     }
     check_tensors(tensors, expected)
-    # Memory only now, when every tensor has its shape and its numbers.
+    # Allocate memory only now, when every tensor has the right shape and finite numbers.
     module.to_empty(device="cpu").load_state_dict(
         {name: torch.from_numpy(tensor.copy()) for name, tensor in tensors.items()}
     )
@@ -163,7 +163,8 @@ def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, Weigh
 
 
 def read_meta(data: bytes) -> WeightsMeta:
-    """The metadata in a weights file's contents. Raises BadWeights when there are none that we understand."""
+    """Return the metadata in a weights file's contents. Raises BadWeights when there are none that we
+    understand."""
     found = _header(data).get("__metadata__")
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise BadWeights(f"its metadata do not say format {FORMAT}: not a weights file of this program")
@@ -175,7 +176,7 @@ def read_meta(data: bytes) -> WeightsMeta:
         ) from error
     try:
         game = found["game"]
-        # They are text in safetensors.
+        # Metadata are text in safetensors.
         history, step, version = (int(found[name]) for name in ("history", "step", "version"))
     except _MALFORMED as error:
         raise BadWeights(f"metadata missing or malformed ({error})") from error
@@ -187,8 +188,8 @@ def read_meta(data: bytes) -> WeightsMeta:
 
 
 def sparse_name_in(data: bytes) -> str:
-    """The name of the network in a weights file's contents if its family is `sparse`, else "": also for
-    contents that are no weights file. Imports no torch."""
+    """Return the name of the network in a weights file's contents if its family is `sparse`, else "", also
+    for contents that are no weights file. Imports no torch."""
     try:
         metadata = _header(data)["__metadata__"]
         if json.loads(metadata["architecture"]).get("family") != "sparse":  # type: ignore[index]
@@ -199,7 +200,7 @@ def sparse_name_in(data: bytes) -> str:
 
 
 def _header(data: bytes) -> dict[str, object]:
-    """The JSON header of a safetensors file: 8 bytes of length, then the text."""
+    """Return the JSON header of a safetensors file: 8 bytes of length, then the text."""
     not_ours = "not a safetensors file, or cut off; fetch it again"
     if len(data) < 8:
         raise BadWeights(not_ours)
@@ -239,13 +240,13 @@ def check_numbers(name: str, tensor: npt.NDArray[Any]) -> None:
     """Raise BadWeights if a network with these numbers could only answer nonsense. `name`: the tensor's."""
     if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
         raise BadWeights(f"{name} holds numbers that are not finite (NaN or Inf)")
-    # Its root is taken: the answers would be NaN.
+    # The network takes the square root of a variance: the answers would be NaN.
     if name.endswith("running_var") and (tensor < 0).any():
         raise BadWeights(f"{name} holds a negative variance")
 
 
 def describe(meta: WeightsMeta) -> dict[str, str]:
-    """The metadata of a file as text: everything needed to build the network."""
+    """Return the metadata of a file as text: everything needed to build the network."""
     return {
         "format": FORMAT,
         "game": meta.game,

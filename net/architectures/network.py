@@ -1,8 +1,8 @@
-"""The torch module that every network is: a body from its family, and the heads that all families share.
+"""The torch module of every network: a body from its family, and the heads that all families share.
 
-`build` makes an untrained network of an architecture, drawn from torch's seed. Training reads `all_heads`.
-Play runs a copy that `fold` makes: without the heads that only training uses, and with each batch
-normalisation, which in play is a fixed scale and shift of a channel, merged into the convolution before it.
+`build` makes an untrained network of an architecture, drawn with torch's seed. Training reads `all_heads`.
+Play runs a copy made by `fold`, without the heads that only training uses. In play a batch normalisation is a
+fixed scale and shift of each channel, so `fold` merges it into the convolution before it.
 
 The last layer of each head starts near 0, so an untrained net answers near uniform and near 0.
 """
@@ -34,14 +34,14 @@ class Outputs(NamedTuple):
     value: Tensor
     """[n, 3] logits or [n, 1] before tanh"""
     training: dict[str, Tensor]
-    """Those of the auxiliary heads, by name: [n] numbers, or [n, actions] or [n, cells] logits."""
+    """Outputs of the auxiliary heads, by name: [n] numbers, or [n, actions] or [n, cells] logits."""
 
 
 class Network(nn.Module):
     """What all networks share. A family defines `__init__(architecture, game, history)`."""
 
     reads_features: ClassVar[bool] = False
-    """Whether its input is `net.architectures.sparse.Inputs`; otherwise planes."""
+    """Whether its input is `net.architectures.sparse.Inputs`; otherwise it is planes."""
     architecture: Architecture
 
     def drop_training_heads(self) -> None:
@@ -64,7 +64,7 @@ class BoardNetwork(Network):
         self.architecture = architecture
 
     def body(self, planes: Tensor) -> Tensor:
-        """Planes `[n, planes, rows, cols]` to `[n, channels, rows, cols]`, which all heads read."""
+        """Turn planes `[n, planes, rows, cols]` into `[n, channels, rows, cols]`, which all heads read."""
         raise NotImplementedError
 
     def add_heads(self, game: Game, kernel: int) -> None:
@@ -72,7 +72,7 @@ class BoardNetwork(Network):
         architecture = self.architecture
         self.policy = policy_head(architecture, game, kernel)
         self.value = ValueHead(architecture, game.cells, 3 if architecture.value_head == "wdl" else 1)
-        # Last, so that the other weights drawn from a seed are the same with and without these heads.
+        # Made last, so that a seed gives the other weights the same values with and without these heads.
         for name in architecture.training_heads:
             self.add_module(name, training_head(name, architecture, game, kernel))
 
@@ -99,7 +99,8 @@ class BoardNetwork(Network):
 
 
 def build(architecture: Architecture, game: Game, history: int) -> Network:
-    """An untrained network for `game` with `history` positions as input, drawn from torch's global seed.
+    """Return an untrained network for `game` with `history` positions as input, drawn with torch's global
+    seed.
 
     `forward(planes: float[n, planes, rows, cols])` returns `(policy_logits [n, actions], value_logits)`, the
     latter `[n, 3]` (win, draw, loss) or `[n, 1]` before tanh.
@@ -123,11 +124,13 @@ def with_heads(network: Network, game: Game, history: int, heads: Collection[str
 
 @torch.no_grad()
 def fold(network: Network) -> Network:
-    """A copy for play: eval mode, float32, on the CPU, without training heads and with folded normalisation.
+    """Return a copy for play: in eval mode, float32, on the CPU, without training heads, normalisation
+    folded.
 
-    In every module, a normalisation that follows a convolution is assumed to be applied to its output.
+    In every module, a normalisation that follows a convolution is assumed to apply to that convolution's
+    output.
     """
-    # In float64, since a scale and a division by a variance lose digits in float32.
+    # In float64, because scaling and dividing by a variance lose digits in float32.
     folded = copy.deepcopy(network).cpu().double().eval()
     folded.drop_training_heads()
     for module in list(folded.modules()):
@@ -139,7 +142,7 @@ def fold(network: Network) -> Network:
 
 
 def placed(network: Network, device: str, dtype: torch.dtype) -> Network:
-    """A copy of a folded network on a device, in a number format and channels-last layout."""
+    """Return a copy of a folded network on a device, in a number format and channels-last layout."""
     copied: Network = copy.deepcopy(network).to(device, dtype)
     return copied.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
@@ -150,8 +153,8 @@ def placed(network: Network, device: str, dtype: torch.dtype) -> Network:
 class ConvNorm(nn.Module):
     """Convolution without bias that keeps the board's size, then batch normalisation.
 
-    `fold` joins the two for play, with a bias. ReLU belongs to it, too: cuDNN has one kernel for all of it,
-    where torch starts four, for convolution, bias, addition and ReLU (`with_cudnn`).
+    `fold` joins the two for play, with a bias. ReLU is also done here, because cuDNN has one kernel for
+    convolution, bias, addition and ReLU, where torch starts four (`with_cudnn`).
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
@@ -175,7 +178,7 @@ class ConvNorm(nn.Module):
 
 
 class CudnnConvNorm(ConvNorm):
-    """A folded `ConvNorm` whose ReLU and addition are in cuDNN's kernel of the convolution."""
+    """A folded `ConvNorm` that runs addition and ReLU in cuDNN's convolution kernel."""
 
     def relu(self, x: Tensor) -> Tensor:
         conv = self.conv
@@ -188,8 +191,8 @@ class CudnnConvNorm(ConvNorm):
         return out
 
 
-# Operators of our own around cuDNN's, because torch.compile cannot trace those: nothing tells it what shape
-# they return.
+# Operators of our own around cuDNN's, because torch.compile cannot trace cuDNN's: it does not know the shapes
+# that they return.
 
 
 @torch.library.custom_op("azselfplay::conv_relu", mutates_args=())
@@ -220,7 +223,8 @@ def _(_x: Tensor, _weight: Tensor, _bias: Tensor, other: Tensor, _padding: int) 
 
 
 def with_cudnn(network: Network) -> Network:
-    """The same network, folded, with the fused convolutions of cuDNN. It runs on CUDA only."""
+    """Return the network, which must be folded, changed to cuDNN's fused convolutions. It then runs on CUDA
+    only."""
     for module in network.modules():
         if type(module) is ConvNorm:
             assert isinstance(module.norm, nn.Identity), "only a folded network"
@@ -272,7 +276,7 @@ PolicyHead = PlanesPolicyHead | FlatPolicyHead
 
 
 def policy_head(architecture: BoardArchitecture, game: Game, kernel: int) -> PolicyHead:
-    """The policy head that suits the game. `kernel`: size of the planes' hidden layer, 3 or 1."""
+    """Return the policy head that suits the game. `kernel`: size of the planes' hidden layer, 3 or 1."""
     channels = architecture.channels
     if game.policy_planes is not None:
         return PlanesPolicyHead(channels, game.policy_planes, game.extra_actions, kernel)
@@ -290,7 +294,7 @@ class ValueHead(nn.Module):
         near_zero(self.out)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[n, channels, rows, cols]` to `[n, outputs]`, the last layer in float32 in any network."""
+        """`[n, channels, rows, cols]` to `[n, outputs]`; the last layer is always computed in float32."""
         flat = self.narrow.relu(x).flatten(1)
         wide = torch.relu(self.hidden(flat)).float()
         return F.linear(wide, self.out.weight.float(), self.out.bias.float())
@@ -308,7 +312,7 @@ class NumberHead(ValueHead):
 
 
 def training_head(name: str, architecture: BoardArchitecture, game: Game, kernel: int) -> nn.Module:
-    """The module of an auxiliary head, one of `TRAINING_HEADS`. `kernel`: as in `policy_head`."""
+    """Return the module of an auxiliary head, one of `TRAINING_HEADS`. `kernel`: as in `policy_head`."""
     if TRAINING_HEADS[name] == "number":
         return NumberHead(architecture, game.cells)
     if TRAINING_HEADS[name] == "cells":
@@ -317,7 +321,7 @@ def training_head(name: str, architecture: BoardArchitecture, game: Game, kernel
 
 
 def wdl_of(value_logits: Tensor) -> Tensor:
-    """Win, draw, loss `float32[n, 3]` of value logits `[n, 3]`, or of `[n, 1]` before tanh."""
+    """Return win, draw, loss `float32[n, 3]` of value logits `[n, 3]`, or of `[n, 1]` before tanh."""
     if value_logits.shape[1] == 3:
         return value_logits.float().softmax(dim=1)
     value = torch.tanh(value_logits[:, 0].float())

@@ -1,9 +1,9 @@
 """The families of networks by name, and the sizes of each network. No torch here.
 
-A name on a command line is a preset (`small`) or sizes (`6x64se`). `named` makes an `Architecture` of it, the
-frozen dataclass that weights files carry as JSON; `net.architectures.network.build` makes the torch module of
-that. Every command that checks a name imports this file, so the module of a family, which imports torch, is
-imported only when one of its networks is needed.
+A name on a command line is a preset (`small`) or sizes (`6x64se`). `named` turns it into an `Architecture`,
+the frozen dataclass that weights files carry as JSON; `net.architectures.network.build` turns that into the
+torch module. Every command that checks a name imports this file. So a family's module, which imports torch,
+is imported only when one of its networks is needed.
 
 A new network is one file beside this one, with a dataclass for its sizes, a torch module and a `Family`, and
 one `Entry` in ENTRIES.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from azselfplay.games.spec import Game
 
 MOST_BLOCKS, MOST_CHANNELS = 100, 2048
-"""Larger ones are considered typing errors. (AlphaZero: 19 and 256.)"""
+"""Larger numbers are considered typing errors. (AlphaZero: 19 and 256.)"""
 _BLOCKS_BY_CHANNELS = r"(?P<blocks>\d{1,9})x(?P<channels>\d{1,9})"
 _RESIDUAL_FORM = (
     "BLOCKSxCHANNELS with `se` (squeeze-excitation) and `tanh` (value head) behind it as wanted: "
@@ -36,14 +36,14 @@ class Entry:
     """One family in the registry."""
 
     family: str
-    """Weights files name it."""
+    """Name of the family in weights files."""
     module: str
-    """Defines `FAMILY`."""
+    """The module that defines `FAMILY`."""
     presets: tuple[str, ...]
     sizes: str
-    """Pattern of its names other than presets, with groups `channels` and perhaps `blocks`."""
+    """Pattern of the family's names other than presets, with groups `channels` and perhaps `blocks`."""
     form: str
-    """A description of the pattern for people."""
+    """A description of the pattern for messages."""
     in_search: bool = False
     """Whether players evaluate its networks in their own search (`net.sparse`)."""
 
@@ -73,8 +73,8 @@ ENTRIES = (
     ),
 )
 TRAINING_HEADS = {"moves_left": "number", "soft_policy": "policy", "reply": "policy", "ownership": "cells"}
-"""Heads that only training uses (`trainer.loss.HEADS`), in the order in which they are made, and what the
-module of each gives (`net.architectures.network.training_head`)."""
+"""Heads that only training uses (`trainer.loss.HEADS`), in the order in which they are made, with the kind of
+each head's output (`net.architectures.network.training_head`)."""
 
 
 # ---- Names -------------------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ def check_name(name: str) -> None:
 
 
 def is_sparse(name: str) -> bool:
-    """Whether this is a network that players evaluate in their own search. False for an unknown name: that of
-    another version of this program, perhaps. Imports no torch."""
+    """Return whether players evaluate this network in their own search. False for an unknown name, which
+    another version of this program may know. Imports no torch."""
     try:
         return _find(name)[0].in_search
     except ValueError:
@@ -113,21 +113,22 @@ def preset_names() -> tuple[str, ...]:
 
 
 def named(name: str) -> Architecture:
-    """The architecture of a preset, or of sizes such as `6x64se`. Raises ValueError as `check_name` does."""
+    """Return the architecture of a preset, or of sizes such as `6x64se`. Raises ValueError as `check_name`
+    does."""
     entry, sizes = _find(name)
     family = family_named(entry.family)
     return family.presets[name] if sizes is None else family.of_sizes(sizes)
 
 
 def name_of(architecture: Architecture) -> str:
-    """The name from which `named` makes this architecture (as played); the nearest one if there is none."""
+    """Return the name from which `named` makes this architecture (as played), or the nearest such name."""
     played = architecture.played
     presets = family_named(architecture.family).presets.items()
     return next((name for name, preset in presets if preset == played), architecture.name)
 
 
 def architecture_from_json(text: str) -> Architecture:
-    """The architecture that `Architecture.to_json` wrote. Raises ValueError saying what is wrong with
+    """Return the architecture that `Architecture.to_json` wrote. Raises ValueError saying what is wrong with
     `text`."""
     fields: Any = json.loads(text)
     if not isinstance(fields, dict):
@@ -139,14 +140,15 @@ def architecture_from_json(text: str) -> Architecture:
 
 
 def family_named(name: str) -> Family:
-    """The family of that name in the registry; its module is imported now."""
+    """Return the family of that name in the registry, and import its module."""
     entry = next(entry for entry in ENTRIES if entry.family == name)
     found: Family = importlib.import_module(entry.module).FAMILY
     return found
 
 
 def _find(name: str) -> tuple[Entry, Mapping[str, str | None] | None]:
-    """The family of `name`, and what its pattern found there (None for a preset). Raises ValueError."""
+    """Return the family of `name`, and what the family's pattern found in it (None for a preset). Raises
+    ValueError."""
     for entry in ENTRIES:
         if name in entry.presets:
             return entry, None
@@ -158,7 +160,7 @@ def _find(name: str) -> tuple[Entry, Mapping[str, str | None] | None]:
                     f"1 to {MOST_CHANNELS} channels"
                 )
             return entry, found.groupdict()
-    # With no lower bound of likeness, so that there always is one.
+    # Without a lower bound of similarity, so that there always is a nearest name.
     near = difflib.get_close_matches(name, preset_names(), n=1, cutoff=0.0)
     forms = ", or ".join(entry.form for entry in ENTRIES)
     raise ValueError(
@@ -193,7 +195,7 @@ class Architecture:
     def __post_init__(self) -> None:
         for name, largest in self.largest.items():
             size = getattr(self, name)
-            # To Python True is an int, and a file may hold anything.
+            # In Python True is an int, and a file may hold anything.
             if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
                 raise ValueError(f"architecture: {name} must be a whole number in 1..{largest}, not {size!r}")
         for one in dataclasses.fields(self):
@@ -204,12 +206,12 @@ class Architecture:
 
     @property
     def played(self) -> Self:
-        """The architecture as it plays, without the training heads."""
+        """Return the architecture as it plays, without the training heads."""
         return self
 
     def with_heads(self, heads: Collection[str]) -> Self:
-        """The architecture with exactly these training heads, of `TRAINING_HEADS`. Raises ValueError where
-        the family has none."""
+        """Return the architecture with exactly these training heads, of `TRAINING_HEADS`. Raises ValueError
+        if the family has none."""
         if heads:
             raise ValueError(
                 f"networks of the family {self.family} have no auxiliary heads: leave out {', '.join(heads)}"
@@ -218,17 +220,17 @@ class Architecture:
 
     @property
     def name(self) -> str:
-        """Its sizes, in the form that the registry's pattern reads."""
+        """Return the sizes, in the form that the registry's pattern reads."""
         raise NotImplementedError
 
     def to_json(self) -> str:
-        """The architecture as JSON, with the name of its family."""
+        """Return the architecture as JSON, with the name of its family."""
         return json.dumps(dataclasses.asdict(self) | {"family": self.family}, sort_keys=True)
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """The architecture with exactly these fields. Raises ValueError if fields are unknown, missing or out
-        of range."""
+        """Return the architecture with exactly these fields. Raises ValueError if fields are unknown, missing
+        or out of range."""
         known = {one.name for one in dataclasses.fields(cls)}
         if set(fields) != known:
             raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")
@@ -290,4 +292,4 @@ class Family:
     """Builds a `net.architectures.network.Network` of an architecture, for a game and a history."""
     presets: Mapping[str, Architecture]
     of_sizes: Callable[[Mapping[str, str | None]], Architecture]
-    """Makes an architecture from what the registry's pattern found in a name."""
+    """Makes an architecture from the groups that the registry's pattern found in a name."""

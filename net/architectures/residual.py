@@ -1,4 +1,5 @@
-"""The residual tower of AlphaZero (arXiv 1712.01815): a 3x3 convolution, then blocks of two of them.
+"""The residual tower of AlphaZero (arXiv 1712.01815): a 3x3 convolution, then blocks of two such
+convolutions.
 
 Squeeze-and-excitation (arXiv 1709.01507, with scale and shift as in lc0) and the win/draw/loss value head are
 later additions that pay off at our sizes. The last normalisation of each block starts at scale 0, so an
@@ -54,7 +55,6 @@ class SqueezeExcitation(nn.Module):
         """Return `[n, channels, rows, cols]`, the shape of `x`."""
         hidden = torch.relu(self.squeeze(x.mean(dim=(2, 3))))
         scale, shift = self.excite(hidden)[:, :, None, None].chunk(2, dim=1)
-        # Starts as (almost) x / 2, because both outputs start near 0.
         out: Tensor = x * torch.sigmoid(scale) + shift
         return out
 
@@ -111,10 +111,10 @@ paper."""
 
 
 def of_sizes(found: Mapping[str, str | None]) -> Residual:
-    """The architecture of a name such as `6x64se`; unspecified fields are as in the preset nearest in size
-    (of those with `wdl`)."""
+    """Return the architecture of a name such as `6x64se`; other fields are as in the preset with `wdl` that
+    is nearest in size."""
     blocks, channels = int(found["blocks"] or 0), int(found["channels"] or 0)
-    # About the number of weights, on a logarithmic scale.
+    # Compare the approximate numbers of weights, on a logarithmic scale.
     wanted = math.log(blocks * channels**2)
     nearest = min(
         (preset for preset in PRESETS.values() if preset.value_head == "wdl"),

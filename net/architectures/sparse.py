@@ -2,8 +2,8 @@
 
 A position is the sum of the rows of its active features, as in NNUE; an action's logit is the product of a
 vector of the position with the sum of the action's rows (piece and target, what is captured, ...), as in
-Monty and Jackal. Where a game says that features share rows, these are trained beside each feature's own
-and added to it for play (factorised features, as in Stockfish).
+Monty and Jackal. If a game says that features share rows, a shared row is trained beside each feature's own
+row, and added to it for play (factorised features, as in Stockfish).
 
 `net.sparse_kernel` computes the same for one position in microseconds.
 """
@@ -25,20 +25,20 @@ from net.sparse import Sparse, features_of, kernels_for, shapes_of
 ROW, SHARED_ROW, ACTION_ROW = 0.04, 0.08, 0.02
 """Standard deviation of untrained rows: a sum of about 20 of them begins near 0.4."""
 BIAS = 0.1
-"""Untrained bias of the hidden layer, so that most of it lets gradients through."""
+"""Untrained bias of the hidden layer: positive, so that most of its ReLUs let gradients through."""
 
 
 class Inputs(NamedTuple):
     """Positions and some of their actions, as the network reads them."""
 
     active: Tensor
-    """int32[all active features], those of position 0, then of position 1, ..."""
+    """int32[all active features]: those of position 0, then those of position 1, ..."""
     begins: Tensor
-    """int64[n + 1] where those of each position begin, and the last ones end."""
+    """int64[n + 1]: where the features of each position begin, and where the last ones end."""
     of: Tensor
-    """int64[entries] the position of each action, ascending."""
+    """int64[entries]: the position of each action, ascending."""
     rows: Tensor
-    """int32[entries, tables] the rows of each action."""
+    """int32[entries, tables]: the rows of each action."""
 
     def to(self, device: torch.device) -> Inputs:
         return Inputs(*(tensor.to(device, non_blocking=True) for tensor in self))
@@ -89,7 +89,7 @@ class _ActionLogits(torch.autograd.Function):
 
 
 def row_sums(kernels: Any, table: Tensor, inputs: Inputs) -> Tensor:
-    """Return [n, width] the sum of the rows of `table` that are active in each position. `kernels`: of
+    """Return `[n, width]`: for each position, the sum of its active rows of `table`. `kernels`: of
     `net.sparse.kernels_for`."""
     if table.device.type == "cpu":
         sums: Tensor = _RowSums.apply(kernels, table, inputs.active, inputs.begins)  # type: ignore[no-untyped-call]
@@ -98,8 +98,8 @@ def row_sums(kernels: Any, table: Tensor, inputs: Inputs) -> Tensor:
 
 
 def logits_of(kernels: Any, vectors: Tensor, table: Tensor, biases: Tensor, inputs: Inputs) -> Tensor:
-    """Return [entries] the logits of actions: their position's vector times the sum of their rows of `table`,
-    plus their biases."""
+    """Return the logits of actions, `[entries]`: the position's vector times the sum of the action's rows of
+    `table`, plus the biases of these rows."""
     if vectors.device.type == "cpu":
         logits: Tensor = _ActionLogits.apply(  # type: ignore[no-untyped-call]
             kernels, vectors, table, biases, inputs.of, inputs.rows
@@ -110,17 +110,18 @@ def logits_of(kernels: Any, vectors: Tensor, table: Tensor, biases: Tensor, inpu
 
 
 class SparseNetwork(Network):
-    """See the module."""
+    """See the module's docstring."""
 
     reads_features: ClassVar[bool] = True
     architecture: Sparse
 
     def __init__(self, architecture: Sparse, game: Game, history: int) -> None:
-        """Raises ValueError for a game without sparse features, or with others than the architecture's."""
+        """Raises ValueError for a game without sparse features, or with other features than the
+        architecture's."""
         super().__init__()
         features = features_of(game, architecture)
         self.architecture = architecture = architecture.of(features)
-        self._game_name, self._history = game.name, history  # not the game: networks are copied
+        self._game_name, self._history = game.name, history  # not the game itself: networks are copied
         self._most_active, self._tables = features.most_active, features.tables
         shapes = shapes_of(features, architecture)
 
@@ -136,7 +137,7 @@ class SparseNetwork(Network):
         self.policy = nn.Linear(architecture.width, architecture.policy_width, bias=False)
         self.action_rows = rows("action_rows", ACTION_ROW)
         self.action_biases = nn.Parameter(torch.zeros(shapes["action_biases"]))
-        # For each column of the shared rows: the features that have a row there, and which.
+        # For each column of the shared rows: the features that have a shared row there, and its number.
         self._shared: list[tuple[Tensor, Tensor]] = []
         for column in () if features.shared is None else features.shared.T:
             has = np.flatnonzero(column >= 0)
@@ -152,8 +153,8 @@ class SparseNetwork(Network):
         counts: npt.NDArray[np.uint16],
         actions: npt.NDArray[np.uint16],
     ) -> Inputs:
-        """Return the inputs, on the CPU, of `packed_features [n, words]` with `counts [n]` actions each,
-        `actions [sum of counts]`."""
+        """Return the inputs, on the CPU, for `packed_features [n, words]`; position i has `counts[i]`
+        actions, and `actions [sum of counts]` lists them all."""
         active = np.empty(len(counts) * self._most_active, np.int32)
         begins = np.empty(len(counts) + 1, np.int64)
         rows = np.empty(len(actions) * self._tables, np.int32)

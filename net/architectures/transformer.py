@@ -1,8 +1,8 @@
 """A transformer with one token per cell, similar to Chessformer (arXiv 2409.12272).
 
-Blocks normalise before they compute. Each attention head learns a bias for every difference in row and column
-between two cells, which works for boards of any size. The hidden layers are SwiGLU (arXiv 2002.05202). Policy
-and value are computed from the tokens as from the cells of a tower.
+Blocks normalise their input (pre-norm). Each attention head learns a bias for every difference in row and
+column between two cells, which works for boards of any size. The hidden layers are SwiGLU (arXiv 2002.05202).
+Policy and value are computed from the tokens as a residual network computes them from its cells.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from net.architectures.network import BoardNetwork
 from net.architectures.registry import BoardArchitecture, Family
 
 HEAD_WIDTH = 32
-"""Width of an attention head, if the width of a token can be divided so."""
+"""Width of an attention head, if it divides the width of a token."""
 HIDDEN_STEP = 32
-"""The hidden width is a multiple of this."""
+"""The width of the hidden layers is a multiple of this."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class RelativeBias(nn.Module):
     def forward(self) -> Tensor:
         """Return `[heads, cells, cells]`: from the attending cell to the attended cell.
 
-        A cell's biases for all others are a window of the table as large as the board: that of the first cell
-        is at the end of the table, that of the last one at its beginning.
+        A cell's biases for all others are a window of the table as large as the board. The first cell's
+        window is at the end of the table, the last cell's at its beginning.
         """
         windows = self.table.unfold(1, self.rows, 1).unfold(2, self.cols, 1)
         cells = self.rows * self.cols
@@ -85,7 +85,7 @@ class Attention(nn.Module):
         n, cells, width = x.shape
         split = self.look(x).view(n, cells, 3, self.heads, width // self.heads)
         queries, keys, values = split.permute(2, 0, 3, 1, 4)
-        bias = self.bias()[None]  # with four dimensions torch has a fused CPU kernel for it
+        bias = self.bias()[None]  # torch has a fused CPU kernel for four dimensions
         seen = F.scaled_dot_product_attention(queries, keys, values, bias)
         out: Tensor = self.out(seen.transpose(1, 2).reshape(n, cells, width))
         return out
@@ -128,8 +128,8 @@ class Block(nn.Module):
 class TransformerNetwork(BoardNetwork):
     """Tokens, blocks and heads.
 
-    A token knows its own place through a learned embedding of each cell. Differences alone cannot provide it:
-    on an empty board attention gives the same result everywhere.
+    A token knows its own cell through a learned embedding of each cell. Differences between cells alone
+    cannot provide this: on an empty board attention would give the same result everywhere.
     """
 
     def __init__(self, architecture: Transformer, game: Game, history: int) -> None:
@@ -143,7 +143,7 @@ class TransformerNetwork(BoardNetwork):
         self.add_heads(game, kernel=1)
 
     def body(self, planes: Tensor) -> Tensor:
-        """`[n, planes, rows, cols]` to `[n, width, rows, cols]`, which is channels-last."""
+        """`[n, planes, rows, cols]` to `[n, width, rows, cols]`, channels-last in memory."""
         rows, cols = planes.shape[2:]
         tokens = self.start(planes.flatten(2).transpose(1, 2)) + self.places
         x: Tensor = self.end(self.blocks(tokens))
@@ -156,7 +156,7 @@ def _small(layer: nn.Linear, blocks: int) -> None:
 
 
 def _of_width(blocks: int, width: int) -> Transformer:
-    """A transformer with the usual heads and hidden width."""
+    """Return a transformer with the usual heads and hidden width."""
     most = max(1, width // HEAD_WIDTH)
     heads = max(heads for heads in range(1, most + 1) if width % heads == 0)
     hidden = -(-8 * width // (3 * HIDDEN_STEP)) * HIDDEN_STEP
@@ -169,7 +169,7 @@ PRESETS = {"tf-small": _of_width(7, 96), "tf-medium": _of_width(10, 192)}
 
 
 def of_sizes(found: Mapping[str, str | None]) -> Transformer:
-    """The architecture of a name such as `tf7x96`."""
+    """Return the architecture of a name such as `tf7x96`."""
     return _of_width(int(found["blocks"] or 0), int(found["channels"] or 0))
 
 

@@ -1,15 +1,15 @@
-"""A 3x3 convolution on one CPU core, by the faster of two methods; its shape and number format decide.
+"""A 3x3 convolution on one CPU core, by the faster of two methods: shape and number format decide which.
 
-`prepared` lays a layer's weights out once, and returns either
+`prepared` lays out a layer's weights once, and returns either
 
  * `WinogradConv`: Winograd's method (Lavin and Gray 2016, arXiv 1509.09308), in jitted loops
    (`net.cpu.winograd`), for float32 and all but the smallest boards, or
  * `PackedConv`: oneDNN, with ReLU and addition fused, for bfloat16 and small boards.
 
-m results in a line, of a filter of three, are A^T ((G filter) * (B^T inputs)): m + 2 products instead of 3 m.
-In two dimensions a tile of 4 x 4 results takes 36 products instead of 144. They are products of matrices
-[tiles, channels] x [channels, channels], one for each of the 36 numbers of a tile; the rest is additions.
-bfloat16 has too few bits for it, and processors that multiply bfloat16 faster do not need it.
+With a filter of three, m results in a line are A^T ((G filter) * (B^T inputs)): m + 2 products instead of 3
+m. In two dimensions a tile of 4 x 4 results takes 36 products instead of 144. With channels, each of the 36
+products is one of matrices, [tiles, channels] x [channels, channels]; the rest is additions. bfloat16 has too
+few bits for this method, and processors that multiply bfloat16 faster do not need it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ FILTERS = {
     3: np.array([[3, 0, 0], [-3, -3, -3], [-1, 1, -1], [1, 2, 4], [0, 0, 6]]) / 6,
     4: np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24,
 }
-"""The matrix G for 3 and for 4 results in a line. Longer lines lose digits."""
+"""The matrix G for 3 and for 4 results in a line. Longer lines would lose digits."""
 GROUP = 3
-"""Boards whose tiles are multiplied together: few enough to stay in a core's cache, and enough to use each
+"""Boards whose tiles are multiplied together: few enough to stay in a core's cache, but enough to use each
 weight often (docs/decisions/0063)."""
 _ONES = [1, 1]
 
@@ -46,8 +46,8 @@ class Affine:
 
     @staticmethod
     def of(layer: nn.Conv2d | nn.Linear) -> Affine:
-        """Weights and bias of a layer of a folded network. Raises ValueError if it has no bias, because then
-        it was not folded."""
+        """Return weights and bias of a layer of a folded network. Raises ValueError without a bias: the
+        network was not folded."""
         if layer.bias is None:
             raise ValueError("a layer of a folded network has a bias")
         return Affine(layer.weight.detach(), layer.bias.detach())
@@ -73,32 +73,33 @@ class Conv(Protocol):
     def relu(self, x: Tensor, /) -> Tensor: ...
 
     def add_relu_into(self, total: Tensor, x: Tensor, /) -> Tensor:
-        """`relu(total + convolution(x))`, written to `total`."""
+        """Write `relu(total + convolution(x))` to `total`."""
         ...
 
 
 def prepared(layer: Affine, shape: ConvShape) -> Conv:
-    """The convolution `layer`, with folded normalisation, ready for boards of that shape."""
+    """Return the convolution `layer`, with folded normalisation, ready for boards of that shape."""
     return WinogradConv(layer, shape) if by_winograd(shape) else PackedConv(layer, shape)
 
 
 def by_winograd(shape: ConvShape) -> bool:
-    """Whether Winograd's method is used: in float32, where it saves half of the products, so that its
-    additions pay. On the smallest boards they do not."""
-    # From the shape, not from a measurement: the same network must answer the same in every run. Measured,
-    # it takes less than oneDNN with AVX2, and 0.45 to 0.6 of oneDNN's time with AVX-512 (bench/RESULTS.md).
+    """Return whether to use Winograd's method: in float32, if it saves at least half of the products.
+    Otherwise, as on the smallest boards, its additions cost more than it saves."""
+    # Decided by the shape, not by a measurement: the same network must answer the same in every run.
+    # Measured, Winograd takes less time than oneDNN with AVX2, and 0.45 to 0.6 of it with AVX-512
+    # (bench/RESULTS.md).
     taken, usual = products(shape.rows) * products(shape.cols), 9 * shape.rows * shape.cols
     return shape.dtype == torch.float32 and 2 * taken <= usual
 
 
 def products(cells: int) -> int:
-    """Products for a line of so many cells, instead of three for each cell."""
+    """Return Winograd's products for a line of `cells` cells; the usual method takes three for each cell."""
     length = tile_length(cells)
     return -(-cells // length) * (length + 2)
 
 
 def tile_length(cells: int) -> int:
-    """Results in a line of a tile, for lines of so many cells: those that take the fewest products."""
+    """Return the length of a tile, in results, that takes the fewest products for a line of `cells` cells."""
     return min(FILTERS, key=lambda length: -(-cells // length) * (length + 2))
 
 
@@ -135,10 +136,10 @@ class PackedConv:
 
 @lru_cache
 def packed_available(dtype: torch.dtype) -> bool:
-    """Whether this torch has the fused operations, which are not documented, and they work for `dtype` on
-    this CPU; otherwise networks run as plain modules."""
+    """Return whether this torch has the fused operations, which are undocumented, and they work for `dtype`
+    on this CPU. If not, networks run as plain modules."""
     try:
-        # With ones everywhere the middle cell is 9 taps times 16 channels.
+        # With ones everywhere, the middle cell is 9 taps times 16 channels.
         x = torch.ones((1, 16, 3, 3), dtype=dtype).contiguous(memory_format=torch.channels_last)
         layer = Affine(torch.ones((16, 16, 3, 3)), torch.zeros(16))
         packed = PackedConv(layer, ConvShape(dtype, 16, 3, 3, 1))
@@ -158,7 +159,7 @@ class WinogradConv:
         self._plan = plan = plan_of(shape)
         self._bias = layer.bias.numpy()
         tall, wide = (FILTERS[length] for length in (plan.sizes.tall, plan.sizes.wide))
-        # In float64, and rounded once at the end: the divisions in G would lose digits in float32.
+        # In float64, rounded once at the end: the divisions in G would lose digits in float32.
         spread = np.einsum("ia,ocab,jb->ijco", tall, layer.weight.double().numpy(), wide)
         self._weight = spread.astype(np.float32).ravel()
 
@@ -186,7 +187,7 @@ class Plan:
         self._of_thread = threading.local()
 
     def scratch(self) -> Scratch:
-        """The calling thread's."""
+        """Return the calling thread's memory."""
         of_thread = self._of_thread.__dict__
         if not of_thread:
             sizes = self.sizes
@@ -204,7 +205,7 @@ plan_of = lru_cache(Plan)
 
 
 def _flat(x: Tensor) -> npt.NDArray[np.float32]:
-    """The numbers of `x [n, channels, rows, cols]` as they lie in memory. Raises RuntimeError unless that is
-    channels-last."""
+    """Return the numbers of `x [n, channels, rows, cols]` as they lie in memory. Raises RuntimeError unless
+    `x` is channels-last."""
     array: npt.NDArray[np.float32] = x.permute(0, 2, 3, 1).view(-1).numpy()
     return array

@@ -1,13 +1,13 @@
-"""How a network answers batches on a CPU. This is the page to read first about `net/cpu/`.
+"""How a network answers batches on a CPU. Read this file first about `net/cpu/`.
 
 The usual way to run a network on many cores splits every layer over all cores, and waits for the slowest core
-after each layer. On boards of 42 to 361 cells that is slow, and worse when other processes use the cores too.
-Here the threads share only a list of chunks of positions: a thread takes a chunk, carries it through the
-whole network, and takes the next. The activations of a chunk stay in its core's own cache.
+after each layer. On boards of 42 to 361 cells this is slow, and slower still when other processes use the
+cores too. Here the threads share only a list of chunks of positions: a thread takes a chunk, carries it
+through the whole network, and takes the next. The activations of a chunk stay in its core's own cache.
 
-The way of a batch:
+The path of a batch:
 
- 1. `CpuEngine.start` cuts it into chunks of at most 64 positions (`cut`), and every thread of the engine
+ 1. `CpuEngine.start` cuts it into chunks of at most 64 positions (`cut`), and each of the engine's threads
     begins to drain the list (`_drain`). `finish` waits for all of them, so the caller goes on meanwhile.
  2. For a chunk, `Work.compute` runs the thread's own forward (`CpuForward`):
     a. *Bits to the first layer* (`kernels.start_block`): each set bit adds its nine taps. A chess position
@@ -19,22 +19,21 @@ The way of a batch:
        computed, and their softmax.
  3. The number format is float32 or bfloat16 (`faster_dtype`): the processor's features decide.
 
-A network of another family (`transformer`) runs as the torch module that it is, with loops only at both ends
-(`ModuleOnCpu`); so does a tower if this torch lacks the operations of oneDNN that we call.
-Sparse networks have an engine of their own (`net.inference.SparseEngine`).
+A network of another family (`transformer`) runs as its torch module, with loops of our own only at both ends
+(`ModuleOnCpu`); so does a tower if this torch lacks the operations of oneDNN that we call. Sparse networks
+have an engine of their own (`net.inference.SparseEngine`).
 
-What can be relied on: the same batch has the same answers with the same number of threads. Nothing is chosen
-by measuring, because a measurement may go either way on a busy machine, and the same network must answer the
-same in every run. The last bits of an answer may depend on how many rows its chunk has, since oneDNN adds up
-in another order; so chunks have few sizes (`rounded_up`).
+A guarantee: the same batch has the same answers with the same number of threads. Nothing is chosen by
+measuring, because a measurement may go either way on a busy machine, and the same network must answer the
+same in every run. The last bits of an answer may depend on how many rows its chunk has, because oneDNN then
+adds in another order; so chunks have few sizes (`rounded_up`).
 
-`CpuWeights` lays the weights out for the loops, with channels rounded up to a multiple of LANES by zeros that
-nothing reads. Weights are shared by all threads; scratch memory belongs to the forward, so each thread has
-its own.
+`CpuWeights` lays out the weights for the loops, and pads the channels with zeros to a multiple of LANES.
+Weights are shared by all threads; scratch memory belongs to the forward, so each thread has its own.
 
-The files: `engine` threads and chunks, what runs one chunk, and weights laid out for it; `kernels` the loops;
-`convolutions` the choice of a method and the weights of both; `winograd` its loops, with vector instructions.
-docs/decisions/0063 has what was measured.
+The files: `engine` has the threads, the chunks, what runs one chunk, and the weights for it; `kernels` has
+the loops; `convolutions` chooses a method and has the weights of both; `winograd` has the loops of Winograd's
+method, with vector instructions. docs/decisions/0063 has the measurements.
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ from net.planes import PlaneShape
 
 F32 = npt.NDArray[np.float32]
 STEP = 4
-"""Chunks are run as 1, 2 or a multiple of STEP rows, because oneDNN prepares each number that it gets
-once."""
+"""Chunks are run as 1, 2 or a multiple of STEP rows, because oneDNN prepares code for each number of rows."""
 LARGEST_CHUNK = 64
 BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 CACHE_BYTES = 512 << 10
@@ -99,10 +97,10 @@ class CpuEngine:
         assert isinstance(network, BoardNetwork)
         row_bytes = game.cells * network.architecture.channels * dtype.itemsize
         self._own_kernels = packed_available(dtype)
-        # Whole steps, so that all chunks but a batch's last have a size that oneDNN has prepared.
+        # A multiple of STEP, so that all chunks but a batch's last one need no padding.
         self._chunk = max(STEP, min(LARGEST_CHUNK, CACHE_BYTES // row_bytes // STEP * STEP))
 
-        def prepare() -> None:  # both settings hold for the thread that makes them only
+        def prepare() -> None:  # both settings hold only for the thread that makes them
             torch.set_num_threads(1)
             torch.set_flush_denormal(True)
 
@@ -111,14 +109,14 @@ class CpuEngine:
         self.set_weights(network)
 
     def set_weights(self, network: Network) -> None:
-        # In a computing thread, because a library's choices depend on settings of the thread.
+        # In a computing thread, because the libraries' choices depend on the thread's settings.
         make = self._pool.submit(self._lay_out, network).result()
         self._forwards: SimpleQueue[Forward] = SimpleQueue()
         for _ in range(self._threads):  # one each, so that `get` never waits
             self._forwards.put(make())
 
     def _lay_out(self, network: Network) -> Callable[[], Forward]:
-        """A function that makes a forward for each thread."""
+        """Return a function that makes a forward for each thread."""
         shape, chunk = (self._game, self._history), self._chunk
         if self._own_kernels and isinstance(network, ResidualNetwork):
             weights = CpuWeights(network, *shape, self._dtype, chunk)
@@ -128,7 +126,7 @@ class CpuEngine:
 
     def start(self, batch: Batch, slot: int) -> None:
         work = Work.of(batch)
-        # One task for each thread and not for each chunk: whoever is free takes the next chunk.
+        # One task for each thread, not for each chunk: a thread that is free takes the next chunk.
         chunks = iter(cut(batch.rows, self._chunk, self._threads))
         futures = [self._pool.submit(self._drain, work, chunks) for _ in range(self._threads)]
         self._in_flight[slot] = (work, futures)
@@ -186,7 +184,8 @@ class Work:
 
 
 def cut(rows: int, most: int, threads: int) -> list[tuple[int, int]]:
-    """Split into chunks of at most `most` rows (a multiple of STEP), as even as whole steps allow.
+    """Split `rows` rows into chunks of at most `most` rows (a multiple of STEP), as even as whole steps
+    allow.
 
     If there are enough rows, the number of chunks is a multiple of `threads`.
     """
@@ -200,16 +199,15 @@ def cut(rows: int, most: int, threads: int) -> list[tuple[int, int]]:
 
 
 def rounded_up(rows: int) -> int:
-    """The number of rows that a chunk of `rows` rows is run as."""
+    """Return how many rows a chunk of `rows` rows is run as."""
     return rows if rows <= 2 else -(-rows // STEP) * STEP
 
 
 def faster_dtype() -> torch.dtype:
-    """bfloat16 on a CPU whose instructions for it are faster than those for float32 (about twice), else
-    float32.
+    """Return bfloat16 on a CPU whose instructions for it are faster than those for float32 (about twice),
+    else float32.
 
-    It is read from the CPU's features and not measured: a measurement may go either way on a busy machine,
-    and the same network must answer the same in every run.
+    The CPU's features decide, not a measurement, for the reason at the top of this file.
     """
     found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
     return torch.bfloat16 if multiplies_bfloat16_faster(found) and bfloat16_allowed() else torch.float32
@@ -228,7 +226,7 @@ def multiplies_bfloat16_faster(found: Mapping[str, object]) -> bool:
 
 
 def bfloat16_allowed() -> bool:
-    """Whether oneDNN uses bfloat16 here: `ONEDNN_MAX_CPU_ISA` may forbid what the CPU has."""
+    """Return whether oneDNN uses bfloat16 here: `ONEDNN_MAX_CPU_ISA` may forbid what the CPU has."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
@@ -237,7 +235,7 @@ def bfloat16_allowed() -> bool:
 
 @cache
 def kernels(dtype: torch.dtype) -> SimpleNamespace:
-    """The compiled loops for float32 or bfloat16 activations."""
+    """Return the compiled loops for float32 or bfloat16 activations."""
     if dtype == torch.bfloat16:
         tag, formats = "bf16", [(load, load_bf16), (store, store_bf16)]
     else:
@@ -278,7 +276,7 @@ class CpuForward:
         run.win_draw_loss(self._numbers(x), net.value_narrow, net.value_hidden, net.value_out, wdl)
 
     def _numbers(self, x: Tensor) -> npt.NDArray[Any]:
-        """`[n, cells, channels]` of a channels-last tensor, sharing its memory."""
+        """Return a channels-last tensor as `[n, cells, channels]`, sharing its memory."""
         array = as_numpy(x.permute(0, 2, 3, 1))
         return array.reshape(x.shape[0], -1, self._weights.channels)
 
@@ -355,7 +353,7 @@ class CpuWeights:
         else:
             self.policy_out = _pointwise(policy.out, channels)
             if policy.others is None:
-                # An empty layer, so that there is one kernel with and without such actions.
+                # An empty layer, so that one kernel serves games with and without extra actions.
                 self.policy_extra = Layer(np.zeros((0, channels), np.float32), np.zeros(0, np.float32))
             else:
                 self.policy_extra = _pointwise(policy.others, channels)
@@ -366,13 +364,14 @@ class CpuWeights:
 
 
 def first_layer(layer: Affine, shape: PlaneShape) -> FirstLayer:
-    """The first convolution `[channels, planes, 3, 3]`, arranged for bits."""
+    """Return the first convolution `[channels, planes, 3, 3]`, arranged for bits."""
     weight, channels = layer.weight, layer.weight.shape[0]
-    # The nine taps of a cell begin up and left of it: on a board with a margin, at its own row and column.
+    # The nine taps of a cell begin up and left of it. On a board with a margin, that place has the cell's own
+    # row and column.
     row, col = np.divmod(np.arange(shape.cells, dtype=np.uint64), np.uint64(shape.cols))
     by_row, by_col = _taps_inside(shape.rows), _taps_inside(shape.cols)
     edges = torch.einsum("cpkl,ik,jl->pijc", weight, by_row, by_col)
-    # Flipped: a bit gives its neighbours what a convolution would let them take from it.
+    # Flipped: a bit adds to its neighbours what they would read from it in a convolution.
     taps = weight.flip(2, 3).permute(1, 2, 3, 0).reshape(shape.planes, 3, -1)
     return FirstLayer(
         masks=shape.masks(),
@@ -384,7 +383,7 @@ def first_layer(layer: Affine, shape: PlaneShape) -> FirstLayer:
 
 
 def _taps_inside(lines: int) -> Tensor:
-    """`[3, 3]`: 1 for the taps that lie on the board, on the first, an inner or the last of `lines` lines."""
+    """Return `[3, 3]`: for the first, an inner and the last of `lines` lines, 1 for each tap on the board."""
     inside = torch.tensor([[0.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
     if lines == 1:  # the first line is also the last one
         inside[0, 2] = 0
@@ -396,7 +395,7 @@ def _up(channels: int) -> int:
 
 
 def _widen(layer: Affine, outputs: int, inputs: int) -> Affine:
-    """Pad a layer with zeros for channels that are only padding: they are 0 and nothing reads them."""
+    """Pad a layer with zeros for channels that are only padding: these are 0, and nothing reads them."""
     weight = torch.zeros((outputs, inputs, *layer.weight.shape[2:]))
     weight[: layer.weight.shape[0], : layer.weight.shape[1]] = layer.weight
     bias = torch.zeros(outputs)
@@ -409,14 +408,14 @@ def _layer(layer: Affine) -> Layer:
 
 
 def _pointwise(layer: nn.Conv2d | nn.Linear, channels: int) -> Layer:
-    """A 1x1 convolution, or a linear layer over the means of channels: `[outputs, channels]`."""
+    """Return a 1x1 convolution, or a linear layer over the means of channels, as `[outputs, channels]`."""
     narrow = Affine.of(layer)
     wide = _widen(narrow, narrow.bias.shape[0], channels)
     return _layer(Affine(wide.weight.flatten(1), wide.bias))
 
 
 def _over_width(linear: nn.Linear, cells: int) -> Layer:
-    """A linear layer over `[planes, cells]`, padded with zeros for cells that are only padding."""
+    """Return a linear layer over `[planes, cells]`, with zeros for cells that are only padding."""
     layer = Affine.of(linear)
     outputs = layer.weight.shape[0]
     weight = torch.zeros((outputs, layer.weight.shape[1] // cells, _up(cells)))

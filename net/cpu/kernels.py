@@ -1,15 +1,15 @@
-"""What torch does slowly at our sizes on a CPU, as jitted loops over one position at a time.
+"""Operations that torch runs slowly at our sizes on a CPU, as jitted loops over one position at a time.
 
-First the way into a network (bits to the first layer), then squeeze-and-excitation, then the heads: priors
-over the legal actions only, win/draw/loss. `net.cpu.engine` compiles the kernels once for float32 and once
-for bfloat16, which differ in `load` and `store`. At the end are the ways in and out of a network that runs
-as a torch module.
+First comes the input of a network (bits to the first layer), then squeeze-and-excitation, then the heads:
+priors over the legal actions only, win/draw/loss. `net.cpu.engine` compiles the kernels once for float32 and
+once for bfloat16, which differ in `load` and `store`. At the end are the input and output of a network that
+runs as a torch module.
 
 A library's matrix product chooses its order of addition by the number of rows, so the last bit of an answer
-would depend on how many positions are run together. Here every position is added up in the same order.
+would depend on how many positions run together. These loops add in the same order for every position.
 
 Activations are channels-last, `[n, cells, channels]`. `channels` is a multiple of LANES; `width` is the
-number of cells, rounded up to one.
+number of cells, rounded up to a multiple of LANES.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class FirstLayer(NamedTuple):
     """The first 3x3 convolution, arranged for bits."""
 
     masks: Words
-    """[words_per_plane] the bits that are cells; all others are ignored."""
+    """[words_per_plane]: the bits that are cells; all others are ignored."""
     corners: npt.NDArray[np.uint64]
-    """[cells] where the nine taps of a cell begin on `start_block`'s board."""
+    """[cells]: where the nine taps of a cell begin on `start_block`'s board."""
     taps: F32
-    """[planes, 3, 3 * channels] weights by offset of the output from the bit."""
+    """[planes, 3, 3 * channels]: weights by offset of the output from the bit."""
     edges: F32
-    """[planes, 9 * channels] response to a plane full of ones, by (first, inner, last) row and column."""
+    """[planes, 9 * channels]: response to a plane full of ones, by (first, inner, last) row and column."""
     bias: F32
     """[channels]"""
 
@@ -59,7 +59,7 @@ class FirstLayer(NamedTuple):
 def start_block(
     binary_words: Words, scalars: F32, layer: FirstLayer, board: F32, base: F32, out: Activations
 ) -> None:
-    """First 3x3 convolution and ReLU directly from the bits: each set bit adds its nine taps.
+    """Compute the first 3x3 convolution and ReLU directly from the bits: each set bit adds its nine taps.
 
     A chess position sets about one cell in thirty, so this does a tenth of the work of the dense form.
     binary_words: [n, binary planes * words per plane]; later words are ignored. scalars: [n, scalars]. board:
@@ -71,9 +71,10 @@ def start_block(
     line = (cols + 2) * channels
     flat_taps = layer.taps.reshape(layer.taps.size)
     for row in range(binary_words.shape[0]):
-        # Two sums for each cell. `board`: the taps of set bits, with a margin of one cell, into which taps
-        # beyond the edge fall, so that none need be tested. `base`: bias and planes that are the same
-        # everywhere; nine of them, because a cell's place at the edges decides which taps lie on the board.
+        # Each cell has two sums. `board`: the taps of set bits, with a margin of one cell for taps beyond the
+        # edge, so that no tap needs a test. `base`: the bias and the planes that are the same everywhere.
+        # There are nine of these, because a cell's place at the edges decides which of its taps lie on the
+        # board.
         board[:] = ZERO_F32
         for i in range(9):
             for c in range(channels):
@@ -83,7 +84,7 @@ def start_block(
             ones = 0
             for part in range(words_per_plane):
                 ones += int(count_ones(binary_words[row, first + part] & layer.masks[part]))
-            if ones == rows * cols:  # the side to move, for example: one addition instead of 9 a cell
+            if ones == rows * cols:  # such as the side to move: one addition instead of 9 a cell
                 add_scaled(layer.edges, plane, np.float32(1), base)
                 continue
             for part in range(words_per_plane):
@@ -119,8 +120,8 @@ def add_bits(
 ) -> None:
     """Add the nine taps of each bit to `board`, flat and with a margin of one cell.
 
-    `corners [cells]`: where in it the taps of a cell begin. `taps`: flat, a plane's nine from `first_tap` on.
-    Indices are unsigned, because Numba would otherwise test whether each is negative.
+    `corners [cells]`: where the taps of a cell begin on `board`. `taps`: flat; a plane's nine begin at
+    `first_tap`. Indices are unsigned, because Numba would otherwise test whether each is negative.
     """
     while bits != ZERO:
         corner = corners[cell_of_bit_0 + int(count_trailing_zeros(bits))]
@@ -142,7 +143,7 @@ def add_scaled(edges: F32, plane: int, scale: np.float32, base: F32) -> None:
 
 @kernel
 def finish_start(board: F32, base: F32, out: Activations, row: int) -> None:
-    """Apply ReLU to the sums, and write them in the network's format."""
+    """Apply ReLU to the sums, and write the results in the network's format."""
     rows, cols, channels = out.shape[1:]
     for r in range(rows):
         i = 0 if r == 0 else (2 if r == rows - 1 else 1)
@@ -162,7 +163,7 @@ def finish_start(board: F32, base: F32, out: Activations, row: int) -> None:
 def squeeze_excite_add(
     y: Activations, x: Activations, squeeze: F32, squeeze_bias: F32, excite: F32, excite_bias: F32
 ) -> None:
-    """`x = relu(y * sigmoid(scale) + shift + x)` in place, scale and shift from the mean of `y`.
+    """Compute `x = relu(y * sigmoid(scale) + shift + x)` in place, with scale and shift from the mean of `y`.
 
     y, x `[n, cells, channels]`; squeeze `[channels, hidden]`; excite `[hidden, 2 * channels]`.
     """
@@ -175,8 +176,8 @@ def squeeze_excite_add(
         for cell in range(cells):
             for c in range(channels):
                 mean[c] += load(y[row, cell, c])
-        # The inner loops go through outputs, which are neighbours in memory; so Numba finds vector
-        # instructions, and no sum has to be made across a vector.
+        # The inner loops run over outputs, which are neighbours in memory: so Numba finds vector
+        # instructions, and no sum across a vector is needed.
         copy(squeeze_bias, hidden)
         for c in range(channels):
             share = mean[c] / np.float32(cells)
@@ -184,7 +185,7 @@ def squeeze_excite_add(
                 hidden[h] += share * squeeze[c, h]
         copy(excite_bias, gates)
         for h in range(hidden.shape[0]):
-            if hidden[h] > ZERO_F32:  # ReLU, and half of them need no work
+            if hidden[h] > ZERO_F32:  # ReLU: about half of them need no work
                 for g in range(gates.shape[0]):
                     gates[g] += hidden[h] * excite[h, g]
         for c in range(channels):
@@ -209,7 +210,7 @@ class Layer(NamedTuple):
 def plane_priors(
     hidden: Activations, out: Layer, extra: Layer, counts: U16, actions: U16, priors: F32
 ) -> None:
-    """Priors over the legal actions: the last 1x1 convolution, only where it is needed, then softmax.
+    """Write priors of the legal actions: the last 1x1 convolution, only where it is needed, then softmax.
 
     hidden `[n, cells, channels]`, out.weight `[policy_planes, channels]`, priors `[sum of counts]`;
     extra.weight `[extra actions, channels]` is for the mean over the board.
@@ -223,7 +224,7 @@ def plane_priors(
         end = at + int(counts[row])
         has_mean = False
         for k in range(at, end):
-            if int(actions[k]) >= first_extra:  # a pass: the mean is needed, but only in such positions
+            if int(actions[k]) >= first_extra:  # a pass: only such positions need the mean
                 if not has_mean:
                     average(hidden, row, mean)
                     has_mean = True
@@ -231,7 +232,7 @@ def plane_priors(
                 continue
             cell = int(actions[k]) % cells
             plane = int(actions[k]) // cells
-            # LANES sums side by side, added up at the end: vector instructions, and one fixed order.
+            # LANES sums side by side, added at the end: this allows vector instructions, and fixes the order.
             lanes[:] = ZERO_F32
             for c in range(0, channels, LANES):
                 for j in range(LANES):
@@ -258,7 +259,8 @@ def average(hidden: Activations, row: int, mean: F32) -> None:
 
 @kernel
 def extra_logit(mean: F32, extra: Layer, action: int) -> np.float32:
-    """Logit of an extra action from `mean [channels]`, extra.weight `[extra actions, channels]`."""
+    """Return the logit of an extra action from `mean [channels]`, extra.weight `[extra actions,
+    channels]`."""
     total: np.float32 = extra.bias[action]
     for c in range(mean.shape[0]):
         total += mean[c] * extra.weight[action, c]
@@ -267,7 +269,7 @@ def extra_logit(mean: F32, extra: Layer, action: int) -> np.float32:
 
 @kernel
 def flat_priors(x: Activations, narrow: Layer, out: Layer, counts: U16, actions: U16, priors: F32) -> None:
-    """Priors of a fully connected policy: only the legal actions are computed.
+    """Write the priors of a fully connected policy: only the legal actions are computed.
 
     x `[n, cells, channels]`, narrow.weight `[planes, channels]`, out.weight `[actions, planes * width]`.
     """
@@ -294,7 +296,7 @@ def flat_priors(x: Activations, narrow: Layer, out: Layer, counts: U16, actions:
 
 @kernel
 def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl: F32) -> None:
-    """The value head for the first rows of x, as many as `wdl [rows, 3]` has.
+    """Run the value head for the first rows of x, as many as `wdl [rows, 3]` has.
 
     x `[n, cells, channels]`, narrow.weight `[planes, channels]`, hidden.weight `[planes * width, h]`,
     out.weight `[3, h]` (logits), or `[1, h]` (before tanh, and then there is no draw).
@@ -303,7 +305,7 @@ def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl:
     wide = np.empty(hidden.bias.shape[0], np.float32)
     for row in range(wdl.shape[0]):
         pointwise(x, row, narrow, turned, flat)
-        copy(hidden.bias, wide)  # ReLU follows where they are read
+        copy(hidden.bias, wide)  # ReLU is applied when they are read
         add_products(flat, hidden.weight, wide)
         for i in range(out.bias.shape[0]):
             total = out.bias[i]
@@ -313,7 +315,7 @@ def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl:
         if out.bias.shape[0] == 3:
             softmax(wdl[row])
         else:
-            # One number says nothing about draws: win and loss share all of the probability.
+            # A single value says nothing about draws: win and loss share all of the probability.
             value = np.tanh(wdl[row, 0])
             wdl[row, 0] = (np.float32(1) + value) / np.float32(2)
             wdl[row, 1] = ZERO_F32
@@ -322,7 +324,7 @@ def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl:
 
 @kernel
 def scratch(x: Activations, narrow: Layer) -> tuple[F32, F32]:
-    """Memory for `pointwise`, with zeros where a position has no cells."""
+    """Return memory for `pointwise`, with zeros where a position has no cells."""
     cells, channels = x.shape[1:]
     width = (cells + LANES - 1) // LANES * LANES
     return np.zeros((channels, width), np.float32), np.empty(narrow.bias.shape[0] * width, np.float32)
@@ -330,13 +332,14 @@ def scratch(x: Activations, narrow: Layer) -> tuple[F32, F32]:
 
 @kernel
 def pointwise(x: Activations, row: int, narrow: Layer, turned: F32, flat: F32) -> None:
-    """1x1 convolution and ReLU of one position.
+    """Run a 1x1 convolution and ReLU on one position.
 
-    turned `[channels, width]`, flat `[planes * width]`: with loops over cells no sum is needed at the end.
+    turned `[channels, width]`, flat `[planes * width]`: the inner loops run over cells, so no sum across a
+    vector is needed.
     """
     cells, channels = x.shape[1:]
     width = turned.shape[1]
-    # Turned once, so that the cells of a channel are neighbours for all planes.
+    # Transposed once, so that the cells of a channel are neighbours for all planes.
     for cell in range(cells):
         for c in range(channels):
             turned[c, cell] = load(x[row, cell, c])
@@ -352,7 +355,7 @@ def pointwise(x: Activations, row: int, narrow: Layer, turned: F32, flat: F32) -
 def add_products(shares: F32, lines: F32, sums: F32) -> None:
     """`sums [m] += shares [k] @ lines [k, m]`, k a multiple of LANES.
 
-    Four lines at a time: each sum is read and written a quarter as often.
+    Adds four lines at a time, so that each sum is read and written a quarter as often.
     """
     for k in range(0, shares.shape[0], 4):
         a, b, c, d = shares[k], shares[k + 1], shares[k + 2], shares[k + 3]
@@ -363,7 +366,7 @@ def add_products(shares: F32, lines: F32, sums: F32) -> None:
 
 @kernel
 def softmax(logits: F32) -> None:
-    """Softmax in place. Does nothing with an empty list."""
+    """Apply softmax in place. Does nothing to an empty list."""
     largest = np.float32(-np.inf)
     for logit in logits:
         largest = max(largest, logit)
@@ -389,13 +392,13 @@ def store(number: Any) -> Any:  # noqa: ARG001
 
 
 def as_numpy(numbers: Tensor) -> npt.NDArray[Any]:
-    """The same memory as an array: float32, or bfloat16 as uint16."""
+    """Return the same memory as an array: float32, or bfloat16 as uint16."""
     return numbers.view(torch.uint16).numpy() if numbers.dtype == torch.bfloat16 else numbers.numpy()
 
 
 @intrinsic
 def load_bf16(_typingctx: Any, _bits: Any) -> Any:
-    """The float32 of a bfloat16 given as uint16: the same bits, followed by 16 zeros."""
+    """Return the float32 of a bfloat16 given as uint16: the same bits, followed by 16 zeros."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         wide = builder.shl(builder.zext(args[0], ir.IntType(32)), ir.Constant(ir.IntType(32), 16))
@@ -406,13 +409,13 @@ def load_bf16(_typingctx: Any, _bits: Any) -> Any:
 
 @intrinsic
 def store_bf16(_typingctx: Any, _number: Any) -> Any:
-    """The uint16 of the bfloat16 nearest to a finite float32, ties to even."""
+    """Return the uint16 of the bfloat16 nearest to a finite float32, ties to even."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         word = ir.IntType(32)
         bits = builder.bitcast(args[0], word)
-        # Just less than half of what is cut off is added, and one more where the kept part is odd: so an
-        # exact half goes to the even number.
+        # Add just less than half of the last kept bit, and one more if the kept part is odd: so an exact half
+        # goes to the even number.
         odd = builder.and_(builder.lshr(bits, ir.Constant(word, 16)), ir.Constant(word, 1))
         rounded = builder.add(builder.add(bits, ir.Constant(word, 0x7FFF)), odd)
         return builder.trunc(builder.lshr(rounded, ir.Constant(word, 16)), ir.IntType(16))
@@ -422,7 +425,7 @@ def store_bf16(_typingctx: Any, _number: Any) -> Any:
 
 @intrinsic
 def same_f32(_typingctx: Any, _number: Any) -> Any:
-    """A float32, unchanged: `load` and `store` of a float32 network."""
+    """Return a float32 unchanged: `load` and `store` of a float32 network."""
 
     def codegen(_context: Any, _builder: Any, _signature: Any, args: Any) -> Any:
         return args[0]
@@ -435,18 +438,18 @@ def same_f32(_typingctx: Any, _number: Any) -> Any:
 
 @jit
 def write_planes(binary_words: Words, scalars: Numbers, masks: Words, one: Any, planes: Numbers) -> None:
-    """Write the planes of packed positions. Few bits are set, so zeros are written first, and then ones to
-    their cells.
+    """Write the planes of packed positions. Few bits are set, so everything is zeroed first, and then ones
+    are written.
 
     binary_words: [n, binary planes * words per plane]; later words are ignored. scalars: [n, scalars]. masks:
-    [words per plane] the bits that are cells; all others are ignored. one: 1 in their number format. planes:
-    [n, cells, planes], channels-last.
+    [words per plane] the bits that are cells; all others are ignored. one: 1 in the number format of the
+    planes. planes: [n, cells, planes], channels-last.
     """
     parts = masks.shape[0]
     cells = planes.shape[1]
     binary_planes = planes.shape[2] - scalars.shape[1]
     for row in range(binary_words.shape[0]):
-        # Cleared each time: the memory holds the planes of an earlier batch.
+        # The memory holds the planes of an earlier batch.
         planes[row] = 0
         for plane in range(binary_planes):
             for part in range(parts):
@@ -461,14 +464,14 @@ def write_planes(binary_words: Words, scalars: Numbers, masks: Words, one: Any, 
 
 @jit
 def legal_priors(logits: F32, counts: U16, actions: U16, priors: F32) -> None:
-    """Softmax over the legal actions of each position.
+    """Apply softmax over the legal actions of each position.
 
     logits [n, all actions], counts [n], actions and priors [sum of counts]
     """
     at = 0
     for row in range(counts.shape[0]):
         end = at + int(counts[row])
-        # As `softmax`, which takes logits that lie side by side.
+        # As in `softmax`, which needs logits that lie side by side.
         largest = np.float32(-np.inf)
         for k in range(at, end):
             priors[k] = logits[row, actions[k]]

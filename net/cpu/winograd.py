@@ -1,12 +1,12 @@
 """Winograd's convolutions as jitted loops. `net.cpu.convolutions` explains the method and holds the weights.
 
-`convolve` takes a few boards at a time: `to_tiles` cuts each into overlapping tiles and transforms them,
-`multiply` multiplies all tiles by the weights, `from_tiles` transforms the products back, and adds bias and
-ReLU while they are in registers. All arrays are flat float32; `at`, `to` and steps count numbers.
+`convolve` takes a few boards at a time: `to_tiles` cuts each board into overlapping tiles and transforms
+them, `multiply` multiplies all tiles by the weights, `from_tiles` transforms the products back, and applies
+bias and ReLU while they are in registers. All arrays are flat float32; `at`, `to` and steps count numbers.
 
 The trick: Numba's compiler finds vector instructions by itself only in simple loops, so the three inner
-operations (`combination`, `multiply_block`, `finish`) are written in LLVM's own terms, several channels at
-once. LLVM turns vectors that are wider than the processor's registers into several instructions.
+operations (`combination`, `multiply_block`, `finish`) are written in LLVM IR, for several channels at once.
+LLVM turns vectors that are wider than the processor's registers into several instructions.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LANES = 8
 TILES, OUTPUTS = 6, 16
 """Rows and columns of a product that `multiply_block` keeps in registers: twelve of AVX2's sixteen."""
 UNROLLED = 4
-"""Steps of a product's sum at a time; it has a multiple of so many."""
+"""Terms of a product's sum per turn of the loop; the number of terms is a multiple of this."""
 _FLOAT, _INDEX = ir.FloatType(), ir.IntType(64)
 _BYTES = 4
-"""Numbers may lie at any multiple of this."""
+"""Bytes of a number. A vector may begin at any number, so this is its alignment."""
 INPUTS = {
     3: ((2, -1, -2, 1, 0), (0, -2, -1, 1, 0), (0, 2, -3, 1, 0), (0, -1, 0, 1, 0), (0, 2, -1, -2, 1)),
     4: (
@@ -53,7 +53,7 @@ RESULTS = {
 
 
 class Sizes(NamedTuple):
-    """Of the boards and of the tiles of results."""
+    """Sizes of the boards and of the tiles of results."""
 
     rows: int
     cols: int
@@ -67,7 +67,7 @@ class Sizes(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Memory to compute in; what it holds does not matter, except that `board` is 0 outside the board."""
+    """Memory to compute in. Its contents do not matter, except that `board` is 0 outside the board."""
 
     board: F32
     """A board with its border, up to the end of the last tile."""
@@ -111,18 +111,18 @@ def to_tiles(x: F32, first: int, sizes: Sizes, scratch: Scratch, place: int) -> 
     down, across = tiles_of(sizes)
     pitch, line = pitch_of(sizes), (across * wide + 2) * channels
     board, lines, tiles = scratch.board, scratch.lines, scratch.tiles
-    # Onto a board with a border of zeros, so that tiles at the edges need no tests. The border stays 0,
+    # Copy to a board with a border of zeros, so that tiles at the edges need no tests. The border stays 0,
     # because nothing is ever written there.
     for row in range(sizes.rows):
         begin, source = (row + 1) * line + channels, first + row * sizes.cols * channels
-        for i in range(sizes.cols * channels):  # unsigned, because Numba would test each index for a sign
+        for i in range(sizes.cols * channels):  # unsigned: Numba would test each index for a sign
             board[np.uint64(begin + i)] = x[np.uint64(source + i)]
     for row in range(down):
         for col in range(across):
             for channel in range(0, channels, LANES):
                 corner = row * tall * line + col * wide * channels + channel
-                # A tile is transformed line by line: first down its columns, then along its rows. In
-                # between, LANES channels of it fit into the nearest cache.
+                # A tile is transformed line by line: first down its columns, then along its rows. In between,
+                # LANES channels of the tile fit into the L1 cache.
                 for j in range(wide + 2):
                     spread(board, corner + j * channels, line, lines, j * LANES, (wide + 2) * LANES, tall)
                 to = place * channels + channel
@@ -139,7 +139,7 @@ def multiply(weight: F32, sizes: Sizes, scratch: Scratch, count: int) -> None:
     channels, pitch = sizes.channels, pitch_of(sizes)
     # A matrix of weights is used for all tiles of the group before the next one is read.
     for number in range((sizes.tall + 2) * (sizes.wide + 2)):
-        for tile in range(0, count, TILES):  # tiles beyond `count` hold old numbers, which nobody reads
+        for tile in range(0, count, TILES):  # tiles beyond `count` hold old numbers that nobody reads
             at = number * pitch + tile * channels
             for output in range(0, channels, OUTPUTS):
                 begin = number * channels * channels + output
@@ -159,7 +159,7 @@ def from_tiles(
         for col in range(0, sizes.cols, wide):
             for channel in range(0, channels, LANES):
                 begin = place * channels + channel
-                # Back in the same way, first along the rows and then down the columns.
+                # Transformed back line by line: first along the rows, then down the columns.
                 for i in range(tall + 2):
                     at = i * (wide + 2) * pitch + begin
                     collect(scratch.products, at, pitch, lines, i * wide * LANES, LANES, wide)
@@ -175,13 +175,13 @@ def from_tiles(
 
 @jit
 def tiles_of(sizes: Sizes) -> tuple[int, int]:
-    """Tiles of a board down and across."""
+    """Return the number of tiles of a board, down and across."""
     return -(-sizes.rows // sizes.tall), -(-sizes.cols // sizes.wide)
 
 
 @jit
 def pitch_of(sizes: Sizes) -> int:
-    """Numbers in a matrix of tiles."""
+    """Return how many numbers a matrix of tiles has."""
     down, across = tiles_of(sizes)
     return -(-sizes.group * down * across // TILES) * TILES * sizes.channels
 
@@ -192,8 +192,8 @@ def pitch_of(sizes: Sizes) -> int:
 def combination(matrix: Sequence[Sequence[float]]) -> Callable[..., None]:
     """Return `combine(source, at, step, out, to, out_step)` for jitted code.
 
-    For LANES channels, row i of `matrix` times the numbers at `at`, `at + step`, ... in `source` goes to
-    `to + i * out_step` in `out`. All is read before anything is written.
+    For LANES channels, row i of `matrix` times the numbers at `at`, `at + step`, ... in `source` goes to `to
+    + i * out_step` in `out`. Everything is read before anything is written.
     """
 
     @intrinsic
@@ -202,7 +202,7 @@ def combination(matrix: Sequence[Sequence[float]]) -> Callable[..., None]:
             kinds = signature.args
             read = _data(context, builder, kinds[0], args[0])
             written = _data(context, builder, kinds[3], args[3])
-            # Read before anything is written: LLVM cannot know that the arrays are different ones.
+            # Read before anything is written: LLVM cannot know that the arrays do not overlap.
             numbers = [
                 builder.load(_place(builder, read, args[1], args[2], number, LANES), align=_BYTES)
                 for number in range(len(matrix[0]))
@@ -220,12 +220,12 @@ def combination(matrix: Sequence[Sequence[float]]) -> Callable[..., None]:
 
 
 def _sum(builder: Any, row: Sequence[float], numbers: Sequence[Any]) -> Any:
-    """The numbers times a row's factors, added up."""
+    """Return the sum of the numbers times a row's factors."""
     total = None
     for factor, number in zip(row, numbers, strict=True):
         if factor == 0:
             continue
-        # Most factors are 0, 1 or -1, which need no product.
+        # Most factors are 0, 1 or -1, and need no product.
         term = number
         if abs(factor) != 1:
             constant = ir.Constant(number.type, [abs(factor)] * number.type.count)
@@ -241,7 +241,8 @@ def _sum(builder: Any, row: Sequence[float], numbers: Sequence[Any]) -> Any:
 def finish(
     _context: Any, results: Any, at: Any, bias: Any, channel: Any, rule: Any, out: Any, to: Any
 ) -> Any:
-    """Write LANES `results` from `at` on plus `bias` from `channel` on to `out` from `to` on.
+    """Write to LANES numbers of `out`, from `to` on, the `results` from `at` on plus the `bias` from
+    `channel` on.
 
     rule: whether to add what `out` holds, and whether negative sums become 0.
     """
@@ -256,10 +257,10 @@ def finish(
         total = builder.fadd(builder.load(result, align=_BYTES), builder.load(shift, align=_BYTES))
         added = builder.fadd(total, builder.load(written, align=_BYTES))
         add, rectify = (builder.extract_value(args[4], number) for number in range(2))
-        # Both are computed and one is chosen, so that there is no branch.
+        # Compute both sums and select one, so that there is no branch.
         total = builder.select(add, added, total)
         nothing = ir.Constant(total.type, None)
-        # What is no number stays so.
+        # NaN stays NaN.
         positive = builder.select(builder.fcmp_ordered("<", total, nothing), nothing, total)
         builder.store(builder.select(rectify, positive, total), written, align=_BYTES)
         return context.get_dummy_value()
@@ -275,8 +276,9 @@ def multiply_block(
     """Write TILES rows of `rows`, of `depth` numbers each, times OUTPUTS columns of a matrix `[depth, width]`
     to the same rows and columns of `out`.
 
-    The rows begin at `at`, in `out` too, which has the same width as the matrix. `weight_at` is the first
-    number of the columns in the first row of the matrix, in `weight`, which begins at a multiple of `width`.
+    The rows begin at `at`, also in `out`, which has the same width as the matrix. The matrix is a part of
+    `weight` that begins at a multiple of `width`; `weight_at` is the place in `weight` of the first of the
+    columns, in the matrix's first row.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -286,7 +288,7 @@ def multiply_block(
         vector = ir.VectorType(_FLOAT, OUTPUTS)
         undefined = ir.Constant(vector, ir.Undefined)
         to_all = ir.Constant(ir.VectorType(ir.IntType(32), OUTPUTS), None)
-        # Variables that nothing else refers to: LLVM keeps them in registers through the whole loop.
+        # Local variables that nothing else refers to: LLVM keeps them in registers through the whole loop.
         sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, None)) for _ in range(TILES)]
         kind_of_add = ir.FunctionType(vector, [vector] * 3)
         add = cgutils.get_or_insert_function(builder.module, kind_of_add, f"llvm.fmuladd.v{OUTPUTS}f32")
@@ -302,7 +304,7 @@ def multiply_block(
                     first = builder.insert_element(undefined, builder.load(place), ir.IntType(32)(0))
                     one = builder.shuffle_vector(first, undefined, to_all)  # the same number in every lane
                     builder.store(builder.call(add, [one, column, builder.load(total)]), total)
-        # `at` is where the rows begin; the result begins at the same columns as the weights.
+        # The result begins at the same row as `at`, and at the same column as the weights.
         column_at = builder.add(at, builder.srem(weight_at, width))
         for number, total in enumerate(sums):
             place = _place(builder, result, column_at, width, number, OUTPUTS)
@@ -314,12 +316,12 @@ def multiply_block(
 
 
 def _data(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """The address of an array's first number."""
+    """Return the address of an array's first number."""
     return context.make_array(kind)(context, builder, array).data
 
 
 def _place(builder: Any, data: Any, at: Any, step: Any, number: int, lanes: int) -> Any:
-    """The address of `lanes` numbers, `number` steps from `at` on."""
+    """Return the address of `lanes` numbers that begin `number` steps after `at`."""
     index = builder.add(at, builder.mul(step, ir.Constant(_INDEX, number)))
     place = builder.gep(data, [index])
     return place if lanes == 1 else builder.bitcast(place, ir.VectorType(_FLOAT, lanes).as_pointer())
