@@ -1,4 +1,4 @@
-"""`python -m trainer`: reads the flags first, and imports everything heavy after them."""
+"""`python -m trainer`: reads the flags first, and imports everything heavy afterwards."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ EXAMPLES = (
 
 
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> TrainerConfig:
-    """Return the settings of this process, checked, so that a wrong one ends it before anything is begun.
-    `argv` and `environment` as for `config.load`."""
+    """Return the settings of this process, checked, so that a wrong setting ends it before any work begins.
+    `argv` and `environment` are as for `config.load`."""
     try:
         # `python -m` looks for modules in the current folder first.
         check_that_nothing_hides_our_packages()
@@ -60,7 +60,7 @@ def _main() -> int:
     place = place_of(config, os.environ)
     config = place.config
     for device in place.devices:
-        choose_device(device)  # before it joins: a server may be long in coming
+        choose_device(device)  # before it joins, because the server may come much later
     if not place.rank:
         open_archive(config.archive)
     logs.set_up(f"trainer rank {place.rank}" if place.rank else "trainer", form=config.log_format)
@@ -85,7 +85,7 @@ def _main() -> int:
 if __name__ == "__main__":
     code = guarded(_main)
     if "trainer.gang" in sys.modules:
-        # At once: a thread that waits for a rank which is lost would hold up the end for minutes.
+        # Exit at once: a thread that waits for a lost rank would delay the end for minutes.
         sys.stdout.flush()
         os._exit(code)
     sys.exit(code)

@@ -1,10 +1,10 @@
 """What training begins with: the newest checkpoint, or the network of a new run.
 
-A checkpoint is what a restart needs to continue as if nothing had happened. Each has two files, written whole
-or not at all: `step-N.safetensors`, the network that plays (usable by itself), and `step-N.state`, the rest,
-with the hash of the first in it and its own hash at its end. Where an average of the weights plays, the
-weights being trained are part of the rest. The state is read with `weights_only`, and never leaves this
-machine.
+A checkpoint is what a restart needs to continue as if nothing had happened. It has two files, each written
+whole or not at all: `step-N.safetensors`, the network that plays (usable by itself), and `step-N.state` with
+everything else. The state contains the hash of the first file, and ends with its own hash. If an average of
+the weights plays, the weights being trained are in the state. The state is read with `weights_only`, and
+never leaves this machine, except to an archive.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ log = logging.getLogger(__name__)
 
 HASH_BYTES = 32
 KEPT = 3
-"""Checkpoints; the oldest are removed."""
+"""Newest checkpoints that are kept; older ones are removed."""
 NEW = "new"
-"""Used in place of a file of weights: a new network, whatever the server plays with."""
+"""Used as the value of `--weights`: a new network, whatever the server plays with."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,12 @@ class Progress:
     optimizer: str
     """`optimizer.kind` of the optimizer's state."""
     learned_from: int = 0
-    """Positions so far that may be trained on."""
+    """Positions of all games so far that may be trained on."""
     allowed: float = 0.0
     """Samples allowed by these positions."""
     quarantined: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """By player, how much of these two a quarantine has removed (`trainer.pacing.Quarantine`)."""
+    """By player, how much a quarantine has removed of `learned_from` and `allowed`
+    (`trainer.pacing.Quarantine`)."""
     minutes: float = 0.0
     """Minutes of training."""
     imported: int = 0
@@ -77,7 +78,7 @@ class Checkpoint:
     network: Network
     """The network that plays."""
     trained: dict[str, Tensor] | None
-    """Tensors of the network being trained, None when it is the same."""
+    """Tensors of the network being trained; None when it is the network that plays."""
     optimizer_state: dict[str, Any]
     rng: np.random.Generator
 
@@ -96,7 +97,7 @@ def save(
 ) -> None:
     """Write a checkpoint and remove all but the newest `KEPT`. Raises Fatal(DISK) if it cannot be written.
 
-    Checkpoints of later steps are those that this run skipped when it began; they are set aside.
+    Checkpoints of later steps were skipped as unusable when training began; they are set aside.
 
     weights: the file of the network that plays. trained: as in `Checkpoint`.
     """
@@ -113,14 +114,14 @@ def save(
     path = folder / f"step-{progress.step:09d}.state"
     network = path.with_suffix(".safetensors")
     try:
-        # First the weights: a state is there only beside the weights that it names. The same bytes are not
-        # written again, since an earlier state of this step names them, too.
+        # The weights come first, so that a state never exists without the weights that it names. The same
+        # bytes are not written again, because an earlier state of this step names them, too.
         if not (network.exists() and network.read_bytes() == weights):
             write_atomically(network, weights)
         reach("checkpoint.weights_written")
         write_atomically(path, data + hashlib.sha256(data).digest())
         reach("checkpoint.written")
-        # Set aside: left to people, but neither counted nor read any more.
+        # Renamed: left for people to inspect, but neither counted nor read any more.
         for skipped in (one for one in _states(folder) if one > path):
             for one in (skipped, skipped.with_suffix(".safetensors")):
                 if one.exists():
@@ -151,7 +152,7 @@ def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
         except (Damaged, BadWeights) as error:
             log.warning("skipped the checkpoint %s: %s", path, error)
             continue
-        # Its state replaces what it was made with.
+        # Made with any seed: the saved state replaces it.
         rng = np.random.default_rng()
         rng.bit_generator.state = json.loads(state["rng"])
         return Checkpoint(_progress(state), network, state["trained"], state["optimizer"], rng)
@@ -159,15 +160,15 @@ def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
 
 
 def is_there(folder: Path) -> bool:
-    """Return whether there is a checkpoint, intact or damaged."""
+    """Return whether `folder` has a checkpoint, intact or damaged."""
     return bool(_states(folder))
 
 
 def fetch(archive: Archive, folder: Path) -> None:
-    """Write archived checkpoints here that are newer than those that are here. Raises Fatal(TRY_AGAIN),
+    """Write to `folder` the archived checkpoints that are newer than those in it. Raises Fatal(TRY_AGAIN),
     OSError."""
     newest = max((path.stem for path in _states(folder)), default="")
-    # The oldest first, and a network before its state: what is there after a kill is whole.
+    # The oldest first, and each network before its state: so every state is complete after a kill.
     for state in (folder / name for name in archive.checkpoints()):
         if state.suffix == ".state" and state.stem > newest:
             for path in (state.with_suffix(".safetensors"), state):
@@ -175,7 +176,7 @@ def fetch(archive: Archive, folder: Path) -> None:
 
 
 def upload(archive: Archive, folder: Path) -> None:
-    """Archive the newest checkpoint, and remove those that are no longer here. Raises as
+    """Archive the newest checkpoint, and remove archived ones that are no longer in `folder`. Raises as
     `Archive.keep_checkpoint`."""
     files = [file for path in _states(folder) for file in (path.with_suffix(".safetensors"), path)]
     archive.keep_checkpoint(files, newest=2)
@@ -200,10 +201,10 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     except OSError as error:
         raise Damaged(f"cannot be read: {error.strerror}") from error
     data = content[:-HASH_BYTES]
-    # Before torch reads it: damaged bytes do not reach its unpickler.
+    # Checked before torch reads it: damaged bytes must not reach its unpickler.
     if hashlib.sha256(data).digest() != content[-HASH_BYTES:]:
         raise Damaged("torn or changed (its hash differs)")
-    # Tensors and plain values only: a file cannot run code.
+    # `weights_only` allows tensors and plain values only, so that a file cannot run code.
     state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     if hashlib.sha256(weights).hexdigest() != state["weights_sha256"]:
         raise Damaged("the weights beside it are not its own")
@@ -218,7 +219,7 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
     """Return a network from `--weights`, `--net` or the game's preset. Raises Fatal(BAD_DATA, CONFIG) if that
     fails."""
     heads = config.loss.head_weights.keys()
-    # For the weights that are drawn: of a new network, or of a head that is added.
+    # Seeds the weights that are drawn: those of a new network, or of an added head.
     torch.manual_seed(config.seed)
     if config.weights not in ("", NEW):
         try:
@@ -246,7 +247,7 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
 def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsInfo | None) -> None:
     """Check that a run without a usable checkpoint may begin. Raises Fatal(BAD_DATA) if a new network would
     replace trained weights, unless the user insists. `played`: the server's weights."""
-    # An untrained network is replaced without harm; so is what the user named on purpose.
+    # Replacing an untrained network does no harm, and with --weights the user has decided.
     if played is None or played.step == 0 or config.weights:
         return
     raise Fatal(
@@ -259,8 +260,8 @@ def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsI
 
 
 def why_no_takeover(config: TrainerConfig) -> str:
-    """Return why a trainer that waits for another to end could not go on from there; "" if it may be able to.
-    The run has a name only once the server welcomes it, so any run's checkpoints count."""
+    """Return why a trainer that waits for another one to end could not take over from it; "" if it perhaps
+    can. The name of the run is unknown before the server's WELCOME, so the checkpoints of any run count."""
     runs = Path(config.runs)
     folders = [runs / config.run] if config.run else runs.glob("*")
     if config.weights or config.archive or any(is_there(folder / "checkpoints") for folder in folders):
@@ -273,8 +274,8 @@ def why_no_takeover(config: TrainerConfig) -> str:
 
 
 def check_heads(config: TrainerConfig, network: Network) -> None:
-    """Raise Fatal when a loss is requested whose head this run's network lacks. (A head without a loss may
-    stay.)"""
+    """Raise Fatal when a loss is requested for a head that this run's network lacks. (A head without a loss
+    may stay.)"""
     for name in config.loss.head_weights:
         if not hasattr(network, name):
             raise Fatal(

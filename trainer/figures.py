@@ -1,10 +1,10 @@
-"""The trainer's figures: for TRAINER_STATUS, the log, Prometheus and curves over time.
+"""The trainer's figures: for TRAINER_STATUS, the log, Prometheus, and curves over the training step.
 
 `Figures` collects them, and `as_dict` is the only place that names them (docs/protocol.md lists the keys);
 everything else reads that dictionary. `METRICS` shows them to Prometheus. `Curves` writes them against the
 step: event files for `tensorboard --logdir runs/NAME/tensorboard`, and JSON lines for `azplay report NAME`.
-Both are written one whole point at a time, so a full disk loses that point and nothing else, and never stops
-the trainer; points are close together at first and thinned out later, so the files stay small in a long run.
+Both are written one whole point at a time, so a full disk loses only that point, and never stops the trainer.
+Points are close together at first and further apart later, so the files stay small in a long run.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ log = logging.getLogger(__name__)
 LOADING = "the window to be loaded"
 """What training waits for before the first turn."""
 LEAST_FREE = 1 << 20
-"""Bytes; a disk with less than this is full: neither a checkpoint nor weights fit on it."""
+"""Bytes. A disk with less free space counts as full: neither a checkpoint nor weights fit on it."""
 OUTCOMES = {1: "first", 0: "draw", -1: "second"}
 RATE_SECONDS = 300.0
-"""Length of the stretch that the rate of games is taken over."""
+"""Length of the time over which the rate of games is computed."""
 RATE_APART = 5.0
-"""Least seconds between two counts of games that are kept."""
+"""Least seconds between two remembered counts of games."""
 POINT_SECONDS, LONGEST_POINT_SECONDS = 2.0, 60.0
-"""Least and most seconds between two points of a curve; in between it is a hundredth of the time since the
-start."""
+"""Least and most seconds between two points of a curve; between these bounds, a hundredth of the time since
+the start."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Figures:
 
     started: float
     rate: GamesRate = field(default_factory=lambda: GamesRate(0, 0.0))
-    """Games an hour lately."""
+    """Recent games per hour."""
     answered: Counter[str] = field(default_factory=Counter)
     """Games since the start, by the status of their answer."""
     commits: Histogram = field(default_factory=histogram)
@@ -75,16 +75,16 @@ class Figures:
     samples: int = 0
     architecture: str = ""
     step: int = 0
-    """Training steps of the checkpoint; shown before the first turn, as is the next field."""
+    """Training steps of the checkpoint; shown until the first turn, like `loaded`."""
     loaded: int = 0
     """Positions that have been loaded into the window."""
     rejected: Mapping[str, int] = field(default_factory=dict)
     damaged: Damaged | None = None
     """Stored games that could not be read back."""
     probe_values: Mapping[str, float] = field(default_factory=dict)
-    """Values that the network published last gives to positions of known value."""
+    """Values of the network published last for positions of known value."""
     known_errors: Mapping[str, float] = field(default_factory=dict)
-    """How often its policy errs in positions whose best moves are known, by group."""
+    """How often the policy of that network errs in positions whose best moves are known, by group."""
     newest_games: Mapping[str, Any] = field(default_factory=lambda: Stretch().figures(None))
     """Properties of the newest games (`diagnostics.stretches`)."""
     alerts: list[str] = field(default_factory=list)
@@ -95,8 +95,8 @@ class Figures:
     def begin(
         self, totals: Totals, rejected: Mapping[str, int], damaged: Damaged, architecture: str, step: int
     ) -> None:
-        """Begin with an open run, at its checkpoint's `step`. The checker of games keeps counting in
-        `rejected` and `damaged`."""
+        """Begin with an open run, at its checkpoint's `step`. `rejected` and `damaged` are live: the
+        committer and the store's reader keep counting in them."""
         self.step = step
         self.rate = GamesRate(totals.games.total(), self.started)
         self.rejected = rejected
@@ -159,14 +159,14 @@ class Figures:
 
 
 def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[str, float | None]:
-    """Losses of the training heads by name, None where there are none."""
+    """Return the losses of the training heads by name; None for a head without one."""
     found = losses.heads if losses else {}
     return {f"{prefix}{head}_loss": rounded(found.get(head)) for head in TRAINING_HEADS}
 
 
 def why_not_stored(run: Run) -> str:
-    """Return why games cannot be stored, as text for people; "" where they can. Where players share a full
-    disk with the trainer, no game comes that the store could refuse."""
+    """Return why games cannot be stored, as text for people; "" if they can. The disk is checked too: if
+    players share a full disk with the trainer, no game comes that the store could refuse."""
     trouble, folder = run.store.trouble, run.folder.path
     if run.archive is not None:
         trouble = trouble or run.archive.trouble
@@ -199,13 +199,13 @@ def log_line(figures: Mapping[str, Any]) -> str:
 
 
 class GamesRate:
-    """Games an hour lately. Begins with `games` at the time `now`, in seconds of any clock."""
+    """Recent games per hour. Begins with `games` at the time `now`, in seconds on any one clock."""
 
     def __init__(self, games: int, now: float) -> None:
         self._seen = deque([(now, games)])
 
     def note(self, games: int, now: float) -> None:
-        """There are `games` in all now. Time before the first of them does not count."""
+        """Note that there are `games` in all now. Time before the first new game does not count."""
         # A trainer that waits for its first game has no rate yet.
         if games == self._seen[-1][1] and len(self._seen) == 1:
             self._seen[0] = (now, games)
@@ -225,7 +225,7 @@ class Curves:
     `lines`. A full disk loses points, but does not stop the trainer."""
 
     def __init__(self, folder: Path, lines: Path) -> None:
-        # As TensorBoard names them.
+        # TensorBoard's own form of a file name.
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
         self._events, self._lines = folder / name, lines
         self._has_events = False
@@ -239,9 +239,8 @@ class Curves:
         """Write the figures if a point is due at `now`, in seconds on any one clock."""
         step = figures["step"]
         self._started = now if self._started is None else self._started
-        # Close together at first, a minute apart in a long run, so that the files stay small.
         pause = min(LONGEST_POINT_SECONDS, max(POINT_SECONDS, (now - self._started) / 100))
-        # Curves are over the step: a second point at the same one would show nothing.
+        # Curves are over the step: a second point at the same step would show nothing.
         if step == self._last_step or now - self._last < pause:
             return
         self._last_step, self._last = step, now
@@ -253,18 +252,18 @@ class Curves:
         self._write_line(figures, now)
 
     def finish(self, figures: Mapping[str, Any]) -> None:
-        """Write the last line, however recent the one before it is; if both have the same step, readers use
-        the last."""
+        """Write the last line, however recent the previous one is; of lines with the same step, readers use
+        the last one."""
         if figures["step"]:
             self._write_line(figures, time.monotonic())
 
     def _write_event(self, numbers: Mapping[str, float], step: int) -> None:
-        """Add one value for each name. Raises OSError, and then leaves the file as it was.
+        """Add one value for each name. If this raises OSError, the file is as it was.
 
-        TensorBoard's own writer buffers and writes in a thread; after a failed write it can only be thrown
-        away.
+        TensorBoard's own writer is not used: it buffers and writes in a thread, and is useless after a failed
+        write.
         """
-        # Imported here because it takes a fifth of a second, which a starting trainer need not wait for.
+        # Imported only here, because it takes a fifth of a second, which would delay the start.
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.summary.writer.record_writer import RecordWriter
@@ -276,7 +275,7 @@ class Curves:
             records.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
         values = [Summary.Value(tag=name, simple_value=number) for name, number in numbers.items()]
         records.write(Event(wall_time=now, step=step, summary=Summary(value=values)).SerializeToString())
-        # Whole or not at all: half a record would end the file for TensorBoard.
+        # Whole or not at all: TensorBoard stops reading a file at half a record.
         append_whole(self._events, buffer.getvalue())
         self._has_events = True
 

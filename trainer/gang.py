@@ -1,17 +1,17 @@
 """The ranks of a trainer on several devices, as processes (`trainer.ranks` says what they share).
 
-    the store of torch    rank 0's version and settings; a rank with others ends
+    the store of torch    rank 0's version and settings; a rank with different ones ends
     rank 0 -> rank r      step, network, optimizer's state             once
                           rows and counts of a batch                   every step
                           nothing (an empty message)                   the end
     all <-> all           one tensor: losses and all gradients         every step
 
-Messages go by gloo, sums by gloo between CPUs and by NCCL between GPUs. Plain sums, and not
-DistributedDataParallel: docs/decisions/0064.
+Messages go by gloo, sums by gloo between CPUs and by NCCL between GPUs. docs/decisions/0064 says why these
+are plain sums and not DistributedDataParallel.
 
-A rank may wait for hours, because no game comes, so its wait for rows has no limit: it ends when rank 0 does,
-whose connection breaks. Every other wait is for a rank that computes, and ends after `TIMEOUT`. A gang that
-has lost a rank ends with TRY_AGAIN, and its supervisor starts all of it again, from the last checkpoint.
+A rank may wait for hours because no games come, so its wait for rows has no limit: it ends when rank 0 ends
+and the connection breaks. Every other wait is for a rank that computes, and ends after `TIMEOUT`. A gang that
+has lost a rank ends with TRY_AGAIN, and the supervisor restarts all ranks from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from trainer.train_step import TrainStep, prepare_thread
 log = logging.getLogger(__name__)
 
 TIMEOUT = timedelta(minutes=5)
-"""Longest time that a rank waits for another that computes, or that starts."""
+"""Longest time that a rank waits for another one that computes or starts."""
 FOREVER = timedelta(days=10_000)
 """Longest time that a rank waits for rank 0."""
 HERE = "127.0.0.1"
@@ -61,20 +61,22 @@ class Gang(Ranks):
     """The ranks of a trainer, as one of them sees them."""
 
     def __init__(self, place: Place, store: Store, environment: Mapping[str, str] | None = None) -> None:
-        """store: one that all ranks reach. environment: variables of the ranks that this process starts."""
+        """store: one that all ranks reach. environment: variables for the ranks that this process starts;
+        None: it starts none."""
         self._place, self._store, self._environment = place, store, environment
         self._sending: list[tuple[Any, Tensor]] = []
-        """Messages under way: what to wait for, and the bytes, which must stay as they are until then."""
+        """Messages under way: the work to wait for, and the bytes, which must not change before it is
+        done."""
 
     @classmethod
     def joined(cls, place: Place) -> Gang:
-        """Return the gang that the variables of torchrun, or of rank 0, name."""
+        """Return the gang that the environment variables of torchrun, or of rank 0, describe."""
         return cls(place, next(rendezvous("env://"))[0])
 
     @classmethod
     def of_children(cls, place: Place) -> Gang:
-        """Return one whose other ranks are children of this process."""
-        # A free port, which is open to this machine alone, as are those of gloo and NCCL.
+        """Return a gang whose other ranks are children of this process."""
+        # A free port, open to this machine only, like the ports of gloo and NCCL.
         listener = socket.create_server((HERE, 0))
         os.environ |= {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
         port, ranks = listener.getsockname()[1], str(place.ranks)
@@ -94,7 +96,7 @@ class Gang(Ranks):
                     module.__class__ = SynchronisedNorm
 
     def begin(self, step: int, weights: Callable[[], bytes], optimizer_state: Mapping[str, Any]) -> None:
-        """Raises Fatal if a rank does not come, or goes."""
+        """Raises Fatal if a rank does not join, or is lost."""
         self._store.set("rank 0", json.dumps(self._told()))
         with as_lost_rank():
             self._join()
@@ -123,10 +125,10 @@ class Gang(Ranks):
 
         def ended(name: str, code: int) -> None:
             told = children.told_error(name)
-            # The same start would end it in the same way.
+            # A restart would end in the same way.
             if code in NOT_RETRIED:
                 raise Fatal(f"{name}: {told}", Exit(code))
-            # As it does once rank 0 has told it to.
+            # Other ends are as expected: rank 0 has told it to end.
             if code != Exit.OK and not stop.finishing.is_set():
                 why = describe_exit(code) + (f": {told}" if told else "")
                 raise Fatal(f"{name} has ended ({why}){THEN}", Exit.TRY_AGAIN)
@@ -141,8 +143,8 @@ class Gang(Ranks):
     # ---- the others ----
 
     def joined_rank_0(self) -> dict[str, Any]:
-        """Return what `begin` has sent. Raises Fatal(PROTOCOL) if rank 0 is another version than this one,
-        and Fatal(CONFIG) if it makes its steps with other settings."""
+        """Return what `begin` has sent. Raises Fatal(PROTOCOL) if rank 0 has another version than this rank,
+        and Fatal(CONFIG) if it has other settings for its steps."""
         with as_lost_rank():
             self._store.wait(["rank 0"], FOREVER)
             theirs, ours = json.loads(self._store.get("rank 0")), self._told()
@@ -205,7 +207,7 @@ class Gang(Ranks):
             self._sending += [(dist.isend(part, rank), part) for part in parts]
 
     def _sent(self) -> None:
-        """Wait until all messages have been taken."""
+        """Wait until all messages have been received."""
         with as_lost_rank():
             for work, _ in self._sending:
                 work.wait()
@@ -213,17 +215,17 @@ class Gang(Ranks):
 
 
 def follow(gang: Gang, config: TrainerConfig) -> None:
-    """Make steps with rank 0 until it ends. Raises Fatal(TRY_AGAIN) when a rank is lost, and as
+    """Make steps with rank 0 until rank 0 ends. Raises Fatal(TRY_AGAIN) when a rank is lost, and as
     `Gang.joined_rank_0`."""
     prepare_thread(config.cpu_threads)
     begun = gang.joined_rank_0()
-    # torchrun ends all ranks at once; but rank 0 makes the last steps, and says when it is over.
+    # torchrun signals all ranks at once; but rank 0 makes the last steps, and says when to end.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     meta = read_meta(begun["weights"])
     game, heads = get_game(meta.game), trained_heads(config.loss)
     network, _ = from_bytes(begun["weights"], game=game, history=meta.history)
-    optimizer = dataclasses.replace(config.optimizer, ema=0.0)  # the average is rank 0's
+    optimizer = dataclasses.replace(config.optimizer, ema=0.0)  # only rank 0 keeps the average
     device = torch.device(config.device)
     step = TrainStep(game, meta.history, network, optimizer, config.loss, device, ranks=gang)
     step.restore(begun["step"], begun["optimizer"])
@@ -233,7 +235,7 @@ def follow(gang: Gang, config: TrainerConfig) -> None:
 
 
 def digest(network: nn.Module) -> str:
-    """Return a hash of what is trained: the same for all ranks."""
+    """Return a hash of the trained parameters, which is the same for all ranks."""
     found = hashlib.sha256()
     for parameter in network.parameters():
         found.update(parameter.detach().cpu().contiguous().numpy().tobytes())
@@ -242,7 +244,7 @@ def digest(network: nn.Module) -> str:
 
 @contextmanager
 def as_lost_rank() -> Iterator[None]:
-    """Raise Fatal for an error of torch's messages."""
+    """Turn an error of torch.distributed into Fatal."""
     try:
         yield
     except RuntimeError as error:
@@ -258,7 +260,7 @@ def summed(tensor: Tensor) -> Tensor:
 
 
 class _Sum(torch.autograd.Function):
-    """`summed` with a gradient: what one rank gives counts in the losses of all."""
+    """`summed` with a gradient: each rank's part counts in the losses of all ranks."""
 
     @staticmethod
     def forward(_: Any, ours: Tensor) -> Tensor:
@@ -270,13 +272,14 @@ class _Sum(torch.autograd.Function):
 
 
 class SynchronisedNorm(nn.BatchNorm2d):
-    """Batch normalisation over the rows of all ranks, on any device (torch's own is for GPUs)."""
+    """Batch normalisation over the rows of all ranks, on any device (torch's own is for GPUs only)."""
 
     def forward(self, x: Tensor) -> Tensor:
         running_mean, running_var, momentum = self.running_mean, self.running_var, self.momentum
         if not self.training or running_mean is None or running_var is None or momentum is None:
             return super().forward(x)
-        # Around a number near the mean, so that the difference of two sums keeps its digits.
+        # Subtract a number near the mean first, so that the variance, a difference of two sums, keeps its
+        # digits.
         near = running_mean.clone()
         moved = x.float() - near[:, None, None]
         rows = torch.full_like(near, x.numel() / x.shape[1])

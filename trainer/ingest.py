@@ -1,9 +1,9 @@
-"""The way of a game into the store: accept it, check it, commit it, acknowledge it.
+"""How a game gets into the store: accept it, check it, commit it, acknowledge it.
 
 `IngestTable` knows which relayed games are being processed, and which senders wait for the answer. It is
-pure: events in, instructions out. Delivery is at least once: a client that gets no answer sends again,
-perhaps while the first copy is still being checked. So each uid is processed once, and all its senders get
-the answer.
+pure: events in, instructions out. Delivery is at-least-once: a client that gets no answer sends a game again,
+perhaps while the first copy is still being checked. So only one copy of a uid is processed at a time, and all
+its senders get the answer.
 
 `Committer` decodes and verifies games and commits many of them in one transaction, in a thread of its own.
 Only what it returns may be acknowledged: from then on the game survives a power loss, and with an archive the
@@ -33,23 +33,23 @@ from trainer.verify import Expected, Rejection, Verifier
 log = logging.getLogger(__name__)
 
 MESSAGE_BYTES = 48 * 1024
-"""Most bytes of acknowledgements in one RELAY_ACK: even with the largest one after them it stays below
+"""Most bytes of acknowledgements in one RELAY_ACK. Even with one more of the largest, it stays below
 `MAX_HEADER`."""
 ACK_OVERHEAD = 8
 """Most bytes that MessagePack adds to a pair of peer and acknowledgement."""
 IN_FLIGHT_LIMIT = BYTES_OF_ALL // LEAST_GAME_BYTES
-"""Most games being processed, as many as the front passes on; further ones are sent back."""
+"""Most games being processed: as many as the front passes on. Further ones are sent back."""
 RETRY_AFTER = 1.0
 """Seconds after which a game that was sent back may be sent again."""
 DISK_RETRY_AFTER = 10.0
-"""The same after a failed commit: a full disk is not freed within a second."""
+"""Like `RETRY_AFTER`, after a failed commit: a full disk is not freed within a second."""
 REASONS = {
     STORED: "",
     DUPLICATE: "",
     CONFLICT: "another game is stored under this uid",
     RETRY: "the trainer stores no games at the moment: its disk or archive does not take them",
 }
-"""What is said about a game, by the status that the store gave it."""
+"""The reason sent with an answer, by the status that the store gave the game."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Job:
     source: str
     data: bytes
     key: str = ""
-    """Name of its player's key, as the server says; "" where no keys are used."""
+    """Name of its player's key, as the server knows it; "" where no keys are used."""
 
 
 @dataclass(frozen=True)
@@ -100,19 +100,19 @@ class IngestTable:
         return len(self._in_flight)
 
     def on_game(self, message: RelayGame, data: bytes, *, has_room: bool = True) -> Job | RelayAck | None:
-        """Handle a game that arrived. Returns a job, an answer to send, or None if it is already being
+        """Handle a game that arrived. Returns a job, an answer to send, or None if the game is already being
         processed.
 
         `has_room`: whether training can accept further games at the moment.
         """
         known = self._in_flight.get(message.uid)
         if known is not None and known.sha256 == message.sha256:
-            # It was sent again, perhaps over another session: both senders get the answer.
+            # The game was sent again, perhaps over another session: both senders get the answer.
             if message.peer not in known.peers:
                 known.peers.append(message.peer)
             return None
         if known is not None:
-            # Not a conflict yet: the other one may be refused.
+            # Not a conflict yet: the game being checked may be refused.
             return self._not_now(message, Code.BUSY, "another game with this uid is being checked")
         if not has_room or len(self._in_flight) >= self._limit:
             return self._not_now(message, Code.TRAINER_BUSY, "more games than can be taken in at once")
@@ -128,7 +128,7 @@ class IngestTable:
             retry_after = DISK_RETRY_AFTER if done.status == "retry" else 0.0
             ack = GameAck(done.uid, done.status, done.reason[:2000], retry_after, resign_value)
             for peer in self._in_flight.pop(done.uid).peers:
-                # As few messages as their limit in bytes allows.
+                # Make as few messages as the limit in bytes allows.
                 size = len(peer) + len(encode(ack)) + ACK_OVERHEAD
                 if size > room:
                     messages.append(RelayAck([]))
@@ -139,10 +139,11 @@ class IngestTable:
 
     @staticmethod
     def on_unreadable(header: bytes | memoryview, reason: str) -> RelayAck | None:
-        """Return the answer to a RELAY_GAME that cannot be read: it frees the game's place at the front.
+        """Return the answer to a RELAY_GAME that cannot be read. The answer frees the game's place at the
+        front.
 
-        The game is sent again, because its header was most likely damaged on its way; the header is the
-        server's, so it says nothing about the game. None for a header that does not say whom to answer.
+        The game is sent again, because most likely only the header was damaged on its way; the server writes
+        the header, so it says nothing about the game. Returns None if the header does not say whom to answer.
         """
         try:
             game = _relayed.decode(header)
@@ -164,7 +165,7 @@ class Committed:
     games: list[GameRecord]
     """Newly stored games that are trained on, in the order of the store."""
     players: list[str]
-    """The player of each of them."""
+    """The player of each game in `games`."""
     old: int
     """Number of newly stored games that are too old to be trained on."""
     last_seq: int
@@ -182,14 +183,14 @@ class Committer:
         stale_versions: int = 0,
         archive: Archive | None = None,
     ) -> None:
-        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on. `archive`: has all
+        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on. `archive`: gets all
         games of the store."""
         self._expected = expected
         self._stale_versions = stale_versions
         self._store = store
         self._archive = archive
         self._waiting: Committed | None = None
-        """What was stored and not archived, and so was sent back."""
+        """Games that were stored but not archived, and so were sent back."""
         self._verifier = Verifier(game)
         self.rejected: Counter[str] = Counter()
         """Games refused since the start, by code."""
@@ -210,7 +211,7 @@ class Committer:
         """
         if self._archive is None:
             return self._commit(jobs, newest_version)
-        # Nothing more is stored until the archive has what is.
+        # Store nothing more until the archive has all that is stored.
         if self._archive.keep(self._store):
             result, before = self._commit(jobs, newest_version), self._waiting
             if before is not None:
@@ -233,7 +234,7 @@ class Committer:
                 rejects.append(Reject(job.uid, job.sha256, job.source, record.code, record.reason, job.data))
                 continue
             oldest, newest = int(record.versions.min()), int(record.versions.max())
-            # By the newest weights that have played, since published ones may wait at a gate.
+            # Compared with the newest weights that have played, because published ones may wait at a gate.
             behind = self._store.totals.newest_version - newest
             records.append(record)
             entries.append(
@@ -259,7 +260,7 @@ class Committer:
             if status == STORED:
                 stored.append((record, entry))
         for reject, status in zip(rejects, statuses[len(entries) :], strict=True):
-            # A refusal counts, and is sent, once it is on the disk; otherwise the game is sent back.
+            # A refusal counts and is sent only once it is on the disk; otherwise the game is sent back.
             if status == REJECTED:
                 self.rejected[str(reject.code)] += 1
                 done.append(Done(reject.uid, status, f"{reject.code}: {reject.reason}"))
@@ -271,7 +272,7 @@ class Committer:
 
     def _check(self, job: Job, newest_version: int) -> GameRecord | Rejection:
         try:
-            # First of all: damaged bytes say nothing about the game.
+            # Check the hash first: damaged bytes say nothing about the game.
             if sha256(job.data) != job.sha256:
                 return Rejection(Code.BAD_HASH, "the bytes are not those its sha256 was made of")
             record = from_bytes(job.data)
@@ -281,6 +282,6 @@ class Committer:
         except BadRecord as error:
             return Rejection(error.code, str(error))
         except Exception:
-            # A game must not end the trainer: it would come again after every restart.
+            # A game must not end the trainer, because it would come again after every restart.
             log.exception("checking the game %s failed; it is refused and kept in `rejects`", job.uid.hex())
             return Rejection(Code.INTERNAL, "checking this game failed, see the trainer's log")

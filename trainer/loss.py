@@ -1,18 +1,18 @@
 """The training loss: policy, value, and auxiliary heads.
 
-AlphaZero (arXiv 1712.01815): l = (z - v)^2 - pi . log p + c |theta|^2, the last term as the optimizer's
+AlphaZero (arXiv 1712.01815): l = (z - v)^2 - pi . log p + c |theta|^2, with the last term as the optimizer's
 weight decay. A WDL head uses the cross-entropy of win, draw and loss instead of the square, and p is the
-softmax over the legal moves by default (docs/decisions/0003-policy-loss-over-legal-moves.md). Beyond the
-paper, and off by default: a win may count less the further away it is (`outcome_targets`), the value target
-may be mixed with the search's value of the position (`value_targets`), and a position may weigh less in the
-value loss than others.
+softmax over the legal moves by default (docs/decisions/0003-policy-loss-over-legal-moves.md). Three options
+go beyond the paper, and are off by default: a win may count less the further away it is (`outcome_targets`),
+the value target may be mixed with the search's value of the position (`value_targets`), and a position may
+weigh less in the value loss than others.
 
-Auxiliary heads predict more about positions that are in the window anyway, so the body learns
-more from each; search does not use them, and weights are published without them. The trick is that
-everything about a head is one entry of `HEADS`: its loss and, if the batch lacks them, its targets. Its line
-in `net.architectures.registry.TRAINING_HEADS` says which torch module it gets, `loss.heads` sets its weight,
-and samples, outputs, losses and figures are keyed by its name. Only a head that learns what the window does
-not store yet (`ownership`) needs a column there too.
+Auxiliary heads predict more about the positions in the window, so that the body learns more from each
+position; search does not use them, and weights are published without them. The trick is that everything about
+a head is one entry of `HEADS`: its loss and, if the batch lacks them, its targets. Its line in
+`net.architectures.registry.TRAINING_HEADS` says which torch module it gets, `loss.heads` sets its weight, and
+samples, outputs, losses and figures are keyed by its name. Only a head that learns what the window does not
+store yet (`ownership`) needs a column there too.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ class Targets(NamedTuple):
     shares: Tensor
     """float32[entries]"""
     counts: Counts
-    """Those of the whole batch, of which these may be a part."""
+    """Counts of the whole batch, of which these samples may be a part."""
 
 
 class Losses(NamedTuple):
-    """Sums over the samples, divided by the counts of the whole batch: means over the batch, or what a part
-    of it adds to them. In nats (`value` of a tanh head: the mean square)."""
+    """Sums over the samples, divided by the counts of the whole batch: the batch's means, or the share that a
+    part of it adds to these means. In nats (`value` of a tanh head: the mean square)."""
 
     policy: Tensor
     value: Tensor
     """The weighted mean over the samples."""
     policy_entropy: Tensor
-    """Entropy of the visits: the value of `policy` for a network that predicts them exactly."""
+    """Entropy of the visits: the value of `policy` if the network predicts the visits exactly."""
 
 
 def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets, form: str = "legal") -> Losses:
-    """Return the losses of `policy_logits [n, actions]`, or `[entries]` of a network that only computes
-    those, and `value_logits [n, 3]` or `[n, 1]`.
+    """Return the losses of `policy_logits [n, actions]`, or `[entries]` if the network computes only those,
+    and of `value_logits [n, 3]` or `[n, 1]`.
 
     `form`: the policy's cross-entropy over the `legal` actions of each position, or over `all`.
     """
@@ -74,7 +74,7 @@ def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets, form: 
         log_policy = log_policy_over_all(policy_logits, targets)
     else:
         log_policy = log_policy_over_legal(policy_logits, targets)
-    # By targets and not by samples: positions without a policy target must not shrink the loss of the others.
+    # Divide by targets, not samples: positions without a policy target must not shrink the others' loss.
     rows = max(targets.counts.policy_rows, 1)
     policy = -(targets.shares * log_policy).sum() / rows
     entropy = torch.special.entr(targets.shares).sum() / rows
@@ -84,7 +84,7 @@ def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets, form: 
 
 def log_policy_over_legal(policy_logits: Tensor, targets: Targets) -> Tensor:
     """Return float32[entries]: log-softmax over the entries of each row, as the search uses the logits."""
-    # Flat, because its gradient is a plain scatter; with two indices it would sort them first on a GPU.
+    # Flat, because the gradient is then a plain scatter; with two indices a GPU would sort them first.
     places = targets.rows * policy_logits.shape[1] + targets.actions
     logits = policy_logits.reshape(-1).gather(0, places).float()
     return log_softmax_by_row(logits, targets.rows, len(policy_logits))
@@ -93,7 +93,7 @@ def log_policy_over_legal(policy_logits: Tensor, targets: Targets) -> Tensor:
 def log_softmax_by_row(logits: Tensor, rows: Tensor, samples: int) -> Tensor:
     """Return float32[entries]: log-softmax of `logits` float32[entries] over the entries of each of the
     `samples` rows; `rows` int64[entries]."""
-    # The largest logit becomes 0, so nothing overflows and each sum is at least 1.
+    # Subtract the largest logit, so that nothing overflows and each sum is at least 1.
     largest = logits.new_zeros(samples).scatter_reduce(0, rows, logits.detach(), "amax", include_self=False)
     shifted = logits - largest.gather(0, rows)
     sums = logits.new_zeros(samples).scatter_add(0, rows, shifted.exp())
@@ -110,12 +110,12 @@ def value_targets(outcome: Tensor, root_values: Tensor, share: float) -> Tensor:
     """Return float32[n, 3] win, draw, loss: `(1 - share)` of the outcome and `share` of the root value q.
 
     outcome: float32[n, 3] from `outcome_targets`. root_values: float32[n] q in [-1, 1] for the side to move;
-    NaN without a search, where the outcome is used alone.
+    NaN without a search: then the outcome alone is used.
 
-    q is the difference of win and loss and says nothing about draws, so the draw probability comes from the
-    game. For a drawn game, q >= 0 becomes (q, 1 - q, 0) (and the mirror image for negative q), the largest
-    draw probability that q allows. For a decisive game it becomes ((1 + q) / 2, 0, (1 - q) / 2). Win minus
-    loss is q in both.
+    q is win minus loss and says nothing about draws, so the draw probability comes from the game. In a drawn
+    game, q >= 0 becomes (q, 1 - q, 0), with the largest draw probability that q allows (negative q: the
+    mirror image). In a decisive game, q becomes ((1 + q) / 2, 0, (1 - q) / 2). Win minus loss is q in both
+    cases.
     """
     q = torch.where(root_values.isnan(), outcome[:, 0] - outcome[:, 2], root_values)
     drawn = outcome[:, 1] * (1.0 - q.abs())
@@ -135,7 +135,7 @@ def outcome_targets(classes: Tensor, plies_left: Tensor, win_discount: float) ->
     outcome = functional.one_hot(classes, 3).float()
     decided = torch.pow(win_discount, plies_left.float())[:, None]
     faded = decided * outcome
-    # In place, because a constant tensor would be copied to the GPU, and that waits for the step before.
+    # In place, because copying a constant tensor to the GPU would wait for the previous step.
     faded[:, 1:2] += 1.0 - decided
     return faded
 
@@ -161,15 +161,15 @@ def values_of(value_logits: Tensor) -> Tensor:
 
 
 class Batch(NamedTuple):
-    """What a head may learn from: `n` samples, on the network's device."""
+    """Data that a head may learn from: `n` samples, on the network's device."""
 
     targets: Targets
-    """Those of policy and value."""
+    """Targets of policy and value."""
     plies_left: Tensor
     """int32[n] plies to the end of the game."""
     capped: Tensor
-    """uint8[n] 1 where `plies_left` is not learned: in games that ended at the length limit, and where only
-    the policy is learned."""
+    """uint8[n] 1 where `plies_left` is not learned: in games that ended at the length limit, and for samples
+    of which only the policy is learned."""
     own: Any
     """What `Head.targets` made, with tensors for arrays."""
     settings: LossSettings
@@ -177,13 +177,13 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """How a head is trained. `loss`: of its outputs, a sum divided as in `Losses`."""
+    """How a head is trained. `loss`: the loss of its outputs, a sum divided as in `Losses`."""
 
     loss: Callable[[Tensor, Batch], Tensor]
     targets: Any = None
     """A NamedTuple that `of(window, numbers, symmetries, maps)` makes for the positions `numbers [n]` of the
     window, each through the symmetry `symmetries [n]` of `maps`. It has `part(index, parts)`, as `Samples`
-    has. None: what `Batch` has is enough."""
+    has. None: the other fields of `Batch` are enough."""
 
 
 def trained_heads(settings: LossSettings) -> Mapping[str, Head]:
@@ -202,7 +202,7 @@ HUBER_PLIES = 10.0
 def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor, count: int) -> Tensor:
     """Return the Huber loss of `outputs` (float[n], units of `PLIES`), summed over the samples that are not
     `capped` and divided by `count`."""
-    # The limit ended them, so nobody knows how many plies were left.
+    # The length limit ended capped games, so nobody knows how many plies were left.
     counted = 1.0 - capped.float()
     wanted = plies_left.float() / PLIES
     each = functional.huber_loss(outputs.float(), wanted, reduction="none", delta=HUBER_PLIES / PLIES)
@@ -210,9 +210,10 @@ def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor, count: 
 
 
 # Reply (KataGo's "opponent policy", arXiv 1902.10565, section 3.4): how the search of the next position
-# shared its visits, over all actions, because the legal ones depend on the move that is made.
+# distributed its visits. The softmax is over all actions, because the legal ones depend on the move that is
+# made.
 class Replies(NamedTuple):
-    """Entries for the visited moves of the next positions: arrays, or tensors; entry `i` belongs to sample
+    """Entries for the visited moves of the next positions, as arrays or tensors; entry `i` belongs to sample
     `rows[i]`."""
 
     rows: Any
@@ -236,7 +237,7 @@ class Replies(NamedTuple):
         counts, visits = window.visits_of(following[rows])
         begins = np.cumsum(counts) - counts
         numbers_of_visits = rings.visit_count[visits].astype(np.float32)
-        # `reduceat` takes no empty list of beginnings.
+        # `reduceat` does not accept an empty list of beginnings.
         totals = np.add.reduceat(numbers_of_visits, begins) if len(rows) else numbers_of_visits
         of_row = np.repeat(rows, counts)
         actions = maps.actions[symmetries[of_row], rings.visit_action[visits].astype(np.int64)]
@@ -256,13 +257,13 @@ def reply_loss(logits: Tensor, found: Replies) -> Tensor:
     return loss
 
 
-# Ownership (KataGo, arXiv 1902.10565, section 3.4): who owns each cell when the game is over. Programs for Go
-# show it, and remove dead stones by it. The score has no head: it is the sum of the owners.
+# Ownership (KataGo, arXiv 1902.10565, section 3.4): who owns each cell when the game is over. Go programs
+# show the ownership, and use it to remove dead stones. The score has no head: it is the sum of the owners.
 class Owners(NamedTuple):
-    """Owners of the cells at the end of the game: arrays, or tensors; row `i` belongs to sample `i`."""
+    """Owners of the cells at the end of the game, as arrays or tensors; row `i` belongs to sample `i`."""
 
     owners: Any
-    """int8[n, cells] +1 where the side to move owns the cell, -1 where the other does, 0 for nobody."""
+    """int8[n, cells] +1 where the side to move owns the cell, -1 where the other side does, 0 for nobody."""
     known: Any
     """uint8[n] 0 where the last board of the game says nothing (`trainer.window.FinalBoards`)."""
     samples: int
@@ -272,7 +273,7 @@ class Owners(NamedTuple):
     def of(cls, window: Window, numbers: Numbers, symmetries: Numbers, maps: SymmetryMaps) -> Owners:
         """Return the owners for the positions `numbers [n]` of the window, each through a symmetry."""
         boards, places = window.final_boards, maps.cells[symmetries]
-        # A game without owners: nothing is known of any cell.
+        # The window has no final boards: nothing is known of any cell.
         if not len(boards.known):
             return cls(np.zeros(places.shape, np.int8), np.zeros(len(numbers), np.uint8), 0)
         slots = window.rings.game[numbers % window.capacity]
@@ -288,8 +289,8 @@ class Owners(NamedTuple):
 
 def ownership_loss(logits: Tensor, found: Owners) -> Tensor:
     """Return the cross-entropy of `logits` float[n, cells] (of owning the cell, before the sigmoid), averaged
-    over the cells, summed over the samples that are known, and divided by their number in the batch."""
-    # Samples beside the games come last (`sampler_kernel.joined`), and have no owners.
+    over the cells, summed over the known samples, and divided by the number of known samples in the batch."""
+    # Samples that were joined to these come last (`sampler_kernel.joined`), and have no owners.
     wanted = (1.0 + found.owners.float()) / 2.0
     each = functional.binary_cross_entropy_with_logits(
         logits[: len(wanted)].float(), wanted, reduction="none"
@@ -298,12 +299,12 @@ def ownership_loss(logits: Tensor, found: Owners) -> Tensor:
     return loss
 
 
-# Soft policy (KataGo, docs/KataGoMethods.md): the visits raised to 1 / `TEMPERATURE` and normalised again, so
-# moves with few visits also count, and the network must tell them apart.
+# Soft policy (KataGo, docs/KataGoMethods.md): the visits are raised to 1 / `TEMPERATURE` and normalised
+# again, so that moves with few visits also count, and the network must tell them apart.
 TEMPERATURE = 4.0
 """Temperature of the soft policy (KataGo: 4)."""
 SOFT_FLOOR = 1e-7
-"""Added to each share before it is raised to the power, so that legal moves without a visit get a little
+"""Added to each share before it is raised to the power, so that legal moves without visits get a small share
 (KataGo: 1e-7)."""
 
 

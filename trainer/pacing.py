@@ -1,14 +1,15 @@
-"""How many training steps the received games allow, how far back they draw, how long training lasts. Pure.
+"""How many training steps the received games allow, how far back steps draw, how long training has lasted.
+Pure.
 
-Training on a position too often makes the network memorise it (a chess run at 4 times did), too seldom wastes
-the games. So steps follow positions at a set ratio, however fast either side is.
+Training on a position too often makes the network memorise it (a chess run at 4 times did); training on it
+too rarely wastes games. So steps follow positions at a set ratio, however fast players and trainer are.
 
-Games of players in quarantine are stored but not trained on. The trick: at any time `SampleBudget` and what
-`Quarantine` has removed from it are together what the budget would be without a quarantine, because each new
-game counts in one or the other. So a release restores exactly what is missing. The removed amounts are part
-of each checkpoint, like the budget; a restart compares them with the store and catches up. Steps already made
+Games of players in quarantine are stored but not trained on. The trick: at any time, `SampleBudget` plus the
+amounts that `Quarantine` has removed from it is the budget without any quarantine, because each new game
+counts in one or the other. So a release restores exactly what is missing. The removed amounts are part of
+each checkpoint, like the budget; a restart compares them with the store and catches up. Steps already made
 are not undone: if the samples so far exceed what the remaining positions allow, training waits until new
-positions have made up for it.
+positions make up the difference.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 
 @dataclass
 class SampleBudget:
-    """How many samples the received positions allow, and how many the steps have used.
+    """How many samples the received positions allow, and how many samples the steps have used.
 
     A position counts once, when it arrives, at the ratio set at that time. So when a run continues with
     another ratio, old games are neither trained on again nor waited for.
@@ -60,13 +61,13 @@ class SampleBudget:
         return max(int((self.allowed - self.samples) // self.batch), 0)
 
     def waiting_for(self, window_positions: int) -> str:
-        """Return what the next step waits for, for people; empty if nothing."""
+        """Return what the next step waits for, as text for people; "" if it waits for nothing."""
         if self.steps(window_positions):
             return ""
         missing = max(self.min_positions, 1) - window_positions
         if missing > 0:
             return f"{missing:,} more positions before the first step"
-        # In positions, because these are what people see coming.
+        # Told in positions, because people see these arrive.
         missing = int((self.samples + self.batch - self.allowed) / self.samples_per_position) + 1
         return f"{max(missing, 1):,} more positions for the next step"
 
@@ -78,25 +79,24 @@ class TrainingTime:
     began: float
     """When this trainer started, in seconds of any clock."""
     before: float = 0.0
-    """Minutes of the trainers before it, up to the checkpoint."""
+    """Minutes of training before this start, up to the checkpoint."""
 
     def minutes(self, now: float) -> float:
-        """Return the minutes in all; `now` in seconds of the same clock."""
+        """Return all minutes of training; `now` in seconds of the same clock."""
         return self.before + (now - self.began) / 60
 
 
 @dataclass(frozen=True)
 class Growth:
-    """A window that grows more slowly than the number of games, because early games are worth little later
-    on.
+    """A window that grows more slowly than the number of games, because early games soon lose their value.
 
     KataGo, arXiv 1902.10565, section 4.1: N = c (1 + beta ((N_total / c)^alpha - 1) / alpha).
     """
 
     smallest: int
-    """c, in positions: up to this many, all are drawn from (KataGo: 250,000)."""
+    """c, in positions: up to this many, steps draw from all positions (KataGo: 250,000)."""
     alpha: float = 0.75
-    """As in KataGo: the window's share of all positions falls as their number grows."""
+    """As in KataGo: the window's share of all positions falls as the number of positions grows."""
     beta: float = 0.4
     """As in KataGo: initial growth per new position."""
 
@@ -135,7 +135,8 @@ class Quarantine:
 
     def take(self, player: str, positions: int) -> None:
         """Remove a player with `positions` positions in the budget."""
-        # At the ratio of now; at which ratio they came is not known any more. What is given back is the same.
+        # At the present ratio, because the ratio when they came is unknown. `give_back` returns the same
+        # amounts.
         self._taken[player] = Taken()
         self.players |= {player}
         self.add(player, positions)

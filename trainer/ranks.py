@@ -1,4 +1,4 @@
-"""A trainer on several devices: where each of its processes, the ranks, stands, and what a step asks of them.
+"""A trainer on several devices: the place of each of its processes (ranks), and what a step asks of them.
 
     python -m trainer --device cuda:0,cuda:1                       # starts the other ranks itself
     torchrun --standalone --nproc-per-node=2 -m trainer            # or torchrun starts all of them
@@ -10,11 +10,11 @@ make steps with it (`trainer.gang`):
     every rank           forward and backward over its rows
     all <-> all          the sum of all gradients and losses; then every rank changes its weights by it
 
-Losses are sums over samples, divided by the counts of the whole batch (`Counts`), so the gradients of parts
-of any size add up to that of the batch, as they do on one device that computes a step in parts
-(`TrainStep._backward`). All ranks begin with the same weights and add the same sum, so they stay the same bit
-by bit. Only batch normalisation sees a part alone, unless `optimizer.sync_norm`; its running means are those
-of rank 0. A trainer of one process is `Ranks` itself, which has nobody to ask.
+Losses are sums over samples, divided by the counts of the whole batch (`Counts`). So the gradients of parts
+of any size add up to the gradient of the batch, as they do on one device that computes a step in parts
+(`TrainStep._backward`). All ranks begin with the same weights and apply the same sum, so their weights stay
+identical bit by bit. Only batch normalisation sees each part alone, unless `optimizer.sync_norm` is set; rank
+0's running means are used. A trainer of one process uses `Ranks` itself, where no other ranks exist.
 """
 
 from __future__ import annotations
@@ -35,45 +35,46 @@ from trainer.loss import Head
 from trainer.sampler_kernel import Counts, Samples
 
 STARTED = ("WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK")
-"""The variables by which a process knows that it is one of several ranks."""
+"""The environment variables by which a process knows that it is one of several ranks."""
 
 
 class Share(NamedTuple):
-    """What a rank needs for a step: a batch, or its rows of one."""
+    """What a rank needs for a step: a batch, or the rank's rows of a batch."""
 
     samples: Samples
     counts: Counts
-    """Those of the whole batch."""
+    """Counts of the whole batch."""
     minutes: float
     """How long training has lasted, for the learning rate."""
 
 
 class Ranks:
-    """The ranks as rank 0 sees them; here it is alone. Used by the training thread, but for `run`."""
+    """The ranks as rank 0 sees them; in this class it is alone. Only the training thread uses it, except for
+    `run`."""
 
     sync_norm = False
     """Whether batch normalisation asks all ranks, so that all must compute their rows at once."""
 
     def prepare(self, network: nn.Module, settings: OptimizerSettings) -> None:
-        """Change a network that is to be trained as its ranks need it."""
+        """Change a network before training as the ranks need it."""
 
     def begin(self, step: int, weights: Callable[[], bytes], optimizer_state: Mapping[str, Any]) -> None:
-        """Give the others what training begins with: its step, the network that is trained (as a file), and
-        the state of the optimizer. Called once, before the first step."""
+        """Give the other ranks the state that training begins with: the step, the network being trained (as a
+        file), and the state of the optimizer. Called once, before the first step."""
 
     def hand_out(self, batch: Share) -> Share:
-        """Give the others their shares of a batch, and return ours."""
+        """Give the other ranks their shares of a batch, and return ours."""
         return batch
 
     def add_up(self, network: nn.Module, losses: Tensor) -> None:
         """Replace the gradients and `losses [n]` by their sums over all ranks."""
 
     def end(self) -> None:
-        """Let the others end."""
+        """Tell the other ranks to end."""
 
     async def run(self, stop: Stop) -> None:
-        """Start the others, if they are children of this process, and return when they have ended; `stop`
-        comes after `end`. Raises Fatal when one ends before."""
+        """Start the other ranks, if they are children of this process, and return when they have ended;
+        `stop` comes after `end`. Raises Fatal when a rank ends too early."""
 
 
 class Place(NamedTuple):
@@ -82,24 +83,24 @@ class Place(NamedTuple):
     rank: int
     ranks: int
     config: TrainerConfig
-    """With the device and the threads of this one."""
+    """The settings, with the device and the threads of this rank."""
     devices: Sequence[str]
-    """To be looked at before it begins: its own, and those of the ranks that it starts."""
+    """Devices to check before training begins: its own, and those of the ranks that it starts."""
 
     @property
     def starts_others(self) -> bool:
-        """Whether the other ranks are its children."""
+        """Return whether the other ranks are children of this process."""
         return len(self.devices) > 1
 
 
 def place_of(config: TrainerConfig, environment: Mapping[str, str]) -> Place:
-    """Return the place of this process: one of the ranks that torchrun, or rank 0, has started with its
-    variables; otherwise rank 0 of as many as `--device` names. Raises Fatal(CONFIG) if not every rank has a
-    device of its own and a row of a batch."""
+    """Return the place of this process. With the environment variables of torchrun or of a rank 0, it is one
+    of the ranks that these have started; otherwise it is rank 0 of as many ranks as `--device` names devices.
+    Raises Fatal(CONFIG) if not every rank has a device of its own and a row of a batch."""
     devices = looked_at = config.devices
     rank = local = 0
     ranks = here = len(devices)
-    # Other launchers set some of these variables for programs of any kind.
+    # All variables must be there, because other launchers set some of them for any program.
     if all(name in environment for name in STARTED) and environment["WORLD_SIZE"] != "1":
         ranks, rank, here, local = (int(environment[name]) for name in STARTED)
         word = "cuda" if devices[0] == "auto" and may_have_gpus() else devices[0]
@@ -132,13 +133,13 @@ def packed(share: Share) -> bytes:
     columns = share.samples._asdict() | {"counts": share.counts, "minutes": share.minutes}
     for name, own in (columns.pop("heads") or {}).items():
         columns |= {f"{name}.{field}": column for field, column in own._asdict().items()}
-    # In order: safetensors writes what lies in memory, whatever the strides are.
+    # In C order: safetensors writes memory as it is, and ignores strides.
     arrays = {name: np.asarray(column, order="C") for name, column in columns.items() if column is not None}
     return safetensors.numpy.save(arrays)
 
 
 def unpacked(data: bytes, heads: Mapping[str, Head]) -> Share:
-    """Return what was `packed`; `heads` are those that are trained."""
+    """Return the share that was `packed`; `heads`: the heads that are trained."""
     arrays = safetensors.numpy.load(data)
     columns: dict[str, Any] = {name: array if array.ndim else array.item() for name, array in arrays.items()}
     own = {

@@ -1,9 +1,8 @@
-"""The root value at which a side resigns, learned from games played on although a side could have resigned.
-Pure.
+"""The root value at which a side resigns, learned from games that were played on instead of resigned. Pure.
 
 AlphaGo Zero (Methods) chooses its threshold so that fewer than 5 % of the resigned games could have been won,
-which it measures on 10 % of games that are played to their end. Here a mistake is a game that the side would
-not have lost, because chess has draws. Decision: docs/decisions/0011-resignation.md.
+and measures this on the 10 % of games that are played to their end. Here a mistake is a game that the
+resigning side would not have lost, because chess has draws. Decision: docs/decisions/0011-resignation.md.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from azselfplay.games.stubs import MoversOf, Signs
 from protocol.records import PLAYED_ON, GameRecord
 
 GAMES = 500
-"""Newest played-on games that count, because old networks say nothing about the new one's judgement."""
+"""Newest played-on games that count. Older games say nothing about the judgement of the present network."""
 LATEST = 30
-"""Of these, the newest ones, whose share of mistakes must also be low enough: this shows sooner that a
+"""The newest of these games, whose share of mistakes must also be low enough: this reveals sooner that a
 network has become overconfident."""
 STEPS = 200
 """Number of thresholds tried, evenly spread from the highest one down to -1."""
@@ -30,7 +29,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Trial(NamedTuple):
-    """One played-on game: what each threshold would have done."""
+    """One played-on game: the effect that each threshold would have had."""
 
     resigned: Bools
     """[thresholds] whether a side would have resigned."""
@@ -84,15 +83,15 @@ class ResignThreshold:
 
     def on_game(self, record: GameRecord) -> float:
         """Handle a stored game, whether resigned, played on or neither. Returns the threshold from now on."""
-        # The flag is at all plies or at none.
+        # The flag is set at all plies or at none.
         if self.is_on and record.flags[0] & PLAYED_ON:
             trial = trial_of(record, self._movers(record.start, record.actions), self._thresholds)
             self._all.add(trial)
             self._latest.add(trial)
             if self._mistakes > 0:
-                # The highest threshold is chosen that is safe: its share of mistakes is below the limit even
-                # with one more mistake, plus two standard errors. So with a limit of 5 % the first one comes
-                # after 20 games in which it would have been right.
+                # Choose the highest safe threshold: its share of mistakes is below the limit even with one
+                # more mistake plus two standard errors. So with a limit of 5 % the first threshold comes
+                # after 20 games in which resigning would have been right.
                 tried, latest = self._all, self._latest
                 feared = tried.mistaken + 2 * np.sqrt(tried.mistaken) + 1
                 is_safe = feared < self._mistakes * (tried.resigned + 1)
@@ -102,7 +101,7 @@ class ResignThreshold:
         return self.threshold
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """Return the trainer's figures about it; empty when nobody resigns."""
+        """Return the trainer's figures about resignation; empty when nobody resigns."""
         if not self.is_on:
             return {}
         resigned = 0 if self._chosen is None else int(self._all.resigned[self._chosen])
@@ -116,14 +115,14 @@ class ResignThreshold:
 
 
 def trial_of(record: GameRecord, movers: Signs, thresholds: npt.NDArray[np.float64]) -> Trial:
-    """Return what each threshold (falling) would have done in a game that was played on.
+    """Return the effect of each threshold (in falling order) on a game that was played on.
 
     movers: int8[plies] +1 where the first player moves, else -1.
 
     The first side whose root value is at or below the threshold resigns with that move. The last move does
     not count, because it ends the game anyway.
     """
-    # Where there was no search the value is 0, which says nothing.
+    # Without a search the root value is 0, which says nothing.
     searched = record.visited[:-1] > 0
     values = np.where(searched, record.root_values[:-1], math.inf)
     lowest = np.minimum.accumulate(values)

@@ -36,12 +36,12 @@ from trainer.verify import Expected
 log = logging.getLogger(__name__)
 
 MOST_READ = 20_000
-"""Stored games that are searched for played-on games."""
+"""Most stored games that are searched for played-on games."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What the trainer works on, once it knows the game."""
+    """Everything that the trainer works with, once it knows the game."""
 
     game: Game
     folder: RunFolder
@@ -58,7 +58,7 @@ class Run:
 
 
 def settings_of(welcome: Welcome) -> SelfPlaySettings:
-    """Return how games of this run are played. Raises Fatal(PROTOCOL) if the server's settings are not
+    """Return the settings by which games of this run are played. Raises Fatal(PROTOCOL) if they are not
     understood."""
     try:
         return msgspec.convert(welcome.self_play, SelfPlaySettings)
@@ -94,22 +94,22 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
             check_begins_anew(config, folder, welcome.weights)
         folder.create(game.name, history, welcome.run_id)
         lock = folder.lock("trainer")
-        # For people, and for tools that look at the run.
+        # For people and tools that inspect the run.
         write_atomically(folder.trainer_config, to_toml(config).encode())
         store = Store(folder.games, game.name)
         reader = StoreReader(folder.games)
         if archive is not None:
             checkpoint.fetch(archive, folder.checkpoints)
         training = TrainingLoop(config, game, history, welcome.network, folder.checkpoints, ranks)
-        # There were checkpoints, and none of them could be used.
+        # There were checkpoints, but none of them could be used.
         if not training.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)
         if archive is not None:
-            # On an empty disk only the checkpoint knows whose games are not trained on.
+            # On an empty disk, only the checkpoint knows which players are in quarantine.
             for player in () if store.newest else sorted(training.quarantine.players):
                 set_quarantine(folder.games, player, held=True)
             archive.begin(folder.describe(), store)
-        # The identity is the server's; the settings do not know it.
+        # The run's identity comes from WELCOME; the settings do not contain it.
         expected = replace(Expected.of(settings, game), run=welcome.run_id)
         committer = Committer(game, expected, store, config.samples.stale_versions, archive)
         log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
@@ -129,7 +129,8 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
             training.window.bytes_per_position,
         )
         resignation = resign_threshold(settings, game, reader, store.newest)
-        # A checkpoint older than what plays: somebody restored a backup, or lost the newest ones.
+        # The checkpoint may be older than the weights that play: after a backup was restored, or newer ones
+        # lost.
         played = welcome.weights.step if welcome.weights is not None else 0
         if played > training.step and training.has_checkpoint:
             log.warning(
@@ -146,11 +147,11 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
 def resign_threshold(
     settings: SelfPlaySettings, game: Game, reader: StoreReader, newest: int
 ) -> ResignThreshold:
-    """Return the resignation threshold given by the newest stored games, without those that are not trained
-    on. `newest`: `seq` of the newest one."""
+    """Return the resignation threshold that follows from the newest stored games, without games that are not
+    trained on. `newest`: `seq` of the newest stored game."""
     threshold = ResignThreshold(settings.resignation.value, settings.resignation.mistakes, Movers(game))
     if threshold.is_on and settings.resignation.play_on > 0:
-        # As many games as should hold enough of those that were played on.
+        # Read as many games as should contain enough played-on games.
         count = min(MOST_READ, int(PLAYED_ON_GAMES / settings.resignation.play_on))
         first = max(1, newest - count + 1)
         left_out = reader.not_trained_on(first, newest, reader.quarantined())
@@ -169,7 +170,7 @@ def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySetting
             Exit.CONFIG,
         )
     longest = settings.max_plies or game.max_plies
-    # A game takes one entry for each action visited, and may have more of these than usual.
+    # A game takes one entry for each visited action, and may have more of these than usual.
     needed = int(longest * max(1.0, game.max_legal / game.mean_legal)) + 1
     if config.window.positions < needed:
         raise Fatal(

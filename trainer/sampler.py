@@ -1,11 +1,11 @@
 """Draws training batches from the replay window, uniformly over positions or partly by surprise, and computes
 their features when needed.
 
-Only policy targets are drawn. Plies played without a search (random and sampled openings) are not, because
-the outcome says how such play ends, not what their positions are worth (docs/decisions/0017). Positions with
+Only policy targets are drawn. Plies played without a search (random and sampled openings) are not drawn:
+their outcome says how such play ends, not what the positions are worth (docs/decisions/0017). Positions with
 a cheap search only continue their game (KataGo: weight 0).
 
-Features are not stored: replaying a game costs some microseconds, while features of twenty million chess
+Features are not stored: replaying a game takes some microseconds, while the features of twenty million chess
 positions would take 19 GB.
 """
 
@@ -39,10 +39,10 @@ from trainer.sampler_kernel import (
 from trainer.window import Window
 
 MOST_DRAWS = 100
-"""After so many draws the missing samples are chosen from a list of all targets. With 10 targets among 100
-positions, one sample in 40,000 needs that."""
+"""After this many draws, the missing samples are chosen from a list of all targets. With 10 targets among 100
+positions, one sample in 40,000 needs this."""
 MOST_TRIED = 400
-"""Moves tried for each sample with a win at once, on average."""
+"""Most moves tried for each sample with an immediate win, on average."""
 LEAST_PART = 512
 """Samples that are worth a thread of their own."""
 
@@ -50,9 +50,9 @@ LEAST_PART = 512
 class Sampler:
     """Makes samples of one game. Holds scratch space: only one thread at a time may use it.
 
-    `threads`: as many write the samples of a large batch; the samples are the same with any number.
+    `threads`: number of threads that write a large batch; the samples are the same with any number.
     `symmetric`: transform each sample by a random symmetry of the board (AlphaGo Zero: yes; AlphaZero: no).
-    `heads`: also make the own targets of these heads, by name.
+    `heads`: heads whose own targets are made, too, by name.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Sampler:
             actions=np.array([np.arange(game.actions), *(one.actions for one in symmetries)], np.int64),
             code_bits=game.code_bits,
         )
-        """Of all symmetries that samples may go through."""
+        """Maps of all symmetries that samples may go through."""
         kernels = bind([sampler_kernel], {game.name: bindings(game)})
         self._write, self._write_wins = kernels.write_samples, kernels.write_wins
         self._scratch = [
@@ -91,9 +91,9 @@ class Sampler:
         self._threads = ThreadPoolExecutor(threads, "samples")
 
     def warm(self, record: GameRecord, *, with_wins: bool = False) -> None:
-        """Compile now (some seconds the first time) rather than at the first step; `with_wins` also what
-        `wins_share` needs."""
-        # As small as can be: only types matter to the compiler.
+        """Compile now (some seconds the first time) rather than at the first step; `with_wins`: also the code
+        that `wins_share` needs."""
+        # As small as possible: only types matter to the compiler.
         window = Window(self._game, record.plies, len(record.visits) / record.plies)
         window.add(record)
         one = np.zeros(1, dtype=np.int64)
@@ -111,25 +111,28 @@ class Sampler:
         wins_share: float = 0.0,
     ) -> Samples:
         """Return `count` policy targets, drawn uniformly and with replacement from a window that has any, or
-        from the `newest` positions in it; `surprise_share` of them by surprise (the window must store it).
+        from its `newest` positions; a share `surprise_share` is drawn by surprise (which the window must
+        store).
 
-        Up to `wins_share` of the samples are positions beside these games in which a move wins at once."""
-        # The window may be larger than what is drawn from (`window.growth`).
+        Up to a share `wins_share` of the samples are positions beside the stored games in which a move wins
+        at once (`trainer.sampler_kernel`)."""
+        # Samples may be drawn from only a part of the window (`window.growth`).
         first = window.first_position if newest is None else window.newest(newest)
         if wins_share:
             most = round(wins_share * count)
             tried = MOST_TRIED * most  # most positions have no win beside them
             draws = Draws(
                 rng.integers(first, window.next_position, tried),
-                rng.integers(0, self._game.max_legal, tried),  # counted around: few positions have so many
+                rng.integers(0, self._game.max_legal, tried),  # modulo the moves there are (`find_wins`)
                 rng.integers(0, len(self.maps.cells), most),
             )
             wins = self.make_wins(window, draws)
-            # As many as were found; the others are drawn as usual, so that the batch is full.
+            # Fewer wins may have been found than wanted; the rest is drawn as usual, so that the batch is
+            # full.
             rest = self.sample(window, rng, count - len(wins.classes), newest, surprise_share)
             return joined(rest, wins, policy_only=True)
         numbers = target_positions(window, rng, first, count)
-        # Those drawn uniformly choose the game, and the surprise a position of it.
+        # The uniform draw chooses the game, and surprise a position of that game.
         if surprise_share:
             chosen = rng.random(count) < surprise_share
             numbers[chosen] = by_surprise(window, first, numbers[chosen], rng.random(int(chosen.sum())))
@@ -137,11 +140,11 @@ class Sampler:
         return self.make(window, numbers, symmetries)
 
     def newest(self, window: Window, limit: int, count: int) -> Samples:
-        """Return up to `count` positions spread evenly over the policy targets of the newest `limit`
-        positions, without symmetries; none twice."""
+        """Return up to `count` different positions, spread evenly over the policy targets among the newest
+        `limit` positions, without symmetries."""
         there = _targets_from(window, window.newest(limit))
         count = min(count, len(there))
-        # Evenly and not at random: the same positions as long as the window is the same.
+        # Spread evenly, not at random: the positions are the same as long as the window is the same.
         numbers = there[np.arange(count) * len(there) // max(count, 1)]
         return self.make(window, numbers, np.zeros(len(numbers), dtype=np.int64))
 
@@ -165,8 +168,9 @@ class Sampler:
         return samples
 
     def make_wins(self, window: Window, draws: Draws) -> Samples:
-        """Return samples of positions one move beside those drawn in which the side to move wins at once
-        (`sampler_kernel.write_wins`): at most one for each of `draws.symmetries [n]`. Raises as `make`."""
+        """Return samples of positions that are one move beside the drawn ones, and in which the side to move
+        wins at once (`sampler_kernel.write_wins`): at most one for each of `draws.symmetries [n]`. Raises as
+        `make`."""
         self._check(window, draws.numbers, draws.symmetries)
         samples = self._room(window, len(draws.symmetries))
         rows, entries = self._write_wins(
@@ -177,7 +181,7 @@ class Sampler:
     def _written(
         self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
     ) -> Samples:
-        """Return the samples that `make` is to make, without the targets of heads."""
+        """Return the samples for `make`, without the targets of heads."""
         count, most = len(numbers), self._game.max_legal
         room = self._room(window, count)
         parts = max(1, min(len(self._scratch), count // LEAST_PART))
@@ -203,7 +207,7 @@ class Sampler:
         return room._replace(**columns)
 
     def _room(self, window: Window, count: int) -> Samples:
-        """Return room for `count` samples, after making room for the longest game."""
+        """Return empty rows for `count` samples, and enlarge the scratch space for the longest game."""
         if window.longest + 3 > len(self._scratch[0].positions):
             shape = window.longest + 3, self._game.state_words
             self._scratch = [one._replace(positions=np.zeros(shape, np.uint64)) for one in self._scratch]
@@ -228,10 +232,10 @@ def target_positions(
 ) -> npt.NDArray[np.int64]:
     """Return [count] policy targets from `first` on, drawn uniformly and with replacement.
 
-    If there is none from `first` on, they are drawn from the whole window. Raises ValueError if that has none
-    either.
+    If there is none from `first` on, they are drawn from the whole window. Raises ValueError if the window
+    has none.
     """
-    # Whatever is no target is drawn again: that keeps the draw uniform without a list of all targets.
+    # Draw again in place of non-targets: this keeps the draw uniform without a list of all targets.
     numbers = rng.integers(first, window.next_position, count)
     for _ in range(MOST_DRAWS):
         again = ~window.is_target(numbers)
@@ -257,20 +261,21 @@ def _targets_from(window: Window, first: int) -> npt.NDArray[np.int64]:
 def by_surprise(
     window: Window, first: int, numbers: npt.NDArray[np.int64], draws: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
-    """Return for each of the positions `numbers [n]` one of its own game, drawn in proportion to surprise.
+    """Return for each of the positions `numbers [n]` a position of the same game, drawn in proportion to
+    surprise.
 
-    first: no position before this one is drawn, so a game may be cut. draws: [n] uniform in [0, 1). A
-    position of a game without surprise stays.
+    first: no position before this one is drawn, even of the same game. draws: [n] uniform in [0, 1). A
+    position of a game without surprise is returned unchanged.
     """
     rings, running, capacity = window.rings, window.surprise, window.capacity
     games = rings.game[numbers % capacity]
     begins, plies = rings.game_first[games], rings.game_plies[games].astype(np.int64)
     low, high = np.maximum(begins, first), begins + plies - 1
-    # Sums run from the first position of a game; what stands before `low` is not drawn.
+    # Sums run from the first position of a game; subtract the part before `low`, which is not drawn.
     before = np.where(low > begins, running[(low - 1) % capacity], 0.0).astype(np.float64)
     total = running[high % capacity] - before
     wanted, stays = before + draws * total, total <= 0
-    # The first position whose sum exceeds the drawn one: a binary search for all rows at once.
+    # Find the first position whose sum exceeds the drawn one, by a binary search for all rows at once.
     while (open_rows := low < high).any():
         middle = (low + high) // 2
         is_left = running[middle % capacity] > wanted

@@ -1,13 +1,14 @@
 """Samples, and the jitted code that makes them: replay a game up to a position, encode it, write its targets.
 
-Compiled once for each game; `tests/trainer/naive_sampler.py` and `tests/trainer/test_wins.py` have the slow
-twins. The kernels write into rows that the caller has made room for, so that they allocate nothing.
+The code is compiled once for each game; `tests/trainer/naive_sampler.py` and `tests/trainer/test_wins.py`
+have slow reference versions. The kernels write into rows that the caller has allocated, so that they allocate
+nothing.
 
 `write_wins` makes samples of positions one move beside stored games, in which the side to move wins at once.
-Whoever can win at once does so, and the game is over: it contains at most one such position. The moves that
-were not played lead to many more, and the rules alone say which moves win (docs/decisions/0058). Most
-positions have none beside them, and to find that out for all their moves would take the longest; so one move
-is tried of each position that is drawn.
+A player that can win at once does so and ends the game, so a game contains at most one such position. The
+moves that were not played lead to many more, and the rules alone say which moves win (docs/decisions/0058).
+Most positions have no such neighbour, and trying all their moves to find this out would take most of the
+time; so only one move of each drawn position is tried.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Samples(NamedTuple):
     classes: npt.NDArray[np.int64]
     """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
     root_values: npt.NDArray[np.float32]
-    """[n] value of the search, for the side to move, in [-1, 1]; NaN where there was none."""
+    """[n] value of the search, for the side to move, in [-1, 1]; NaN where there was no search."""
     capped: npt.NDArray[np.uint8]
     """[n] 1 for a position of a game that ended at the length limit, not by the rules."""
     plies_left: npt.NDArray[np.int32]
@@ -47,18 +48,18 @@ class Samples(NamedTuple):
     shares: npt.NDArray[np.float32]
     """[entries] share of the root's visits, 0 for an action without visits; they sum to 1 in each row."""
     heads: dict[str, Any] | None = None
-    """Own targets of the auxiliary heads, by name (`trainer.loss.HEADS`); None where nobody asked."""
+    """Own targets of the auxiliary heads, by name (`trainer.loss.HEADS`); None if not requested."""
     policy_only: npt.NDArray[np.uint8] | None = None
-    """[n] 1 where only the policy is learned; None if that is nowhere."""
+    """[n] 1 for a sample of which only the policy is learned; None if there is no such sample."""
 
     def part(self, index: int, parts: int) -> Samples:
-        """Return one of so many parts: samples `index`, `index + parts`, ..., with their entries."""
+        """Return part `index` of `parts` parts: samples `index`, `index + parts`, ..., with their entries."""
         if parts == 1:
             return self
         mine = self.rows % parts == index
         columns: dict[str, Any] = {name: getattr(self, name)[index::parts] for name in OF_ROWS}
         columns |= {name: getattr(self, name)[mine] for name in OF_ENTRIES}
-        # Sample `index + k * parts` of the whole is number k of the part.
+        # Sample `index + k * parts` of the batch is sample k of the part.
         columns["rows"] //= parts
         if self.heads is not None:
             columns["heads"] = {name: own.part(index, parts) for name, own in self.heads.items()}
@@ -68,11 +69,11 @@ class Samples(NamedTuple):
 
 
 OF_ROWS, OF_ENTRIES = Samples._fields[:5], Samples._fields[5:8]
-"""Names of the columns with a place for each sample, and with one for each entry of a policy."""
+"""Names of the columns with a place for each sample, and of those with a place for each entry of a policy."""
 
 
 class Counts(NamedTuple):
-    """What the sums of the losses over a batch are divided by, whether it is computed at once or in parts."""
+    """Divisors of the losses' sums over a batch, whether the batch is computed at once or in parts."""
 
     samples: int
     policy_rows: int
@@ -94,8 +95,8 @@ def rows_in(rows: npt.NDArray[np.int64]) -> int:
 
 
 def room_for(count: int, words: int, most_legal: int) -> Samples:
-    """Return `count` samples of features with `words` words, to be filled in, with room for `most_legal`
-    entries each: more than is needed, but memory that is not written to costs nothing."""
+    """Return `count` empty samples of features with `words` words, with room for `most_legal` entries each.
+    This is more than is needed, but memory that is not written to costs nothing."""
     return Samples(
         packed_features=np.empty((count, words), dtype=np.uint64),
         classes=np.empty(count, dtype=np.int64),
@@ -116,8 +117,8 @@ def first_of(samples: Samples, count: int, entries: int) -> Samples:
 
 
 def joined(samples: Samples, more: Samples, *, policy_only: bool) -> Samples:
-    """Return both, `more` last; of those no head's own target is learned, and with `policy_only` only the
-    policy."""
+    """Return both, `more` last. For the samples in `more` no head's own target is learned, and with
+    `policy_only` nothing but the policy."""
     count = len(samples.classes)
     more = more._replace(rows=more.rows + count)
     columns: dict[str, Any] = {
@@ -146,7 +147,7 @@ class Scratch(NamedTuple):
     """Scratch space of `write_samples`."""
 
     positions: Positions
-    """[longest game + 3, state_words]: one move and the reply to it may be added"""
+    """[longest game + 3, state_words]: one move and the reply to it may follow"""
     packed: npt.NDArray[np.uint64]
     """[feature_words]"""
     legal: npt.NDArray[np.uint16]
@@ -158,14 +159,14 @@ class Scratch(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Where to look: `m` positions of the window."""
+    """Where `write_wins` looks: `m` positions of the window."""
 
     numbers: npt.NDArray[np.int64]
     """[m]"""
     moves: npt.NDArray[np.int64]
-    """[m] at least 0: which of the legal moves is tried (after the last one the first follows)."""
+    """[m] at least 0: which of the legal moves is tried (modulo their number)."""
     symmetries: npt.NDArray[np.int64]
-    """[n] symmetry of each sample (0: as it is)."""
+    """[n] symmetry of each sample (0: unchanged)."""
 
 
 @kernel
@@ -179,7 +180,7 @@ def write_samples(
     scratch: Scratch,
     samples: Samples,
 ) -> int:
-    """Write samples for the positions `numbers`, each seen through symmetry `symmetries[row]` (0: as it is).
+    """Write samples for the positions `numbers`, each through the symmetry `symmetries[row]` (0: unchanged).
 
     samples: n rows to fill, and room for n * max_legal entries of policy targets. Returns the number of
     entries.
@@ -193,10 +194,10 @@ def write_samples(
         symmetry = symmetries[row]
         write_features(scratch, maps, history, ply + 1, symmetry, samples.packed_features[row])
         outcome = signed(rings.game_outcome[slot])
-        # The outcome is the first player's, the target is of the side to move.
+        # The outcome is for the first player, the target for the side to move.
         value = outcome if side_to_move(positions[ply]) == 0 else -outcome
         samples.classes[row] = 1 - value  # +1, 0, -1: classes 0, 1, 2
-        # Plies of an opening were not searched, so they have no value.
+        # Plies of a random opening were not searched, so they have no value.
         known = rings.visited[index] > 0
         samples.root_values[row] = rings.root_value[index] if known else np.float32(np.nan)
         samples.capped[row] = rings.game_capped[slot]
@@ -230,7 +231,7 @@ def write_wins(
     scratch: Scratch,
     samples: Samples,
 ) -> tuple[int, int]:
-    """Write samples of positions one move beside those drawn, until `samples` is full or none is left.
+    """Write samples of positions one move beside the drawn ones, until `samples` is full or no draw is left.
 
     samples: n rows to fill, and room for n * max_legal entries of policy targets. Returns the numbers of rows
     and of entries written.
@@ -238,7 +239,7 @@ def write_wins(
     replies, share_of = scratch.replies, scratch.share_of
     row, at = 0, 0
     for drawn in range(len(draws.numbers)):
-        # More are drawn than are needed, because most have no win beside them.
+        # More positions are drawn than are needed, because most have no win beside them.
         if row == len(samples.classes):
             break
         n = replay_game(rings, starts, draws.numbers[drawn], scratch.positions) + 1
@@ -247,15 +248,15 @@ def write_wins(
             continue
         symmetry = draws.symmetries[row]
         write_features(scratch, maps, history, n + 1, symmetry, samples.packed_features[row])
-        # The side to move wins with its next move, whatever became of the game beside it.
+        # The side to move wins with its next move, whatever the outcome of the stored game.
         samples.classes[row] = 0
         samples.root_values[row] = np.float32(1)
         samples.capped[row] = 0
         samples.plies_left[row] = 1
-        # Every winning reply is as good as another.
+        # All winning replies are equally good.
         for i in range(wins):
             share_of[replies[1, i]] = np.float32(1) / np.float32(wins)
-        # All legal replies get an entry, those that do not win a share of 0.
+        # Every legal reply gets an entry; the share of one that does not win is 0.
         for i in range(answers):
             action = signed(replies[0, i])
             samples.rows[at + i] = row
@@ -275,7 +276,7 @@ def find_wins(scratch: Scratch, n: int, move: int) -> tuple[int, int]:
     count = signed(legal_actions(positions, n, legal))
     play(positions[n - 1], signed(legal[move % count]), positions[n])
     answers = signed(legal_actions(positions, n + 1, replies[0]))
-    # Where the move that is tried ends the game, nobody is left to reply.
+    # If the tried move ends the game, there is no reply.
     if end_reason(positions, n + 1, answers, NO_ROOT) != 0:
         return answers, signed(0)
     return answers, signed(wins_among(positions, n + 1, replies[0, :answers], replies[1], replies[2]))
@@ -283,11 +284,12 @@ def find_wins(scratch: Scratch, n: int, move: int) -> tuple[int, int]:
 
 @kernel
 def replay_game(rings: Rings, starts: Positions, number: int, positions: Positions) -> int:
-    """Fill `positions` with those of a game up to the position `number` of the window. Returns its ply."""
+    """Fill `positions` with a game's positions, up to the position `number` of the window. Returns its
+    ply."""
     slot = signed(rings.game[number % len(rings.action)])
     ply = number - rings.game_first[slot]
     start = rings.game_start[slot]
-    # Word by word: an assignment of arrays may fail, and compiling its error message takes 2 seconds.
+    # Word by word: assigning arrays may fail, and compiling the error message of that takes 2 seconds.
     for word in range(starts.shape[1]):
         positions[0, word] = starts[start, word]
     replay_to(rings, rings.game_first[slot], ply, positions)
@@ -317,7 +319,7 @@ def write_features(
 ) -> None:
     """Write the features of the last of the `n` positions in `scratch`, through a symmetry, to `features
     [feature_words]`."""
-    # The identity: most samples of chess, and nothing has to be moved.
+    # The identity, as in most samples of chess: nothing has to be moved.
     if symmetry == 0:
         encode(scratch.positions, n, history, features)
         return
@@ -340,8 +342,8 @@ def write_policy(
     """Write each action of `legal [n]` to `actions [n]`, mapped by `actions_map [actions of the game]`, and
     its share of the visits numbered `visit .. visit + count - 1` to `shares [n]`.
 
-    `share_of [actions of the game]` is scratch, all 0 before and after: shares are looked up by action, so
-    that the visits need not be searched for each.
+    `share_of [actions of the game]` is scratch, all 0 before and after. Shares are looked up in it by action,
+    so that the visits need not be searched for each action.
     """
     capacity = len(rings.visit_action)
     total = signed(0)

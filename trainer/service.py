@@ -1,4 +1,4 @@
-"""The trainer as a process: one connection, and tasks that carry work to two threads and back.
+"""The trainer as a process: one connection, and tasks that pass work to threads and take the results.
 
 games in      -> committer thread: decode, verify, commit -> acknowledge, hand to training
 training      -> training thread: window, steps, weights, checkpoints
@@ -58,22 +58,22 @@ Ts = TypeVarTuple("Ts")
 JOBS_PER_COMMIT = 256
 """Most games checked and committed together; those that arrive meanwhile make the next batch."""
 WATCHED = 256
-"""Games of one commit of which alerts and figures take notice, about: of 300 every second one."""
+"""About how many games of one commit alerts and figures look at: of 300 every second one."""
 FRESH_LIMIT = 8192
 """Stored games that may wait for the training thread before new ones are sent back."""
 SAVE_AGAIN = 30.0
 """Seconds after which a checkpoint that could not be written is tried again."""
 GAMES_PER_FILL = 1000
-"""Stored games read at a time while the window is filled: short queries, because SQLite's log would grow
-otherwise."""
+"""Stored games read at a time while the window is filled. Queries are short, because SQLite's write-ahead log
+would grow during a long one."""
 CATCH_UP = 2048
-"""Once the window is at most this many games behind the store, new games wait in memory instead."""
+"""Once the window is at most this many games behind the store, new games wait for it in memory instead."""
 STATUS_SECONDS = 2.0
 LOG_SECONDS = 30.0
 
 
 class Service:
-    """Everything in the event loop's thread."""
+    """Everything that runs in the event loop's thread."""
 
     def __init__(self, config: TrainerConfig, hello: Hello, ranks: Ranks | None = None) -> None:
         """`ranks` as for `TrainStep`."""
@@ -93,24 +93,24 @@ class Service:
         self._connection.on_not_now = self._on_not_now
         self._ingest = IngestTable()
         self._jobs: deque[Job] = deque()
-        """Games to check; bounded by the ingest table."""
+        """Games to check; the ingest table bounds their number."""
         self._fresh: deque[tuple[GameRecord, str]] = deque()
-        """Games that training has not seen, with their players."""
+        """Games that training has not seen yet, with their players."""
         self._last_seq = 0
         self._is_filled = False
         """Whether newly stored games go to training through memory (`_fill`)."""
         self._gated = False
-        """Whether a gate tests new weights first, so that games rightly lag behind the published weights."""
+        """Whether a gate tests new weights first. If so, games may lag behind the published weights."""
         self._stopping = False
-        """Whether new games are sent back, because the trainer ends."""
+        """Whether new games are sent back, because the trainer is ending."""
         self._server_weights = ServerWeights(self._connection.send)
         self._games_came = asyncio.Event()
         self._work_came = asyncio.Event()
         self._saved = asyncio.Event()
-        """Whether there is a checkpoint that is not archived."""
+        """Set when there is a checkpoint that is not archived yet."""
         self._joined: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         """The first WELCOME."""
-        # A thread each: games are committed and acknowledged while a step computes.
+        # Threads of their own: games are committed and acknowledged while a step computes.
         self._commits = ThreadPoolExecutor(1, "committer")
         self._training_thread = ThreadPoolExecutor(
             1, "training", initializer=prepare_thread, initargs=(config.threads(),)
@@ -127,7 +127,7 @@ class Service:
             async with asyncio.TaskGroup() as group:
                 connection = group.create_task(self._connection.run())
                 stopping = group.create_task(stop.finishing.wait())
-                # A server may be long in coming, and a stop must not wait for it.
+                # The server may come much later, and a stop must not wait for it.
                 either: list[asyncio.Future[Any]] = [self._joined, stopping]
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if not stop.finishing.is_set():
@@ -145,7 +145,7 @@ class Service:
         self._upload_thread.shutdown()
 
     async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
-        """Return the run, begun with the server's weights if that was requested; None when the stop comes
+        """Return the run, which begins with the server's weights if requested; None when the stop comes
         first."""
         if self._config.weights != SERVER:
             return await self.in_training_thread(open_run, self._config, welcome, self._ranks)
@@ -158,7 +158,7 @@ class Service:
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
         """Work until asked to stop; then finish what is in progress and write a checkpoint."""
-        # The figures show what the checkpoint says until the first turn.
+        # Until the first turn, the figures show the checkpoint.
         self._figures.begin(
             run.store.totals,
             run.committer.rejected,
@@ -181,11 +181,11 @@ class Service:
         self._work_came.set()
         await stop.finishing.wait()
         self._stopping = True
-        # Both tasks may be waiting for something to do: woken, they see that the stop has come.
+        # Both tasks may be waiting for work: wake them, so that they see the stop.
         self._games_came.set()
         self._work_came.set()
         await asyncio.wait(tasks)
-        # Before the checkpoint, which must know the newest version that was offered.
+        # Publish before the checkpoint, which must contain the newest offered version.
         await self._weights.publish_last(run)
         reporting.cancel()
         uploading.cancel()
@@ -201,7 +201,7 @@ class Service:
             log.warning("the last figures could not be written to %s: %s", run.folder.figures, error.strerror)
         run.reader.close()
         run.store.close()
-        # Last: until here no other trainer may take the folder.
+        # Closed last: until here no other trainer may take the folder.
         run.lock.close()
         log.info("stopped at step %d with a checkpoint", run.training.step)
 
@@ -230,7 +230,7 @@ class Service:
         self._weights.joined(welcome, time.monotonic())
 
     def _on_not_now(self, goodbye: Goodbye) -> None:
-        """Say now what would end this trainer at the takeover, when nobody may be there to read it."""
+        """Log now what would end this trainer at the takeover: by then nobody may be there to read it."""
         if goodbye.code == Code.TRAINER_ALREADY_PRESENT and (reason := why_no_takeover(self._config)):
             log.warning("%s", reason)
 
@@ -265,7 +265,7 @@ class Service:
 
     async def _take_games(self, run: Run, watch: Watch, stop: Stop) -> None:
         loop = asyncio.get_running_loop()
-        # To the last job: what was accepted before the stop is still stored and answered.
+        # Until the last job: games accepted before the stop are still stored and answered.
         while not stop.finishing.is_set() or self._jobs:
             await self._games_came.wait()
             self._games_came.clear()
@@ -273,18 +273,19 @@ class Service:
             while self._jobs:
                 most = JOBS_PER_COMMIT if run.archive is None else archive.GAMES
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
-                # A trainer that went back to an older checkpoint hears of the server's weights before the
-                # first game that they played.
+                # `server_version` counts too: after a return to an older checkpoint, the server's weights are
+                # newer than ours, and WELCOME names them before their first game comes.
                 newest = max(run.training.version, self._weights.server_version, run.committer.newest_version)
                 begun = time.monotonic()
                 commit = loop.run_in_executor(self._commits, run.committer.process, jobs, newest)
-                # While the thread waits for the disk and the archive.
+                # Do this while the thread waits for the disk and the archive.
                 self._watch_games(watch, unwatched)
                 result = await commit
                 self._figures.commits.observe(time.monotonic() - begun)
                 played = list(zip(result.games, result.players, strict=True))
                 run.players.on_games(played)
-                # Their games are stored and acknowledged like all others, and teach nothing.
+                # Games of players in quarantine are stored and acknowledged like all others, but not learned
+                # from.
                 held = run.training.quarantine.players
                 trusted = [record for record, player in played if player not in held]
                 for record in trusted:
@@ -296,13 +297,13 @@ class Service:
                         text = f"refused a game, and kept it among the `rejects`: {done.reason}"
                         self._warn.warning(done.reason.partition(":")[0], text, time.monotonic())
                 resign_value = run.resignation.threshold if run.resignation.is_on else UNSET
-                # Only now: the commit has returned, so the games survive a power loss.
+                # Acknowledge only now: the commit has returned, so the games survive a power loss.
                 for message in self._ingest.on_done(result.done, resign_value):
                     if not self._connection.send(message):
                         text = "%d acknowledgements were lost; those games will be sent again"
                         log.warning(text, len(message.acks))
                     reach("trainer.acknowledged")
-                # Until then the window reads them from the store in their turn.
+                # Until the window is filled, `_fill` reads new games from the store.
                 if self._is_filled:
                     self._fresh.extend(played)
                 if result.old:
@@ -316,19 +317,19 @@ class Service:
             self._watch_games(watch, unwatched)
 
     def _watch_games(self, watch: Watch, games: list[GameRecord]) -> None:
-        # A sample of a large commit says as much as all of it, which took a quarter of the trainer's time.
+        # A sample says as much as all games of a large commit, which took a quarter of the trainer's time.
         sample = games[:: 1 + len(games) // WATCHED]
-        # With a gate games rightly lag behind the newest weights, so that is no sign of trouble.
+        # With a gate it is normal that games lag behind the newest weights.
         watch.on_games(sample, 0 if self._gated else self._weights.server_version)
 
     # ---- training and weights out ----
 
     async def _fill_and_train(self, run: Run, stop: Stop) -> None:
-        """Fill the window and train. Each time the quarantine changes, the window is filled again, as at the
+        """Fill the window and train. Whenever the quarantine changes, fill the window again, as at the
         start."""
         while not stop.finishing.is_set():
             self._is_filled = False
-            self._fresh.clear()  # they are stored, and are read from there
+            self._fresh.clear()  # `_fill` reads these games from the store
             await self.in_training_thread(run.training.follow_quarantine, run.reader)
             await self._fill(run, stop)
             await self._train(run, stop)
@@ -337,10 +338,10 @@ class Service:
         """Fill the window from the store. Games that arrive meanwhile are committed and acknowledged as
         usual.
 
-        They are read from the store in their turn, however many there are. Only near the end, when the store
-        is almost caught up with, do new games wait in memory for training, as they do from then on.
+        They are read from the store in their turn, however many there are. Only near the end, when at most
+        CATCH_UP games are missing, new games begin to wait in memory for training, as they do from then on.
         """
-        # `_last_seq` moves on with each commit while stored games are read up to `newest`.
+        # Stored games are read up to `newest`, while `_last_seq` advances with each commit.
         newest, positions = self._last_seq, 0
         while not stop.finishing.is_set():
             self._figures.loaded = positions
@@ -362,13 +363,13 @@ class Service:
                 log.warning("the quarantine has changed: the window is filled again")
                 await self.save(run)
                 return
-            # Those that are there now; the event loop may add others while the thread works.
+            # Take the games that are there now; the event loop may add others while the thread works.
             came = [self._fresh.popleft() for _ in range(len(self._fresh))]
             games, players = [record for record, _ in came], [player for _, player in came]
             last_seq, positions = self._last_seq, run.store.totals.positions
             turn = await self.in_training_thread(run.training.turn, games, last_seq, positions, players)
             self._figures.on_turn(turn, run.training.budget.samples)
-            # More steps are allowed at once: nothing has to come before the next turn.
+            # More steps are allowed already: the next turn needs no new game.
             if turn.more:
                 self._work_came.set()
             await self._weights.publish_if_due(run, turn)
@@ -378,7 +379,7 @@ class Service:
                 if await self.save(run):
                     saved_step = turn.step
                 else:
-                    # A disk that was full may have room soon.
+                    # A full disk may have room soon.
                     pause = min(pause, SAVE_AGAIN)
                 save_at = now + pause
 
@@ -401,13 +402,13 @@ class Service:
                 log.info("%s", log_line(figures))
                 next_line = now + LOG_SECONDS
             self._weights.tick(now)
-            # Weights and checkpoints also come due when no game has arrived.
+            # Weights and checkpoints may be due even if no game has arrived.
             self.wake()
 
     # ---- background, for `trainer.weights` ----
 
     def wake(self) -> None:
-        """Make training check again what is due."""
+        """Make training check what is due."""
         self._work_came.set()
 
     async def save(self, run: Run) -> bool:
@@ -424,14 +425,15 @@ class Service:
         return True
 
     async def _upload_checkpoints(self, run: Run) -> None:
-        """Archive each new checkpoint, or only the newest where they come faster than that."""
+        """Archive each new checkpoint, or only the newest if they come faster than they are archived."""
         while True:
             await self._saved.wait()
             self._saved.clear()
             await self._upload(run)
 
     async def _upload(self, run: Run) -> None:
-        """Archive the newest checkpoint. If that fails, the next one is tried: its games are archived."""
+        """Archive the newest checkpoint. A failure is only logged: the games are archived, and the next
+        checkpoint is tried."""
         if run.archive is None:
             return
         loop, folder = asyncio.get_running_loop(), run.folder.checkpoints

@@ -1,8 +1,8 @@
 """The network being trained: takes samples, makes steps, returns its weights.
 
-Two optimizers: AdamW for small nets and short runs, and SGD with AlphaZero's schedule. Losses stay on the
-device and are summed there, because to read one would wait for the step. With `optimizer.ema` the average of
-the weights plays while the newest ones learn (`Average`).
+There are two optimizers: AdamW for small nets and short runs, and SGD with AlphaZero's schedule. Losses are
+summed on the device, because reading one would wait for the step. With `optimizer.ema` the average of the
+weights plays while the newest weights learn (`Average`).
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ log = logging.getLogger(__name__)
 ALPHAZERO_DROPS = ((100_000, 0.1), (300_000, 0.01), (500_000, 0.001))
 """(step, factor of the learning rate from then on): 0.2, 0.02, 0.002, 0.0002 (AlphaZero pseudocode)."""
 LEAST_WEIGHT = 1e-6
-"""Bound of the mean weight of a batch, whose positions may all have the weight 0."""
+"""Lower bound of a batch's mean weight as a divisor: all its positions may have the weight 0."""
 LAST_SHARE = 0.1
 """Final learning rate of a cosine schedule, as a share of the first."""
 NO_ENTRIES = np.zeros(0, np.int64)
 Material = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]]
-"""Returns [n] the material of packed features `[n, feature_words]`, for the side to move."""
+"""Returns `[n]`: the material of packed features `[n, feature_words]`, for the side to move."""
 
 
 class StepFigures(NamedTuple):
@@ -76,7 +76,7 @@ class HeldOutFigures(NamedTuple):
     policy_loss: float
     value_loss: float
     value_spread: float
-    """Standard deviation of the values: near 0 the network says the same of all positions."""
+    """Standard deviation of the values: near 0, the network says the same of all positions."""
     material_r: float | None
     """Correlation of value and material; None if the game has no material count, or a column is constant."""
     heads: dict[str, float]
@@ -84,16 +84,16 @@ class HeldOutFigures(NamedTuple):
 
 
 class BatchLosses(NamedTuple):
-    """All losses of one batch, or what a part of it adds to them."""
+    """All losses of one batch, or the share that a part of it adds to them."""
 
     parts: Losses
     heads: dict[str, Tensor]
-    """Those of the auxiliary heads, by name."""
+    """Losses of the auxiliary heads, by name."""
     mean_weight: Tensor
     """Mean weight of a sample in the value loss."""
 
     def as_row(self) -> Tensor:
-        """Return float32[4 + heads] policy, value, entropy, mean weight and the heads, without a gradient."""
+        """Return float32[4 + heads]: policy, value, entropy, mean weight and the heads, without gradients."""
         numbers = self.parts.policy, self.parts.value, self.parts.policy_entropy, self.mean_weight
         return torch.stack([*numbers, *self.heads.values()]).detach()
 
@@ -101,8 +101,8 @@ class BatchLosses(NamedTuple):
 class TrainStep:
     """Network and optimizer. Only one thread at a time may use it.
 
-    network: the network that plays. `trained`: tensors of the network being trained, if it is another (see
-    `Checkpoint`). `ranks`: the processes that share each batch.
+    network: the network that plays. `trained`: tensors of the network being trained, if it is another one
+    (see `Checkpoint`). `ranks`: the processes that share each batch.
     """
 
     def __init__(
@@ -129,12 +129,12 @@ class TrainStep:
             )
         self._heads, self._head_weights = trained_heads(loss), loss.head_weights
         self._planes = Planes(PlaneShape.of(game, history)).to(device)
-        # The sums of a sparse network are cheap, and converting them to another format is not.
+        # The sums of a sparse network are cheap; converting them to another format is not.
         self._in_bfloat16 = not network.reads_features and computes_in_bfloat16(settings.precision, device)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._average = Average(self.network, settings.ema) if settings.ema else None
-        # The order matters: `network` comes with the weights that play, which are the average if there is
-        # one. Only then do those that learn take their place.
+        # The order matters: `network` comes with the weights that play, from which the average is copied.
+        # Only then do the weights that learn replace them.
         if trained is not None:
             self.network.load_state_dict(trained)
         self._ranks = ranks or Ranks()
@@ -145,21 +145,21 @@ class TrainStep:
         self._sums = torch.zeros(4 + len(self._heads), device=device)
         self._summed = 0
         self._at_once = settings.batch
-        """Samples of which the gradient is computed at once: fewer if the device has no memory for them."""
+        """Samples whose gradient is computed at once: fewer than the batch if the device lacks memory."""
 
     def train(self, samples: Samples, minutes: float = 0.0) -> None:
         """Make one step with the other ranks, after `minutes` of training. Figures accumulate on the device
-        until `figures` is called, so as not to wait for it."""
+        until `figures` is called, so that no step waits for them."""
         self.train_on(self._ranks.hand_out(Share(samples, Counts.of(samples), minutes)))
 
     def train_on(self, share: Share) -> None:
-        """Make the same step as one of the ranks."""
+        """Make one step with this rank's share of the batch."""
         self.network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self._optimizer, self.step, share.minutes)
         row = self._backward(share.samples, share.counts)
         self._ranks.add_up(self.network, row)
-        # "inf" clips nothing; the norm is wanted for the figures all the same.
+        # "inf" clips nothing, but the norm is still computed for the figures.
         norm = torch.nn.utils.clip_grad_norm_(
             self.network.parameters(), self._optimizer.grad_clip or float("inf")
         )
@@ -167,21 +167,22 @@ class TrainStep:
         self.step += 1
         if self._average is not None:
             self._average.follow(self.step)
-        # Added up on the device: to read a number would wait for the step.
+        # Added up on the device, because reading a number would wait for the step.
         row[1] /= row[3].clamp_min(LEAST_WEIGHT)
         row[3] = norm
         self._sums += row
         self._summed += 1
 
     def _backward(self, samples: Samples, counts: Counts) -> Tensor:
-        """Leave the gradient of a batch in the network; return its losses as `BatchLosses.as_row`.
+        """Compute the gradient of a batch into the network; return its losses as `BatchLosses.as_row`.
 
-        What does not fit into the memory of the device is computed in parts, whose gradients add up to that
-        of the batch. Only batch normalisation sees a part at a time. Raises Fatal if one sample is too many.
+        A batch that does not fit into the device's memory is computed in parts, whose gradients add up to
+        that of the batch. Only batch normalisation sees one part at a time. Raises Fatal if one sample is too
+        many.
         """
         rows = len(samples.classes)
         while True:
-            # Also after a part that failed, which has left its gradient.
+            # Needed on a retry, too: the parts before the failure have left their gradients.
             self.optimizer.zero_grad(set_to_none=True)
             with contextlib.suppress(torch.OutOfMemoryError):
                 row = torch.zeros(4 + len(self._heads), device=self._device)
@@ -189,7 +190,7 @@ class TrainStep:
                 for index in range(parts):
                     row += self._backward_of(samples.part(index, parts), counts)
                 return row
-            # Not in an `except`: its exception would keep the failed part's tensors alive.
+            # Not in an `except`: the exception would keep the failed part's tensors alive.
             before = min(self._at_once, rows)
             what = f"{self._device} is short of memory"
             if self._ranks.sync_norm:
@@ -206,7 +207,7 @@ class TrainStep:
                 )
             self._at_once = (before + 1) // 2
             if self._device.type == "cuda":
-                torch.cuda.empty_cache()  # or pieces of other sizes would stay reserved
+                torch.cuda.empty_cache()  # otherwise blocks of other sizes would stay reserved
             log.warning(
                 "%s: a step computes %d positions at once from now on (before: %d), with the same result but "
                 "for batch normalisation; end other programs on the device, or choose a smaller --net",
@@ -216,7 +217,7 @@ class TrainStep:
             )
 
     def _backward_of(self, part: Samples, counts: Counts) -> Tensor:
-        # A function of its own, so that nothing of a part is left when the next one begins.
+        # A function of its own, so that a part's tensors are freed before the next part begins.
         found = self._losses(self.network, part, counts)
         total = found.parts.policy + self._loss.value_weight * found.parts.value
         for name, loss in found.heads.items():
@@ -252,12 +253,12 @@ class TrainStep:
     def policies(
         self, packed_features: npt.NDArray[np.uint64], legal: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.float32]:
-        """Return [n, actions] policy logits of these positions, by the same network; those of actions that
-        are not `legal` [n, actions] are -inf."""
+        """Return [n, actions] policy logits of these positions, by the same network; -inf for actions that
+        are not `legal` [n, actions]."""
         rows, actions = np.nonzero(legal)
         policy = self._played(packed_features, rows, actions)[0].float().cpu().numpy()
         logits = np.full(legal.shape, -np.inf, np.float32)
-        # A sparse network gives the logits of these entries; one with planes gives those of all actions.
+        # A sparse network returns the logits of these entries, a network of planes those of all actions.
         logits[rows, actions] = policy if policy.ndim == 1 else policy[rows, actions]
         return logits
 
@@ -267,8 +268,8 @@ class TrainStep:
         rows: npt.NDArray[np.int64] = NO_ENTRIES,
         actions: npt.NDArray[np.int64] = NO_ENTRIES,
     ) -> tuple[Tensor, Tensor]:
-        """Return logits of the network that plays: policy [n, actions], or [entries] of these entries; and
-        win/draw/loss [n, 3]."""
+        """Return the outputs of the network that plays: policy logits [n, actions], or [entries] for the
+        entries `rows` and `actions`; and value logits, [n, 3] or [n, 1]."""
         with torch.no_grad():
             inputs = self._inputs(self.playing, packed_features, rows, actions)
             outputs = self.playing.eval().all_heads(inputs)
@@ -283,7 +284,7 @@ class TrainStep:
     ) -> Any:
         """Return the input of the network: planes, or the features of the positions and of their entries."""
         if isinstance(network, SparseNetwork):
-            # A sparse network wants the number of entries of each position.
+            # A sparse network needs the number of entries of each position.
             counts = np.bincount(rows, minlength=len(packed_features)).astype(np.uint16)
             found = network.inputs_of(packed_features, counts, actions.astype(np.uint16))
             return found.to(self._device)
@@ -306,7 +307,7 @@ class TrainStep:
         weights = 1.0 - (1.0 - self._loss.capped_value_weight) * capped
         if samples.policy_only is not None:
             policy_only = to_device(samples.policy_only)
-            # These positions are beside a game: its outcome and its length are not theirs.
+            # These positions are not part of a game, so they have no outcome and no length to learn.
             weights, capped = weights * (1 - policy_only), torch.maximum(capped, policy_only)
         outcome = outcome_targets(classes, plies_left, self._loss.win_discount)
         wdl = value_targets(outcome, to_device(samples.root_values), self._loss.value_q_share)
@@ -350,18 +351,18 @@ class TrainStep:
         return self.optimizer.state_dict()
 
     def begin(self) -> None:
-        """Let the other ranks begin where this one does; called once, before the first step."""
+        """Give the other ranks the state of this one; called once, before the first step."""
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture)
         self._ranks.begin(self.step, partial(to_bytes, self.network, meta), self.optimizer_state())
 
     def restore(self, step: int, optimizer_state: dict[str, Any] | None) -> None:
-        """Continue after `step`; without an optimizer state, the optimizer starts afresh.
+        """Continue after `step`; without an optimizer state, the optimizer starts anew.
 
-        The weight decay is that of the present settings. The learning rate is set at each step.
+        The weight decay comes from the present settings. The learning rate is set at each step.
         """
         self.step = step
         if optimizer_state is not None:
-            # The state brings the settings of its time along; those of the present run are put back.
+            # The state contains the weight decay of its time; restore the present one.
             decays = [group["weight_decay"] for group in self.optimizer.param_groups]
             self.optimizer.load_state_dict(optimizer_state)
             for group, decay in zip(self.optimizer.param_groups, decays, strict=True):
@@ -369,7 +370,7 @@ class TrainStep:
 
 
 class Average:
-    """Follows a network step by step.
+    """A moving average of a network's weights, updated step by step.
 
     network: the network that is followed; the average begins with a copy of it. decay: share of the old
     average kept at each step, 0..1; the mean covers about 1 / (1 - decay) steps.
@@ -378,7 +379,7 @@ class Average:
     def __init__(self, network: Network, decay: float) -> None:
         self._decay = decay
         self.network = copy.deepcopy(network)
-        # It is never trained, only followed.
+        # The average is never trained.
         self.network.requires_grad_(False).eval()
         self._pairs = list(
             zip(self.network.state_dict().values(), network.state_dict().values(), strict=True)
@@ -387,13 +388,13 @@ class Average:
     def follow(self, step: int) -> None:
         """Include the network after step number `step`, counted from 1.
 
-        At first the average covers only a tenth of all steps, in order to forget the untrained network.
+        At first the average covers only a tenth of all steps, so that it forgets the untrained network.
         """
         kept = min(self._decay, step / (10 + step))
-        # All at once: a call for each tensor would cost more than the sums.
+        # All tensors at once: a call for each would cost more than the sums.
         numbers = [(ours, theirs) for ours, theirs in self._pairs if ours.is_floating_point()]
         torch._foreach_lerp_([ours for ours, _ in numbers], [theirs for _, theirs in numbers], 1.0 - kept)
-        # Counters, such as the batches that a BatchNorm has seen, have no mean.
+        # Counters, such as the number of batches that a BatchNorm has seen, are copied.
         for ours, theirs in self._pairs:
             if not ours.is_floating_point():
                 ours.copy_(theirs)
@@ -405,7 +406,8 @@ def make_optimizer(settings: OptimizerSettings, network: nn.Module) -> torch.opt
     parameters = list(network.parameters())
     if settings.kind == "alphazero":
         return torch.optim.SGD(parameters, lr=settings.lr, momentum=0.9, weight_decay=decay, fused=True)
-    # Decay is for matrices and filters. Biases and factors of normalisations, of one dimension, have none.
+    # Decay only matrices and filters. Biases and the factors of normalisations have one dimension, and no
+    # decay.
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
@@ -420,13 +422,13 @@ def learning_rate(settings: OptimizerSettings, step: int, minutes: float = 0.0) 
     if settings.kind == "alphazero":
         for first, factor in ALPHAZERO_DROPS:
             if step >= first:
-                # Also over the warm-up, which is long over at the first drop.
+                # Replaces the warm-up's rate, too: the warm-up is long over at the first drop.
                 rate = settings.lr * factor
     return rate * cosine_share(settings, step, minutes)
 
 
 def cosine_share(settings: OptimizerSettings, step: int, minutes: float) -> float:
-    """Return what the cosine schedule leaves of the learning rate: from 1 down to LAST_SHARE."""
+    """Return the cosine schedule's factor of the learning rate: from 1 down to LAST_SHARE."""
     if settings.cosine_steps:
         done = step / settings.cosine_steps
     elif settings.cosine_minutes:
@@ -437,8 +439,8 @@ def cosine_share(settings: OptimizerSettings, step: int, minutes: float) -> floa
 
 
 def upload(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a tensor in memory on a device. To a GPU it goes through pinned memory, which torch reuses: from
-    other memory the copy would wait until the GPU has made the step before. This way the next batch is drawn
+    """Copy a CPU tensor to a device. On the way to a GPU it goes through pinned memory, which torch reuses: a
+    copy from other memory would wait until the GPU has made the previous step. So the next batch is drawn
     while the GPU computes, without a thread of its own."""
     if device.type == "cuda":
         tensor = tensor.pin_memory()
@@ -456,8 +458,8 @@ def computes_in_bfloat16(precision: str, device: torch.device) -> bool:
 
 def choose_device(name: str) -> torch.device:
     """Return the device called `name`; `auto` is the last GPU, which azserver leaves to the trainer. Raises
-    Fatal(CONFIG) if there is no such device, or torch has no code for it, Fatal(TRY_AGAIN) if no GPU is there
-    though this torch and the machine are made for one: its driver may come back."""
+    Fatal(CONFIG) if there is no such device, or torch has no code for it, Fatal(TRY_AGAIN) if no GPU is found
+    although this torch and the machine are made for one: its driver may come back."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     should_be = torch.version.cuda is not None and may_have_gpus()
     if name == "auto":
@@ -479,6 +481,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def prepare_thread(threads: int) -> None:
-    """Set up torch for the training thread. Denormal numbers would make the CPU ten times slower."""
+    """Set up torch for the training thread. Denormal numbers are flushed: they would make the CPU ten times
+    slower."""
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)

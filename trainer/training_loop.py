@@ -1,14 +1,14 @@
-"""Window, sampler and network together: adds games, and makes the steps they allow. Used by one thread.
+"""Window, sampler and network together: adds games, and makes the steps that they allow. Used by one thread.
 
-Imported games, which `azplay games RUN import` stores, are of other programs and of people. Their records
-have no visits, which is their mark, and the store keeps them apart (`store.sqlite.IMPORTED`), so that they
-never enter the window of self-play: they have a window of their own (`Imported`). `samples.imported_share`
-above 0 declares that they are used. Then the policy target of a position is the move that was played, and the
-value the game's result, whatever `loss.value_q_share` is.
+Imported games, which `azplay games RUN import` stores, come from other programs and from people. Their
+records are recognised by having no visits, and the store marks them (`store.sqlite.IMPORTED`). They never
+enter the window of self-play, but have a window of their own (`Imported`). They are used if
+`samples.imported_share` is above 0. Then the policy target of a position is the move that was played, and the
+value target is the game's result, whatever `loss.value_q_share` is.
 
 Training first makes steps of imported games alone, until each position was drawn `samples.per_position` times
-on average; these do not count for the budget of self-play. From then on they are a share of each step. More
-games may be imported while the trainer is stopped.
+on average; these steps do not count for the budget of self-play. From then on imported games are a share of
+each step. More games may be imported while the trainer is stopped.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from trainer.window import Window
 log = logging.getLogger(__name__)
 
 KNOWN_POSITIONS = 100
-"""Of each group of positions with a known result, on which the policy of new weights is checked."""
+"""Most positions of each group with a known result, on which the policy of new weights is checked."""
 TURN_SECONDS = 0.5
-"""Seconds for which a turn makes steps before new games enter the window."""
+"""Seconds for which a turn makes steps, before new games may enter the window."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Turn:
     figures: StepFigures | None
     """Means over this turn's steps; None if there were none."""
     more: bool
-    """Whether further steps could be made at once."""
+    """Whether further steps are allowed already."""
     waiting_for: str
     outcome_shares: dict[int, float]
     """Shares of the positions in the window, by the outcome of their game (+1, 0, -1 for the first
@@ -104,7 +104,7 @@ class TrainingLoop:
         self._growth = Growth(window.growth_min) if window.growth else None
         self._time = TrainingTime(time.monotonic())
         self._newest: int | None = None
-        """Number of newest positions to draw from; None: all in the window."""
+        """Number of newest positions to draw from; None: all positions in the window."""
         self._sampler = Sampler(
             game,
             history,
@@ -117,7 +117,7 @@ class TrainingLoop:
         """Highest weights version offered so far."""
         self._last_seq = 0
         self.has_checkpoint = False
-        """Whether a restart can continue from a checkpoint rather than from nothing."""
+        """Whether a restart could continue from a checkpoint."""
         self._known = 0
         """`seq` of the newest game that was in the budget before the restart."""
         found = checkpoint.load_newest(folder, game, history)
@@ -142,7 +142,7 @@ class TrainingLoop:
             )
         check_heads(self._config, found.network)
         self.has_checkpoint = True
-        # The state of one kind means nothing to the other.
+        # The state of one kind of optimizer means nothing to the other.
         same = progress.optimizer == self._optimizer.kind
         if not same:
             log.warning("the optimizer is now %s; it starts with a new state", self._optimizer.kind)
@@ -152,12 +152,12 @@ class TrainingLoop:
         self.budget.restore(progress.samples, progress.learned_from, progress.allowed)
         self.quarantine.restore(progress.quarantined)
         self._imported.samples = progress.imported
-        # The clock of this process goes on; the minutes before it are the checkpoint's.
+        # This process's clock goes on; the minutes before its start come from the checkpoint.
         self._time = TrainingTime(self._time.began, progress.minutes)
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
 
     def _empty_window(self) -> None:
-        """Make a new window, also for the held-out games; `fill` reads their games."""
+        """Make new windows, for training and for held-out games; `fill` reads games into both."""
         window, samples = self._config.window, self._config.samples
         with_owners = "ownership" in self._config.loss.head_weights
         self.window = Window(
@@ -184,18 +184,18 @@ class TrainingLoop:
         self._sampler.warm(record, with_wins=self._config.samples.wins_share > 0)
 
     def fill(self, reader: StoreReader, newest: int, most: int = 0) -> bool:
-        """Read stored games into the window, as it was before the restart.
+        """Read stored games into the window, so that it is as before the restart.
 
-        Games up to the checkpoint's come first, so the window is the same; later ones follow. Each call reads
-        `most` games (0: all), and the next one continues after them, perhaps up to a later `newest`. Returns
-        True once all games up to `newest` are in.
+        Games up to the checkpoint's newest come first, so the window is the same; later games follow. Each
+        call reads `most` games (0: all), and the next call continues after them, perhaps up to a later
+        `newest`. Returns True once all games up to `newest` are read.
         """
         if self._filled is None:
             # A store that was restored from a backup may end before the checkpoint.
             self._last_seq = min(self._last_seq, newest)
-            # Games up to here are in the budget of the checkpoint, and only return to the window.
+            # The checkpoint's budget contains the games up to here: they only return to the window.
             self._known = self._last_seq
-            # The oldest game that fits into the window now, or fitted at the checkpoint.
+            # Begin with the oldest game that fits into the window now, or that fitted at the checkpoint.
             ends = (newest, self._last_seq) if 0 < self._last_seq < newest else (newest,)
             held = self.quarantine.players
             firsts = (reader.first_of_newest(self.window.capacity, end, self.trains_on, held) for end in ends)
@@ -205,28 +205,28 @@ class TrainingLoop:
         old = reader.old_between(self._filled + 1, end)
         players = reader.players_between(self._filled + 1, end) if self.quarantine.players else {}
         for seq, record in reader.records(self._game, self._filled + 1, end):
-            # Stored, but played by weights too far behind to learn from.
+            # Stored, but not trained on: its weights were too old, or it is imported.
             if seq in old:
                 continue
             try:
                 self._add(record, players.get(seq, ""), counts=seq > self._known)
             except ValueError as error:
-                # Stored under settings with longer games: still there, but not used.
+                # Stored under settings that allowed longer games: it stays in the store, but is not used.
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
         self._filled = max(self._filled, end)
         self._last_seq = max(self._last_seq, self._filled)
         return self._filled >= newest
 
     def follows_quarantine(self, reader: StoreReader) -> bool:
-        """Return whether the store still names the same players whose games are not trained on."""
+        """Return whether the quarantine in the store is still the one that training follows."""
         return reader.quarantined() == self.quarantine.players
 
     def follow_quarantine(self, reader: StoreReader) -> None:
-        """Update the budget to the quarantine in the store. The window is empty afterwards, so `fill` must
-        follow; it also reads games that came since the last `turn`."""
+        """Adapt the budget to the quarantine in the store. The window is empty afterwards, so `fill` must
+        follow, which also reads the games that came since the last `turn`."""
         wanted, now = reader.quarantined(), self.quarantine.players
         for player in sorted(wanted - now):
-            # How many of the player's positions are in the budget, as `_add` counted them.
+            # Count the player's positions in the budget in the same way as `_add`.
             numbers, positions = reader.games_of(player, self._last_seq), 0
             old = reader.old_between(numbers[0], numbers[-1]) if numbers else frozenset()
             for stored in reader.numbered([seq for seq in numbers if seq not in old]):
@@ -243,16 +243,17 @@ class TrainingLoop:
     ) -> Turn:
         """Add `games` and make steps for a while.
 
-        last_seq: `seq` of the newest of them in the store. positions: positions of all games so far. players:
-        the player of each game; empty: nobody in quarantine. Raises Fatal if the loss is not finite any more.
+        last_seq: `seq` of the newest of `games` in the store. positions: positions of all games so far.
+        players: the player of each game; empty: nobody in quarantine. Raises Fatal if the loss is not finite
+        any more.
         """
         for record, player in zip(games, players or [""] * len(games), strict=True):
             self._add(record, player)
-        # Counted in all positions that ever came, not in those of the window.
+        # Growth depends on all positions that ever came, not on those in the window.
         if self._growth is not None:
             self._newest = self._growth.positions(positions)
         self._last_seq = max(self._last_seq, last_seq)
-        # Not all steps at once: meanwhile new games should enter the window, and weights be published.
+        # Make only some of the steps: in between, new games must enter the window and weights be published.
         deadline = time.monotonic() + self.turn_seconds
         steps = self._imported.steps(self._optimizer.batch) or self.budget.steps(self._learnable)
         while steps and time.monotonic() < deadline:
@@ -281,10 +282,10 @@ class TrainingLoop:
         return not self._held_out.takes_uid(uid)
 
     def _add(self, record: GameRecord, player: str = "", *, counts: bool = True) -> None:
-        """Add a game. It `counts` for the budget unless it only returns to the window after a restart. Raises
-        ValueError if it does not fit."""
+        """Add a game. `counts`: whether it counts for the budget; False if it only returns to the window
+        after a restart. Raises ValueError if it does not fit."""
         is_held_out = self._held_out.takes(record)
-        # Counted apart, so that a release gives back exactly this.
+        # Counted separately, so that a release gives back exactly this amount.
         if player in self.quarantine.players:
             if counts and not is_held_out:
                 self.quarantine.add(player, record.targets)
@@ -326,7 +327,8 @@ class TrainingLoop:
     def policies(
         self, packed_features: npt.NDArray[np.uint64], legal: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.float32]:
-        """Return [n, actions] its policy logits of the `legal` actions [n, actions]; -inf for others."""
+        """Return [n, actions] the same network's policy logits of the `legal` actions [n, actions]; -inf for
+        others."""
         return self._train_step.policies(packed_features, legal)
 
     @cached_property
@@ -340,9 +342,9 @@ class TrainingLoop:
         return known.errors(self.policies(known.packed_features, known.legal)) if known.groups else {}
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
-        """Return `(version, step, file)` of the network that plays (with `ema` the average), with a new
+        """Return `(version, step, file)` of the network that plays (with `ema`: the average), with a new
         version."""
-        # Above the server's too: it may have weights from after the checkpoint that this run goes on from.
+        # Above the server's version too: the server may have weights newer than this run's checkpoint.
         self.version = max(self.version, server_version) + 1
         return self.version, self.step, self._train_step.weights(self.version)
 
@@ -360,7 +362,7 @@ class TrainingLoop:
             self._time.minutes(time.monotonic()),
             self._imported.samples,
         )
-        # Version 0: a step saved twice, before and after weights were published, has one file.
+        # Always version 0, so that a step saved before and after publishing has the same weights file.
         weights, trained = self._train_step.weights(0), self._train_step.trained_weights()
         state = self._train_step.optimizer_state()
         checkpoint.save(self._folder, progress, weights, state, self._rng, trained)
@@ -368,7 +370,7 @@ class TrainingLoop:
 
     @property
     def architecture(self) -> str:
-        """Size of the network, for people."""
+        """Return the size of the network, as text for people."""
         network: Network = self._train_step.network
         return network.architecture.name
 
@@ -388,7 +390,7 @@ class Imported:
         self._is_read = False
 
     def fill(self, reader: StoreReader) -> None:
-        """Read them from the store, once: more can only be imported while no trainer runs."""
+        """Read the games from the store, once: more can be imported only while no trainer runs."""
         if self._is_read or not self._settings.imported_share:
             return
         self._is_read = True
@@ -397,7 +399,7 @@ class Imported:
             log.warning("samples.imported_share is set, and this run has no imported games")
             return
         movers = Movers(self._game)
-        # As large as they are: each position has one visited move, and a game at least one position.
+        # Exactly as large as needed: each position has one visited move, and a game at least one position.
         self.window = Window(self._game, positions, 1.0, 1.0)
         for record in reader.whole(self._game, numbers):
             self.window.add(learnable(record, movers(record.start, record.actions)))
@@ -411,7 +413,7 @@ class Imported:
         return max(0, int((allowed - self.samples) // batch))
 
     def alone(self, sampler: Sampler, rng: np.random.Generator, batch: int) -> Samples:
-        """Return the samples of such a step."""
+        """Return the samples of a step of imported games alone."""
         assert self.window is not None
         self.samples += batch
         return sampler.sample(self.window, rng, batch)
@@ -421,15 +423,15 @@ class Imported:
         return 0 if self.window is None else round(self._settings.imported_share * batch)
 
     def added(self, samples: Samples, sampler: Sampler, rng: np.random.Generator, count: int) -> Samples:
-        """Return `samples` and `count` of imported games."""
+        """Return `samples` and `count` samples of imported games."""
         if self.window is None or not count:
             return samples
         return joined(samples, sampler.sample(self.window, rng, count), policy_only=False)
 
 
 def learnable(record: GameRecord, signs: npt.NDArray[np.int8]) -> GameRecord:
-    """Return an imported game as if each move had been the only one that a search visits, with the game's
-    result as its value. `signs` [plies]: +1 where the first player moves, else -1."""
+    """Return an imported game as if a search had visited only the played move of each position, with the
+    game's result as its value. `signs` [plies]: +1 where the first player moves, else -1."""
     ones = np.ones(record.plies, np.uint16)
     return replace(
         record,

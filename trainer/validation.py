@@ -1,10 +1,10 @@
-"""What shows whether the network learns or memorises: positions that it is never trained on.
+"""Positions that the network is never trained on, which show whether it learns or memorises.
 
-`HeldOut` keeps some games out of the window; a loss that falls on the window and rises there means that the
+`HeldOut` keeps some games out of the window; if the loss falls on the window but rises on these games, the
 network memorises. `Probes` are positions of known value (`games.spec.Game.probes`). `KnownPositions` are
-positions whose best moves are known, to measure how often the network's own policy errs (`azplay truth` tests
-more of them, also with search). Whether a game is held out depends on its uid alone, so a restart or another
-machine holds out the same ones.
+positions whose best moves are known: they measure how often the network's bare policy errs (`azplay truth`
+tests more of them, also with search). Whether a game is held out depends on its uid alone, so a restart or
+another machine holds out the same games.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from protocol.records import GameRecord
 from trainer.sampler_kernel import Samples
 from trainer.window import Window
 
-if TYPE_CHECKING:  # it imports torch, which `lab.experiments.judges` need not
+if TYPE_CHECKING:  # imports torch, which `lab.experiments.judges` does not need
     from trainer.sampler import Sampler
 
 POSITIONS = 1024
-"""Positions that the loss is averaged over: cheaper than 2 steps of 256."""
+"""Positions that the loss is averaged over; cheaper than two training steps of 256."""
 RANGE = 8192
-"""The newest positions from which they are spread. All positions of a game have the same outcome, so the
-value loss of neighbours says little: 1024 in a row can be 8 games of chess, or 50 of Connect Four."""
+"""Newest positions over which these are spread. All positions of a game have the same outcome, so the value
+loss of neighbours says little: 1024 in a row can be 8 games of chess, or 50 of Connect Four."""
 CAPACITY = 65_536
-"""Positions kept; games are kept whole."""
+"""Most held-out positions kept; games are kept whole."""
 SEED = 1
 """Seed for positions that are drawn at random: the same in every run."""
 
 
 class HeldOut:
-    """The held-out share of the games. Whole games are held out, because the positions of one are very
+    """The held-out share of the games. Whole games are held out, because positions of the same game are very
     similar.
 
-    share: share of all games, 0..1. positions: capacity of the training window; what does not fit there does
-    not fit here. with_owners: as for that window.
+    share: share of all games, 0..1. positions: capacity of the training window; a game that does not fit
+    there does not fit here. with_owners: as for the training window.
     """
 
     def __init__(self, game: Game, share: float, positions: int, *, with_owners: bool = False) -> None:
@@ -55,10 +55,10 @@ class HeldOut:
         return self.takes_uid(record.uid)
 
     def takes_uid(self, uid: bytes) -> bool:
-        """Return the same for the game with this uid."""
+        """Return whether the game with this uid is held out."""
         if not self._below:
             return False
-        # A hash is spread evenly over the numbers of 64 bits, however the uids were chosen.
+        # Hashes are spread evenly over the 64-bit numbers, however the uids were chosen.
         return int.from_bytes(hashlib.sha256(uid).digest()[:8], "little") < self._below
 
     def newest(self, sampler: Sampler) -> Samples | None:
@@ -70,7 +70,7 @@ class HeldOut:
 
 def correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float | None:
     """Return Pearson's r of `one [n]` and `other [n]`; None if one of them is constant."""
-    # Divided by these, a constant would give NaN.
+    # A constant would give a division by 0, and NaN.
     if one.std() < 1e-12 or other.std() < 1e-12:
         return None
     return float(np.corrcoef(one, other)[0, 1])
@@ -85,7 +85,7 @@ class Probes(NamedTuple):
 
     @classmethod
     def of(cls, game: Game, history: int) -> Probes:
-        # A game without probes shows at least what it thinks of its start.
+        # Without probes, at least the value of the start position is shown.
         positions = game.probes or (("start", ""),)
         packed_features = np.zeros((len(positions), game.feature_words(history)), np.uint64)
         for row, (_, text) in enumerate(positions):
@@ -95,7 +95,7 @@ class Probes(NamedTuple):
 
 
 class KnownPositions(NamedTuple):
-    """Positions in which some move loses the best result, as input of the network."""
+    """Positions in which some move gives away the best result, as input of the network."""
 
     groups: tuple[str, ...]
     """Group of each row, such as `opening`."""
@@ -127,7 +127,7 @@ class KnownPositions(NamedTuple):
             played = GameHistory(game, row.start)
             for action in row.moves:
                 played.play(action)
-            # As many positions as the network reads.
+            # Only as many positions as the network reads.
             seen = played.states[-history:]
             game.rules.encode(seen, len(seen), history, packed_features[index])
             legal[index, played.legal_actions()] = True
@@ -135,11 +135,12 @@ class KnownPositions(NamedTuple):
         return cls(tuple(row.group for row in rows), packed_features, legal, keeps)
 
     def errors(self, policy: npt.NDArray[np.float32]) -> dict[str, float]:
-        """Return by group the share of the positions whose most likely legal action loses the best result.
+        """Return by group the share of the positions whose most likely legal action gives away the best
+        result.
 
         policy: [n, actions] logits.
         """
-        # The search would only ever look at legal actions.
+        # Compare legal actions only, as the search does.
         best = np.where(self.legal, policy, -np.inf).argmax(axis=1)
         wrong = ~self.keeps[np.arange(len(best)), best]
         groups = np.array(self.groups)
@@ -157,7 +158,8 @@ def watched_rows(game: Game) -> list[Row]:
 
 
 def final_watched_rows(game: Game) -> list[Row]:
-    """Return other positions of the same kind, for final judgements, if the game has them; else the same."""
+    """Return other positions of the same kind, for final judgements, if the game has them; else the watched
+    ones."""
     solution = knowledge_of(game).solution
     if solution is None or solution.plays_whole_games or solution.final_watched_rows is None:
         return watched_rows(game)

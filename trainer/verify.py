@@ -1,10 +1,10 @@
 """Checks, before a game is stored, that our rules and settings could have produced it.
 
-A trainer learns whatever it is fed, so nothing enters the store on a client's word: the game is replayed
-under the rules, and its search targets are checked against the legal actions. Cheap checks come first, so
-that the kernel (`replay`, compiled once for each game) reads only columns whose lengths fit together. It
-reports the ply and two numbers; the sentence for people is made in Python.
-`tests/trainer/naive_verify.py` is the slow twin.
+A trainer learns whatever it is fed, so no client is trusted: each game is replayed under the rules, and its
+search targets are checked against the legal actions. Cheap checks come first, so that the kernel (`replay`,
+compiled once for each game) reads only columns whose lengths fit together. The kernel reports the ply and two
+numbers, from which Python makes a sentence for people. `tests/trainer/naive_verify.py` is a slow reference
+version.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from protocol.settings import SelfPlaySettings
 MAX_PLIES = 1 << 16
 """Longest game that settings may allow, so that scratch space is bounded."""
 MOST_VISITS = 0xFFFF
-"""A subtree with more visits is not kept, because a record could not hold them."""
+"""Most visits of a subtree that a search keeps, because a record could not hold more."""
 
 FINE = 0
 ILLEGAL_ACTION = 1
@@ -56,7 +56,7 @@ FAULTS = {
     VISIT_SUM: (Code.BAD_VISITS, "{found} visits in all; expected {wanted}"),
     VISIT_NOT_PLAYED: (Code.BAD_VISITS, "action {found} was played without a visit, in a policy target"),
 }
-"""For each fault that `replay` reports: the code, and what is said about the ply."""
+"""For each fault that `replay` reports: the code, and the text about the ply."""
 PLY, FOUND, WANTED = 0, 1, 2
 """Columns of the report: the ply, what was found, and what was expected."""
 
@@ -77,7 +77,7 @@ class Expected:
     """Properties that all games of this run share."""
 
     start: str
-    """Start position in the game's notation, empty for the usual one."""
+    """Start position in the game's notation; empty: the usual one."""
     max_plies: int
     simulations: int
     improved: bool = False
@@ -92,7 +92,7 @@ class Expected:
     """Whether visits may be missing from policy targets (settings `forced_playouts`, `prune_noise` and
     `solver`)."""
     run: bytes = b""
-    """Identity that games must have if they name one; empty: any."""
+    """Identity of the run. Games that name a run must name this one; empty: any."""
 
     @classmethod
     def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
@@ -125,7 +125,7 @@ class Verifier:
 
         `newest_version` is the highest weights version that can have answered by now.
         """
-        # Cheap checks first, and each may rely on those before it: the replay indexes arrays by the columns.
+        # Cheap checks first. Each may rely on those before it: the replay uses the columns as array indices.
         return (
             self._check_settings(record, expected)
             or self._check_columns(record, newest_version)
@@ -181,7 +181,7 @@ class Verifier:
                 return Rejection(
                     Code.BAD_RECORD, f"{name} has {len(getattr(record, name))} entries for {plies} plies"
                 )
-        # In 64 bits: a sum of uint16 would wrap, and then fit a wrong column.
+        # In 64 bits: a sum of uint16 could wrap, and then fit a column of the wrong length.
         total = int(record.visited.sum(dtype=np.int64))
         if {len(record.visit_actions), len(record.visits)} != {total}:
             return Rejection(
@@ -190,7 +190,7 @@ class Verifier:
         if record.is_imported:
             text = "no ply has visits: only `azplay games RUN import` stores games without a search"
             return Rejection(Code.BAD_VISITS, text)
-        # Written so that NaN counts as outside.
+        # Written so that NaN counts as outside the range.
         outside = ~(np.abs(record.root_values) <= 1.0)
         if outside.any():
             ply = int(outside.argmax())
@@ -218,7 +218,7 @@ class Verifier:
         if fault == AFTER_END:
             says["found"] = self._game.reason_name(found)
         elif fault == VISIT_SUM:
-            # `wanted`: the largest sum, with the subtree kept.
+            # `wanted` is the largest allowed sum, with the subtree kept.
             flags, exact = record.flags[ply], record.simulations
             if flags & IMPROVED_POLICY:
                 says["wanted"] = f"{SHARES} shares of an improved policy"
@@ -233,12 +233,12 @@ class Verifier:
         return Rejection(code, f"ply {ply}: {text.format(**says)}")
 
     def _check_end(self, record: GameRecord, ended: int, expected: Expected) -> Rejection | None:
-        """`ended` is the end reason of the final position under the rules, 0 when the game goes on."""
+        """Check reason and outcome. `ended`: end reason of the final position under the rules; 0: none."""
         plies = record.plies
         if ended:
             reason = self._game.end_reasons[ended]
             name, outcome = reason.name, outcome_for_first_player(reason.value, self._mover(plies))
-        # A game that the rules end with its last ply was not cut off, so the rules come first.
+        # The rules come first: a game that they end with its last allowed ply was not cut off.
         elif plies == record.max_plies:
             name, outcome = PLY_CAP, 0
         elif record.reason == RESIGNATION:
@@ -253,7 +253,7 @@ class Verifier:
                     Code.BAD_VALUES,
                     f"ply {ply}: resigned at root value {value:.4g}; a search must give {highest:g} or less",
                 )
-            # A side resigns with its move, so the last mover has lost.
+            # A side resigns when it has moved, so the last mover has lost.
             name, outcome = RESIGNATION, outcome_for_first_player(-1, self._mover(plies - 1))
         else:
             return Rejection(Code.UNFINISHED, f"ply {plies}: the game is not over after its last move")
@@ -301,19 +301,19 @@ def check_visits(
     """Return the fault of the visit columns `first .. last` of one ply, or FINE with their sum in FOUND of
     `report` (int64[3]). `actions`, `visits`: [sum of visited].
 
-    `allowed [actions of the game]` holds for each action the mark of the last ply at which it was legal, so
-    that it need not be cleared between plies: an action is legal at this ply if `allowed[action] == mark`.
+    `allowed [actions of the game]` holds for each action the mark of the last ply at which it was legal. So
+    it need not be cleared between plies: an action is legal at this ply if `allowed[action] == mark`.
     """
     total = 0
     previous = -1
     for i in range(first, last):
         action = signed(actions[i])
-        # For the text of the fault, should one of the next checks find one.
+        # For the text of a fault that one of the next checks may find.
         report[FOUND] = action
         report[WANTED] = previous
         if action >= len(allowed) or allowed[action] != mark:
             return VISIT_UNKNOWN_ACTION
-        # They must rise, so that no action comes twice.
+        # Actions must rise, so that none comes twice.
         if action <= previous:
             return VISIT_ORDER
         if visits[i] == 0:
@@ -340,7 +340,8 @@ def visits_of(
 @kernel
 def sum_allowed(total: int, simulations: int, kept: int, flags: int) -> bool:
     """Return whether a sum of root visits is allowed: `simulations` new visits, plus at most `kept` from the
-    subtree. (It may be fewer: the search takes back visits of a repetition of what is now before the root.)
+    subtree. (Fewer than `kept` is allowed, because the search takes back visits of positions that now repeat
+    one before the root.)
 
     A ply that is not a policy target had a smaller search, and a pruned target lost visits, so their sums are
     only bounded from above. The shares of an improved policy have a fixed sum of their own.
@@ -368,7 +369,7 @@ def replay(
     the final position (0: goes on).
     """
     flags = game.flags
-    allowed[:] = 0  # no mark: plies are marked from 1 on
+    allowed[:] = 0  # 0 is no mark: marks begin at 1
     first = 0
     kept = 0
     plies = len(game.actions)
@@ -397,13 +398,13 @@ def replay(
             return VISIT_SUM
         played = visits_of(game.visit_actions, game.visits, first, last, action)
         if is_target and not is_improved and played == 0:
-            # A full search plays an action that it visited; the action of other plies may come from a random
-            # opening. An action chosen by noise may have too small a share of an improved policy to be
+            # A full search plays an action that it visited. At other plies the action may come from a random
+            # opening, and an action chosen by noise may have too small a share of an improved policy to be
             # listed.
             report[FOUND] = action
             return VISIT_NOT_PLAYED
         if (flags[ply] & PRUNED_TARGET) == 0:
-            # What the next search keeps of the action played: its visits without the first, which evaluated
+            # The next search keeps the visits of the action played, without the first one, which evaluated
             # the position itself. A search that improves the policy (gumbel) keeps none.
             kept = 0 if is_improved else max(played - 1, 0)
         else:  # pruning may have removed the visits of the action played

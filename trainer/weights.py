@@ -1,12 +1,12 @@
-"""Weights between trainer and server: publishing new ones, and beginning with those that play.
+"""Weights between trainer and server: publishing new ones, and beginning with the ones that play.
 
     WEIGHTS_INFO -> GET_CHUNK -> CHUNK ... -> WEIGHTS_INFO of the same bytes: the server has stored them
 
 The server pulls them as players pull from it (`link.weights_pull`). `WeightsOut` repeats its announcement,
 after a silence and in a new session, until the server has these weights or refuses them. If the server has
-others of this version or a later one, ours get a new number. Newer weights wait until
-those under way are through, and only the newest wait. `ServerWeights` fetches the weights that play, once,
-for `--weights server`.
+other weights of this version or of a later one, ours get a new number. Newer weights wait until the current
+transfer is over, and only the newest ones wait. `ServerWeights` fetches the weights that play, once, for
+`--weights server`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Background(Protocol):
         ...
 
     def wake(self) -> None:
-        """Make training check again what is due."""
+        """Make training check what is due."""
         ...
 
 
@@ -77,22 +77,22 @@ class WeightsOut:
         self, config: TrainerConfig, connection: Connection, figures: Figures, background: Background
     ) -> None:
         self.server_version = 0
-        """Newest version that the server has: in use, or stored to be loaded."""
+        """Newest version that the server has, in use or waiting to be loaded."""
         self._config = config
         self._connection = connection
         self._figures = figures
         self._background = background
         self._current: Weights | None = None
-        """Announced, or to be announced in the next session."""
+        """Weights that are announced, or will be in the next session."""
         self._next: Weights | None = None
-        """The newest of those that wait."""
+        """The newest weights that wait."""
         self._announce_at = 0.0
         """When to announce the current ones again."""
         self._renumber = False
         self._step = 0
         """Training step of the weights offered last, or of the start."""
         self._at = 0.0
-        """Time of that offer."""
+        """Time of the last offer, or of the start."""
         self._moved = asyncio.Event()
         """Set when weights were stored or refused, or the connection was lost."""
 
@@ -109,8 +109,8 @@ class WeightsOut:
     # ---- the connection ----
 
     def joined(self, welcome: Welcome, now: float) -> None:
-        """Handle the beginning of a session. WELCOME says which weights play; after a restart these may be
-        older than those stored last."""
+        """Handle the beginning of a session. WELCOME says which weights play; after a restart of the server
+        these may be older than the weights stored last."""
         if welcome.weights is not None:
             self.server_version = welcome.weights.version
         self._announce(now)
@@ -126,11 +126,11 @@ class WeightsOut:
                 current, data = self._current, None
                 if current is not None and message.sha256 == current.info.sha256:
                     data = memoryview(current.data)[message.offset : message.offset + CHUNK]
-                    # The server is reading them, so it has heard the announcement.
+                    # The server requests chunks, so it has received the announcement.
                     self._announce_at = now + PATIENCE
                 self._connection.send(*answer(message, data))
             case WeightsInfo():
-                # Weights that the server has: ours, or others that may have taken our number.
+                # The server has these weights: ours, or others that may have taken our number.
                 self.server_version = max(self.server_version, message.version)
                 ours = None if self._current is None else self._current.info
                 if ours is not None and message == ours:
@@ -170,13 +170,13 @@ class WeightsOut:
         """Publish if it is due. To be called after each turn of training."""
         now, due = time.monotonic(), self._config.publishing
         steps, seconds = turn.step - self._step, now - self._at
-        # Without a step the weights are the same as before; only their number may be taken.
+        # Without a new step the weights are unchanged; publish them only if their number was taken.
         if self._renumber or (steps > 0 and (steps >= due.steps or seconds >= due.seconds)):
             await self._publish(run)
             self._at = now
 
     async def publish_last(self, run: Run) -> None:
-        """Publish the network at a clean stop, if there were steps since the last one."""
+        """Publish the network at a clean stop, if there were steps since the last publication."""
         is_due = run.training.step > self._step
         try:
             async with asyncio.timeout(LAST_WEIGHTS):
@@ -191,14 +191,14 @@ class WeightsOut:
             log.warning("the server did not take the last weights; they are in the checkpoint")
 
     async def _publish(self, run: Run) -> None:
-        """Publish weights, but not before the first checkpoint: a trainer killed then would find the server
-        ahead of its run folder, and refuse to start."""
+        """Publish weights, but not before the first checkpoint: otherwise a trainer that was killed would
+        find the server ahead of its run folder, and refuse to start."""
         in_thread, training, figures = self._background.in_training_thread, run.training, self._figures
         if not training.has_checkpoint and not await self._background.save(run):
             return
         version, step, data = await in_thread(training.publish, self.server_version)
         self._step, self._renumber = step, False
-        # Of the network that is published, so that the figures and the weights belong together.
+        # Figures of the network that is published, so that figures and weights belong together.
         figures.held_out = await in_thread(training.held_out) or figures.held_out
         figures.probe_values = await in_thread(training.probe_values)
         figures.known_errors = await in_thread(training.known_errors)
@@ -219,19 +219,20 @@ class WeightsOut:
             self._announce_at = now + PATIENCE
 
     def _go_on(self, now: float) -> None:
-        """Go on from the current weights to those that wait, if any."""
+        """Replace the current weights by those that wait, if any, and announce them."""
         self._current, self._next = self._next, None
         self._announce(now)
         self._moved.set()
 
 
 class ServerWeights:
-    """Fetches the weights that play, once. `send` as in `Connection`; the owner passes on what arrives."""
+    """Fetches the weights that play, once. `send`: as in `Connection`. The owner passes on incoming
+    messages."""
 
     def __init__(self, send: Callable[..., bool]) -> None:
         self._send = send
         self._downloader: WeightsDownloader | None = None
-        """Set while they are being fetched."""
+        """Set while the weights are being fetched."""
 
     def joined(self, welcome: Welcome) -> None:
         if self._downloader is not None:
@@ -255,9 +256,10 @@ class ServerWeights:
         return False
 
     async def file(self, welcome: Welcome, folder: Path, stop: asyncio.Event) -> Path | None:
-        """Return their file, in `folder`; None when the stop comes first.
+        """Return the file of the weights, in `folder`; None when the stop comes first.
 
-        Raises Fatal(TRY_AGAIN) if there are none yet, Fatal(BAD_DATA) if their bytes are repeatedly damaged.
+        Raises Fatal(TRY_AGAIN) if the server has none yet, Fatal(BAD_DATA) if their bytes are repeatedly
+        damaged.
         """
         if welcome.weights is None:
             raise Fatal(

@@ -1,14 +1,14 @@
-"""The replay window: the newest positions, in flat arrays that wrap around.
+"""The replay window: the newest positions, in flat ring buffers.
 
 A position costs 18 bytes plus 4 for each action its root visited, so twenty million positions of chess with
 some 20 visited actions each fit in 2 GB. Whole games are dropped, oldest first. Features are not stored:
 `trainer.sampler` replays a game up to the position it needs, from its row in the table of starts.
 
 The trick: positions, visits and games are numbered consecutively, and number `n` is stored at `n % capacity`
-of its ring, so that adding and dropping games moves nothing, and a jitted reader needs no Python object.
+of its ring. So adding and dropping games moves no data, and a jitted reader needs no Python objects.
 
-What policy-surprise weighting draws by is computed when a game is added: `running_surprise` (slow twin:
-`tests/trainer/test_surprise.py`).
+The sums by which policy-surprise weighting draws are computed when a game is added: `running_surprise` (slow
+reference version: `tests/trainer/test_surprise.py`).
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Rings(NamedTuple):
     game_outcome: npt.NDArray[np.int8]
     """[games] +1, 0 or -1 for the first player."""
     game_capped: npt.NDArray[np.uint8]
-    """[games] 1 when it ended at the length limit and not by the rules."""
+    """[games] 1 when the game ended at the length limit and not by the rules."""
     game_start: npt.NDArray[np.int32]
     """[games] row of its start position in the table of starts."""
 
 
 class FinalBoards(NamedTuple):
-    """Who owns the cells at the end of the games; empty where nobody asked."""
+    """Who owns the cells at the end of the games; empty if not requested."""
 
     owners: npt.NDArray[np.int8]
     """[games, cells] +1 the first player, -1 the second, 0 nobody."""
@@ -73,10 +73,10 @@ class Window:
     """The newest games, as many as fit into `positions` positions. Only one thread at a time may use it.
 
     positions: capacity (AlphaZero: the positions of its last 1,000,000 games). visited_per_position: room for
-    visits, on average; 0 uses the game's mean number of legal actions. plies_per_game: sizes the table of
-    games; if games are shorter than this on average, it fills up first. with_surprise: store what
-    `trainer.sampler.by_surprise` needs (4 bytes a position). with_owners: store `final_boards`, if the game
-    has owners (a byte a position, and one for each cell a game).
+    visits, on average; 0 uses the game's mean number of legal actions. plies_per_game: determines the size of
+    the table of games; if games are shorter than this on average, this table fills up first. with_surprise:
+    store what `trainer.sampler.by_surprise` needs (4 bytes a position). with_owners: store `final_boards`, if
+    the game has owners (a byte a position, and one for each cell a game).
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Window:
         self._game = game
         self._starts = StartTable(game.notation, game.state_words)
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
-        """[positions] `running_surprise` of its game; or empty."""
+        """[positions] `running_surprise` of the position's game; or empty."""
         self._movers = Movers(game) if with_owners and game.owners else None
         owned = games if self._movers else 0
         self.final_boards = FinalBoards(
@@ -184,12 +184,12 @@ class Window:
         return found
 
     def visits_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
-        """Return how many visited actions each of the positions `numbers [n]` has, [n], and where these stand
-        in the rings of visits, [sum of the first], position after position."""
+        """Return `[n]`, the number of visited actions of each of the positions `numbers [n]`, and `[sum of
+        these]`, the places of these actions in the rings of visits, position after position."""
         rings, at = self.rings, numbers % self.capacity
         counts = rings.visited[at].astype(np.int64)
         firsts = rings.game_visit[rings.game[at]] + rings.visit_offset[at]
-        # Visit k of all stands k - begins[i] after the first visit of its position i.
+        # Visit k of the result is the visit k - begins[i] of its position i.
         begins = np.cumsum(counts) - counts
         places = np.repeat(firsts - begins, counts) + np.arange(counts.sum())
         return counts, places % len(rings.visit_count)
@@ -211,7 +211,7 @@ class Window:
         Raises ValueError when the game alone is larger than the window, and BadRecord for numbers that would
         lead the jitted sampler out of its arrays.
         """
-        # Again, although the store checked it: jitted code does not look where an action leads.
+        # Checked again, although the store has checked it: jitted code does not check where an action leads.
         check_bounds(record, self._game.actions, self._game.max_legal)
         plies, visits = record.plies, len(record.visits)
         if plies > self.capacity or visits > len(self.rings.visit_count):
@@ -219,18 +219,18 @@ class Window:
                 f"a game of {plies} plies and {visits} visits does not fit into a window of "
                 f"{self.capacity} positions; choose a larger --window.positions"
             )
-        # Three rings, and the one that is full first decides.
+        # Of the three rings, the one that is full first decides.
         while self.games and (
             self.positions + plies > self.capacity
             or self._visits + visits > len(self.rings.visit_count)
             or self.games == len(self.rings.game_first)
         ):
-            # Counted out only: its entries stay in the rings until newer ones need their places.
+            # Only the counts change: the game's entries stay in the rings until newer ones overwrite them.
             oldest = self._oldest_game % len(self.rings.game_first)
             self._starts.drop(int(self.rings.game_start[oldest]))
             outcome, gone = int(self.rings.game_outcome[oldest]), int(self.rings.game_plies[oldest])
             self._outcome_positions[outcome + 1] -= gone
-            # Its record is long gone, so its targets are counted in the ring.
+            # The game's record is no longer there, so count its targets in the ring.
             numbers = self.rings.game_first[oldest] + np.arange(gone)
             self._targets -= int(np.count_nonzero(self.is_target(numbers)))
             self._oldest_game += 1
@@ -239,13 +239,13 @@ class Window:
         _put(rings.visited, at, record.visited)
         _put(rings.is_target, at, record.flags & np.uint8(POLICY_TARGET))
         _put(rings.game, at, np.full(plies, slot, dtype=np.uint32))
-        # Where the visits of each ply begin: where those of the plies before it end.
+        # The visits of each ply begin where those of the previous ply end.
         _put(rings.visit_offset, at, np.cumsum(record.visited, dtype=np.uint32) - record.visited)
         _put(rings.root_value, at, record.root_values)
         if len(self.surprise):
             _put(self.surprise, at, running_surprise(record))
         if self._movers is not None and self._game.owners is not None:
-            # Once, when the game comes in: a sample then only looks its owners up.
+            # Computed once, when the game is added: a sample then only looks up its owners.
             boards = self.final_boards
             _put(boards.signs, at, self._movers(record.start, record.actions))
             boards.owners[slot] = self._game.owners(self._movers.last)
@@ -271,12 +271,12 @@ def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.gene
     at = number % len(ring)
     head = min(len(values), len(ring) - at)
     ring[at : at + head] = values[:head]
-    # What did not fit before the end; nothing, unless it wraps.
+    # The values that did not fit before the end, if any.
     ring[: len(values) - head] = values[head:]
 
 
 class StartTable:
-    """Rows of start states, by their text. A row is reused once every game that began there is gone.
+    """Rows of start states, by their text. A row is reused once every game that began from it is gone.
 
     Each game may have its own start (`start.generator`), so the table grows to the size that the window
     needs, and no further.
@@ -287,7 +287,7 @@ class StartTable:
         self._rows: dict[str, int] = {}
         self._texts: list[str] = []
         self._uses: list[int] = []
-        """By row: number of games that begin there."""
+        """By row: number of games that begin from it."""
         self._free: list[int] = []
         self.states: npt.NDArray[np.uint64] = np.zeros((4, state_words), np.uint64)
         """[rows, state_words]; replaced by a larger array when it grows."""
@@ -306,27 +306,27 @@ class StartTable:
                 row = len(self._texts)
                 self._texts.append("")
                 self._uses.append(0)
-                # Doubled, so that however many rows come, each is copied about once.
+                # Doubled, so that on average each row is copied about once.
                 if row == len(self.states):
                     self.states = np.concatenate([self.states, np.zeros_like(self.states)])
             self._rows[text] = row
             self._texts[row] = text
             self.states[row] = state
-        # One for each game, so that a row stays as long as any of them.
+        # Counts one use for each game, so that a row stays as long as one of its games.
         self._uses[row] += 1
         return row
 
     def drop(self, row: int) -> None:
-        """Note that a game that began there has left the window."""
+        """Note that a game that began from this row has left the window."""
         self._uses[row] -= 1
         if self._uses[row] == 0:
-            # Its state stays in the table until another start takes the row.
+            # The state stays in the table until another start takes the row.
             del self._rows[self._texts[row]]
             self._free.append(row)
 
 
 def surprises(record: GameRecord) -> npt.NDArray[np.float64]:
-    """Return [plies] KL(pi || P) of policy targets, nats; 0 for other plies and where it is unknown."""
+    """Return [plies] KL(pi || P) of policy targets, in nats; 0 for other plies, and where it is unknown."""
     is_target = (record.flags & POLICY_TARGET) != 0
     return np.where(is_target, np.nan_to_num(record.prior_kl.astype(np.float64)), 0.0)
 
