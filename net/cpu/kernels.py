@@ -121,7 +121,8 @@ def add_bits(
     """Add the nine taps of each bit to `board`, flat and with a margin of one cell.
 
     `corners [cells]`: where the taps of a cell begin on `board`. `taps`: flat; a plane's nine begin at
-    `first_tap`. Indices are unsigned, because Numba would otherwise test whether each is negative.
+    `first_tap`. `positions`: numbers in a row of `board`. `width`: numbers in a row of three taps. Indices
+    are unsigned, because Numba would otherwise test whether each is negative.
     """
     while bits != ZERO:
         corner = corners[cell_of_bit_0 + int(count_trailing_zeros(bits))]
