@@ -1,11 +1,11 @@
-"""A cache of evaluations: the next search visits many positions that the last one evaluated.
+"""A cache of evaluations. It pays because a search visits many positions that the previous one evaluated.
 
-It is a bounded table: buckets of WAYS entries, chosen by a 128-bit hash, and a ring with the priors, in which
-the newest overwrite the oldest. Places in the ring are counted without wrapping and taken modulo its size, so
-an entry's place shows whether its priors are still there, and nothing has to be removed. The hash covers the
-whole input of the network *and* the legal actions, over which the priors are defined. (The features alone are
-not enough: chess with one position of history does not show that a pawn may be taken en passant.)
-`tests/search/naive_cache.py` is the slow twin.
+The cache is a bounded table: buckets of WAYS entries, chosen by a 128-bit hash, and a ring buffer of priors,
+in which the newest overwrite the oldest. A place in the ring is a counter that never wraps; the index is that
+counter modulo the ring's size. So an entry's place shows whether its priors are still there, and nothing has
+to be removed. The hash covers the whole input of the network *and* the legal actions, over which the priors
+are defined. (The features alone are not enough: chess with one position of history does not show that a pawn
+may be taken en passant.) `tests/search/naive_cache.py` is a slow reference implementation.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ S29, S32 = np.uint64(29), np.uint64(32)
 def write_key(packed_features: Any, actions: Any, count: int, pending: Any) -> None:
     """Write the key of `packed_features [W]` with `count` legal `actions [count]` to `pending`, a PENDING.
 
-    Two multiplicative hashes with different constants, so a mistake needs a collision of 128 bits. A product
-    only carries upwards; the shift after it brings down the high bits, which choose the bucket.
+    The key is two multiplicative hashes with different constants, so two positions are confused only if all
+    128 bits collide. A multiplication carries only upwards, so low bits never depend on high ones. The shift
+    after it mixes the high bits into the low ones, so that all of them help to choose the bucket.
     """
     one, two = START_1, START_2 ^ np.uint64(count)
     for i in range(len(packed_features) + count):
@@ -46,16 +47,16 @@ def write_key(packed_features: Any, actions: Any, count: int, pending: Any) -> N
 
 @kernel
 def find(entries: Any, written: int, room: int, pending: Any) -> int:
-    """Return the way, in its bucket of `entries` (ENTRY[buckets, WAYS]), of the entry for `pending`
+    """Return the way (the index in its bucket of `entries`, ENTRY[buckets, WAYS]) of the entry for `pending`
     (PENDING); NOTHING if there is none.
 
-    `written` priors have gone into a ring of size `room`: an entry whose priors began further back was
-    overwritten.
+    So far `written` priors have gone into a ring of size `room`. An entry whose priors begin more than `room`
+    places back was overwritten.
     """
     bucket = int(pending.key_1 % np.uint64(len(entries)))
     for way in range(WAYS):
         entry = entries[bucket, way]
-        # The count as well: whoever reads takes as many priors as the position has actions.
+        # Compare the count as well: the caller reads as many priors as its position has actions.
         if entry.key_1 == pending.key_1 and entry.key_2 == pending.key_2 and entry.count == pending.count:
             return way if entry.place >= 0 and written - entry.place <= room else NOTHING
     return NOTHING
@@ -66,7 +67,7 @@ def insert(entries: Any, cached_priors: Any, cache: Any, pending: Any, priors: A
     """Store the evaluation of `pending` (PENDING), `priors [n]` and `value`, replacing the oldest entry of
     its bucket. `entries` ENTRY[buckets, WAYS], `cached_priors` float32[room], `cache` CACHE[1]."""
     count, room = len(priors), len(cached_priors)
-    # Two leaves in flight may be the same position: the first answer stays.
+    # Two leaves in flight may be the same position: then the first answer is kept.
     if count > room or find(entries, cache[0].written, room, pending) != NOTHING:
         return
     bucket = int(pending.key_1 % np.uint64(len(entries)))
@@ -76,7 +77,7 @@ def insert(entries: Any, cached_priors: Any, cache: Any, pending: Any, priors: A
         if same:
             way = other
             break
-        # The oldest goes; an empty entry has place -1, which is older than all.
+        # Replace the oldest entry; an empty one has place -1, which counts as older than all others.
         if entries[bucket, other].place < entries[bucket, way].place:
             way = other
     begin = cache[0].written

@@ -1,7 +1,8 @@
-"""The kernels of the search compiled for a game, a selection and perhaps a network that is part of them.
+"""Compiles the search kernels for one game, one selection and, optionally, a network that runs inside them.
 
-`search.step_kernel` calls the rules, a selection and a network by names that stand for nothing; `kernels_for`
-binds the real ones to them, so that Numba inlines all into one machine code (docs/decisions/0002).
+`search.step_kernel` calls the rules, a selection and a network through stubs. `kernels_for` replaces the
+stubs by the real functions, so that Numba inlines everything into one piece of machine code
+(docs/decisions/0002).
 """
 
 from __future__ import annotations
@@ -23,28 +24,29 @@ from azselfplay.search.selection import selection
 
 KERNELS = (tree_kernel, cache_kernel, step_kernel)
 DIRECT = ("expand_backup_select", "view_and_wins", "forget_simulations", "score_root", "advance", "mix_noise")
-"""Kernels that are called at least once a move, always with arrays of the same types (`games.jit.direct`)."""
+"""Kernels that are called at least once per move, always with arrays of the same types
+(`games.jit.direct`)."""
 
 
 class NetworkCode(Protocol):
-    """The compiled part of a network that evaluates leaves inside the search's own step: one object for each
-    game and sizes (`net.sparse`)."""
+    """The compiled part of a network that evaluates leaves inside the search step. There is one object for
+    each game and network size (`net.sparse`)."""
 
     def __hash__(self) -> int: ...
 
     @property
     def name(self) -> str:
-        """Family and sizes: part of the name of what is compiled."""
+        """Family and sizes of the network; part of the compiled function's name."""
         ...
 
     @property
     def evaluate(self) -> Callable[..., None]:
-        """A kernel, as `search.step_kernel.evaluate` describes it."""
+        """The kernel that evaluates a leaf, with the signature of `search.step_kernel.evaluate`."""
         ...
 
     @property
     def bindings(self) -> Bindings:
-        """What is bound to the names that it uses, besides the rules."""
+        """The bindings that `evaluate` needs besides those of the rules."""
         ...
 
 
@@ -57,13 +59,13 @@ class OwnNetwork(Evaluator, Protocol):
 
     @property
     def weights(self) -> npt.NDArray[np.float32]:
-        """[n] as `code` reads them. Other weights are another array."""
+        """[n] in the layout that `code` reads. New weights are always a new array object."""
         ...
 
 
 @cache
 def kernels_for(game_name: str, selection_name: str, network: NetworkCode | None = None) -> SimpleNamespace:
-    """Return the kernels. They are compiled on their first call, and cached on disk."""
+    """Return the kernels by name. Each is compiled on its first call, and cached on disk."""
     game, chooses = get_game(game_name), selection(selection_name)
     chosen = [
         (step_kernel.choose_root, chooses.choose_root),

@@ -1,9 +1,9 @@
 """The interface through which a search requests evaluations, and the evaluators in the search's own process.
 
-A search hands a `LeafBatch` and a `Reply` to `Evaluator.submit`; the answers come to the reply later, perhaps
-in parts. The evaluator over ZeroMQ is `client.remote_evaluator`. All evaluators join what was submitted in
-one turn of the event loop (`WaitingLeaves`), so that batches combine many games, and `deliver` splits a
-batch's answers by request again.
+A search passes a `LeafBatch` and a `Reply` to `Evaluator.submit`; the reply receives the answers later,
+perhaps in parts. The evaluator over ZeroMQ is `client.remote_evaluator`. All evaluators join the requests of
+one event loop iteration into batches (`WaitingLeaves`), so that a batch combines leaves of many games.
+`deliver` splits the answers to a batch by request again.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import numpy.typing as npt
 
 
 class BadEvaluation(ValueError):
-    """The answer's length does not match the request, or the evaluator is closed. It only ends the search
-    that waits for it."""
+    """The answer's length does not match the request, or the evaluator is closed. The error ends only the
+    search that waits for this answer."""
 
 
 class Evaluator(Protocol):
     @property
     def version(self) -> int:
-        """Weights version of the newest answer."""
+        """Version of the weights that gave the newest answer."""
         ...
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
-        """Request the evaluation of some leaves. `reply` is called later, never before this returns. The
-        arrays must not change."""
+        """Request the evaluation of some leaves. `reply` is called later, never before `submit` returns. The
+        caller must not change the batch's arrays afterwards."""
         ...
 
 
@@ -84,11 +84,11 @@ class Evaluations:
 
 
 class Reply(Protocol):
-    """Receives the answers to a LeafBatch, perhaps in parts, and perhaps more than once for a row."""
+    """Receives the answers to a LeafBatch, perhaps in several parts. A row may be answered more than once."""
 
     def answered(self, first: int, evaluations: Evaluations) -> None:
-        """Take the answers to rows `first ..`, with one prior for each legal action, and one row of `wdl` for
-        each row."""
+        """Take the answers to the rows from `first` on: one prior for each legal action, and one row of `wdl`
+        for each row."""
         ...
 
     def failed(self, first: int, rows: int, error: Exception) -> None:
@@ -107,7 +107,7 @@ async def evaluate(evaluator: Evaluator, batch: LeafBatch) -> Evaluations:
 
 
 class _Whole:
-    """Joins the parts of an answer. The caller that waits for it may be gone (cancelled)."""
+    """Joins the parts of an answer. The waiting caller may have been cancelled meanwhile."""
 
     def __init__(self, batch: LeafBatch) -> None:
         self.done: asyncio.Future[Evaluations] = asyncio.get_running_loop().create_future()
@@ -120,7 +120,7 @@ class _Whole:
         end = first + len(evaluations.wdl)
         self._priors[self._begins[first] : self._begins[end]] = evaluations.priors
         self._wdl[first:end] = evaluations.wdl
-        # A row may be answered twice, after a reconnection: then nothing is missing any more.
+        # After a reconnection a row may be answered twice; the second answer removes nothing from the set.
         self._missing.difference_update(range(first, end))
         if not self._missing and not self.done.done():
             self.done.set_result(Evaluations(self._priors, self._wdl, evaluations.version))
@@ -133,7 +133,7 @@ class _Whole:
 class LocalEvaluator:
     """Runs `infer` on batches in one worker thread; while it runs, the next batch collects.
 
-    A free device never waits: the first leaf of a turn starts a batch at the end of that turn.
+    An idle device never waits: the first leaf of an event loop iteration starts a batch at its end.
     """
 
     def __init__(self, infer: Callable[[LeafBatch], Evaluations], max_rows: int) -> None:
@@ -154,7 +154,8 @@ class LocalEvaluator:
             asyncio.get_running_loop().call_soon(self._next_batch)
 
     def answer(self, batch: LeafBatch) -> Evaluations:
-        """Evaluate `batch` between those that were submitted, and wait for it; in any thread."""
+        """Evaluate `batch` between the submitted batches, and block until it is done. May be called from any
+        thread."""
         return self._thread.submit(self._infer, batch).result()
 
     def close(self) -> None:
@@ -178,7 +179,7 @@ class LocalEvaluator:
         self._next_batch()
 
     def _answer(self, batch: LeafBatch, parts: Sequence[Part], done: asyncio.Future[Evaluations]) -> None:
-        # The evaluator was closed meanwhile.
+        # A cancelled future means that the evaluator was closed meanwhile.
         if done.cancelled():
             self._fail_closed(batch, parts)
             return
@@ -186,13 +187,13 @@ class LocalEvaluator:
             answers = done.result()
             check_answers(answers, batch)
         except Exception as error:
-            fail(parts, range(batch.rows), error)  # their searches end with it; others go on
+            fail(parts, range(batch.rows), error)  # ends the searches of this batch; others go on
         else:
             self.version = answers.version
             self.rows += batch.rows
             self.batches += 1
             deliver(parts, batch.counts, 0, answers)
-        # Also after an error: other searches wait for the next batch.
+        # Continue even after an error: other searches wait for the next batch.
         self._next_batch()
 
 
@@ -208,10 +209,11 @@ def check_answers(answers: Evaluations, batch: LeafBatch) -> None:
 
 
 class UniformEvaluator:
-    """Gives every legal action the same prior and every position the value 0: a network that knows and costs
-    nothing.
+    """Gives every legal action the same prior and every position the value 0, like a network that knows
+    nothing and costs nothing.
 
-    It joins and splits batches like the others, so its speed is the speed of everything but the network.
+    It joins and splits batches like the other evaluators, so a run with it measures the speed of everything
+    but the network.
     """
 
     version = 0
@@ -235,7 +237,7 @@ class UniformEvaluator:
             batch, parts = waiting.take(self._max_rows)
             priors = np.repeat((1.0 / batch.counts).astype(np.float32), batch.counts)
             wdl = np.zeros((batch.rows, 3), dtype=np.float32)
-            # A certain draw, whose value is 0.
+            # All probability on a draw gives the value 0.
             wdl[:, 1] = 1.0
             self.rows += batch.rows
             deliver(parts, batch.counts, 0, Evaluations(priors, wdl, 0))
@@ -245,7 +247,7 @@ class UniformEvaluator:
 
 
 class Part(NamedTuple):
-    """Some rows of a request, sent in a batch together with others."""
+    """Some rows of one request, within a batch that may also hold rows of other requests."""
 
     reply: Reply
     first: int
@@ -254,7 +256,8 @@ class Part(NamedTuple):
 
 
 class WaitingLeaves:
-    """Rows that were requested and not sent yet, in order; split and joined to batches of the wanted size."""
+    """A queue of rows that were requested but not sent yet. `take` splits and joins requests to batches of
+    the wanted size."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[LeafBatch, Part]] = deque()
@@ -305,7 +308,7 @@ def joined(batches: Sequence[LeafBatch]) -> LeafBatch:
 def deliver(
     parts: Sequence[Part], counts: npt.NDArray[np.uint16], first: int, evaluations: Evaluations
 ) -> None:
-    """Pass the answers to the rows `first ..` of a batch to their requesters.
+    """Pass the answers to the rows of a batch from `first` on to their requesters.
 
     `counts [rows of the batch]`: legal actions of each row.
     """
@@ -316,7 +319,7 @@ def deliver(
         low, high = max(first, begin), min(end, begin + part.rows)
         if low < high:
             some = evaluations
-            # An answer that is one part as a whole, the usual case, needs no slices.
+            # Usually the whole answer belongs to one part, and then no slices are needed.
             if high - low < len(evaluations.wdl):
                 priors = int(counts[low:high].sum(dtype=np.int64))
                 wdl = evaluations.wdl[low - first : high - first]
@@ -327,7 +330,7 @@ def deliver(
 
 
 def fail(parts: Sequence[Part], rows: Sequence[int], error: Exception) -> None:
-    """Tell the requesters of these `rows` of a batch (ascending) that they will never be answered."""
+    """Tell the requesters of these `rows` of a batch (ascending) that the rows will never be answered."""
     begin = 0
     for part in parts:
         for row in rows:

@@ -1,8 +1,8 @@
-"""All search trees of a process with the same settings: slots of common arrays, and their compiled kernels.
+"""All search trees of a process that share the same settings: each is a slot of common arrays.
 
-Every tree has a fixed amount of space, so that normally nothing is copied; the system provides the memory
-only as it is used. When one tree needs more, all of them get more (rare: a game with far more legal actions
-than usual).
+Every tree has a fixed amount of space, so normally nothing is copied. The operating system provides the
+memory only as it is used. If one tree needs more space, all trees get more; this is rare (a game with far
+more legal actions than usual).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_PRIORS = np.zeros(0, np.float32)
 NO_WDL = np.zeros((0, 3), np.float32)
 
 KEPT_TREES = 2
-"""A subtree of more than this many times `simulations` nodes is dropped, which bounds memory."""
+"""A kept subtree with more than KEPT_TREES * `simulations` nodes is dropped, which bounds the memory."""
 SPARE = 1.3
 """Edges reserved for each node, in units of the game's mean number of legal actions."""
 PRIOR = np.dtype(np.float32)
@@ -49,12 +49,13 @@ PRIOR = np.dtype(np.float32)
 
 
 class Forest:
-    """Trees for `settings` (resolved by `search.settings.resolve`), initially `slots` of them.
+    """Search trees for `settings` (resolved by `search.settings.resolve`). There are `slots` of them at
+    first.
 
-    `leaves`: most leaves in flight of one tree. `max_nodes`: evaluated positions of each tree, which then
-    never grows and keeps any subtree (for engines); 0: as many as a search with these settings needs.
-    `cache`: number of evaluations that are cached, 0: none. `network`: evaluates the leaves in the step
-    kernel, so that a whole search is one call; None: they are handed out.
+    `leaves`: most leaves in flight per tree. `max_nodes`: room for evaluated positions per tree; such a tree
+    never grows and keeps any subtree (for engines). 0: as much room as a search with these settings needs.
+    `cache`: number of cached evaluations, 0: none. `network`: evaluates the leaves in the step kernel, so
+    that a whole search is one call; None: leaves go to the outbox.
     """
 
     def __init__(
@@ -79,16 +80,16 @@ class Forest:
         self._free: list[int] = []
         self._row, self._became = np.zeros(1, ROW), np.zeros(1, np.int8)
         self.generation = 0
-        """Number of times that the arrays were replaced by larger ones."""
+        """Counts how often the arrays were replaced by larger ones."""
         if max_nodes:
             nodes = max(2, max_nodes)
         else:
             keeps = KEPT_TREES if settings.search.reuse_tree and self.selection.KEEPS_SUBTREE else 0
-            # The subtree that is kept, this search, its extension, the root, and one to spare.
+            # Room for the kept subtree, this search, its extension, the root, and one spare node.
             nodes = (keeps + 1) * settings.search.simulations + settings.moves.final_extra + 2
-        # An engine's tree takes the memory that it was given, and no more.
+        # An engine's tree uses exactly the memory that it was given.
         spare = 1.0 if max_nodes else SPARE
-        # And room for the widest position at each leaf that may be expanded next.
+        # Each leaf in flight may be expanded next, and may be a position with the most legal actions.
         edges = nodes * int(game.mean_legal * spare) + leaves * game.max_legal
         self._cache = _cache(cache, game)
         self._symmetries = _symmetries(game, wanted=settings.search.evaluation_symmetry)
@@ -115,12 +116,12 @@ class Forest:
         return self._free.pop()
 
     def release(self, slot: int) -> None:
-        """Free a tree's slot; its leaves in flight are forgotten."""
+        """Free a tree's slot, and forget its leaves in flight."""
         self.give_up(slot)
-        self._free.append(slot)  # used again first: its memory is there already
+        self._free.append(slot)  # the next tree takes it: its memory is already provided
 
     def give_up(self, slot: int) -> None:
-        """Forget the leaves of this tree that are in flight: they will not be answered."""
+        """Forget this tree's leaves in flight; answers to them will be ignored."""
         arrays = self.arrays
         state = arrays.states[slot : slot + 1]
         self.kernels.give_up(arrays.edges[slot], arrays.paths[slot], arrays.pending[slot], state)
@@ -138,7 +139,7 @@ class Forest:
         )
 
     def grow(self) -> None:
-        """Give each tree half as much space again for nodes and edges."""
+        """Give each tree 50 % more space for nodes and edges."""
         nodes, edges = self.arrays.nodes.shape[1], self.arrays.edges.shape[1]
         self._resize(self.slots, nodes * 3 // 2, edges * 3 // 2)
 
@@ -150,10 +151,11 @@ class Forest:
         priors: npt.NDArray[Any] = NO_PRIORS,
         wdl: npt.NDArray[np.float32] = NO_WDL,
     ) -> list[tuple[int, int]]:
-        """Do what `rows` (ROW[n]) ask, each for its tree. Returns (index of the row, result) for those that
-        do not wait now. If one of them lacked space, there is more when this returns.
+        """Step the tree of each of `rows` (ROW[n]) as its `what` says. Returns (index of the row, result) for
+        the rows whose result is not WAITING. If a result is GROW, the trees have already grown when this
+        returns (except in a forest of fixed size).
 
-        `priors [sum of counts]` and `wdl [n, 3]` belong to the rows that bring an evaluation.
+        `priors [sum of counts]` and `wdl [n, 3]` are those of the rows that bring an evaluation.
         """
         self._take_new_weights()
         status = np.empty(len(rows), np.int8)
@@ -162,13 +164,13 @@ class Forest:
             return []
         found = np.flatnonzero(status != WAITING)
         became = status[found].tolist()
-        if GROW in became and not self.is_fixed:  # once for all trees that need it; their callers ask again
+        if GROW in became and not self.is_fixed:  # once for all trees that need it; their callers try again
             self.grow()
         return list(zip(found.tolist(), became, strict=True))
 
     def step_alone(self, slot: int, what: int) -> int:
-        """Do `what`, which brings no evaluation, for one tree: faster than `step`. Returns what became of it,
-        or WAITING."""
+        """Step one tree as `what` says, which must bring no evaluation. Faster than `step`. Returns the
+        result."""
         self._take_new_weights()
         self._row["slot"], self._row["what"] = slot, what
         self.kernels.expand_backup_select(
@@ -183,14 +185,14 @@ class Forest:
         """Empty the outbox. Returns the leaves, and the rows (ROW[n]) that will bring their answers."""
         out = self.outbox
         rows, actions, _ = out.used.tolist()
-        # Not the third: it counts over the whole life of the forest.
+        # Keep the third: it counts evaluations over the whole life of the forest.
         out.used[:2] = 0
         batch = LeafBatch(out.features[:rows].copy(), out.counts[:rows].copy(), out.actions[:actions].copy())
         return batch, out.rows[:rows].copy()
 
     @property
     def evaluates(self) -> bool:
-        """Whether its own network evaluates the leaves."""
+        """Whether the forest has a network of its own, which evaluates the leaves."""
         return self._network is not None
 
     @property
@@ -199,8 +201,8 @@ class Forest:
         return int(self.outbox.used[2])
 
     def _take_new_weights(self) -> None:
-        """Evaluate with the network's newest weights from now on."""
-        # Compared as objects: other weights are another array (`OwnNetwork.weights`).
+        """Use the network's newest weights from now on."""
+        # Comparing identities is enough: new weights are a new array (`OwnNetwork.weights`).
         if self._network is not None and self._network.weights is not self._weights:
             self._weights = self._network.weights
             self.arrays = self.arrays._replace(weights=self._weights)
@@ -214,14 +216,14 @@ class Forest:
         return int(self.arrays.cache["hits"][0])
 
     def forget_evaluations(self) -> None:
-        """Clear the cache, because other weights answer from now on."""
+        """Clear the cache, because new weights answer from now on."""
         self.arrays.cache_entries["place"] = -1
 
     # ---- Memory -------------------------------------------------------------------------------
 
     @property
     def nbytes(self) -> int:
-        """Bytes reserved for all trees; those never used take no memory."""
+        """Bytes reserved for all trees. Pages that were never written take no memory."""
         return sum(array.nbytes for array in self.arrays)
 
     def _reserve(self, slots: int, nodes: int, edges: int) -> ForestArrays:
@@ -234,7 +236,7 @@ class Forest:
         return ForestArrays(
             settings=np.array([shared], SETTINGS),
             parameters=np.array(self.selection.parameters(settings), np.float64),
-            # Every search writes these at once, so nothing is gained by providing them page by page.
+            # Every search writes its state at once, so reserving these page by page would gain nothing.
             states=np.zeros(slots, STATE),
             nodes=_reserved((slots, nodes), NODE),
             edges=_reserved((slots, edges), EDGE),
@@ -259,7 +261,7 @@ class Forest:
         old, new = self.arrays, self._reserve(slots, nodes, edges)
         for name in ("states", "pending", "actions", "root_noise", "plan"):
             getattr(new, name)[: len(old.states)] = getattr(old, name)
-        # Only what is in use is copied: the rest was never written and takes no memory.
+        # Copy only what is in use: the rest takes no memory as long as it is not written.
         for slot, state in enumerate(old.states):
             for name, used in (("nodes", "nodes"), ("edges", "edges"), ("history", "positions")):
                 getattr(new, name)[slot, : state[used]] = getattr(old, name)[slot, : state[used]]
@@ -268,12 +270,12 @@ class Forest:
                 new.paths[slot, leaf, :depth] = old.paths[slot, leaf, :depth]
         self.arrays = new
         self.generation += 1
-        # Scratch of `advance`, which writes where each node of the kept subtree goes.
+        # Scratch for `advance`: the new index of each node of the kept subtree.
         self.new_index = np.zeros(nodes, np.int32)
         if slots > len(old.states):
             outbox = self._outbox(slots)
             for small, large in zip(self.outbox, outbox, strict=True):
-                large[: len(small)] = small  # leaves that wait there have not been sent yet
+                large[: len(small)] = small  # keep the leaves that have not been sent yet
             self.outbox = outbox
 
     def _outbox(self, slots: int) -> Outbox:
@@ -288,10 +290,10 @@ class Forest:
 
 
 def _reserved(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return an array of zeros whose memory the system provides page by page as it is written.
+    """Return an array of zeros whose memory the operating system provides page by page as it is written.
 
-    Large pages are avoided: one of them would span several trees' spaces, which are mostly empty. Raises
-    MemoryError if the system refuses so much.
+    Huge pages are avoided: one would span the spaces of several trees, which are mostly empty. Raises
+    MemoryError if the operating system refuses the request.
     """
     kind = np.dtype(dtype)
     nbytes = int(np.prod(shape)) * kind.itemsize
@@ -299,7 +301,7 @@ def _reserved(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         return np.zeros(shape, kind)
     try:
         memory = mmap.mmap(-1, nbytes)
-    except OSError as error:  # ENOMEM comes as this
+    except OSError as error:  # such as ENOMEM
         raise MemoryError(f"the system refuses {nbytes >> 20} MiB: {error}") from error
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, kind).reshape(shape)
@@ -314,7 +316,7 @@ def _cache(positions: int, game: Game) -> tuple[npt.NDArray[Any], ...]:
     """Return (cache_entries, cached_priors, cache) of ForestArrays."""
     entries = np.zeros((-(-positions // WAYS), WAYS), ENTRY)
     entries["place"] = -1
-    # The priors of one position must fit, however small the cache.
+    # The priors of one position must fit, however small the cache is.
     room = max(int(positions * game.mean_legal), game.max_legal) if positions else 0
     return entries, np.zeros(room, PRIOR), np.zeros(1, CACHE)
 

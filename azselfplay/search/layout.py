@@ -1,8 +1,8 @@
-"""The arrays of a forest: every search tree of a process is a slot of them.
+"""The arrays of a forest. Every search tree of a process is one slot in them.
 
-Node 0 of a tree is its root; a node owns a run of consecutive edges. A node exists from the moment its
-position was evaluated, so nodes and their edges are stored in the order of expansion: a child always comes
-after its parent. `search.tree_kernel.compact` relies on that.
+Node 0 of a tree is its root, and a node's edges are consecutive. A node is created when its position has been
+evaluated. So nodes and edges are stored in the order of expansion, and a child always comes after its parent.
+`search.tree_kernel.compact` relies on that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NODE = np.dtype(
 EDGE = np.dtype(
     [
         ("prior", np.float32),  # policy of the network, with noise at the root
-        ("value_sum", np.float32),  # for the side that chooses this edge
+        ("value_sum", np.float32),  # sum of backed-up values, for the side that chooses this edge
         ("visits", np.int32),
         ("child", np.int32),  # node, or UNEXPANDED, TERMINAL or CUT - index
         ("action", np.uint16),
@@ -35,13 +35,14 @@ EDGE = np.dtype(
 UNEXPANDED = -1
 """`child` of an edge whose position has not been evaluated yet."""
 TERMINAL = -2
-"""`child` of an edge that ends the game; its value is value_sum / visits, whatever the visits."""
+"""`child` of an edge that ends the game. Its value is value_sum / visits, because every visit finds the same
+value."""
 CUT = -3
-"""`child` of an edge whose game ends only in a search (`end_reason` with a root) is CUT minus the index, in
-the game's history, of the newest root with which it ends. It has a value like a TERMINAL edge, but proves
-nothing."""
+"""Marks an edge after which the game ends only by the rules for a search (`end_reason` with a root). Its
+`child` is CUT minus an index in the game's history: that of the newest root for which the game ends there.
+Such an edge has a value like a TERMINAL edge, but proves nothing."""
 BLOCKED = 0xFFFF
-"""`in_flight` of a root edge that this search must not choose."""
+"""`in_flight` of a root edge that this search must not select."""
 
 SETTINGS = np.dtype(
     [
@@ -49,14 +50,14 @@ SETTINGS = np.dtype(
         ("max_plies", np.int32),
         ("max_legal", np.int32),
         ("most_leaves", np.int32),  # leaves in flight of one tree
-        ("looks_ahead", np.int32),  # whether a leaf's moves are tried for one that wins at once
+        ("looks_ahead", np.int32),  # whether a leaf's moves are searched for one that wins at once
         ("cells", np.int32),
         ("planes", np.int32),  # bit planes of a position
         ("code_bits", np.int32),  # bits of the code of a cell
     ],
     align=True,
 )
-"""What all trees of a forest share."""
+"""The settings that all trees of a forest share."""
 
 STATE = np.dtype(
     [
@@ -66,12 +67,12 @@ STATE = np.dtype(
         ("edges", np.int32),  # edges in use
         ("positions", np.int32),  # length of the game's history up to the root
         ("remaining", np.int32),  # simulations still to run in this search
-        ("root_visits", np.int32),  # 1 for its own evaluation, 1 for each simulation through it
+        ("root_visits", np.int32),  # 1 for its own evaluation, and 1 for each simulation
         ("root_value_sum", np.float32),  # for the side to move at the root
         ("waiting", np.int32),  # leaves in flight
         ("deepest", np.int32),  # depth of this search's deepest simulation, in plies
-        ("ticket", np.int64),  # of the newest leaf; each leaf has its own
-        ("has_noise", np.int32),  # whether noise is in the root's priors in this search
+        ("ticket", np.int64),  # ticket of the newest leaf; each leaf has its own
+        ("has_noise", np.int32),  # whether the root's priors contain noise in this search
         ("solves", np.int32),  # whether proven results replace evaluations
     ],
     align=True,
@@ -82,7 +83,7 @@ PENDING = np.dtype(
     [
         ("key_1", np.uint64),  # key of the cache of evaluations
         ("key_2", np.uint64),
-        ("depth", np.int32),  # edges on the path to it; 0: the root itself
+        ("depth", np.int32),  # edges on the path to the leaf; 0: the root itself
         ("count", np.int32),  # number of its legal actions
         ("mover", np.int32),
         ("ticket", np.int64),  # 0: nothing waits here
@@ -98,11 +99,13 @@ ROW = np.dtype(
     [("slot", np.int32), ("leaf", np.int32), ("ticket", np.int64), ("what", np.int32), ("count", np.int32)],
     align=True,
 )
-"""What a kernel step must do. A leaf that is sent names its tree here; the row returns with the answer."""
+"""A request for the step kernel. When a leaf is sent, its row names the tree and the leaf; the row comes back
+with the answer."""
 
 ANSWER, SETTLE, SELECT, OPEN_ROOT = 0, 1, 2, 3
-"""`what` of a ROW: take the evaluation of this leaf, which has `count` legal actions, and select the next
-leaves; only take it; select the first leaves of a search; make the root a leaf."""
+"""`what` of a ROW. ANSWER: take the evaluation of this leaf, which has `count` legal actions, and select the
+next leaves. SETTLE: only take the evaluation. SELECT: only select leaves, as at the start of a search.
+OPEN_ROOT: request the evaluation of the root."""
 
 ENTRY = np.dtype(
     [
@@ -120,13 +123,13 @@ ENTRY = np.dtype(
 """A cached evaluation (`search.cache_kernel`)."""
 
 CACHE = np.dtype([("written", np.int64), ("hits", np.int64)])
-"""Priors ever cached; leaves answered from it."""
+"""`written`: priors cached so far, including overwritten ones. `hits`: leaves answered from the cache."""
 
 Array = npt.NDArray[Any]
 
 
 class ForestArrays(NamedTuple):
-    """Everything that is passed to kernels. T slots, L leaves in flight per tree, W words of features."""
+    """All arrays that are passed to kernels. T: slots, L: leaves in flight per tree, W: words of features."""
 
     settings: Array
     """SETTINGS[1]"""
@@ -140,7 +143,7 @@ class ForestArrays(NamedTuple):
     """EDGE[T, edge_room]"""
     history: Array
     """uint64[T, max_plies + 2, state_words] positions of each game up to its root, followed by those of the
-    path being walked."""
+    simulation in progress."""
     pending: Array
     """PENDING[T, L]"""
     paths: Array
@@ -150,30 +153,30 @@ class ForestArrays(NamedTuple):
     root_noise: Array
     """float64[T, max_legal] noise of this search, in the order of the root's edges."""
     plan: Array
-    """int32[T, plan_room] what a selection plans for this search."""
+    """int32[T, plan_room] the selection's plan for this search."""
     packed_features: Array
     """uint64[W] scratch."""
     replies: Array
     """uint16[2, max_legal] scratch."""
     symmetries: Array
-    """int32[S, cells + planes of a position + actions]: the permutations of cells, planes and actions under
-    each symmetry that may be applied to leaves; S is 0 if that is off."""
+    """int32[S, cells + planes of a position + actions]: permutations of cells, planes and actions for each
+    symmetry that may be applied to leaves; S is 0 if symmetries are off."""
     cache_entries: Array
-    """ENTRY[buckets, WAYS]; no buckets: nothing is cached."""
+    """ENTRY[buckets, WAYS]; with 0 buckets nothing is cached."""
     cached_priors: Array
     """float32[room] priors, the newest overwriting the oldest."""
     cache: Array
     """CACHE[1]"""
     weights: Array
-    """float32[n] of a network that evaluates leaves in the step kernel itself; else none."""
+    """float32[n] weights of a network that evaluates leaves in the step kernel; empty without one."""
     priors: Array
-    """float32[max_legal] scratch of that network, as the next one."""
+    """float32[max_legal] scratch for that network's output."""
     wdl: Array
-    """float32[3]"""
+    """float32[3] scratch, likewise."""
 
 
 class Outbox(NamedTuple):
-    """Leaves to evaluate, written in the form in which they are sent. R rows."""
+    """Leaves to evaluate, in the form in which they are sent. R rows."""
 
     features: Array
     """uint64[R, W]"""
@@ -188,7 +191,7 @@ class Outbox(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """One slot of a forest, as it is passed around. There are few arrays, because each one makes every
+    """The arrays of one slot, as kernels pass them around. It holds few arrays, because each one makes every
     function slower to compile."""
 
     parameters: Array
@@ -207,6 +210,7 @@ class Tree(NamedTuple):
 
 DONE, EXPANDED, WAITING = 0, 1, 2
 AGAIN, GROW, NO_ROW, MISFIT, STALE = 3, 4, 5, 6, 7
-"""Results of a search step: no simulations are left; the root is evaluated; leaves of it wait; call it again
-(it did enough for one call); nodes or edges must grow; the outbox is full; the answer has not one prior for
-each legal action, and nothing was changed; nothing waits for this answer."""
+"""Results of a step. DONE: no simulations are left. EXPANDED: the root is evaluated. WAITING: leaves of the
+tree are in flight. AGAIN: call again, the work of one call is limited. GROW: nodes or edges need more space.
+NO_ROW: the outbox is full. MISFIT: the number of priors is not that of the legal actions; nothing was
+changed. STALE: nothing waits for this answer."""

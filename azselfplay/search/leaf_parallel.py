@@ -1,8 +1,8 @@
-"""The search coroutine with several leaves in flight: for an engine, which searches a single position.
+"""The search coroutine with several leaves in flight, for an engine that searches a single position.
 
-Self-play makes batches over games and keeps one leaf of a game in flight (`search.mcts`). An engine has no
-other games, so here several leaves of one tree are evaluated together. With one leaf at a time both searches
-do the same. Choices and figures: docs/decisions/0006-leaves-in-flight.md.
+Self-play fills batches from many games and keeps one leaf per game in flight (`search.mcts`). An engine has
+only one game, so here several leaves of one tree are evaluated together. With one leaf in flight both
+searches do the same. Choices and figures: docs/decisions/0006-leaves-in-flight.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from azselfplay.search.tree import SearchTree
 from protocol.settings import SelfPlaySettings
 
 MOST_VISITS = 1 << 24
-"""Most visits of a root: beyond that, a float32 sum of values no longer changes by a single visit."""
+"""Most visits of a root. In a larger float32 value_sum a single visit would be rounded away."""
 
 T = TypeVar("T")
 
@@ -35,17 +35,17 @@ class Limits:
     simulations: int = 0
     """New simulations; 0: as many as fit."""
     until: float = float("inf")
-    """Time of the event loop, in seconds."""
+    """Deadline in the event loop's time, seconds."""
     allowed: tuple[int, ...] = ()
-    """Root actions to consider; none: all."""
+    """Root actions to consider; empty: all."""
     stop_when_proven: bool = False
     """End when the root is a proven win or loss."""
     is_enough: Callable[[], bool] | None = None
-    """Asked after each batch; True ends the search."""
+    """Called after each batch; True ends the search."""
 
 
 class Interrupt:
-    """Makes a running search check its limits again: set `stop`, or only `wake` it."""
+    """Interrupts a running search: `stop` ends it, `wake` only makes it check its limits again."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -67,10 +67,10 @@ class Interrupt:
 
 
 class ParallelTree(SearchTree):
-    """The tree of an engine, alone in a forest of fixed size: `max_nodes` evaluated positions, and at most
-    `max_leaves` in flight.
+    """The tree of an engine, alone in a forest of fixed size. It holds at most `max_nodes` evaluated
+    positions and has at most `max_leaves` leaves in flight.
 
-    Its memory is reserved at once, so that nothing is copied while a clock runs.
+    All memory is reserved at the start, so nothing is copied while the clock runs.
     """
 
     def __init__(
@@ -83,7 +83,8 @@ class ParallelTree(SearchTree):
         max_leaves: int,
         network: OwnNetwork | None = None,
     ) -> None:
-        """`network`: evaluates the leaves in the step itself, so that none is ever in flight."""
+        """Create the tree. `network`: evaluates the leaves in the step kernel, so that none is ever in
+        flight."""
         leaves = max_leaves if network is None else 1
         super().__init__(Forest(game, settings, leaves=leaves, max_nodes=max_nodes, network=network), rng)
         self.max_nodes = self.forest.arrays.nodes.shape[1]
@@ -93,8 +94,8 @@ class ParallelTree(SearchTree):
         self._asked = np.zeros(0, ROW)
 
     def start_search(self, simulations: int, allowed: Sequence[int] = ()) -> None:
-        """Begin a search of at most `simulations` (0: unlimited) over the root actions `allowed` (none:
-        all)."""
+        """Begin a search of at most `simulations` (0: unlimited) over the root actions `allowed` (empty:
+        all). Raises ValueError if none of them is legal."""
         room = max(0, MOST_VISITS - self.root_visit_count)
         self._wanted = min(simulations or room, room)
         self.is_full = False
@@ -107,38 +108,38 @@ class ParallelTree(SearchTree):
             edges["in_flight"][shut] = BLOCKED
         self.begin()
         self.state_of_search["remaining"] = self._wanted
-        # A move that wins at once is visited first, if there is one.
+        # If a move wins at once, visit it first.
         found = np.zeros(self.game.max_legal, np.int32)
         count = self._kernels.winning_edges(self.arrays, self._history, self._root_actions, found)
         if count and self._wanted > 0:
             self._kernels.take_win(self.arrays, self.forest.arrays.paths[self.slot, 0], found[0])
 
     def proof_of(self, allowed: Sequence[int]) -> int:
-        """Return what is proven if only the root actions `allowed` may be played (none: all may): above 0 a
-        win, below 0 a loss, 0 nothing."""
+        """Return the proof of the root if only the root actions `allowed` may be played (empty: all). Above
+        0: a win, below 0: a loss, 0: nothing is proven."""
         if not allowed:
             return self.proof
-        # The proof of the root is about all moves, and these are some of them.
+        # The root's own proof covers all moves; here only the allowed ones count.
         proofs = np.array(self.edge_proofs(0))[np.isin(self.edges_of(0)["action"], allowed)]
         return int(proofs.max())
 
     def gather(self) -> LeafBatch:
-        """Return the leaves to evaluate; none when the search is over, only ends of games were reached, or
-        the tree has a network of its own."""
+        """Return the leaves to evaluate. There are none if the search is over, if only ends of games were
+        reached, or if the tree has a network of its own."""
         self.is_full = self.forest.step_alone(self.slot, SELECT) == GROW or self.is_full
         batch, self._asked = self.forest.take_leaves()
         return batch
 
     def settle(self, evaluations: Evaluations) -> None:
-        """Take the evaluations of all leaves that `gather` returned. Raises BadEvaluation, with nothing
-        changed, if they do not fit."""
+        """Take the evaluations of all leaves that `gather` returned. Raises BadEvaluation, without changing
+        the tree, if their number does not fit."""
         rows, priors = self._asked, int(self._asked["count"].sum())
         if len(evaluations.wdl) != len(rows) or len(evaluations.priors) != priors:
             raise BadEvaluation(
                 f"an answer of {len(evaluations.wdl)} rows and {len(evaluations.priors)} priors, but "
                 f"{len(rows)} positions wait with {priors} legal actions in all"
             )
-        # Selecting follows in `gather`, once limits and stop were looked at.
+        # The next leaves are selected in `gather`, after the limits have been checked.
         rows["what"] = SETTLE
         self.forest.step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
 
@@ -172,9 +173,9 @@ def node_bytes(game: Game) -> int:
 async def search_parallel(
     tree: ParallelTree, evaluator: Evaluator, limits: Limits, interrupt: Interrupt | None = None
 ) -> None:
-    """Search from the root, which must be expanded and not the end of the game, until a limit is reached.
+    """Search until a limit is reached. The root must be expanded and not be the end of the game.
 
-    Reacts to `interrupt` and to the clock at once: leaves still in flight are then given up.
+    The search reacts to `interrupt` and to the clock at once: it gives up the leaves still in flight.
     """
     interrupt, loop = interrupt or Interrupt(), asyncio.get_running_loop()
 
@@ -193,7 +194,7 @@ async def search_parallel(
         while not is_over():
             batch = tree.gather()
             if not batch.rows:
-                # A search may run for long on ends of games alone; stop and clock must still be heard.
+                # A search may reach only ends of games for a long time. Yield, so that stop and clock work.
                 await asyncio.sleep(0)
                 continue
             evaluations = await unless_over(evaluate(evaluator, batch), limits, interrupt)
@@ -203,25 +204,25 @@ async def search_parallel(
                 tree.give_up()
     finally:
         tree.give_up()
-        # The next search may consider all root actions.
+        # The next search starts without blocked root actions.
         tree.unblock()
 
 
 async def unless_over(
     asked: Awaitable[T], limits: Limits, interrupt: Interrupt, grace: float = 0.0
 ) -> T | None:
-    """Return what was requested, or None if the clock or an interrupt came first by more than `grace`
-    seconds."""
+    """Return the result of `asked`, or None if the deadline or a stop came more than `grace` seconds
+    earlier."""
     loop = asyncio.get_running_loop()
     answer = asyncio.ensure_future(asked)
     try:
         while not answer.done() and not interrupt.stopped and loop.time() < limits.until:
             left = limits.until - loop.time()
             waits_for: set[asyncio.Future[Any]] = {answer, interrupt.waiter()}
-            # Without a limit the time is infinite, which asyncio does not take.
+            # Without a deadline `left` is infinite, which asyncio does not accept.
             timeout = left if left < 1e6 else None
             await asyncio.wait(waits_for, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        # An answer that is nearly there is worth a moment more.
+        # Wait a moment longer: the answer may be nearly there.
         if grace:
             await asyncio.wait({answer}, timeout=grace)
         return answer.result() if answer.done() else None

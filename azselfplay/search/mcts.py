@@ -1,9 +1,9 @@
-"""One move of a game: the coroutine that searches, and the choice of the move from what it found.
+"""One move of a game: the coroutine that searches, and the choice of a move from its result.
 
-`search` awaits the root's evaluation and all simulations. `choose_action` then samples the first plies of a
-game from the visits (`temperature`); afterwards `final_move` names one of five ways to read a finished PUCT
-search, four of which are the children of Chaslot et al., "Progressive strategies for Monte-Carlo tree search"
-(2008). A search with a Gumbel root plays the winner of its sequential halving.
+`search` awaits the root's evaluation and all simulations. `choose_action` samples the move from the visits in
+the first plies of a game (`temperature`). Afterwards `final_move` says how to choose from a finished PUCT
+search: by visits, or by one of four rules of Chaslot et al., "Progressive strategies for Monte-Carlo tree
+search" (2008). A search with a Gumbel root plays the winner of its sequential halving.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from protocol.records import SHARES
 from protocol.settings import SelfPlaySettings
 
 AGREEMENT_CHECKS = 8
-"""Most checks of a search that is extended."""
+"""How often an extended search checks, at most, whether it may stop."""
 PROVEN_DEPTHS = (1.0, 1)
 """Mean and largest depth of a search that only looked for a move that wins at once."""
 
@@ -49,7 +49,7 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     is_kept_proof = tree.settings.search.solver and tree.is_expanded and tree.proof != 0
     if not tree.is_expanded:
         await pool.expand(tree)
-    view, winning = tree.view_and_wins()  # a win in one move needs no search
+    view, winning = tree.view_and_wins()  # if a move wins at once, no search is needed
     known = None if is_kept_proof else view
     if len(winning):
         return _with_stats(_proven(winning, tree, is_cheap), known, PROVEN_DEPTHS)
@@ -63,11 +63,11 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
     result = _with_stats(result, known, tree.mean_and_max_depth())
     settings = tree.settings
-    # A cheap search saves time, and a move that is drawn needs no robust one.
+    # Do not extend a cheap search, which is to save time, nor the search for a move that is sampled.
     if is_cheap or settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
         return result
-    # Go on until there is a max-robust action, or `final_extra` simulations are used up. The policy target
-    # stays as `simulations` found it: only the candidates change.
+    # Continue until there is a max-robust action or `final_extra` simulations are used up. Only the
+    # candidates change: the policy target remains that of the first `simulations` simulations.
     left = settings.moves.final_extra
     step = max(1, left // AGREEMENT_CHECKS)
     while left > 0 and result.candidates is not None and not agrees(result.candidates):
@@ -79,34 +79,35 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
 
 
 def _is_decided(tree: SearchTree) -> bool:
-    """Return whether the root's proof replaces the search's target. A proven loss does not, where shares are
-    learned in place of visits: every move then has the same value, so the shares follow the priors anyway."""
+    """Return whether the root's proof replaces the search's policy target. A proven loss does not if the
+    selection learns shares instead of visits: all moves then have the same value, so the shares follow the
+    priors anyway."""
     if not tree.settings.search.solver:
         return False
     return tree.proof > 0 or (tree.proof < 0 and not tree.forest.selection.LEARNS_SHARES)
 
 
 def _with_stats(result: SearchResult, view: NetView | None, depths: tuple[float, int]) -> SearchResult:
-    """Add the figures beside the raw network. None: an earlier search has proven the root, which replaced the
-    network's evaluation, so they are unknown."""
+    """Add the comparison with the raw network. `view` is None if an earlier search proved the root: the proof
+    replaced the network's evaluation, so the comparison is unknown."""
     if view is not None:
         result.stats = search_stats(view, result.actions, result.visits, depths)
     return result
 
 
 def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -> SearchResult:
-    """Return the result for `actions [k]` that are proven to win, all equally fast, or to lose, all equally
-    slowly: they share the visits evenly.
+    """Return the result for `actions [k]` that are all proven to win equally fast, or to lose equally slowly.
+    They share the visits evenly.
 
-    The remainder goes to the lowest of them, because the sum is fixed.
+    The sum of the visits is fixed, so the remainder goes to the lowest actions.
     """
-    value = -1 if tree.proof < 0 else 1  # a win at once may not be in the tree
+    value = -1 if tree.proof < 0 else 1  # a win in one move may not be in the tree, so the proof may be 0
     is_improved = tree.forest.selection.LEARNS_SHARES and not is_cheap
     total = tree.settings.playout_cap.cheap_simulations if is_cheap else tree.settings.search.simulations
     arrays = listed(actions, evenly(SHARES if is_improved else total, len(actions)))
     is_pruned = tree.settings.search.solver and not is_cheap and not is_improved
     if is_cheap:
-        tree.drop_at_advance()  # its visits are not those of the record, which no flag of a cheap search says
+        tree.drop_at_advance()  # the record's visits differ, and cheap searches have no flag for that
     return SearchResult(
         *arrays, float(value), 0, is_target=not is_cheap, is_improved=is_improved, is_pruned=is_pruned
     )
@@ -123,9 +124,9 @@ def is_sampled(settings: SelfPlaySettings, ply: int) -> bool:
 def choose_action(
     result: SearchResult, ply: int, settings: SelfPlaySettings, rng: np.random.Generator
 ) -> int:
-    """Sample from visits ** (1 / temperature) for the first plies, then play what `final_move` says.
+    """Choose a move: sampled from visits ** (1 / temperature) in the first plies, by `final_move` later.
 
-    With `search.selection = "gumbel"` see `choose_by_scores`.
+    For `search.selection = "gumbel"` see `choose_by_scores`.
     """
     sampled_now = is_sampled(settings, ply)
     if result.scores is not None:
@@ -135,14 +136,14 @@ def choose_action(
         return final_action(result.candidates, settings)
     if not sampled_now:
         return int(result.actions[result.visits.argmax()])
-    visits = result.visits.tolist()  # a few numbers: plain Python is quicker than NumPy's functions
+    visits = result.visits.tolist()  # for a few numbers plain Python is faster than NumPy
     most = max(visits)
     weights = [count / most for count in visits]
     if settings.moves.temperature != 1.0:
         weights = (np.array(weights) ** (1.0 / settings.moves.temperature)).tolist()
     cumulative = list(accumulate(weights))
     drawn = bisect_right(cumulative, rng.random() * cumulative[-1])
-    # Rounding may place the number drawn at the very end of the sum.
+    # Rounding may place the drawn number at the very end of the sum.
     return int(result.actions[min(drawn, len(visits) - 1)])
 
 
@@ -152,10 +153,10 @@ def choose_by_scores(
     """Return the winner of sequential halving: among the most visited actions, the one with the largest
     score.
 
-    For the first plies (`temperature` above 0) the noise of the search is included. At temperature 1 that
-    samples from the improved policy, but only approximately: the noise also decided which actions were
-    considered, and with one considered action it samples from the prior. A search without noise (a cheap one)
-    then samples from all actions that it visited.
+    In the first plies (`temperature` above 0) the noise of the search is added to the scores. At temperature
+    1 this samples from the improved policy, but only approximately: the noise also decided which actions were
+    considered. With one considered action it samples from the prior. After a search without noise (a cheap
+    one), new noise is drawn, and all visited actions take part.
     """
     noise, least = root.noise, 0
     if temperature > 0 and not has_noise:
@@ -171,8 +172,8 @@ def best_scored(
     temperature: float,
     least: int,
 ) -> int:
-    """Return the index of the largest `scores + temperature * noise` (all [n]) among those with at least
-    `least` visits; 0: with the most. Ties go to the lowest index."""
+    """Return the index of the largest `scores + temperature * noise` (all [n]) among the actions with at
+    least `least` visits (0: among the most visited ones). Ties go to the lowest index."""
     most = visits.max()
     best, best_score = 0, -math.inf
     for i in range(len(scores)):
@@ -186,7 +187,8 @@ def best_scored(
 
 
 def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
-    """Return the action that `final_move` plays; for `visits` the first of the most visited."""
+    """Return the action that the rule `final_move` plays. The rule `visits` plays the first of the most
+    visited."""
     rule = settings.moves.final_move
     if rule == "max" or (rule == "max_robust" and agrees(candidates)):
         index = max_child(candidates)
@@ -200,7 +202,8 @@ def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
 
 
 def agrees(candidates: Candidates) -> bool:
-    """Return whether an action with the highest value also has the most visits: the max-robust child."""
+    """Return whether there is a max-robust child: an action with both the highest value and the most
+    visits."""
     return bool(candidates.visits[max_child(candidates)] == candidates.visits.max())
 
 

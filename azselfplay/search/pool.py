@@ -1,10 +1,11 @@
-"""Joins coroutines and batches: a coroutine awaits its whole search, and one call steps all.
+"""Connects coroutines with batches: a coroutine awaits its whole search, and one kernel call steps many
+searches.
 
-A search that begins, or a root to evaluate, waits for the end of the turn of the event loop. Then one call
-walks all of them to their next leaves, which are sent together. When an answer arrives, one call expands,
-backs up and selects for every search it concerns; finished searches wake their coroutine. Where the forest
-has a network of its own, there is nothing to join: each coroutine runs its whole search in one call, and the
-others have their turn after it.
+A new search, or a root to evaluate, waits for the end of the current event loop iteration ("turn"). Then one
+kernel call selects the next leaves of all of them, and these are sent together. When answers arrive, one call
+does expand, backup and select for every search concerned. A finished search wakes its coroutine. If the
+forest has a network of its own, nothing needs to be batched: each coroutine runs its whole search in one
+call, then yields to the others.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class SearchPool:
         self.forest = forest
         self.evaluator = evaluator
         self._handed_out = 0
-        """Evaluations asked of the evaluator."""
+        """Number of evaluations requested from the evaluator."""
         self._waiting: dict[int, asyncio.Future[None]] = {}
-        """The future that waits for each tree's search, by slot."""
+        """By slot: the future that resolves when the tree's search is finished."""
         self._roots: list[int] = []
         self._begun: list[int] = []
         self._is_scheduled = False
@@ -50,7 +51,7 @@ class SearchPool:
 
     @property
     def leaves(self) -> int:
-        """Evaluations since the start: those asked for, or made by the forest's own network."""
+        """Number of evaluations since the start: requested ones, or those of the forest's own network."""
         return self._handed_out + self.forest.evaluated
 
     async def expand(self, tree: SearchTree) -> None:
@@ -78,7 +79,7 @@ class SearchPool:
         try:
             await done
         finally:
-            if not done.done() or done.cancelled():  # this coroutine was cancelled: give up its tree
+            if not done.done() or done.cancelled():  # this coroutine was cancelled: give up its search
                 self._waiting.pop(tree.slot, None)
                 for slots in (self._roots, self._begun):
                     if tree.slot in slots:
@@ -88,7 +89,7 @@ class SearchPool:
     # ---- A turn -------------------------------------------------------------------------------
 
     def _schedule_turn(self) -> None:
-        # At the end of this turn of the loop, so that searches which begin in it are stepped together.
+        # At the end of this loop iteration, so that all searches that begin in it are stepped together.
         if not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)
@@ -130,14 +131,15 @@ class SearchPool:
             elif became == MISFIT:
                 self._fail(slot, BadEvaluation("an answer has not one prior for each legal action"))
             elif became in (AGAIN, NO_ROW, GROW):
-                # It has not run yet, for want of space or of room in the outbox: in the next turn.
+                # Try again in the next turn: the work of one call is limited, or space or the outbox was
+                # full.
                 (self._roots if row["what"] == OPEN_ROOT else self._begun).append(slot)
                 self._schedule_turn()
-            else:  # an answer that came twice, or after its search was given up
+            else:  # the answer came twice, or after its search was given up
                 assert became == STALE
 
     def _fail(self, slot: int, error: Exception) -> None:
-        # Its other leaves are in flight: their answers must find nothing to change.
+        # Other leaves of the tree may be in flight; their answers must be ignored.
         self.forest.give_up(slot)
         future = self._waiting.pop(slot, None)
         if future is not None and not future.done():
@@ -146,8 +148,8 @@ class SearchPool:
     # ---- To the evaluator and back ------------------------------------------------------------
 
     def answered(self, rows: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:
-        """Take the evaluations of `rows` (ROW[n]), which have `total` legal actions."""
-        if evaluations.version != self._version:  # other weights answer now, which the cache does not know
+        """Take the evaluations of `rows` (ROW[n]), which have `total` legal actions altogether."""
+        if evaluations.version != self._version:  # new weights answer now: the cache is outdated
             self._version = evaluations.version
             self.forest.forget_evaluations()
         if len(evaluations.priors) != total:
@@ -155,20 +157,20 @@ class SearchPool:
             self.failed(rows, BadEvaluation(text))
             return
         self._step(rows, evaluations.priors, evaluations.wdl)
-        # An answer usually leads to the next leaves: they are sent at the end of this turn.
+        # An answer usually leads to new leaves, which are sent at the end of this turn.
         if self.forest.outbox.used[0]:
             self._schedule_turn()
 
     def failed(self, rows: npt.NDArray[np.void], error: Exception) -> None:
         """Note that these `rows` (ROW[n]) will never be answered."""
         for row in rows:
-            # The slot may serve another search by now, with tickets of its own.
+            # By now another search may use the slot; its leaves have other tickets.
             if self.forest.arrays.pending[row["slot"], row["leaf"]]["ticket"] == row["ticket"]:
                 self._fail(int(row["slot"]), error)
 
 
 class _Sent:
-    """Leaves of a pool that are with the evaluator: their `rows` (ROW[n]), and their number of legal
+    """The reply to leaves that a pool has submitted: their `rows` (ROW[n]), and their total number of legal
     actions."""
 
     def __init__(self, pool: SearchPool, rows: npt.NDArray[np.void], total: int) -> None:

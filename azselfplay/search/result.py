@@ -1,10 +1,10 @@
-"""What a search found at the root, as self-play records it and as a move is chosen from it.
+"""The result of a search at the root. Self-play records it, and the move is chosen from it.
 
 A selection makes a `SearchResult` when its search is over: the policy target (visits, or shares of an
 improved policy), the root's value, and what `search.mcts` needs to choose by another rule than visits.
-`search_stats` adds how far the result differs from the raw network, the one thing that cannot be computed
-from records later; `search_columns` are the columns of a record that hold it
-(`tests/search/naive_search_stats.py` is the slow twin).
+`search_stats` compares the result with the raw network, which cannot be computed from records later;
+`search_columns` returns the record's columns for it (`tests/search/naive_search_stats.py` is a slow reference
+implementation).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from azselfplay.search.tree import NetView, SearchTree
 
 DEEPEST = 255
-"""Largest depth in a record, because depths are stored as uint8; deeper ones are stored as this."""
+"""Largest depth in a record. Depths are stored as uint8, so larger ones are clipped to it."""
 
 
 @dataclass(eq=False, slots=True)
 class SearchResult:
-    """What a search found at the root."""
+    """The result of a search at the root."""
 
     actions: npt.NDArray[np.uint16]
     """[k] actions with at least one visit, ascending."""
@@ -40,23 +40,23 @@ class SearchResult:
     kept: int
     """Visits from the kept subtree; sum(visits) == simulations + kept, less what was pruned."""
     is_target: bool = True
-    """Whether the policy is trained on it; false for a cheap search."""
+    """Whether the policy is trained on this result; False for a cheap search."""
     is_improved: bool = False
     """Whether `visits` are shares of the improved policy, which sum to SHARES, instead of visits."""
     scores: RootScores | None = None
     """Set by a search with a Gumbel root, unless its result is proven."""
     is_pruned: bool = False
-    """Whether `visits` may lack forced visits, those caused by noise, or those of moves that are proven to be
-    worse."""
+    """Whether `visits` may lack forced playouts, visits caused by noise, or visits of moves that are proven
+    to be worse."""
     candidates: Candidates | None = None
-    """The actions that `final_move` chooses from, unless it chooses by visits; None also if the result is
+    """The actions that `final_move` chooses from; None if it chooses by visits, or if the result is
     proven."""
     stats: SearchStats | None = None
-    """How far it differs from the raw network; None where there was no search."""
+    """Comparison with the raw network; None if there was no search."""
 
 
 class Candidates(NamedTuple):
-    """The root actions that may be played, all with visits; arrays [k]."""
+    """The root actions that may be played. All have visits. Arrays [k]."""
 
     actions: npt.NDArray[np.uint16]
     visits: npt.NDArray[np.int32]
@@ -72,7 +72,7 @@ class RootScores(NamedTuple):
     scores: npt.NDArray[np.float64]
     """log prior + sigma(completed q): the logarithm of the improved policy, up to a constant."""
     values: npt.NDArray[np.float64]
-    """Completed q, for the side to move: the mixed value where there are no visits."""
+    """Completed q, for the side to move; an action without visits has the mixed value."""
     policy: npt.NDArray[np.float64]
     """The improved policy, softmax(scores)."""
     noise: npt.NDArray[np.float64]
@@ -96,8 +96,9 @@ class SearchStats(NamedTuple):
 def result_of_visits(
     tree: SearchTree, left: npt.NDArray[np.int32] | None = None, *, is_cheap: bool
 ) -> SearchResult:
-    """Return the result of a search whose policy target is its visits: those that are `left [n]` of the n
-    edges of the root (None: all), without those of proven losses if the search solves."""
+    """Return the result of a search whose policy target is its visits. `left [n]`: the visits of the root's n
+    edges that remain after pruning (None: all visits). If the search solves, visits of proven losses are
+    removed as well."""
     edges = tree.edges_of(0)
     if left is None and not tree.settings.search.solver:
         actions, visits = listed(edges["action"], edges["visits"])
@@ -106,7 +107,8 @@ def result_of_visits(
         left = edges["visits"].copy() if left is None else left
         if tree.settings.search.solver:
             left = without_lost(left, np.array(tree.edge_proofs(0)))
-        # The record of a cheap search has no such flag, and needs none: its visits are no target.
+        # The record of a cheap search has no flag for that and needs none: its visits are not a policy
+        # target.
         is_pruned = not is_cheap and bool((left < edges["visits"]).any())
         actions, visits = listed(edges["action"], left)
     by_value = tree.settings.moves.final_move != "visits"
@@ -122,8 +124,8 @@ def result_of_visits(
 
 
 def without_lost(visits: npt.NDArray[np.int32], proofs: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Return [n] `visits [n]` without those of actions that are proven losses by `proofs [n]`
-    (`SearchTree.edge_proofs`), or all of them if no other action has any."""
+    """Return `visits [n]` with 0 for actions that `proofs [n]` (`SearchTree.edge_proofs`) shows to be lost.
+    If no other action has visits, return `visits` unchanged."""
     left = np.where(proofs < 0, 0, visits).astype(np.int32)
     return left if left.any() else visits
 
@@ -131,7 +133,7 @@ def without_lost(visits: npt.NDArray[np.int32], proofs: npt.NDArray[np.int64]) -
 def candidates_of(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) -> Candidates:
     """Return the candidates among the root's `edges` (EDGE[n]) with `actions [k]` (ascending, visited): only
     actions in the policy target may be played."""
-    # The edges are in the order of the rules, which need not ascend.
+    # The edges are in the order of the rules, which is not always ascending.
     edges = np.sort(edges[np.isin(edges["action"], actions)], order="action")
     visits = edges["visits"].copy()
     return Candidates(actions, visits, edges["value_sum"] / visits.astype(np.float64))
@@ -166,7 +168,7 @@ def _sort_visited(
         if visits[i] <= 0:
             continue
         at = count
-        # Insertion sort: a few dozen entries, which the rules give nearly in order.
+        # Insertion sort: there are a few dozen entries, and the rules list them nearly in order.
         while at > 0 and sorted_actions[at - 1] > actions[i]:
             sorted_actions[at], sorted_visits[at] = sorted_actions[at - 1], sorted_visits[at - 1]
             at -= 1
@@ -181,8 +183,8 @@ def _sort_visited(
 def search_stats(
     view: NetView, actions: npt.NDArray[np.uint16], visits: npt.NDArray[np.int32], depths: tuple[float, int]
 ) -> SearchStats:
-    """Compare `actions [k]` (ascending, all legal) and their `visits [k]` with the network; `depths`: mean,
-    largest."""
+    """Return the comparison of `visits [k]`, of the legal `actions [k]` (ascending), with the network.
+    `depths`: (mean, largest) depth."""
     kl, differs = _kl_and_differs(view.actions, view.priors, actions, visits)
     return SearchStats(max(0.0, kl), view.value, bool(differs), *depths)
 
@@ -194,8 +196,8 @@ def _kl_and_differs(
     actions: npt.NDArray[np.uint16],
     visits: npt.NDArray[np.int32],
 ) -> tuple[float, bool]:
-    """Return (KL, differs) for `legal [n]` actions with their `priors [n]`, and `actions [k]`, ascending,
-    with their `visits [k]`."""
+    """Return (`kl`, `differs`) of SearchStats for `legal [n]` actions with their `priors [n]`, and for
+    `actions [k]` (ascending) with their `visits [k]`."""
     mass, largest, total, most = 0.0, np.float32(0.0), 0, 0
     for i in range(len(legal)):
         mass += priors[i]
@@ -216,8 +218,8 @@ def _kl_and_differs(
 
 
 def search_columns(results: Sequence[SearchResult]) -> dict[str, npt.NDArray[Any]]:
-    """Return the columns of a record that compare searches with the raw network, by name
-    (`protocol.records`): [plies], unknown where there was no search."""
+    """Return by name the columns of a record that compare searches with the raw network (`protocol.records`).
+    Each is [plies]; a ply without search has NaN, and 0 in `max_depths`."""
     unknown = (np.nan, np.nan, np.nan, 0)
     rows = [
         unknown if (one := result.stats) is None else (one.kl, one.value, one.mean_depth, one.max_depth)

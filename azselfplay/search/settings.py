@@ -1,8 +1,9 @@
-"""Settings of self-play as a search uses them: completed, checked, and without their randomness.
+"""Prepares the self-play settings for a search: fills in defaults, checks them, and removes randomness for
+play.
 
-`resolve` fills in the game's own values where settings are 0 or empty, and refuses what no search can use.
-`evaluation_settings` makes the search of play, measurements and the gate out of that of self-play: AlphaGo
-Zero, "Evaluator": the same search at temperature 0; here also without noise at the root.
+`resolve` fills in the game's own values where settings are 0 or empty, and refuses settings that no search
+can use. `evaluation_settings` derives the search for play, measurements and the gate from that of self-play.
+As in AlphaGo Zero ("Evaluator"), it is the same search at temperature 0; here it also has no root noise.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from protocol.settings import (
 
 MOST_STARTS = 1000
 LONGEST_START = 500
-"""Limits of start positions: lines, and characters a line (Go 19 x 19: 383). All are sent in every WELCOME,
-and one is in every record."""
+"""Limits of start positions: number of lines, and characters per line (Go 19 x 19: 383). Every WELCOME
+contains all of them, and every record contains one."""
 CHEAP_PART = EXTRA_PART = 4
-"""A cheap search, and the simulations added to find a max-robust move, have this fraction of the simulations
-if the settings do not say."""
+"""Defaults: a cheap search has simulations / CHEAP_PART simulations, and up to simulations / EXTRA_PART are
+added to find a max-robust move."""
 
 
 def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
-    """Return settings that a search can use directly. Raises ValueError saying which value is out of range
-    and why."""
+    """Return settings that a search can use directly. Raises ValueError that says which value is invalid and
+    why."""
     simulations, start = settings.search.simulations, settings.start
     if start == StartSettings() and game.generator is not None and game.generator.usual:
         start = StartSettings(generator=game.generator.usual, share=1.0)
@@ -52,7 +53,7 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
         "moves.final_extra": settings.moves.final_extra or max(1, simulations // EXTRA_PART),
     }
     resolved = changed(settings, filled_in)
-    # Checked when all is filled in: limits such as "at most `simulations`" hold for the values that are used.
+    # Check only now: limits such as "at most `simulations`" apply to the values after filling in.
     try:
         check_settings(resolved)
     except ValueError as error:
@@ -81,7 +82,7 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
 
 
 def check_combinations(settings: SelfPlaySettings) -> None:
-    """Raise ValueError if settings, each of them in its range, do not fit each other."""
+    """Raise ValueError if settings contradict each other, though each is in its range."""
     search, start, resignation = settings.search, settings.start, settings.resignation
     if search.selection not in NAMES:
         raise ValueError(
@@ -95,7 +96,7 @@ def check_combinations(settings: SelfPlaySettings) -> None:
         )
     if search.look_ahead and not search.solver:
         raise ValueError("self_play.search.look_ahead is set, but needs self_play.search.solver: set both")
-    # A constant that nothing reads would cost somebody a run.
+    # Refuse a constant that nothing would read: somebody could waste a whole run on it.
     if search.exploration == "alphazero" and search.c_puct != SearchSettings.c_puct:
         raise ValueError(
             "self_play.search.c_puct is set, but exploration = alphazero does not use it: set c_init "
@@ -107,7 +108,7 @@ def check_combinations(settings: SelfPlaySettings) -> None:
             "self_play.start.share is set, but there are no start positions: name their file, or a "
             "self_play.start.generator"
         )
-    # `start.share` would not say which of the two it is a share of.
+    # With both, it would be unclear what `start.share` is a share of.
     if lines and start.generator:
         raise ValueError(
             "self_play.start.generator and start positions from a file are both set: choose one of them"
@@ -134,7 +135,7 @@ def _check_start(game: Game, start: str, name: str) -> None:
     except ValueError as error:
         raise ValueError(f"self_play.{name}: {error}") from error
     count = game.rules.legal_actions(positions, 1, np.zeros(game.max_legal, np.uint16))
-    # NO_ROOT: by the rules of the game, not by those of a search.
+    # NO_ROOT: the rules of the game decide, not those of a search.
     reason = game.rules.end_reason(positions, 1, count, NO_ROOT)
     if reason:
         raise ValueError(f"self_play.{name}: the game is over there ({game.reason_name(reason)}): {start!r}")
@@ -155,21 +156,22 @@ def generator_names(text: str) -> list[str]:
 
 
 def fields_of(name: str) -> tuple[str, ...]:
-    """Return the paths of the settings that the search with the selection `name` reads. Raises ValueError if
+    """Return the paths of the settings that a search with the selection `name` reads. Raises ValueError if
     there is no such selection."""
     fields: tuple[str, ...] = selection(name).FIELDS
     return fields
 
 
 FIELDS = tuple(dict.fromkeys(["search.selection", *(field for name in NAMES for field in fields_of(name))]))
-"""Paths of the self-play settings that define the search; the others say how games begin or how long they
-are."""
+"""Paths of the self-play settings that define the search. The other settings concern the games: how they
+begin, how long they are, and so on."""
 FOR_EVALUATION = SelfPlaySettings(
     noise=NoiseSettings(root_noise=0.0), moves=MoveSettings(temperature=0.0, temperature_plies=0)
 )
-"""The default search. All other features of self-play (cheap searches, random plies, ...) are off in it."""
+"""The default search for evaluation. All other features of self-play (cheap searches, random plies, ...) are
+off."""
 
 
 def evaluation_settings(settings: SelfPlaySettings, *more: str) -> SelfPlaySettings:
-    """Return the search of `settings`, and those other settings that `more` names."""
+    """Return FOR_EVALUATION with the search of `settings`, and with the other settings that `more` names."""
     return changed(FOR_EVALUATION, {name: attrgetter(name)(settings) for name in (*FIELDS, *more)})

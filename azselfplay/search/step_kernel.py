@@ -1,16 +1,16 @@
-"""Steps many searches at once: one call begins them, one call gives them a message of answers.
+"""Steps many searches at once. One call starts them, and one call takes a whole message of answers.
 
-A step walks from the root to a leaf with the functions of the selection, which are bound like the rules. Ends
-of games and cached positions are backed up at once, and the walk continues; any other leaf is written to the
-outbox and waits. Leaves in flight are counted on the edges: visits and value sums contain finished
-simulations only, so a tree may be read at any time, and giving a leaf up costs nothing. The selection treats
-leaves in flight as visits of the same mean (WU-UCT, arXiv 1810.11755).
+A step walks from the root to a leaf with the functions of the selection, which are bound like the rules. An
+end of a game or a cached position is backed up at once, and the next simulation starts; any other leaf is
+written to the outbox and waits. Edges count their leaves in flight separately: visits and value_sum contain
+only finished simulations. So a tree may be read at any time, and giving up a leaf costs nothing. The
+selection treats leaves in flight as visits that do not change the mean (WU-UCT, arXiv 1810.11755).
 
-The trick: a message of answers steps dozens of trees one after the other, none of which is in the processor's
-caches, since the trees of 512 games of chess take hundreds of megabytes. It is known beforehand which memory
-of a tree will be read: along the path of its leaf, and selection mostly follows the same first edges again.
-So while one tree is stepped, the memory of the next ones is fetched in three stages, each of which reads what
-the one before has fetched (`fetch_ahead`).
+One trick makes this fast. A message of answers steps dozens of trees one after the other. None of them is in
+the processor's caches, because the trees of 512 games of chess take hundreds of megabytes. But it is known
+beforehand which memory of a tree will be read: that along the path of its leaf, and the next selection mostly
+follows the same first edges. So while one tree is stepped, the memory of the next three is prefetched in
+stages, each of which reads what the previous stage has fetched (`fetch_ahead`).
 """
 
 from __future__ import annotations
@@ -58,20 +58,22 @@ from azselfplay.search.layout import (
 from azselfplay.search.tree_kernel import backup, expand, expand_win, prove, random_below, winning_edge
 
 LEAF, ENDED, COLLIDED = 0, 1, 2
-"""How a walk ends: at a leaf to evaluate, at the end of a game, or at a leaf that is already in flight."""
+"""How a simulation ends: at a leaf to evaluate, at the end of a game, or at a leaf that is already in
+flight."""
 VISITS_A_LEAF = 32
-"""Root visits needed for each further leaf of its tree in flight, because in a small tree each is chosen
-blindly."""
+"""Root visits that a tree needs for each further leaf in flight. In a small tree further leaves would be
+selected nearly blindly."""
 MOST_WALKS = 512
-"""Most walks in one step (ends of games need no evaluation): about 10 ms."""
+"""Most simulations in one step, about 10 ms. The limit matters where ends of games, which need no evaluation,
+are reached again and again."""
 EDGES_A_LINE = 64 // EDGE.itemsize
 """Edges that certainly lie on one cache line or the next."""
 ROOT_EDGES = 32
-"""Edges of a root that are fetched before their number is known."""
+"""Edges of a root that are prefetched before their number is known."""
 
 
 # ---- What a step calls without knowing it -----------------------------------------------------------
-# `search.compiled` binds a selection and a network to these.
+# These are stubs. `search.compiled` binds a selection and a network to them.
 
 
 def choose_root(tree: Tree) -> int:  # noqa: ARG001
@@ -80,13 +82,13 @@ def choose_root(tree: Tree) -> int:  # noqa: ARG001
 
 
 def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:  # noqa: ARG001
-    """Return the edge of `node` that the next simulation takes; it came there by `edge` of the node
+    """Return the edge of `node` that the simulation takes next; it reached `node` by `edge` of the node
     `parent`."""
     raise RuntimeError("this is bound to a selection by azselfplay.games.jit.bind")
 
 
 EVALUATES = Unbound()
-"""1 if the forest has a network of its own, else 0: leaves then go to the outbox."""
+"""1 if the forest has a network of its own; 0 if leaves go to the outbox."""
 
 
 def evaluate(
@@ -98,8 +100,8 @@ def evaluate(
     priors: Any,  # noqa: ARG001
     wdl: Any,  # noqa: ARG001
 ) -> None:
-    """Write `priors` float32[count] of the legal `actions` uint16[count] and `wdl` float32[3] of a leaf with
-    these `packed_features` uint64[feature_words]."""
+    """Write `priors` float32[count] of the legal `actions` uint16[count] and `wdl` float32[3] for the leaf
+    with these `packed_features` uint64[feature_words]."""
     raise RuntimeError("this is bound to a network by azselfplay.games.jit.bind")
 
 
@@ -110,10 +112,10 @@ def evaluate(
 def expand_backup_select(
     forest: ForestArrays, rows: Any, priors: Any, wdl: Any, out: Outbox, status: Any
 ) -> int:
-    """Step the tree of each of `rows` (ROW[n]) as its `what` says; write the result to `status` int8[n].
-    Returns how many are not WAITING.
+    """Step the tree of each of `rows` (ROW[n]) as its `what` says, and write the results to `status` int8[n].
+    Returns how many results are not WAITING.
 
-    For rows that bring an evaluation: priors float32[sum of counts], wdl float32[n, 3].
+    priors float32[sum of counts] and wdl float32[n, 3] are those of the rows that bring an evaluation.
     """
     begin, stopped = 0, 0
     for k in range(len(rows)):
@@ -134,9 +136,9 @@ def expand_backup_select(
             end = begin + rows[k].count
             value = float(wdl[k, 0] - wdl[k, 2])
             found = expand_backup(forest, tree, rows[k], priors[begin:end], value)
-            # Rows that bring no evaluation have no priors in the message.
+            # Only rows that bring an evaluation have priors in the message.
             begin = end
-        # An engine settles all answers first, and then selects once (`leaf_parallel`).
+        # An engine first settles all answers, and then selects once (`search.leaf_parallel`).
         if found == DONE and what != SETTLE:
             found = select(forest, tree, slot, out)
         status[k] = found
@@ -146,9 +148,9 @@ def expand_backup_select(
 
 @kernel
 def open_root(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
-    """Make the root a leaf. It must not be the end of the game."""
+    """Request the evaluation of the root, which must not be the end of the game."""
     positions, pending, history = tree.state[0].positions, forest.pending[slot, 0], forest.history[slot]
-    # Called again in the next turn, when the outbox has been emptied.
+    # If the outbox is full, the caller tries again in the next turn, after emptying it.
     if out.used[0] == len(out.counts):
         return NO_ROW
     pending.depth = 0
@@ -161,14 +163,15 @@ def open_root(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
 @kernel
 def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value: float) -> int:
     """Give the leaf of `row` (ROW) its evaluation, `priors [n]` over its legal actions and `value` for its
-    side to move. Returns WAITING if other leaves of its tree wait."""
+    side to move. Returns EXPANDED for the root, WAITING if other leaves of the tree wait, else DONE; STALE or
+    MISFIT if the answer is not taken."""
     slot, leaf = row.slot, row.leaf
     state, pending, path = tree.state[0], forest.pending[slot, leaf], forest.paths[slot, leaf]
     if pending.ticket != row.ticket:
         return STALE
-    if pending.count != len(priors):  # a network of another version, or a damaged message
+    if pending.count != len(priors):  # the answer of another network, or a damaged message
         return MISFIT
-    pending.ticket = 0  # the same answer a second time will be STALE
+    pending.ticket = 0  # if the same answer comes again, it is STALE
     state.waiting -= 1
     mark(tree.edges, path, pending.depth, -1)
     settle(tree, path, forest.actions[slot, leaf], pending, priors, value)
@@ -181,9 +184,10 @@ def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value
 
 @kernel
 def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
-    """Simulate until this tree has as many waiting leaves as it may have in flight; see `search.layout`."""
+    """Run simulations until the tree has as many leaves in flight as it may have. Returns a result of
+    `search.layout`."""
     state, settings, history = tree.state[0], forest.settings[0], forest.history[slot]
-    # A small tree gets few leaves: each further one is chosen without what the others find.
+    # A small tree gets few leaves, because each is selected without knowing the values of the others.
     wanted = max(1, min(settings.most_leaves, state.root_visits // VISITS_A_LEAF))
     walks = 0
     while state.waiting < wanted and state.remaining > 0 and walks < MOST_WALKS:
@@ -196,9 +200,9 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
         leaf = state.waiting
         path, pending = forest.paths[slot, leaf], forest.pending[slot, leaf]
         end, depth = descend(tree, path, history)
-        if end == COLLIDED:  # that leaf's answer is on its way, and would be requested twice
+        if end == COLLIDED:  # this leaf is already in flight: do not request it twice
             break
-        state.remaining -= 1  # also for a leaf that only waits: `give_up` takes it back
+        state.remaining -= 1  # counted before the answer comes; `give_up` takes it back
         pending.depth = depth
         if end == ENDED:
             continue
@@ -213,14 +217,14 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
 
 @kernel
 def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
-    """Run one simulation from the root along `path` (STEP[max_plies + 1]). Returns (how it ended, edges on
-    the path).
+    """Select edges from the root down to a leaf, and write them to `path` (STEP[max_plies + 1]). Returns
+    (LEAF, ENDED or COLLIDED, number of edges on the path). Where the value is known (ENDED), it is backed up.
 
-    Positions are not stored in nodes: moves are replayed, each after the previous one in `history`
-    (uint64[max_plies + 2, state_words]), from which the features of a leaf are made.
+    Nodes store no positions. The moves are replayed, and their positions appended to the game's in `history`
+    (uint64[max_plies + 2, state_words]); the features of a leaf are made from it.
     """
     node, depth, positions, solves = 0, 0, tree.state[0].positions, tree.state[0].solves
-    # Once the root is won, only the winning move gets further visits.
+    # Once the root is proven won, only the winning move gets further visits.
     edge = winning_edge(tree) if solves and tree.nodes[0].proof > 0 else -1
     if edge < 0:
         edge = choose_root(tree)
@@ -233,7 +237,7 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
         child = tree.edges[edge].child
         if child < 0:
             break
-        if solves and tree.nodes[child].proof != 0:  # exact, so nothing below needs to be visited
+        if solves and tree.nodes[child].proof != 0:  # the value is exact: no need to search below
             backup(tree, path, depth, 1.0 if tree.nodes[child].proof > 0 else -1.0, tree.nodes[child].mover)
             return ENDED, depth
         edge = choose_below(tree, node, edge, child)
@@ -248,7 +252,8 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
 @kernel
 def open_leaf(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions: Any, pending: Any) -> int:
     """Examine the position at the end of `path` (STEP[max_plies + 1]), which has `pending.depth` edges.
-    Returns LEAF, or ENDED after backing it up. The ply cap is a draw, as the rules of a run say.
+    Returns LEAF, or ENDED after backing up the game's end. A game that reaches the ply cap is a draw, as in
+    self-play.
 
     `history` uint64[max_plies + 2, state_words]; `actions` (uint16[max_legal]) and `pending` (PENDING) are
     written.
@@ -263,14 +268,15 @@ def open_leaf(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions
             return ENDED
         return LEAF
     value = float(END_VALUES[reason])  # 0 where only the ply cap ends the game
-    # With itself as root the end is certain; one that needs an earlier position of the line is not.
+    # Find the newest root with which the game ends here. If that is the position itself, the end is certain;
+    # else it depends on an earlier position of the line.
     newest = positions - 1
     while reason != 0 and end_reason(history, positions, pending.count, newest) == 0:
         newest -= 1
     is_certain = newest == positions - 1
     tree.edges[path[depth - 1].edge].child = TERMINAL if is_certain else CUT - newest
     backup(tree, path, depth, value, pending.mover)
-    # A draw proves nothing about the moves beside it.
+    # A draw proves nothing: another move may be better.
     if value != 0.0 and is_certain:
         prove(tree, path, depth)
     return ENDED
@@ -278,8 +284,8 @@ def open_leaf(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions
 
 @kernel
 def wins_ahead(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions: Any, pending: Any) -> bool:
-    """Return whether a legal action (`actions`: uint16[max_legal]) of the leaf `pending` wins at once, after
-    making it a proven node and backing it up. `path` and `history` as in `open_leaf`."""
+    """Return whether a legal action (`actions`: uint16[max_legal]) of the leaf `pending` wins at once. If so,
+    the leaf has become a proven node and has been backed up. `path` and `history` as in `open_leaf`."""
     wins, depth = forest.replies[0], pending.depth
     positions = tree.state[0].positions + depth
     count = wins_among(history, positions, actions[: pending.count], wins, forest.replies[1])
@@ -293,12 +299,14 @@ def wins_ahead(forest: ForestArrays, tree: Tree, path: Any, history: Any, action
 
 @kernel
 def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) -> bool:
-    """Put the leaf whose features are in `forest.packed_features` into the outbox, or settle it at once if
-    its evaluation is cached or the forest has a network of its own. Returns True if it waits."""
+    """Put the leaf whose features are in `forest.packed_features` into the outbox. If its evaluation is
+    cached, or the forest has a network of its own, settle the leaf at once instead. Returns True if the leaf
+    waits."""
     state, pending = tree.state[0], forest.pending[slot, leaf]
     path, actions = forest.paths[slot, leaf], forest.actions[slot, leaf]
     row, at, count = out.used[0], out.used[1], pending.count
-    # Into the outbox first, whether it is sent or not: a cached answer belongs to what the network sees.
+    # Write to the outbox in any case: the key of the cache is that of the network's input, perhaps under a
+    # symmetry.
     show(forest, state, actions[:count], out.features[row], out.actions[at : at + count])
     if len(forest.cached_priors) > 0:
         write_key(out.features[row], out.actions[at : at + count], count, pending)
@@ -310,7 +318,7 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
             forest.cache[0].hits += 1
             settle(tree, path, actions, pending, cached, np.float64(entry.value))
             return False
-    if EVALUATES:  # a constant when this is compiled: only one of the two ways is in the machine code
+    if EVALUATES:  # a compile-time constant: the other branch is not in the machine code
         priors, wdl, history = forest.priors[:count], forest.wdl, forest.settings[0].history
         evaluate(forest.weights, out.features[row], history, out.actions[at : at + count], count, priors, wdl)
         value = float(wdl[0] - wdl[2])
@@ -319,7 +327,7 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
         if len(forest.cached_priors) > 0:
             insert(forest.cache_entries, forest.cached_priors, forest.cache, pending, priors, value)
         return False
-    # In flight only from here on: what was settled above never waited.
+    # Only from here on the leaf is in flight: one that was settled above never waited.
     state.ticket += 1
     pending.ticket = state.ticket
     mark(tree.edges, path, pending.depth, 1)
@@ -338,11 +346,11 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
 @kernel
 def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_actions: Any) -> None:
     """Write the features in `forest.packed_features` to `features` (uint64[W]) and the legal `actions`
-    (uint16[n]) of a leaf to `seen_actions` (uint16[n]), as they are sent: under a random symmetry, drawn from
-    `state` (STATE), if symmetries are on."""
+    (uint16[n]) of a leaf to `seen_actions` (uint16[n]), as they are sent. If symmetries are on, apply a
+    random one, drawn from `state` (STATE)."""
     drawn = 0
     if len(forest.symmetries) > 0:
-        # One more than there are symmetries: 0 is the position as it is.
+        # 0 is the identity, which is not among the symmetries.
         drawn = random_below(state, len(forest.symmetries) + 1)
     if drawn == 0:
         for i in range(len(forest.packed_features)):
@@ -366,10 +374,10 @@ def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_act
 
 @kernel
 def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value: float) -> None:
-    """Give the leaf `pending` (PENDING), at the end of `path` (STEP[max_plies + 1]) and not in flight (any
-    more), its evaluation, `priors [n]` over its legal `actions [n]`: expand and back up."""
+    """Expand the leaf `pending` (PENDING) at the end of `path` (STEP[max_plies + 1]) with its `priors [n]`
+    over its legal `actions [n]`, and back up `value`. The leaf must not be in flight (any more)."""
     node = expand(tree, actions, priors, pending.mover)
-    if pending.depth == 0:  # the root: one visit, and no simulation
+    if pending.depth == 0:  # the root's evaluation is one visit, but no simulation
         tree.state[0].root_visits = 1
         tree.state[0].root_value_sum = value
         return
@@ -379,8 +387,8 @@ def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value
 
 @kernel
 def back_up_known(tree: Tree, path: Any, pending: Any, value: float) -> None:
-    """Back up the `value` of the leaf `pending` (PENDING) at the end of `path` (STEP[max_plies + 1]), or what
-    was proven above it while it was in flight."""
+    """Back up the `value` of the leaf `pending` (PENDING) at the end of `path` (STEP[max_plies + 1]), or the
+    result that was proven for a node above it while it was in flight."""
     if tree.state[0].solves:
         for i in range(1, pending.depth):
             node = path[i].node
@@ -393,7 +401,7 @@ def back_up_known(tree: Tree, path: Any, pending: Any, value: float) -> None:
 
 @kernel
 def mark(edges: Any, path: Any, depth: int, change: int) -> None:
-    """Add `change` leaves in flight to each of `edges` (EDGE[edge_room]) on `path` (STEP[depth])."""
+    """Add `change` to `in_flight` of each of `edges` (EDGE[edge_room]) on `path` (STEP[depth])."""
     for i in range(depth):
         edges[path[i].edge].in_flight += change
 
@@ -406,9 +414,9 @@ def give_up(edges: Any, paths: Any, pending: Any, state: Any) -> None:
         if pending[leaf].ticket != 0:
             mark(edges, paths[leaf], pending[leaf].depth, -1)
             pending[leaf].ticket = 0
-            # The evaluation of the root is no simulation.
+            # The evaluation of the root does not count as a simulation.
             if pending[leaf].depth > 0:
-                state[0].remaining += 1  # its simulation will be made again
+                state[0].remaining += 1  # this simulation will be run again
     state[0].waiting = 0
 
 
@@ -417,7 +425,7 @@ def give_up(edges: Any, paths: Any, pending: Any, state: Any) -> None:
 
 @kernel
 def fetch_ahead(forest: ForestArrays, rows: Any, k: int) -> None:
-    """Fetch what the rows after row `k` of `rows` (ROW[n]) will read."""
+    """Prefetch the memory that the next three rows after row `k` of `rows` (ROW[n]) will read."""
     if k + 3 < len(rows):
         fetch_first(forest, rows[k + 3])
     if k + 2 < len(rows):
@@ -428,7 +436,7 @@ def fetch_ahead(forest: ForestArrays, rows: Any, k: int) -> None:
 
 @kernel
 def fetch_first(forest: ForestArrays, row: Any) -> None:
-    """Three turns before that of `row` (ROW): fetch the state of its search, its leaf and the root."""
+    """Prefetch, three rows before `row` (ROW): the state of its search, its leaf and its root."""
     slot, leaf = row.slot, row.leaf
     prefetch(forest.states, slot)
     prefetch(forest.pending[slot], leaf)
@@ -443,14 +451,15 @@ def fetch_first(forest: ForestArrays, row: Any) -> None:
 
 @kernel
 def fetch_path(forest: ForestArrays, row: Any) -> None:
-    """Two turns before that of `row` (ROW): fetch the nodes on the leaf's path, and where it is expanded."""
+    """Prefetch, two rows before `row` (ROW): the nodes on the leaf's path, and the space into which the leaf
+    is expanded."""
     slot, leaf = row.slot, row.leaf
     state, path, pending = forest.states[slot], forest.paths[slot, leaf], forest.pending[slot, leaf]
     for i in range(1, pending.depth):
         prefetch(forest.nodes[slot], path[i].node)
     prefetch(forest.nodes[slot], state.nodes)
     newest = state.positions - 1
-    end = min(newest + pending.depth + 2, forest.history.shape[1])  # `depth` may be of the search before
+    end = min(newest + pending.depth + 2, forest.history.shape[1])  # `depth` may be an earlier search's
     for position in range(max(0, newest - forest.settings[0].history), end):
         prefetch(forest.history[slot, position], 0)
     for edge in range(0, pending.count, EDGES_A_LINE):
@@ -459,7 +468,7 @@ def fetch_path(forest: ForestArrays, row: Any) -> None:
 
 @kernel
 def fetch_edges(forest: ForestArrays, row: Any) -> None:
-    """One turn before that of `row` (ROW): fetch the edges of these nodes."""
+    """Prefetch, one row before `row` (ROW): the edges of the nodes on the leaf's path."""
     slot, leaf = row.slot, row.leaf
     path = forest.paths[slot, leaf]
     for i in range(1, forest.pending[slot, leaf].depth):
@@ -470,7 +479,7 @@ def fetch_edges(forest: ForestArrays, row: Any) -> None:
 
 @intrinsic
 def prefetch(_context: Any, array: Any, index: Any) -> Any:
-    """Request the memory of `array[index]` (any shape [n]); nothing waits for it."""
+    """Ask the processor to load `array[index]` (any shape [n]) into its caches, without waiting for it."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.args[0]

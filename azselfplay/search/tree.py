@@ -1,7 +1,7 @@
-"""One game's search tree: a slot of a forest, and the calls into the kernels compiled for the game.
+"""One game's search tree: a slot of a forest, and methods that call the kernels compiled for the game.
 
-The order of calls is: `reset`, then for each move `expand` of `search.pool` if the root is not expanded,
-`begin`, and `run` of the pool; `advance` plays a move. `search.mcts.search` does just that.
+The order of calls is: first `reset`; then for each move `SearchPool.expand` if the root is not expanded,
+`begin`, `SearchPool.run`, and `advance` to play the move. `search.mcts.search` makes the calls of one search.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class NetView(NamedTuple):
 
 
 class SearchTree:
-    """The search tree of one game, for all its moves. `close` it, or use it as a context manager, to free its
-    slot."""
+    """The search tree of one game, used for all its moves. To free its slot, call `close`, or use the tree as
+    a context manager."""
 
     def __init__(self, forest: Forest, rng: np.random.Generator) -> None:
         self.forest = forest
@@ -58,7 +58,7 @@ class SearchTree:
         self._drops_subtree = False
         self._visits_before = 0
         self._generation = -1
-        self.state_of_search["random"] = 0  # the slot may have been another game's
+        self.state_of_search["random"] = 0  # another game may have used the slot
 
     def __enter__(self) -> SearchTree:
         return self
@@ -83,7 +83,8 @@ class SearchTree:
             self._generation = self.forest.generation
             self._arrays = self.forest.tree(self.slot)
             self._state = self._arrays.state[0]
-            # One number from a view of a field takes a third of the time of a field of one record.
+            # Reading a number through a view of a field takes a third of the time of reading a record's
+            # field.
             nodes = self._arrays.nodes
             self._first_edges, self._edge_counts = nodes["first_edge"], nodes["edge_count"]
             self._proofs, self._nodes_in_use = nodes["proof"], self._arrays.state["nodes"]
@@ -124,20 +125,20 @@ class SearchTree:
     def reset(self, start: State) -> None:
         """Begin a game at `start`: uint64[state_words]."""
         state = self.state_of_search
-        # Answers that are still on their way are to another game.
+        # Answers that are still on their way belong to another game.
         self.forest.give_up(self.slot)
         self.ply, state["positions"] = 0, 1
         state["nodes"] = state["edges"] = state["remaining"] = 0
         state["solves"] = self.settings.search.solver
         self._history[0] = start
         self.kept = 0
-        # A game may be over where it begins, if the start was given.
+        # If the start position was given, the game may already be over there.
         count = self.game.rules.legal_actions(self._history, 1, self._root_actions)
         self._reason = int(self.game.rules.end_reason(self._history, 1, count, NO_ROOT))
 
     def reset_randomness(self) -> None:
-        """Reset the random numbers that kernels draw for this tree, if they draw any: for symmetries, and for
-        selections that sample."""
+        """Draw a new seed for the kernels' random numbers in this tree, if they need any: for symmetries, and
+        for selections that sample."""
         if len(self.forest.arrays.symmetries) or self.forest.selection.IS_RANDOM:
             self.state_of_search["random"] = self.rng.integers(1 << 63)
 
@@ -165,8 +166,9 @@ class SearchTree:
         return outcome_for_first_player(value, int(self.game.rules.side_to_move(self.state)))
 
     def advance(self, action: int) -> None:
-        """Play the legal `action` and keep its subtree if the settings say so and it is not too large."""
-        if not 0 <= action < self.game.actions:  # it would lead the kernels out of their arrays
+        """Play the legal `action`. Its subtree is kept if the settings say so and the subtree is not too
+        large. Raises ValueError if `action` is out of range or the game has reached `max_plies`."""
+        if not 0 <= action < self.game.actions:  # kernels do not check bounds
             raise ValueError(
                 f"{action} is not an action of {self.game.name}: they are 0 to {self.game.actions - 1}"
             )
@@ -188,11 +190,11 @@ class SearchTree:
             visits = int(state["root_visits"])
             if not fixed and (
                 state["nodes"] > KEPT_TREES * simulations
-                or visits + simulations > MOST_VISITS  # terminals take visits, but no nodes
+                or visits + simulations > MOST_VISITS  # ends of games add visits, but no nodes
             ):
                 state["nodes"] = state["edges"] = 0
             else:
-                # Without the visit that evaluated the position itself.
+                # Do not count the visit that evaluated the position itself.
                 self.kept = visits - 1
         self._drops_subtree = False
 
@@ -232,35 +234,35 @@ class SearchTree:
         self._kernels.mix_noise(self.arrays, noise, share)
 
     def forget_simulations(self) -> int:
-        """Return the root to the state after its evaluation, so that a second search of the position starts
-        afresh. Returns how many of its edges may be chosen."""
+        """Reset the root to the state after its evaluation, so that another search of the position starts
+        afresh. Returns how many of its edges may be selected."""
         return int(self._kernels.forget_simulations(self.arrays))
 
     def view_of_net(self) -> NetView:
-        """Return the network's evaluation of the root. To be called before `begin`, which adds noise.
+        """Return the network's evaluation of the root. Call this before `begin`, which adds noise.
 
-        Its value is the root's sum minus that of its edges, so it is also known for a kept subtree.
+        Its value is the root's value_sum minus that of its edges, so it is also known for a kept subtree.
         """
         return self.view_and_wins()[0]
 
     def view_and_wins(self) -> tuple[NetView, npt.NDArray[np.uint16]]:
-        """Return `view_of_net`, and [k] all actions that win at once, ascending."""
+        """Return (`view_of_net`, [k] all actions that win at once, ascending)."""
         actions, priors, found = self._root_actions, self._priors, self._numbers
         value, wins = self._kernels.view_and_wins(self.arrays, self._history, actions, priors, found)
         count = self.root_edge_count
-        winning = np.sort(actions[found[:wins]]) if wins else NO_ACTIONS  # the root's first edge is edge 0
+        winning = np.sort(actions[found[:wins]]) if wins else NO_ACTIONS  # the root's edges begin at 0
         return NetView(actions[:count].copy(), priors[:count].copy(), value), winning
 
     def proven_actions(self) -> npt.NDArray[np.uint16]:
-        """Return [k] the actions with the quickest proven win, or with the slowest proven loss of a lost
-        root, ascending."""
+        """Return [k] the best proven actions, ascending: those with the quickest win, or, at a lost root,
+        with the slowest loss."""
         return np.sort(self.edges_of(0)["action"][np.array(self.edge_proofs(0)) == self.proof])
 
     # ---- The search ---------------------------------------------------------------------------
 
     @property
     def remaining(self) -> int:
-        """Simulations that this search may still make."""
+        """Simulations that this search may still run."""
         self._look()
         return int(self._remaining[0])
 
@@ -273,22 +275,23 @@ class SearchTree:
         self._drops_subtree = False
         self.forest.selection.begin(self, is_cheap=is_cheap)
         self._depths[0] = self._deepest[0] = 0
-        # After `selection.begin`, which may drop a subtree.
+        # Read after `selection.begin`, which may drop a kept subtree.
         self._visits_before = int(self._visits[0])
 
     def extend(self, simulations: int) -> None:
-        """Continue a finished search. Records have no room for these visits, so `advance` keeps no subtree.
+        """Continue a finished search for `simulations` more. Records have no room for the added visits, so
+        `advance` will keep no subtree.
 
-        Raises ValueError for a selection that plans its simulations beforehand: its plan ends with the
-        search.
+        Raises ValueError for a selection that plans its simulations in advance, because the plan ends with
+        the search.
         """
         if self.forest.arrays.plan.shape[1]:
             raise ValueError(f"a search with {self.settings.search.selection} cannot be extended")
         self.state_of_search["remaining"] = simulations
-        self._drops_subtree = True  # its visits may be more than a record holds
+        self._drops_subtree = True  # it may have more visits than a record can hold
 
     def drop_at_advance(self) -> None:
-        """Keep no subtree of the next move."""
+        """Make the next `advance` keep no subtree."""
         self._drops_subtree = True
 
     def mean_and_max_depth(self) -> tuple[float, int]:
@@ -306,10 +309,10 @@ class SearchTree:
         return edges[first : first + int(self._edge_counts[node])]
 
     def principal_variation(self, first_action: int | None = None) -> list[int]:
-        """Return the most visited actions from the root on; ties go to the lowest index, as for the move
-        played.
+        """Return the line of most visited actions from the root on; ties go to the lowest action, as for the
+        move played.
 
-        `first_action`: the first move, if it is given.
+        If `first_action` is given, the line begins with it.
         """
         actions: list[int] = []
         node = 0 if self.is_expanded else UNEXPANDED
@@ -326,8 +329,8 @@ class SearchTree:
         return actions
 
     def root_value(self) -> float:
-        """Return the mean of the root's own evaluation and all simulations, for the side to move; of a search
-        that solves, the proven result, if there is one."""
+        """Return the mean of the root's own evaluation and all simulations, for the side to move. If the
+        search solves and the root is proven, return the proven result instead."""
         state = self.state_of_search
         if self.settings.search.solver and self.proof:
             return 1.0 if self.proof > 0 else -1.0
@@ -349,7 +352,7 @@ class SearchTree:
         return int(self._proofs[0]) if self.is_expanded else 0
 
     def edge_proofs(self, node: int) -> list[int]:
-        """Return the proof of each edge of a node, for the side that chooses it."""
+        """Return the proof of each edge of a node, for the side to move there."""
         proofs = np.zeros(len(self.edges_of(node)), np.int64)
         self._kernels.edge_proofs(self.arrays, node, proofs)
         return [int(proof) for proof in proofs]
@@ -358,6 +361,6 @@ class SearchTree:
 def tree_for(
     game: Game, settings: SelfPlaySettings, rng: np.random.Generator, network: OwnNetwork | None = None
 ) -> SearchTree:
-    """Return a tree for the resolved `settings` in a forest of its own, not yet at a position. `network` as
-    for Forest."""
+    """Return a tree for the resolved `settings` in a forest of its own, not yet `reset` to a position.
+    `network`: see Forest."""
     return SearchTree(Forest(game, settings, network=network), rng)

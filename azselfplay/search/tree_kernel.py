@@ -1,8 +1,9 @@
-"""Kernels on one tree: a leaf is expanded and backed up, a win is proven, a move is played; and its root.
+"""Kernels on one tree: expand and back up a leaf, prove wins and losses, prepare and read the root, play a
+move.
 
 Kernels are plain functions on arrays (`search.layout`), compiled once per game and selection
-(`search.compiled`); those that step a search are in `search.step_kernel`. A value changes sign between two
-nodes only where the mover changes.
+(`search.compiled`); those that step a search are in `search.step_kernel`. Between two nodes a value changes
+its sign only if the mover changes, because in some games a player may move twice.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from azselfplay.search.layout import BLOCKED, CUT, TERMINAL, UNEXPANDED, Tree
 def expand(tree: Tree, actions: Any, priors: Any, mover: int) -> int:
     """Append a node whose side to move is `mover`, with one edge for each prior. Returns the node.
 
-    `priors [n]` comes from outside: the caller has compared n with the number of legal `actions`.
+    `priors [n]` comes from outside, so the caller must have compared n with the number of legal `actions`.
     """
     state = tree.state[0]
     node, first, count = state.nodes, state.edges, len(priors)
@@ -71,7 +72,7 @@ def value_sum_of(tree: Tree, parent: int, edge: int, node: int) -> float:
 
 @kernel
 def edge_proof(tree: Tree, node: int, edge: int) -> int:
-    """Return what is proven for the side that chooses `edge` at `node`: plies to its win, minus plies to its
+    """Return the proof of `edge` for the side to move at `node`: plies to its win, minus the plies to its
     loss, or 0."""
     child = tree.edges[edge].child
     if child == UNEXPANDED or child <= CUT:
@@ -89,8 +90,8 @@ def edge_proof(tree: Tree, node: int, edge: int) -> int:
 
 @kernel
 def node_proof(tree: Tree, node: int) -> int:
-    """Return what is proven for the side to move at `node`: the quickest win; if every edge is a proven loss,
-    the slowest of them; else 0. One open edge prevents a proof of a loss."""
+    """Return the proof of `node` for its side to move: the quickest win; the slowest loss if every edge is a
+    proven loss; else 0. A single edge without proof prevents the proof of a loss."""
     win, loss, open_edges = 0, 0, 0
     first = tree.nodes[node].first_edge
     for edge in range(first, first + tree.nodes[node].edge_count):
@@ -108,22 +109,23 @@ def node_proof(tree: Tree, node: int) -> int:
 
 @kernel
 def prove(tree: Tree, path: Any, depth: int) -> None:
-    """Propagate the end of a game found after `path` (STEP[depth]) towards the root."""
+    """Propagate the proof found at the end of `path` (STEP[depth]) towards the root."""
     for i in range(depth - 1, -1, -1):
         node = path[i].node
         known = node_proof(tree, node)
         if known == tree.nodes[node].proof:
-            return  # nothing above can change if this did not
+            return  # then nothing above changes either
         is_new = tree.nodes[node].proof == 0
-        tree.nodes[node].proof = known  # also a shorter win, or a longer loss, than was known
+        tree.nodes[node].proof = known  # perhaps a shorter win, or a longer loss, than before
         if is_new and i > 0 and tree.state[0].solves:
             correct(tree, path, i, known)
 
 
 @kernel
 def correct(tree: Tree, path: Any, depth: int, known: int) -> None:
-    """Count all earlier visits of the node at path[depth] (STEP), whose proof is now `known`, as if they had
-    found it: in the edge that leads there, and in all above it."""
+    """Correct the values above the node at path[depth] (STEP), whose proof is now `known`: all its earlier
+    visits count as if they had found the proven result, in the edge that leads to it and in all edges
+    above."""
     node, above, edge = path[depth].node, path[depth - 1].node, path[depth - 1].edge
     mover = tree.nodes[above].mover
     wins = (known > 0) == (tree.nodes[node].mover == mover)
@@ -139,14 +141,14 @@ def correct(tree: Tree, path: Any, depth: int, known: int) -> None:
 def is_lost(tree: Tree, node: int, edge: int) -> bool:
     """Return whether `edge` is a proven loss for the side that chooses it at `node`, in a tree that solves.
 
-    Its value is exactly -1 then, so most edges are told by that alone.
+    The value of such an edge is exactly -1, and most edges are ruled out by that test alone.
     """
     return bool(tree.edges[edge].value_sum == -tree.edges[edge].visits and edge_proof(tree, node, edge) < 0)
 
 
 @kernel
 def winning_edge(tree: Tree) -> int:
-    """Return the root's edge with the quickest proven win that may be chosen, or -1."""
+    """Return the root's edge with the quickest proven win among the edges that are not BLOCKED, or -1."""
     best, quickest = -1, 0
     first = tree.nodes[0].first_edge
     for edge in range(first, first + tree.nodes[0].edge_count):
@@ -158,9 +160,9 @@ def winning_edge(tree: Tree) -> int:
 
 @kernel
 def expand_win(tree: Tree, actions: Any, mover: int) -> int:
-    """Append a node whose side to move, `mover`, wins at once by any of `actions` (uint16[n]): only these are
-    its edges. Returns the node."""
-    node = expand(tree, actions, actions, mover)  # the priors follow
+    """Append a node whose side to move, `mover`, wins at once with any of `actions` (uint16[n]). The node has
+    only these edges. Returns the node."""
+    node = expand(tree, actions, actions, mover)  # priors are set below
     first = tree.nodes[node].first_edge
     for edge in range(first, first + len(actions)):
         tree.edges[edge].prior = 1.0 / len(actions)
@@ -187,8 +189,9 @@ def look_at_root(tree: Tree, history: Any, positions_seen: int, packed_features:
 
 @kernel
 def expand_root(tree: Tree, history: Any, actions: Any, priors: Any, value: float) -> bool:
-    """Give the root its evaluation, `priors [n]` over its legal actions. Returns False if there are not n of
-    these. `history` uint64[max_plies + 2, state_words]; `actions` uint16[max_legal] is scratch."""
+    """Expand the root with its evaluation, `priors [n]` over its legal actions. Returns False if the number
+    of legal actions is not n. `history` uint64[max_plies + 2, state_words]; `actions` uint16[max_legal] is
+    scratch."""
     state = tree.state[0]
     if legal_actions(history, state.positions, actions) != len(priors):
         return False
@@ -211,7 +214,7 @@ def mix_noise(tree: Tree, noise: Any, share: float) -> None:
 @kernel
 def view_of_net(tree: Tree, actions: Any, priors: Any) -> float:
     """Write the root's legal actions (uint16[max_legal]) and their priors (float32[max_legal]). Returns the
-    network's own value, which is the root's sum minus that of its edges."""
+    network's own value, which is the root's value_sum minus that of its edges."""
     first, behind = tree.nodes[0].first_edge, 0.0
     for i in range(tree.nodes[0].edge_count):
         actions[i] = tree.edges[first + i].action
@@ -234,15 +237,16 @@ def winning_edges(tree: Tree, history: Any, legal: Any, found: Any) -> int:
 
 @kernel
 def view_and_wins(tree: Tree, history: Any, actions: Any, priors: Any, found: Any) -> tuple[float, int]:
-    """Do `winning_edges` and `view_of_net` in one call, because a call takes longer than either. Returns the
-    network's value and the number of edges that win at once; the arrays as there."""
+    """Do `winning_edges` and `view_of_net` in one call, because a call from Python takes longer than either.
+    The arrays are theirs. Returns (the network's value, number of edges that win at once)."""
     wins = winning_edges(tree, history, actions, found)
     return view_of_net(tree, actions, priors), wins
 
 
 @kernel
 def take_win(tree: Tree, path: Any, edge: int) -> None:
-    """Record that the root's `edge` wins at once, as one simulation of it would. `path`: STEP[1]."""
+    """Record that the root's `edge` wins at once, as a simulation through it would. `path`: STEP[1] or
+    longer, scratch."""
     if tree.edges[edge].child == UNEXPANDED and tree.edges[edge].in_flight != BLOCKED:
         path[0].node = 0
         path[0].edge = edge
@@ -253,9 +257,9 @@ def take_win(tree: Tree, path: Any, edge: int) -> None:
 
 @kernel
 def forget_simulations(tree: Tree) -> int:
-    """Return the root to the state after its evaluation: the values from its edges are subtracted from its
-    sum. If the root was proven, its sum lacks the evaluation, and the rest is cut to a value. Returns how
-    many of its edges are not BLOCKED."""
+    """Reset the root to the state after its evaluation, by subtracting the value_sum of its edges from its
+    own. If the root was proven, its value_sum no longer contains the evaluation; the difference is then
+    clipped to [-1, 1]. Returns how many of its edges are not BLOCKED."""
     state, behind, free = tree.state[0], np.float32(0.0), 0
     first, count = tree.nodes[0].first_edge, tree.nodes[0].edge_count
     for edge in range(first, first + count):
@@ -285,14 +289,13 @@ def edge_proofs(tree: Tree, node: int, proofs: Any) -> None:
 
 @kernel
 def advance(tree: Tree, history: Any, new_index: Any, legal: Any, action: int, keep: bool) -> int:
-    """Play `action` on the board and keep its subtree if `keep` is set. Returns the end reason of the new
-    position.
+    """Play `action`, and keep its subtree if `keep` is set. Returns the end reason of the new position.
 
     `history` uint64[max_plies + 2, state_words]; `new_index` int32[node_room] and `legal` uint16[max_legal]
     are scratch.
     """
     state = tree.state[0]
-    # Before the move is played: the root's edges are gone once the tree is compacted.
+    # Read the edge's sums now: the root's edges are gone once the tree is compacted.
     kept = UNEXPANDED
     if state.nodes > 0 and keep:
         first = tree.nodes[0].first_edge
@@ -311,7 +314,7 @@ def advance(tree: Tree, history: Any, new_index: Any, legal: Any, action: int, k
         compact(tree, new_index, kept)
         forget_old_cuts(tree, new_index)
     count = legal_actions(history, state.positions, legal)
-    if state.nodes > 0 and tree.nodes[0].edge_count != count:  # only its wins were expanded
+    if state.nodes > 0 and tree.nodes[0].edge_count != count:  # made by `expand_win`: edges are missing
         state.nodes = 0
         state.edges = 0
     return end_reason(history, state.positions, count, NO_ROOT)
@@ -319,10 +322,10 @@ def advance(tree: Tree, history: Any, new_index: Any, legal: Any, action: int, k
 
 @kernel
 def compact(tree: Tree, new_index: Any, root: int) -> None:
-    """Keep the subtree under node `root`, which becomes node 0, in place.
+    """Keep only the subtree under node `root`, which becomes node 0. Works in place.
 
-    Children come after their parents, so one pass in order finds all reachable nodes, and each node and run
-    of edges moves to the left or stays. `new_index` int32[node_room] is scratch.
+    Children come after their parents, so one pass in order finds all reachable nodes. Each node and run of
+    edges moves to the left or stays where it is. `new_index` int32[node_room] is scratch.
     """
     state = tree.state[0]
     used_nodes, used_edges = 0, 0
@@ -340,7 +343,7 @@ def compact(tree: Tree, new_index: Any, root: int) -> None:
             tree.edges[used_edges + i] = tree.edges[first + i]
             child = tree.edges[first + i].child
             if child >= 0:
-                new_index[child] = 0  # reachable; its index follows when the pass gets there
+                new_index[child] = 0  # reachable; the pass sets its index later
         used_nodes += 1
         used_edges += count
     state.nodes = used_nodes
@@ -352,8 +355,8 @@ def compact(tree: Tree, new_index: Any, root: int) -> None:
 
 @kernel
 def forget_old_cuts(tree: Tree, parents: Any) -> None:
-    """Take back all visits of edges that were cut because of a position that is now before the root, so that
-    they are searched anew. `parents` int32[node_room] is scratch."""
+    """Take back all visits of edges that were CUT because of a position that is now before the root. They
+    will be searched anew. `parents` int32[node_room] is scratch."""
     state = tree.state[0]
     for node in range(state.nodes):
         first = tree.nodes[node].first_edge
@@ -371,14 +374,14 @@ def forget_old_cuts(tree: Tree, parents: Any) -> None:
 
 @kernel
 def take_back(tree: Tree, parents: Any, node: int, edge: int) -> None:
-    """Take all visits of `edge`, which ends at no node, from it and from everything above its `node`.
-    `parents` int32[node_room]: the node above each node."""
+    """Remove all visits of `edge`, which leads to no node, from the edge itself and from everything above its
+    `node`. `parents` int32[node_room]: the node above each node."""
     state, visits, value = tree.state[0], tree.edges[edge].visits, float(tree.edges[edge].value_sum)
     tree.edges[edge].visits = 0
     tree.edges[edge].value_sum = 0.0
     mover = tree.nodes[node].mover
     while node > 0:
-        if state.solves and tree.nodes[node].proof != 0:  # all visits above count as the proven result
+        if state.solves and tree.nodes[node].proof != 0:  # above it, all visits count as the proven result
             value = float(visits) if tree.nodes[node].proof > 0 else -float(visits)
             mover = tree.nodes[node].mover
         above = parents[node]
@@ -401,7 +404,8 @@ RANDOM_STEP = np.uint64(0x9E3779B97F4A7C15)
 MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 S30, S27, S31, S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 TO_UNIT = 1.0 / (1 << 53)
-"""A float64 holds 53 bits exactly: the lowest 11 bits of a word are dropped."""
+"""Scales 53 bits to the unit interval. A float64 holds 53 bits exactly, so the lowest 11 bits of a word are
+dropped."""
 
 
 @kernel
@@ -416,17 +420,20 @@ def random_word(state: Any) -> Any:
 
 @kernel
 def random_unit(state: Any) -> float:
-    """Return a uniform number in (0, 1], from `state` (STATE): never 0, so that its logarithm exists."""
+    """Return a uniform random number in (0, 1], from `state` (STATE). It is never 0, so its logarithm
+    exists."""
     return (float(random_word(state) >> S11) + 1.0) * TO_UNIT
 
 
 @kernel
 def random_below(state: Any, n: int) -> int:
-    """Return a uniform number among 0 .. n - 1, from `state` (STATE). The unit may be 1, which would be n."""
+    """Return a uniform random integer from 0 to n - 1, from `state` (STATE). `random_unit` may be 1, so the
+    result is clipped."""
     return min(int(random_unit(state) * n), n - 1)
 
 
 @kernel
 def random_normal(state: Any) -> float:
-    """Return a standard normal number, from `state` (STATE), by the method of Box and Muller."""
+    """Return a random number of the standard normal distribution, from `state` (STATE), by the Box-Muller
+    transform."""
     return math.sqrt(-2.0 * math.log(random_unit(state))) * math.cos(2.0 * math.pi * random_unit(state))

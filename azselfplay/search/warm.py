@@ -1,8 +1,8 @@
-"""Compiles a game's rules and search into the disk cache, and knows how long that takes here.
+"""Compiles a game's rules and search into the disk cache, and estimates how long that takes on this machine.
 
-`warm` plays two moves of a tiny search, and leaves a note beside the compiled code (`Compiled`). Like the
-code itself, the note holds only for exactly these sources; the notes of older sources tell how long compiling
-will take next time. `client.warm` is the command line.
+`warm` plays two moves with a tiny search, and leaves a note beside the compiled code (`Compiled`). Like the
+code, a note is valid only for exactly these sources. The times in the notes of older sources predict how long
+the next compilation will take. `client.warm` is the command line.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from azselfplay.search.tree import SearchTree
 from protocol.settings import SearchSettings, SelfPlaySettings
 
 USUAL_SECONDS = 20.0
-"""Estimate of the time to compile on a machine without notes. On an idle machine it took 6 to 9 s
+"""Estimated seconds to compile on a machine without notes. On an idle machine it took 6 to 9 s
 (docs/decisions/0002), on a busy one 30."""
 LEAST_SECONDS = 4.0
-"""A shorter time is that of loading code which was compiled before there were notes."""
+"""Notes with a shorter time are ignored: they measured loading code that was compiled before notes
+existed."""
 
 
 def warm(game_name: str, root: str = "puct", network: OwnNetwork | None = None) -> float:
-    """Play two moves of a tiny search with that `search.selection` of SelfPlaySettings. Returns the seconds
-    it took. `network`: one that evaluates leaves in the search's own step, with any weights.
+    """Play two moves with a tiny search whose `search.selection` is `root`. Returns the seconds that this
+    took. `network`: one that evaluates leaves in the step kernel, with any weights.
 
-    Do it once before several workers start, so that they load the code instead of all compiling it.
+    Call this once before several workers start, so that they load the code instead of each compiling it.
     """
     began = time.perf_counter()
     game = get_game(game_name)
@@ -50,7 +51,7 @@ def warm(game_name: str, root: str = "puct", network: OwnNetwork | None = None) 
 
     async def two_moves() -> None:
         pool = SearchPool(tree.forest, UniformEvaluator() if network is None else network)
-        # The second move finds a kept subtree, which has code of its own.
+        # The second move has a kept subtree, which runs further code.
         for _ in range(2):
             result = await search(tree, pool)
             tree.advance(int(result.actions[0]))
@@ -72,7 +73,7 @@ class Compiled:
     cache: Path = CACHE
     """Folder of compiled code, with a subfolder for each state of the sources."""
     network: str = ""
-    """Name of the network's code (`search.compiled.NetworkCode`); "": leaves are evaluated elsewhere."""
+    """Name of the network's code (`search.compiled.NetworkCode`); "" if leaves are evaluated elsewhere."""
 
     @property
     def is_ready(self) -> bool:
@@ -81,18 +82,20 @@ class Compiled:
 
     @property
     def expected_seconds(self) -> float:
-        """Expected time to compile: that of the last time here, for older sources or another game."""
+        """Expected time to compile: the last time measured on this machine, for older sources or else for
+        another game."""
         same = self._times(f"*/compiled-{self._what}.*.json")
         return (same or self._times("*/compiled-*.json") or [USUAL_SECONDS])[-1]
 
     def took(self, seconds: float) -> None:
-        """Note that the code is compiled. The first note stays, because later ones would measure loading."""
+        """Note that the code is compiled, and how long that took. The first note is kept, because later ones
+        would measure loading."""
         with contextlib.suppress(OSError):
             if not self.is_ready:
                 self._note.write_text(json.dumps({"seconds": round(seconds, 1), "at": time.time()}))
 
     def announcement(self) -> str:
-        """Return a message for people who wait."""
+        """Return a message for the people who wait."""
         if self.is_ready:
             return f"loading the compiled search of {self.game.name}"
         return (
@@ -106,7 +109,7 @@ class Compiled:
 
     @property
     def _note(self) -> Path:
-        # A game of another package has a key of its own; ours are in the folder's name.
+        # A game of another package has its own key; that of our sources is the folder's name.
         key = foreign_key_of(self.game.rules.end_reason) or "own"
         return self.cache / f"compiled-{self._what}.{key}.json"
 

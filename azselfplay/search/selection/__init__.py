@@ -1,9 +1,10 @@
-"""Ways to choose in a search, one module each. A new one is a file here, and its name in NAMES.
+"""The selections: rules by which a search selects edges, one module each. A new one is a file in this folder,
+with its name in NAMES.
 
-A selection is a module that has what `Selection` lists, and any kernels of its own. `search.compiled` binds
-its two kernels into the step of the search; `search.forest` reads what it needs; `search.tree` and
-`search.mcts` call `begin` and `result`. Everybody else (self-play, matches, analysis, engines) takes it by
-its name, so nothing outside this folder says "if gumbel".
+A selection is a module that defines what `Selection` lists, and any further kernels. `search.compiled` binds
+`choose_root` and `choose_below` into the step kernel, `search.forest` reads the sizes and parameters, and
+`search.tree` and `search.mcts` call `begin` and `result`. All other code (self-play, matches, analysis,
+engines) only names a selection, so nothing outside this folder says "if gumbel".
 """
 
 from __future__ import annotations
@@ -18,44 +19,45 @@ NAMES = ("puct", "gumbel", "thompson")
 
 
 class Selection(Protocol):
-    """What a module of this folder defines. tree: `search.tree.SearchTree`, in kernels
+    """What a module of this folder defines. `tree` is a `search.tree.SearchTree`, or in kernels a
     `search.layout.Tree`."""
 
     FIELDS: tuple[str, ...]
-    """Paths of the settings of self-play that are its own."""
+    """Paths of the self-play settings that this selection reads."""
     LEARNS_SHARES: bool
-    """Whether the policy target is shares of an improved policy, not visits."""
+    """Whether the policy target is the shares of an improved policy instead of visits."""
     IS_RANDOM: bool
     """Whether its kernels draw random numbers."""
     KEEPS_SUBTREE: bool
     """Whether a search may begin with the subtree of the move played."""
 
     def parameters(self, settings: SelfPlaySettings) -> tuple[float, ...]:
-        """Numbers of the settings that its kernels read: `tree.parameters`."""
+        """Return the numbers from the settings that its kernels read as `tree.parameters`."""
 
     def plan_room(self, settings: SelfPlaySettings) -> int:
-        """Entries of `tree.plan` (int32) that a search needs."""
+        """Return the number of entries of `tree.plan` (int32) that a search needs."""
 
     def begin(self, tree: Any, *, is_cheap: bool) -> None:
         """Prepare the root for a search: noise, plan."""
 
     def result(self, tree: Any, view: Any, *, is_cheap: bool) -> Any:
-        """What the search found (`search.result.SearchResult`): policy target and value. view: the network's
-        own evaluation of the root (`search.tree.NetView`)."""
+        """Return the result of a search (`search.result.SearchResult`): policy target and value. `view`: the
+        network's own evaluation of the root (`search.tree.NetView`)."""
 
     def root_scores(self, tree: Any) -> Any:
-        """How good each root edge is after the plan. Only where `KEEPS_SUBTREE` is false: such a plan leaves
-        several edges with the same visits."""
+        """Return how good each root edge is after the search. Only needed if `KEEPS_SUBTREE` is False: the
+        plan of such a selection leaves several edges with the same visits."""
 
     def choose_root(self, tree: Any) -> int:
-        """Kernel: the root edge that the next simulation takes. At least one is not BLOCKED."""
+        """Kernel. Return the root edge that the next simulation takes. At least one is not BLOCKED."""
 
     def choose_below(self, tree: Any, parent: int, edge: int, node: int) -> int:
-        """Kernel: the edge of `node` that it takes there; it came by `edge` of the node `parent`."""
+        """Kernel. Return the edge of `node` that the simulation takes next; it reached `node` by `edge` of
+        the node `parent`."""
 
 
 def selection(name: str) -> Any:
-    """The module of that name, a `Selection`. Raises ValueError if there is none."""
+    """Return the module of that name, a `Selection`. Raises ValueError if there is none."""
     if name not in NAMES:
         near = nearest(name, NAMES)
         raise ValueError(

@@ -1,8 +1,9 @@
 """Gumbel AlphaZero: sequential halving at the root, the improved policy below it.
 
 Danihelka et al., "Policy improvement by planning with Gumbel" (ICLR 2022). Every search begins with a fresh
-root: sequential halving counts visits from 0, and a kept subtree would bring visits that it did not assign. A
-search costs `simulations` + 1 evaluations. `tests/search/naive_gumbel.py` is the slow twin.
+root: sequential halving counts visits from 0, and a kept subtree would bring visits that sequential halving
+did not assign. A search costs `simulations` + 1 evaluations. `tests/search/naive_gumbel.py` is a slow
+reference implementation.
 
 Values lie in [-1, 1] and are not rescaled: sigma(q) = (c_visit + most visits of an edge) * c_scale * q. An
 edge without visits takes the mixed value of its node (appendix D of the paper).
@@ -56,7 +57,8 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
 
 @lru_cache(maxsize=1024)
 def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]:
-    """Return [simulations] for each simulation, how many visits the root action that it takes already has.
+    """Return [simulations]: for each simulation, the number of visits that the root action it takes must
+    already have.
 
     Sequential halving (Karnin et al. 2013) as a list: in each of ceil(log2(considered)) phases every
     considered action gets the same number of visits, then the better half continues; two remain to the end.
@@ -79,7 +81,7 @@ def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
-    """Return the improved policy and its value; a cheap search, which is not a target, returns its visits
+    """Return the improved policy and its value. A cheap search is no policy target and returns its visits
     instead."""
     root, shares, value = root_scores(tree)
     arrays = listed(root.actions, root.visits if is_cheap else shares)
@@ -89,8 +91,8 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult: 
 
 
 def root_scores(tree: SearchTree) -> tuple[RootScores, npt.NDArray[np.int32], float]:
-    """Return what this search knows about every legal action, the SHARES of the improved policy (int32[n]),
-    and its value."""
+    """Return (what this search knows about every legal action, int32[n] the improved policy as shares that
+    sum to SHARES, the value of that policy)."""
     count = tree.root_edge_count
     actions, visits = np.empty(count, np.uint16), np.empty((2, count), np.int32)
     figures = np.empty((4, count))
@@ -103,8 +105,8 @@ def root_scores(tree: SearchTree) -> tuple[RootScores, npt.NDArray[np.int32], fl
 
 @kernel
 def choose_root(tree: Tree) -> int:
-    """Return the edge with the largest noise + log prior + sigma(q) among those with as many visits as the
-    schedule says."""
+    """Return the edge with the largest noise + log prior + sigma(q) among those whose visits are what the
+    schedule says. If there is none, return the first edge that is not BLOCKED."""
     state, edges = tree.state[0], tree.edges
     unvisited, scale, visits = complete_values(tree, 0, float(state.root_value_sum))
     considered = tree.plan[min(visits + state.waiting, len(tree.plan) - 1)]
@@ -136,7 +138,7 @@ def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
     visits += tree.edges[edge].in_flight
     first = tree.nodes[node].first_edge
     last = first + tree.nodes[node].edge_count
-    # A softmax in three passes: the largest value is subtracted first, so that no exponential overflows.
+    # A softmax in three passes. The largest value is subtracted so that no exponential overflows.
     largest = -math.inf
     for e in range(first, last):
         n = edges[e].visits
@@ -160,10 +162,11 @@ def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
 
 @kernel
 def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, float, int]:
-    """Return (value of an edge without visits, factor of sigma, visits of all edges).
+    """Return (the mixed value, which stands for q of an edge without visits; the factor of sigma; visits of
+    all edges).
 
-    `value_sum` contains the node's own evaluation and all values from its edges, for its side to move; so the
-    evaluation is what remains without the edges.
+    `value_sum` is the sum of the node's own evaluation and all values from its edges, for its side to move.
+    So the evaluation is what remains after subtracting the value_sum of the edges.
     """
     visits, most = 0, 0
     prior, weighted, behind = 0.0, 0.0, 0.0
@@ -186,9 +189,10 @@ def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, flo
 
 @kernel
 def score_root(tree: Tree, actions: Any, visits: Any, figures: Any) -> float:
-    """Write for every edge of the root its action (uint16[n]); to `visits` (int32[2, n]) its visits and its
-    share of SHARES; and to `figures` (float64[4, n]) its score, log prior + sigma(completed q), its completed
-    q, the improved policy, softmax(scores), and its noise. Returns the value of that policy."""
+    """Write the figures of every root edge: its action to `actions` (uint16[n]); its visits and its share of
+    SHARES to `visits` (int32[2, n]); to `figures` (float64[4, n]) its score, which is log prior +
+    sigma(completed q), its completed q, its probability in the improved policy, softmax(scores), and its
+    noise. Returns the value of that policy."""
     unvisited, scale, _ = complete_values(tree, 0, float(tree.state[0].root_value_sum))
     first, count, largest = tree.nodes[0].first_edge, tree.nodes[0].edge_count, -math.inf
     scores, values, policy, noise = figures[0], figures[1], figures[2], figures[3]
@@ -212,8 +216,8 @@ def score_root(tree: Tree, actions: Any, visits: Any, figures: Any) -> float:
 
 @kernel
 def share_out(policy: Any, total: int, shares: Any) -> None:
-    """Write integers proportional to `policy` (float64[n], which sums to 1), whose sum is exactly `total`, to
-    `shares` (int32[n]): rounded down, then the largest remainders get one more; ties go to the lowest
+    """Write integers proportional to `policy` (float64[n], which sums to 1) to `shares` (int32[n]). Their sum
+    is exactly `total`: all are rounded down, then the largest remainders get one more. Ties go to the lowest
     index."""
     missing = total
     for i in range(len(shares)):

@@ -1,4 +1,4 @@
-"""Policy-target pruning: removes visits that forced playouts or noise caused from the policy target.
+"""Policy-target pruning: removes from the policy target the visits that forced playouts or noise caused.
 
 KataGo, "Accelerating Self-Play Learning in Go" (arXiv 1902.10565), section 3.2, subtracts forced playouts.
 KataGo's later code also computes how many visits PUCT would have wanted, whether or not any were forced. The
@@ -17,7 +17,7 @@ from protocol.settings import SelfPlaySettings
 
 
 def prunes(settings: SelfPlaySettings) -> bool:
-    """Return whether visits may be missing from targets."""
+    """Return whether policy targets may lack visits."""
     noise = settings.noise
     return settings.search.solver or noise.prune_noise or noise.forced_playouts > 0
 
@@ -30,7 +30,7 @@ def pruned(
     `clean [n]`: priors before noise.
     """
     visits: npt.NDArray[np.int32] = edges["visits"].copy()
-    # First what was forced; then, of the rest, what only the noise wanted.
+    # First remove forced playouts; then, from the rest, the visits that only the noise caused.
     if settings.noise.forced_playouts > 0:
         visits = without_forced(edges, settings)
     return without_noise(edges, visits, clean, settings) if settings.noise.prune_noise else visits
@@ -48,12 +48,12 @@ def exploration_term(settings: SelfPlaySettings, prior: float, parent_visits: in
 
 
 def without_forced(edges: npt.NDArray[np.void], settings: SelfPlaySettings) -> npt.NDArray[np.int32]:
-    """Return [n] visits of the root's `edges` (EDGE[n]) minus those that were forced and that PUCT did not
-    want.
+    """Return [n] visits of the root's `edges` (EDGE[n]) minus forced playouts that PUCT alone would not have
+    made.
 
-    From every action but the most visited, up to sqrt(forced_playouts * prior * all visits) visits are
-    removed, as long as PUCT would still prefer the most visited one. An action left with one visit loses that
-    too. At least one action must have visits.
+    From every action but the most visited one, up to sqrt(forced_playouts * prior * all visits) visits are
+    removed, as long as PUCT would still prefer the most visited action. An action that is left with a single
+    visit loses that too. At least one action must have visits.
     """
     visits: npt.NDArray[np.int32] = edges["visits"].copy()
     priors = edges["prior"].astype(np.float64)
@@ -79,9 +79,9 @@ def without_noise(
 ) -> npt.NDArray[np.int32]:
     """Return [n] `visits [n]` of the root's `edges` (EDGE[n]) minus those that only the noise caused.
 
-    This concerns actions to which noise gave a larger prior than `clean [n]`, except the most visited: visits
-    are removed as long as PUCT, with the clean priors and the values found, still prefers the most visited
-    one. An action left with one visit loses that too.
+    This concerns actions whose prior the noise raised above `clean [n]`, except the most visited action.
+    Visits are removed as long as PUCT, with the clean priors and the values found, still prefers the most
+    visited action. An action that is left with a single visit loses that too.
     """
     visits = visits.copy()
     score = _scores(edges, clean.astype(np.float64), settings)
@@ -100,10 +100,10 @@ def without_noise(
 def _scores(
     edges: npt.NDArray[np.void], priors: npt.NDArray[np.float64], settings: SelfPlaySettings
 ) -> Callable[[int, int], float]:
-    """Return a function for PUCT of edge `i` of `edges` (EDGE[n]) under `priors [n]`, if it had `count`
-    visits with the same mean."""
+    """Return a function (i, count) -> the PUCT score of edge `i` of `edges` (EDGE[n]) with `priors [n]`, if
+    it had `count` visits with the same mean."""
     total = int(edges["visits"].sum())
-    # Edges without visits have a sum of 0, and are never asked for.
+    # Edges without visits have a value_sum of 0; their score is never used.
     values = edges["value_sum"].astype(np.float64) / np.maximum(1, edges["visits"])
 
     def score(i: int, count: int) -> float:

@@ -1,9 +1,9 @@
-"""PUCT, AlphaZero's way to choose (arXiv 1712.01815, pseudocode of the Science paper), and its relatives.
+"""PUCT, AlphaZero's selection (arXiv 1712.01815, pseudocode of the Science paper), and two variants.
 
 `argmax Q + (log((1 + N + c_base) / c_base) + c_init) * P * sqrt(N) / (1 + n)`, unless `exploration` says
-otherwise; ties go to the lowest index. Values lie in [-1, 1] here and in [0, 1] there (it backs up 1 - v), so
-its c_init of 1.25 is 2.5 here. Leaves in flight count as visits of the same mean (WU-UCT, arXiv 1810.11755).
-`tests/search/naive_mcts.py` is the slow twin.
+otherwise; ties go to the lowest index. Values lie in [-1, 1] here, but in [0, 1] in the pseudocode (which
+backs up 1 - v), so its c_init of 1.25 is 2.5 here. Leaves in flight count as visits that do not change the
+mean (WU-UCT, arXiv 1810.11755). `tests/search/naive_mcts.py` is a slow reference implementation.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
 
 
 def dirichlet(rng: np.random.Generator, alpha: float, count: int) -> npt.NDArray[np.float64]:
-    """Return [count] what `rng.dirichlet` would draw with `alpha` for each, bit for bit, without its checks,
-    which take most of its time."""
-    if alpha < 0.1:  # NumPy has another method for these
+    """Return [count] exactly what `rng.dirichlet` would draw with `count` equal `alpha`, bit for bit, but
+    without its checks, which take most of its time."""
+    if alpha < 0.1:  # NumPy uses another method for small alphas
         return rng.dirichlet(np.full(count, alpha))
     noise = rng.standard_gamma(alpha, count)
     noise *= 1.0 / noise.cumsum()[-1]
@@ -78,8 +78,8 @@ def dirichlet(rng: np.random.Generator, alpha: float, count: int) -> npt.NDArray
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
-    """Return the result. The visits of the root, without those that the settings prune, are the policy
-    target."""
+    """Return the result. Its policy target is the visits of the root, without those that the settings
+    prune."""
     settings = tree.settings
     left = None
     if settings.noise.root_noise > 0 and not is_cheap and prunes(settings):
@@ -89,8 +89,8 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
 
 @kernel
 def exploration_factor(parameters: Any, parent_visits: int) -> float:
-    """Return the factor of a prior, before the division by 1 + n (UCB: by the root of 1 + n). `parameters`:
-    float64[8]."""
+    """Return the factor of the prior in the exploration term, before the division by 1 + n (UCB: by sqrt(1 +
+    n)). `parameters`: float64[8]."""
     if parameters[EXPLORATION] == ALPHAZERO:
         base = parameters[C_BASE]
         c_puct = math.log((1.0 + parent_visits + base) / base) + parameters[C_INIT]
@@ -102,8 +102,8 @@ def exploration_factor(parameters: Any, parent_visits: int) -> float:
 
 @kernel
 def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: float) -> int:
-    """Return the edge of `node` that PUCT prefers, given the node's `visits` and mean `value` for its
-    mover."""
+    """Return the edge of `node` that PUCT prefers, given the node's `visits` and its mean `value` for its
+    mover. Proven losses are selected only if there is nothing else."""
     parameters, edges = tree.parameters, tree.edges
     first = tree.nodes[node].first_edge
     count = tree.nodes[node].edge_count
@@ -152,7 +152,8 @@ def forced_edge(tree: Tree) -> int:
 
 @kernel
 def choose_root(tree: Tree) -> int:
-    """Like `best_edge`, but forced playouts come first, and under noise no value is reduced."""
+    """Return the root edge as `best_edge` does, but forced playouts come first, and with noise there is no
+    fpu reduction."""
     state, parameters = tree.state[0], tree.parameters
     if state.has_noise and parameters[FORCED_PLAYOUTS] > 0.0:
         forced = forced_edge(tree)

@@ -4,14 +4,14 @@ taken.
 Thompson, "On the likelihood that one unknown probability exceeds another" (Biometrika 1933); in game trees:
 Bai et al., "Bayesian mixture modelling and inference based Thompson sampling in Monte-Carlo tree search"
 (NIPS 2013). The policy target is the share of simulations, as with PUCT. `tests/search/naive_thompson.py` is
-the slow twin.
+a slow reference implementation.
 
-The posterior is normal. Before any visit its mean is what the network says of the edge: the node's own value
-plus PRIOR_SCALE * (log prior - mean log prior under the prior), so that softmax(mean / PRIOR_SCALE) is the
-prior; it counts as PRIOR_VISITS visits. A simulation's value is assumed to have the standard deviation
-VALUE_SPREAD. So after n visits with the sum W the mean is (PRIOR_VISITS * m + W) / (PRIOR_VISITS + n), and
-its standard deviation VALUE_SPREAD / sqrt(PRIOR_VISITS + n). No noise is added at the root, because sampling
-explores. Leaves in flight narrow the posterior as visits do.
+The posterior is normal. Before any visit its mean m follows from the network: the node's own value plus
+PRIOR_SCALE * (log prior - mean log prior under the prior). So softmax(m / PRIOR_SCALE) is the prior. This
+mean counts as PRIOR_VISITS visits. A simulation's value is assumed to have the standard deviation
+VALUE_SPREAD. So after n visits with value_sum W, the mean is (PRIOR_VISITS * m + W) / (PRIOR_VISITS + n), and
+its standard deviation is VALUE_SPREAD / sqrt(PRIOR_VISITS + n). No noise is added at the root, because
+sampling already explores. Leaves in flight narrow the posterior as visits do.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ IS_RANDOM = True
 KEEPS_SUBTREE = True
 
 PRIOR_SCALE = 0.1
-"""In units of value: a prior ten times as large means a value larger by 0.23."""
+"""In units of value: a tenfold prior raises the prior mean by 0.23."""
 PRIOR_VISITS = 1.0
 VALUE_SPREAD = 0.4
 """Standard deviation of one simulation's value, in units of value."""
 MOST_SUMMED = 60_000
-"""Visits of a node above which its mean replaces its own evaluation, which float32 sums no longer contain: of
-0.25 they leave 0.24 after 100,000 visits, and nonsense after a million. Self-play has fewer."""
+"""If a node has more visits, its mean replaces its own evaluation, which can no longer be recovered from
+float32 sums: an evaluation of 0.25 becomes 0.24 after 100,000 visits, and nonsense after a million. Self-play
+has fewer visits."""
 
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:  # noqa: ARG001
-    """Return no parameters: they are constants."""
+    """Return no parameters: this selection uses constants."""
     return ()
 
 
@@ -59,7 +60,7 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
-    """Return the result. The visits of the root are the policy target."""
+    """Return the result. Its policy target is the visits of the root."""
     return result_of_visits(tree, is_cheap=is_cheap)
 
 
