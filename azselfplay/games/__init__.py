@@ -1,4 +1,4 @@
-"""The games: what is known about each is in a folder of its own. `get_game(name)` finds them.
+"""The games. Each game has a module or folder of its own, and `get_game(name)` finds it.
 
 Importing this package loads no game, so `--help` lists the games without Numba.
 """
@@ -17,7 +17,7 @@ __all__ = ["GAME_NAMES", "Game", "get_game"]
 
 
 def get_game(name: str) -> Game:
-    """The game called `name`, which may be a variant of a game (`games.names.OPTIONS`).
+    """Return the game called `name`, which may be a variant of a game (`games.names.OPTIONS`).
 
     Raises UnknownGame (a ValueError) naming the nearest known game, or the package whose game cannot be used.
     Only that game's module is imported.
@@ -27,18 +27,19 @@ def get_game(name: str) -> Game:
         if base not in GAME_MODULES:
             return load_plugin(base)
         module = importlib.import_module(GAME_MODULES[base])
-        # Only games with variants have `game_of_options`, and `parts_of` finds options for no others.
+        # `parts_of` finds options only for games with variants, and those have `game_of_options`.
         game: Game = module.game_of_options(options) if options else module.GAME
-        # One game, one name: `go_19x19` would otherwise be a second one for `go`, and its runs would not fit.
+        # Each game has exactly one name: `go_19x19` would be a second name for `go`, and runs of the two
+        # would not match.
         if options and game.name != name:
             raise ValueError(f"the game {name!r} is called {game.name!r}")
         return game
-    # A number of many digits in a name overflows.
+    # OverflowError: a number in the name has too many digits.
     except (ValueError, OverflowError) as error:
         raise UnknownGame(str(error)) from error
 
 
-# The type is there for annotations of other packages, and is imported only when asked for.
+# Other packages use the type `Game` in annotations. It is imported only on access.
 def __getattr__(name: str) -> Any:
     if name == "Game":
         return importlib.import_module("azselfplay.games.spec").Game

@@ -1,9 +1,8 @@
-"""What jitted code needs of the machine: bit operations as single instructions, and working memory on the
-stack.
+"""Low-level helpers for jitted code: bit operations as single instructions, and working memory on the stack.
 
 Mixing int64 and uint64 silently gives float64 in Numba: keep bitboards uint64 throughout. A `scratch_...`
-array costs nothing (nothing is allocated, and it disappears with the function); its content is arbitrary at
-first, it must not be returned, and `count` must be a constant of the module.
+array costs nothing: it lives on the stack and disappears with the function. Its content is undefined at
+first, a function must not return it, and `count` must be a constant of the module.
 """
 
 from __future__ import annotations
@@ -19,13 +18,14 @@ from numba.np.arrayobj import make_array, populate_array
 
 from azselfplay.games.jit import kernel
 
-# Named, because a plain 0 or 1 is an int64, which turns the other operand into a float.
+# These have names because a plain 0 or 1 is an int64, and Numba would convert both operands to float64.
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
 
 
 def _of_a_word(emit: Any) -> Any:
-    """A function from uint64 to uint64 that is one instruction, which `emit(builder, word)` writes."""
+    """Return a function from uint64 to uint64 that compiles to the one instruction that `emit(builder, word)`
+    emits."""
 
     @intrinsic
     def instruction(_typingctx: Any, bits: Any) -> Any:
@@ -37,7 +37,7 @@ def _of_a_word(emit: Any) -> Any:
     return instruction
 
 
-# Zero is undefined for them: otherwise some processors need a second instruction.
+# The result for 0 is undefined; a defined one would cost some processors a second instruction.
 _UNDEFINED = ir.Constant(ir.IntType(1), 1)
 count_trailing_zeros = _of_a_word(lambda builder, bits: builder.cttz(bits, _UNDEFINED))
 """Index of the lowest set bit; `bits` must not be 0."""
@@ -53,7 +53,7 @@ reverse_bits = _of_a_word(lambda builder, bits: builder.bitreverse(bits))
 
 @intrinsic
 def float_as_word(_typingctx: Any, number: Any) -> Any:
-    """The bits of a float32 in the low half of a word: the packed form of a scalar plane."""
+    """Return the bits of a float32 in the low half of a word: the packed form of a scalar plane."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.zext(builder.bitcast(args[0], ir.IntType(32)), ir.IntType(64))
@@ -62,12 +62,12 @@ def float_as_word(_typingctx: Any, number: Any) -> Any:
 
 
 # ---- Bits in several words -------------------------------------------------------------------------
-# Kernels, not intrinsics: `games.jit.bind` compiles them with the rules that call them.
+# These are kernels, not intrinsics: `games.jit.bind` compiles them together with the rules that call them.
 
 
 @kernel
 def has(words: Any, first_word: int, bit: int) -> bool:
-    """Whether a bit is set in the words from `first_word` on."""
+    """Return whether a bit is set; bit 0 is the lowest bit of word `first_word`."""
     return (words[first_word + (bit >> 6)] >> np.uint64(bit & 63)) & ONE != ZERO
 
 
@@ -87,7 +87,7 @@ def clear(words: Any, first_word: int, bit: int) -> None:
 
 
 def _on_the_stack(element: Any, plain: Any, item_bytes: int) -> Any:
-    """An intrinsic that returns `element[count]`; `plain` is the LLVM type of one of them."""
+    """Return an intrinsic that returns an array `element[count]`; `plain` is the LLVM type of an element."""
     kind = types.Array(element, 1, "C")
 
     @intrinsic(prefer_literal=True)
@@ -98,7 +98,7 @@ def _on_the_stack(element: Any, plain: Any, item_bytes: int) -> Any:
         length = count.literal_value
 
         def codegen(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-            # At the function's entry: inside a loop the stack would grow with each turn.
+            # Reserve it at the function's entry: inside a loop the stack would grow with each iteration.
             memory = cgutils.alloca_once(builder, ir.ArrayType(plain, length))
             array = make_array(kind)(context, builder)
             stride = context.get_constant(types.intp, item_bytes)
@@ -108,7 +108,7 @@ def _on_the_stack(element: Any, plain: Any, item_bytes: int) -> Any:
                 shape=[context.get_constant(types.intp, length)],
                 strides=[stride],
                 itemsize=stride,
-                # No owner to count references for: the memory goes with the function.
+                # No reference counting: the memory disappears with the function.
                 meminfo=None,
             )
             return array._getvalue()

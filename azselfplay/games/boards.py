@@ -1,5 +1,5 @@
-"""What the boards of several games have in common: squares along a line, the ranks of FEN and SFEN, pictures
-as SVG and where they are clicked, and values as engines say them.
+"""Helpers for the boards of several games: squares along a line, the ranks of FEN and SFEN, SVG pictures and
+their clickable areas, and values in centipawns.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from azselfplay.games.spec import State
 
 
 Step = tuple[int, int]
-"""How many (lines, places) a step goes."""
+"""A step as (lines, places)."""
 
 
 def walk(size: int, square: int, step: Step, most: int) -> list[int]:
-    """Squares met when walking from `square`, at most `most` of them, up to the edge of size x size ones."""
+    """Return the squares met when walking from `square` in steps of `step`, at most `most`, on a board of
+    size x size."""
     (line, place), met = divmod(square, size), []
     for _ in range(most):
         line, place = line + step[0], place + step[1]
-        # In lines and places, not in squares: otherwise a step over the edge would come back on the other
-        # side.
+        # Compare lines and places, not squares: a step over the edge would come back on the other side.
         if not (0 <= line < size and 0 <= place < size):
             break
         met.append(size * line + place)
@@ -38,7 +38,8 @@ def walk(size: int, square: int, step: Step, most: int) -> list[int]:
 
 
 def actions_by_squares(size: int, steps: Sequence[Step]) -> npt.NDArray[np.uint16]:
-    """`[from * squares + to]`: the action `plane * squares + from` of the plane whose step leads there.
+    """Return `[from * squares + to]`: the action `plane * squares + from`, where `plane` is that of the step
+    between the two squares.
 
     No two planes share a step, so one table serves all pieces.
     """
@@ -52,12 +53,12 @@ def actions_by_squares(size: int, steps: Sequence[Step]) -> npt.NDArray[np.uint1
 
 
 def bits_of(words: npt.NDArray[np.uint64]) -> int:
-    """Some words of a state as one Python integer, the lowest word first."""
+    """Return some words of a state as one Python integer; the first word holds the lowest bits."""
     return sum(int(word) << 64 * place for place, word in enumerate(words))
 
 
 def words_of(bits: int, count: int) -> list[int]:
-    """The words of an integer: the inverse of `bits_of`."""
+    """Return an integer as `count` words: the inverse of `bits_of`."""
     return [bits >> 64 * place & 0xFFFFFFFFFFFFFFFF for place in range(count)]
 
 
@@ -70,9 +71,11 @@ Piece = TypeVar("Piece")
 def ranks_from_text(
     text: str, form: str, names: str, pieces: Mapping[str, Piece], empty: Piece
 ) -> list[list[Piece]]:
-    """The ranks of a board, called `names` from the top, each from the left. ValueError says what is wrong.
+    """Return the ranks of a board from the top, each from the left. `names`: the names of the ranks. Raises
+    ValueError that says what is wrong.
 
-    form: `a FEN`. pieces: what each of the letters stands for, perhaps after a `+`.
+    form: the format's name in messages, such as `a FEN`. pieces: the piece for each letter, perhaps with a
+    `+` before it.
     """
     size, ranks, found = len(names), text.split("/"), []
     if len(ranks) != size:
@@ -82,7 +85,7 @@ def ranks_from_text(
     numbers = "123456789"[:size]
     for name, rank in zip(names, ranks, strict=True):
         row: list[Piece] = []
-        # A plus belongs to the letter after it: promoted pieces of shogi.
+        # A plus belongs to the letter after it: a promoted piece of shogi.
         for piece in re.findall(r"\+?.", rank):
             if piece in numbers:
                 row += [empty] * int(piece)
@@ -97,39 +100,40 @@ def ranks_from_text(
 
 
 def ranks_to_text(ranks: Iterable[Sequence[str]]) -> str:
-    """The inverse: ranks from the top, "" for an empty square."""
-    # Ones first, so that a run of them becomes its length in one substitution.
+    """Return the text of ranks from the top, in which "" is an empty square: the inverse of
+    `ranks_from_text`."""
+    # First write each empty square as 1; then replace each run of ones by its length.
     rows = ("".join(piece or "1" for piece in rank) for rank in ranks)
     return "/".join(re.sub("1+", lambda run: str(len(run[0])), row) for row in rows)
 
 
 def number_from_text(text: str, what: str, most: int) -> int:
-    """A field of a position. Raises ValueError if it is not a number from 0 to `most`."""
-    # `isdigit` alone takes digits of other scripts, and `int` a text of any length.
+    """Return a numeric field of a position. Raises ValueError if `text` is not a number from 0 to `most`."""
+    # `isdigit` alone would accept digits of other scripts, and `int` a text of any length.
     if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) > most:
         raise ValueError(f"the {what} is a number from 0 to {most}, not {text!r}")
     return int(text)
 
 
 # ---- Pictures ------------------------------------------------------------------------------------
-# Pages give parts of these classes other colours in the dark: `paper`, `ink` and `pencil` (lines, letters),
-# `hole`. Elsewhere their colours are those of the picture.
+# In dark mode, web pages recolour the parts with these classes: `paper`, `ink` and `pencil` (lines, letters),
+# `hole`. Everywhere else the picture's own colours are used.
 
 
 def picture(width: float, height: float, parts: Iterable[str]) -> bytes:
-    """An SVG of this size, in pixels."""
+    """Return an SVG of this size, in pixels."""
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'.encode()
 
 
 def text_at(x: float, y: float, text: str, size: int, colour: str, more: str = "") -> str:
-    """A text whose middle is at `x`, and which stands on `y`; `more`: further attributes."""
+    """Return a text centred at `x` with its baseline at `y`; `more`: further attributes."""
     font = f'font-family="sans-serif" font-size="{size}" text-anchor="middle" fill="{colour}"'
     return f'<text x="{x:g}" y="{y:g}" {font}{more}>{escape(text)}</text>'
 
 
 def lines(left: int, top: int, step: int, count: int, colour: str) -> list[str]:
-    """A square grid of `count` lines each way."""
+    """Return a square grid of `count` lines in each direction."""
     length, found = step * (count - 1), []
     for at in range(0, length + 1, step):
         for x, y, across, down in ((left + at, top, 0, length), (left, top + at, length, 0)):
@@ -142,7 +146,7 @@ def lines(left: int, top: int, step: int, count: int, colour: str) -> list[str]:
 
 
 class Spot(NamedTuple):
-    """A place on the picture of a board that can be clicked; a rectangle, in the picture's units."""
+    """A clickable rectangle on the picture of a board, in the picture's units."""
 
     name: str
     """For people and screen readers: `e4`, `column 3`."""
@@ -152,7 +156,7 @@ class Spot(NamedTuple):
     height: float
 
     def opposite(self, width: float, height: float) -> Spot:
-        """The spot on a turned picture of this size."""
+        """Return the spot's place on a picture of this size turned by 180 degrees."""
         return self._replace(x=width - self.x - self.width, y=height - self.y - self.height)
 
 
@@ -166,14 +170,15 @@ class Clicks:
     spots: tuple[Spot, ...]
     clicked: Callable[[State, int], tuple[str, ...]]
     """(state, a legal action) -> the names of the spots to click, in order; () for an action without a place
-    (a pass). Actions with the same clicks (a promotion or none) are told apart by their text."""
+    (a pass). If several actions have the same clicks (with or without promotion), the user chooses by their
+    text."""
     svg_turned: Callable[[State, str], bytes] | None = None
     """The picture from the second player's side, where every spot is in the opposite place. None: both
     players see the same picture."""
 
 
 def grid(names: Sequence[Sequence[str]], left: float, top: float, step: float) -> tuple[Spot, ...]:
-    """Square spots side by side, from rows of names, the top row first."""
+    """Return adjacent square spots from rows of names, the top row first."""
     return tuple(
         Spot(name, left + col * step, top + row * step, step, step)
         for row, line in enumerate(names)
@@ -189,5 +194,5 @@ CENTIPAWN_SCALE, CENTIPAWN_BEND = 90.0, 1.5637541897
 
 
 def centipawns(value: float) -> int:
-    """A value in [-1, 1] in centipawns; +-12,780 at the ends."""
+    """Return a value in [-1, 1] in centipawns; +-12,780 at the ends."""
     return round(CENTIPAWN_SCALE * math.tan(CENTIPAWN_BEND * max(-1.0, min(1.0, value))))

@@ -1,10 +1,10 @@
-"""What the rest of the system assumes about any game, checked in random games: `azplay check-game NAME`.
+"""Checks in random games what the rest of the system assumes about any game: `azplay check-game NAME`.
 
-A search and a trainer take a game at its word. A symmetry that is none, or a text that names another move,
-stops nothing: it poisons what is learned. So a new game must pass these checks before it is used. Each is a
-function whose docstring says what a game promises; it raises `Nonconforming` with what was found instead.
-They know no rules: whether a game is played right, only its own tests can say, and `how_they_ended` gives a
-hint: one side that never wins.
+Search and trainer trust a game. A wrong symmetry, or a text that names another move, causes no error, but
+spoils the training data. So a new game must pass these checks before it is used. Each check is a function
+whose docstring says what a game promises, and which raises `Nonconforming` with what it found instead. The
+checks do not know the rules: only a game's own tests can tell whether they are right. `how_they_ended` gives
+a hint, for example that one side never wins.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from azselfplay.games.spec import (
 from azselfplay.games.stubs import Movers
 
 GAMES_EACH = 12
-"""Random games of each game."""
+"""Random playouts for each game."""
 HISTORIES = (1, 3)
 SPARE = 4096
-"""Entries behind an array, so that a game that writes too much is told how much, and no memory is spoiled."""
+"""Extra entries behind an array, so that a game that writes too much spoils no memory, and the check can
+tell."""
 NONSENSE = ("nonsense", "", "0", "-1")
 Words = npt.NDArray[np.uint64]
 
@@ -67,7 +68,7 @@ class Playout(NamedTuple):
 
 
 def legal(game: Game, positions: Positions, n: int) -> list[int]:
-    """The legal actions of `positions[n - 1]`."""
+    """Return the legal actions of `positions[n - 1]`."""
     actions = np.zeros(game.max_legal + SPARE, dtype=np.uint16)
     count = int(game.rules.legal_actions(positions, n, actions))
     must(0 <= count <= game.max_legal, "{} legal actions, and max_legal is {}", count, game.max_legal)
@@ -76,12 +77,12 @@ def legal(game: Game, positions: Positions, n: int) -> list[int]:
 
 
 def ended(game: Game, positions: Positions, n: int, root: int = NO_ROOT) -> int:
-    """The end reason of `positions[n - 1]`, 0 if the game goes on."""
+    """Return the end reason of `positions[n - 1]`, 0 if the game goes on."""
     return int(game.rules.end_reason(positions, n, len(legal(game, positions, n)), root))
 
 
 def replay(game: Game, actions: Sequence[int]) -> Positions:
-    """The positions after each of `actions`, from the usual start on."""
+    """Return the usual start and the position after each of `actions`."""
     positions = np.zeros((len(actions) + 1, game.state_words), dtype=np.uint64)
     game.rules.start(positions[0])
     for ply, action in enumerate(actions):
@@ -91,7 +92,8 @@ def replay(game: Game, actions: Sequence[int]) -> Positions:
 
 @functools.cache
 def playouts(name: str) -> tuple[Playout, ...]:
-    """The same random games each time, also for a game of tests whose name has a hash of its file."""
+    """Return the same random games each time. (A hash at the end of the name, as tests use it, does not
+    matter.)"""
     return tuple(random_games(get_game(name)))
 
 
@@ -113,14 +115,14 @@ def random_games(game: Game, count: int = GAMES_EACH) -> Iterator[Playout]:
 
 
 def features(game: Game, positions: Positions, n: int, history: int, fill: int = 0) -> Words:
-    """Packed features, written over words that held `fill`."""
+    """Return packed features, written over words that held `fill`."""
     packed_features = np.full(game.feature_words(history), fill, dtype=np.uint64)
     game.rules.encode(positions, n, history, packed_features)
     return packed_features
 
 
 def bits(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.uint8]:
-    """[planes, cells] of the bit planes, after checking that they are empty beyond the board."""
+    """Return [planes, cells] the bit planes, after checking that they are empty beyond the board."""
     planes = packed_features[: game.bit_planes(history) * game.words_per_plane].astype("<u8").view(np.uint8)
     all_bits = np.unpackbits(planes, bitorder="little").reshape(-1, 64 * game.words_per_plane)
     must(not all_bits[:, game.cells :].any(), "a bit plane has bits beyond its {} cells", game.cells)
@@ -128,7 +130,8 @@ def bits(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.uin
 
 
 def codes(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.int64]:
-    """[history, cells], after checking that all codes exist and that none lies beyond the board."""
+    """Return [history, cells] the codes, after checking that all codes exist and that none lies beyond the
+    board."""
     coded, begin = game.coded_cells, game.bit_planes(history) * game.words_per_plane
     if coded is None:
         return np.zeros((history, 0), np.int64)
@@ -141,7 +144,8 @@ def codes(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.in
 
 
 def unpacked(word: int, widths: tuple[int, ...]) -> list[int]:
-    """The numbers of so many bits each in a word, after checking that nothing is behind them."""
+    """Return the numbers in the fields of a word, which have these `widths` in bits, after checking that all
+    bits behind them are 0."""
     found = []
     for width in widths:
         found.append(word & (1 << width) - 1)
@@ -151,7 +155,8 @@ def unpacked(word: int, widths: tuple[int, ...]) -> list[int]:
 
 
 def scalars(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.float32]:
-    """[scalars of all positions, then of now], after checking their bounds and what is behind."""
+    """Return [the scalars of all positions, then those that occur once], after checking their bounds and that
+    unused bits are 0."""
     end = game.feature_words(history) - game.scalar_planes
     tail, packed = packed_features[end:], packed_features[:end].tolist()
     must(not (tail >> np.uint64(32)).any(), "there is something in the high half of a scalar's word")
@@ -163,7 +168,7 @@ def scalars(game: Game, packed_features: Words, history: int) -> npt.NDArray[np.
 
 
 def packed_shares(block: PackedScalars, words: list[int]) -> list[float]:
-    """Counts divided by their divisors, after checking that none is above 1."""
+    """Return the counts divided by their divisors, after checking that no share is above 1."""
     shares = []
     for at, word in enumerate(words):
         mine = [field for field, place in zip(block.fields, block.places(), strict=True) if place[0] == at]
@@ -174,7 +179,7 @@ def packed_shares(block: PackedScalars, words: list[int]) -> list[float]:
 
 
 def moved(game: Game, symmetry: Symmetry, packed_features: Words, history: int) -> Words:
-    """Packed features after a symmetry of the board."""
+    """Return packed features after a symmetry of the board."""
     found = np.zeros_like(packed_features)
     planes = game.plane_map(symmetry, 1)
     move_features(packed_features, symmetry.cells, planes, game.code_bits, history, found)
@@ -182,13 +187,13 @@ def moved(game: Game, symmetry: Symmetry, packed_features: Words, history: int) 
 
 
 Described = tuple[list[int], list[list[int]]]
-"""The active features of a position, and the rows of each of its actions."""
+"""(the active features of a position, the rows of each of its actions)"""
 UNTOUCHED = -7
 
 
 def described(game: Game, packed_features: Words, history: int, actions: list[int]) -> Described:
-    """What the game's sparse features say, after checking that nothing is written behind it, that everything
-    is in range, and that no feature is there twice."""
+    """Return the output of the game's `SparseFeatures.describe`, after checking that nothing is written
+    behind it, that everything is in range, and that no feature occurs twice."""
     sparse = game.sparse
     assert sparse is not None
     active = np.full(sparse.most_active + SPARE, UNTOUCHED, np.int32)
@@ -204,7 +209,7 @@ def described(game: Game, packed_features: Words, history: int, actions: list[in
     must(all(0 <= one < sparse.features for one in seen), "an active feature is out of range: {}", seen)
     must(len(set(seen)) == found, "a feature is active twice: {}", sorted(seen))
     of_actions = rows[:end]
-    # The last one stands for no row.
+    # `action_rows` itself stands for "no row".
     in_range = ((of_actions >= 0) & (of_actions <= sparse.action_rows)).all()
     must(in_range, "the row of an action is out of range: {}", of_actions.tolist())
     return seen, of_actions.reshape(-1, sparse.tables).tolist()
@@ -478,7 +483,7 @@ def mirrored_positions_have_as_many(game: Game, playouts: Playouts) -> None:
 
 
 def how_they_ended(game: Game, playouts: Playouts) -> str:
-    """How random games ended, and for whom: what no check can know to be wrong."""
+    """Return how the random games ended and who won, for people: no check can tell whether that is wrong."""
     ends = Counter(game.end_reasons[one.reason].name if one.reason else PLY_CAP for one in playouts)
     outcomes: Counter[int] = Counter()
     for one in playouts:
@@ -512,6 +517,7 @@ CHECKS: tuple[Check, ...] = (
     any_words_are_described,
     mirrored_positions_have_as_many,
 )
-"""All checks, the simplest first: what a later one finds may follow from what an earlier one has found."""
+"""All checks, the simplest first: a fault that a later check finds may follow from one that an earlier check
+found."""
 SPARSE_CHECKS = CHECKS[CHECKS.index(sparse_features_fit) :]
-"""Those that find nothing where a game has no sparse features."""
+"""The checks that do nothing if a game has no sparse features."""

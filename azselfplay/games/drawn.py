@@ -1,9 +1,9 @@
-"""A picture of any game's board, drawn from what a network sees of it, for games that have none of their own;
-and where its moves are clicked.
+"""A generic picture of the board, with its clickable areas, for games that have no picture of their own. It
+is drawn from the network's input planes.
 
-Planes that change places with the side that looks at them are the men of the two sides. Kinds of men are
-letters; cells that are sent as codes show their number. Where moves are called by their cells (`a2b3`), these
-names stand at the edges and are clicked in turn.
+Planes that are swapped when the side to move changes are taken for the men of the two sides. Kinds of men are
+shown as letters, and cells that are sent as codes show the code. If moves are written with names of cells
+(`a2b3`), these names are shown at the edges, and the cells are clicked in that order.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ Planes = npt.NDArray[np.uint8]
 STEP, EDGE, NAMED_EDGE = 44, 2, 20
 """Pixels: a cell, and the margin around the board, without and with names of columns and rows."""
 LONGEST = 4
-"""Most letters of a move that is written into its cell."""
+"""Longest text of a move that is written into its cell."""
 MOST_MEN = 4
 """Most men drawn on one cell."""
 PAPER, LINE, NUMBER, LAST = "#fbfaf6", "#8a8577", "#6b675c", "#e3b04f"
 SIDES, COLOURS = ("Blue", "Orange"), ("#2d5fa8", "#b5532a", "#5a5f66")
-"""Names of the players, and colours of their men and of those that are nobody's."""
+"""Names of the players; colours of the first player's men, the second's, and those of neither."""
 
 
 def svg(game: Game, state: State, move: str) -> bytes:
-    """The position, with the moves of free cells written there. Cells that `move`, which led to it, names are
-    marked."""
+    """Return the position as SVG. Moves to empty cells are written into the cells, and the cells of `move`,
+    which led to the position, are marked."""
     _, width, height = _measures(game)
     parts = [f'<rect width="{width}" height="{height}" fill="{PAPER}" class="paper"/>']
     men, moves, last = men_of(game, state), moves_by_cell(game, state), named_cells(game, move)
     for spot, cell in zip(cells_of(game), _from_the_top(game), strict=True):
         place = f'x="{spot.x:g}" y="{spot.y:g}" width="{STEP}" height="{STEP}"'
-        # Pale, so that a text in it is read in the dark, too.
+        # Pale, so that text in it is readable in dark mode too.
         fill = f'fill="{LAST}" fill-opacity="0.4"' if cell in last else 'fill="none"'
         parts.append(f'<rect {place} {fill} stroke="{LINE}" class="pencil"/>')
         there = men[cell][:MOST_MEN]
-        # One fills the cell, several share it.
+        # A single man fills the cell; several share it.
         radius = STEP * (0.38 if len(there) == 1 else 0.21)
         for at, (owner, text) in enumerate(there):
             shift = 0 if len(there) == 1 else STEP * 0.22
@@ -61,7 +61,8 @@ def svg(game: Game, state: State, move: str) -> bytes:
 
 
 def _names_at_edges(game: Game) -> list[str]:
-    """Columns and rows as moves call them; on all four edges, so that the board stands in the middle."""
+    """Return the names of columns and rows as moves use them, on all four edges, so that the board is
+    centred."""
     names, (edge, width, height) = list(look_of(game).cells), _measures(game)
     columns = [(edge + STEP * (col + 0.5), name[0]) for col, name in enumerate(names[: game.cols])]
     rows = [(height - edge - STEP * (row + 0.5), name[1:]) for row, name in enumerate(names[:: game.cols])]
@@ -71,26 +72,26 @@ def _names_at_edges(game: Game) -> list[str]:
 
 
 def _measures(game: Game) -> tuple[int, int, int]:
-    """Pixels: the margin around the board; width and height of the picture."""
+    """Return (margin around the board, width of the picture, height), in pixels."""
     edge = NAMED_EDGE if look_of(game).cells else EDGE
     return edge, STEP * game.cols + 2 * edge, STEP * game.rows + 2 * edge
 
 
 def men_of(game: Game, state: State) -> list[list[tuple[int, str]]]:
-    """For each cell: (owner, or 2 for nobody; letter of the kind) of what stands there."""
+    """Return for each cell its men as (owner, or 2 for nobody; letter of the kind)."""
     features = np.zeros(game.feature_words(1), np.uint64)
     game.rules.encode(state.reshape(1, -1), 1, 1, features)
     side, bits = int(game.rules.side_to_move(state)), _bits(game, features)
     codes = [0] * game.cells
     if game.coded_cells is not None:
-        # Codes lie behind the planes, several in a word.
+        # The codes follow the planes, several in a word.
         first, a_word = game.planes_per_position * game.words_per_plane, game.coded_cells.cells_a_word
         mask = (1 << game.code_bits) - 1
         codes = [
             int(features[first + cell // a_word]) >> cell % a_word * game.code_bits & mask
             for cell in range(game.cells)
         ]
-    # Other planes are only drawn where none are men: they say something about men, or about the board.
+    # If some planes are men, draw only those: the others describe men, or the board.
     kinds = look_of(game).kinds
     shown = bits[: 2 * kinds] if kinds else bits
     letters = kinds or len(bits)
@@ -105,42 +106,43 @@ def men_of(game: Game, state: State) -> list[list[tuple[int, str]]]:
 
 
 PLIES = 12
-"""Moves played to see which planes are men, and which cells are named in moves."""
+"""Plies of a short game that shows which planes are men, and which cells moves name."""
 
 
 class Look(NamedTuple):
-    """What a short game shows of how to draw it."""
+    """How to draw a game, as found out from a short game."""
 
     kinds: int
-    """`k` where the first k planes are men of the side to move, and the next k the same of the other; 0 if
-    no plane changes places, or each side sees the board from its own end."""
+    """k if the first k planes are men of the side to move, and the next k the same kinds of the other side; 0
+    if no planes are swapped, or if each side sees the board from its own end."""
     cells: Mapping[str, int]
-    """Cells by their names in the text of moves, from `a1` or `A1` at the lower left; empty where moves name
-    none, or others than those that they change in the planes."""
+    """Cells by their names in the text of moves, with `a1` or `A1` at the lower left. Empty if moves name no
+    cells, or if the named cells are not those that change in the planes."""
 
 
 class Ply(NamedTuple):
-    """A move of the short game, after which the other side moves."""
+    """A move of the short game after which the other side is to move."""
 
     own: Planes
-    """Before the move, as its player sees it."""
+    """The position before the move, as its player sees it."""
     other: Planes
-    """The same, as the other player sees it."""
+    """The same position, as the other player sees it."""
     changed: npt.NDArray[np.bool_]
-    """[cells] where the move changes what that player sees."""
+    """[cells] where the move changes what the other player sees."""
     names: list[str]
-    """Cells in the text of the move."""
+    """Names of cells in the text of the move."""
     names_of_all: set[str]
-    """Cells in the texts of all legal moves."""
+    """Names of cells in the texts of all legal moves."""
 
 
 NAMES = re.compile(r"(?<![a-wyz])[A-Za-z][1-9][0-9]*")
-"""Cells in the text of a move: `a2`, `b3` in `a2b3`, `a2xb3` and `Na2-b3`; none in `edge5`."""
+"""Finds names of cells in the text of a move: `a2` and `b3` in `a2b3`, `a2xb3` and `Na2-b3`; none in
+`edge5`."""
 _looks: dict[str, Look] = {}
 
 
 def look_of(game: Game) -> Look:
-    """How a game is drawn. It is found once."""
+    """Return how a game is drawn. This is found out only once per game."""
     if game.name not in _looks:
         plies = list(_short_game(game))
         changes = any((ply.own != ply.other).any() for ply in plies)
@@ -160,13 +162,14 @@ def _cells_by_name(game: Game, plies: list[Ply]) -> dict[str, int]:
     cells = {name: cell for cell, name in enumerate(names)}
     if not named or not named <= cells.keys() or len(cells) != game.cells:
         return {}
-    # Otherwise they are others than those of the picture, which may be turned for one side.
+    # Each move must change a cell that it names; otherwise the names belong to other cells, perhaps of a
+    # turned board.
     fits = all(ply.changed[[cells[name] for name in ply.names]].any() for ply in plies if ply.names)
     return cells if fits else {}
 
 
 def _swapped(planes: Planes, kinds: int) -> Planes:
-    # The other side sees its own men first, so these planes and as many behind them change places.
+    # Each side sees its own men first: swap the first `kinds` planes with the next `kinds`.
     return np.concatenate([planes[kinds : 2 * kinds], planes[:kinds], planes[2 * kinds :]])
 
 
@@ -188,7 +191,8 @@ def _short_game(game: Game) -> Iterator[Ply]:
             )
             game.rules.encode(positions, ply + 1, 1, now)
             game.rules.encode(positions, ply + 2, 2, later)
-            # The newest position comes first; behind it stands this one, as the other side sees it.
+            # The newest position comes first; it is followed by the one before the move, as the other side
+            # sees it.
             newest = game.planes_per_position * game.words_per_plane
             own, other, after = (_bits(game, words) for words in (now, later[newest:], later))
             names = {one: NAMES.findall(game.notation.action_to_text(positions[ply], one)) for one in legal}
@@ -196,7 +200,7 @@ def _short_game(game: Game) -> Iterator[Ply]:
 
 
 def _bits(game: Game, features: npt.NDArray[np.uint64]) -> Planes:
-    """[planes_per_position, cells] of the newest position."""
+    """Return [planes_per_position, cells] the bit planes of the newest position."""
     words = features[: game.planes_per_position * game.words_per_plane].astype("<u8").view(np.uint8)
     rows = words.reshape(game.planes_per_position, 8 * game.words_per_plane)
     return np.unpackbits(rows, axis=1, bitorder="little")[:, : game.cells]
@@ -206,19 +210,21 @@ def _bits(game: Game, features: npt.NDArray[np.uint64]) -> Planes:
 
 
 def named_cells(game: Game, text: str) -> tuple[int, ...]:
-    """The cells that the text of a move names, in order; () where a game's moves do not (`Look.cells`)."""
+    """Return the cells that the text of a move names, in order; () if the game's moves name no cells
+    (`Look.cells`)."""
     cells, names = look_of(game).cells, NAMES.findall(text)
     return tuple(cells[name] for name in names) if cells.keys() >= set(names) else ()
 
 
 def cells_of_move(game: Game, state: State, action: int) -> tuple[int, ...]:
-    """The cells on which a move is made, in order: those that it names, or that of its action."""
+    """Return the cells of a move, in order: those that its text names, or else the cell of its action."""
     named, cell = named_cells(game, game.notation.action_to_text(state, action)), cell_of(game, action)
     return named or (() if cell is None else (cell,))
 
 
 def moves_by_cell(game: Game, state: State) -> dict[int, str]:
-    """The text of each move that is short, made on one cell, and the only one there."""
+    """Return by cell the text of the move there. Only moves with one cell, a short text, and no other move on
+    that cell are included."""
     by_cell = {action: cells_of_move(game, state, action) for action in game.legal_list(state)}
     counts = Counter(by_cell.values())
     texts = {
@@ -230,14 +236,14 @@ def moves_by_cell(game: Game, state: State) -> dict[int, str]:
 
 
 def cell_of(game: Game, action: int) -> int | None:
-    """The cell of an action; None for one without a cell."""
+    """Return the cell of an action; None if it has no cell."""
     if game.policy_planes is None and game.actions != game.cells:
         return None
     return action % game.cells if action < game.actions - game.extra_actions else None
 
 
 def cells_of(game: Game) -> tuple[Spot, ...]:
-    """The cells of the picture, the top row first."""
+    """Return the cells of the picture, the top row first."""
     names = list(look_of(game).cells) or [
         f"row {row + 1}, column {col + 1}" for row in range(game.rows) for col in range(game.cols)
     ]
@@ -247,14 +253,14 @@ def cells_of(game: Game) -> tuple[Spot, ...]:
 
 
 def _from_the_top(game: Game) -> list[int]:
-    """Cells in the order of `cells_of`; they are numbered from the bottom."""
+    """Return the cells, which are numbered from the bottom, in the order of `cells_of`."""
     return [row * game.cols + col for row in range(game.rows - 1, -1, -1) for col in range(game.cols)]
 
 
 def clicks_of(game: Game) -> Clicks:
-    """Where the drawn picture is clicked: on the cells that moves name or on which their actions are, on
-    columns where actions are columns; other actions have no place. Cells are called as in the game's moves
-    (`a2`), else `row 2, column 1`, both from the lower left."""
+    """Return the clickable areas of the drawn picture: the columns if actions are columns, otherwise the
+    cells of each move (`cells_of_move`). Other actions have no place. Cells are named as in the game's moves
+    (`a2`), or else `row 2, column 1`, both from the lower left."""
     edge, width, height = _measures(game)
     if game.policy_planes is None and game.actions == game.cols:
         high = height - 2 * edge

@@ -1,4 +1,4 @@
-"""A game from its start: all positions, and the actions between them; and its board and moves as text.
+"""A game from its start: all positions, the actions between them, and the board and moves as text.
 
 Used by players, analysis and match records.
 """
@@ -26,7 +26,7 @@ class GameHistory:
         self.start = start
         self.max_plies = max_plies or game.max_plies
         self.actions: list[int] = []
-        # Most games are longer than a few plies and shorter than this; `_append` makes room for others.
+        # Enough for many games; `_append` makes room for longer ones.
         self._states = np.zeros((64, game.state_words), np.uint64)
         self._states[0] = game.notation.state_from_text(start)
         self._legal = np.zeros(game.max_legal, np.uint16)
@@ -49,20 +49,20 @@ class GameHistory:
 
     @property
     def side_to_move(self) -> int:
-        """0: the first player."""
+        """0 for the first player, 1 for the second."""
         return int(self.game.rules.side_to_move(self.state))
 
     def up_to(self, ply: int) -> GameHistory:
-        """The game after its first `ply` moves."""
+        """Return a copy of the game after its first `ply` moves."""
         part = copy.copy(self)
         part.actions, part._states = self.actions[:ply], self._states[: ply + 1].copy()
         part._legal = np.zeros_like(self._legal)
         return part
 
     def legal_actions(self) -> npt.NDArray[np.uint16]:
-        """[n] in the order of the rules."""
+        """Return [n] the legal actions, in the order of the rules."""
         count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)
-        # A copy, because the next call writes over it.
+        # Copied, because the next call overwrites the array.
         return self._legal[:count].copy()
 
     def play(self, action: int) -> None:
@@ -74,7 +74,8 @@ class GameHistory:
         self._append(action)
 
     def _append(self, action: int) -> None:
-        # Doubled when full, because the rules read all positions of a game from one array.
+        # The rules read all positions of a game from one array, so a full array is replaced by one twice as
+        # large.
         if self.ply + 2 > len(self._states):
             self._states = np.concatenate([self._states, np.zeros_like(self._states)])
         self.game.rules.play(self._states[self.ply], action, self._states[self.ply + 1])
@@ -83,34 +84,34 @@ class GameHistory:
     def play_text(self, move: str) -> None:
         """Play a move in the game's notation. Raises ValueError as `play` does."""
         action = self.game.notation.action_from_text(self.state, move)
-        if action not in self.legal_actions():  # the notation does not know the past: superko in Go
+        if action not in self.legal_actions():  # the notation knows no earlier positions (superko)
             raise ValueError("not legal: it repeats an earlier position")
         self.play(action)
 
     def moves_text(self) -> list[str]:
-        """All moves in the game's notation."""
+        """Return all moves in the game's notation."""
         notation = self.game.notation
         return [
             notation.action_to_text(state, action)
-            # There is one position more than there are moves, and room for others behind it.
+            # Not strict: there are more positions than moves, and free room behind them.
             for state, action in zip(self._states, self.actions, strict=False)
         ]
 
     def end_reason(self) -> str | None:
-        """Why the game is over; None while it continues."""
+        """Return why the game is over; None while it continues."""
         index = self._end_index()
         if index:
             return self.game.reason_name(index)
-        # After the rules: a game that they end on its last ply has their result.
+        # The rules come first: if they end the game on its last ply, their result counts.
         return PLY_CAP if self.ply >= self.max_plies else None
 
     def outcome(self) -> int:
-        """Result of a finished game for the first player: +1, 0 or -1."""
+        """Return the result of a finished game for the first player: +1, 0 or -1."""
         return outcome_for_first_player(self.game.end_reasons[self._end_index()].value, self.side_to_move)
 
     def score(self) -> float | None:
-        """The margin by which the first player has won (`Game.score`); None unless the rules have ended the
-        game and define a score."""
+        """Return the margin by which the first player has won (`Game.score`). None unless the rules have
+        ended the game and the game has a score."""
         count = self.game.score
         return None if count is None or not self._end_index() else count(self.state)
 
@@ -126,9 +127,9 @@ def replay(
     max_plies: int = 0,
     play: Callable[[GameHistory, str], None] = GameHistory.play_text,
 ) -> GameHistory:
-    """The game after `moves`. Raises ValueError naming the move that is not legal and its number.
+    """Return the game after `moves`. Raises ValueError naming the move that is not legal and its number.
 
-    max_plies: cap on the length of the game; 0: the game's own. play: plays a move that is written so.
+    max_plies: cap on the length of the game; 0: the game's own. play: reads and plays one move.
     """
     game_history = GameHistory(game, start, max_plies)
     for number, move in enumerate(moves, 1):
@@ -146,8 +147,8 @@ TO_MOVE = re.compile(r"\S+ to move\b")
 
 
 def board_text(game: Game, state: State, *, is_over: bool) -> str:
-    """The board of a position, without empty lines. Where the game is over, the line that begins with "x to
-    move" is left out, because it cannot be told from the position alone that nobody is."""
+    """Return the board of a position, without empty lines. If the game is over, the line that begins with "x
+    to move" is left out; `render` cannot do that, because it sees only the position."""
     lines = game.notation.render(state).splitlines()
     shown = [line.rstrip() for line in lines if line.strip()]
     return "\n".join(line for line in shown if not (is_over and TO_MOVE.match(line)))
@@ -162,13 +163,13 @@ def legal_action(
 ) -> int:
     """Return `action`, the meaning of `text`, if it is legal and is written that way.
 
-    Raises ValueError listing the legal moves that begin or end like `text`, else all. said() describes how
-    moves are written, and in which position.
+    Raises ValueError listing the legal moves that begin or end like `text`, or else all. said() describes how
+    moves are written, and names the position.
     """
     if action in legal and to_text(action) == text:
         return action
     moves = sorted(map(to_text, legal))
-    # Moves of the same piece, or onto the same column, are what was probably meant.
+    # Probably a move with the same beginning (the same piece) or else with the same end was meant.
     near = [move for move in moves if move[:2] == text[:2]]
     near = near or [move for move in moves if move[-2:] == text[-2:]] or moves
     listed = ", ".join(near[:LISTED]) or "none: the game is over"

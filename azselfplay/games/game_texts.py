@@ -1,4 +1,4 @@
-"""Positions and games as people write them: what they paste, how they say moves, and files for programs."""
+"""Positions and games as people write them: reads pasted text, and writes moves and game files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from azselfplay.games.spec import Game, Positions
 
 
 def form_in(game: Game, text: str) -> GameFormat | None:
-    """The game's format in which `text` is written, by how it begins; None if it is no game file."""
+    """Return the game's file format in which `text` is written, judged by its beginning; None if it is no
+    game file."""
     begin = text.lstrip("\ufeff \r\n\t")
     return next((form for form in knowledge_of(game).formats if form.begins.match(begin)), None)
 
 
 def read_position(game: Game, text: str, moves: Iterable[str] = ()) -> GameHistory:
-    """The usual start, or the position in `text`, and then `moves`.
+    """Return the game from the position in `text` (or the usual start), followed by `moves`.
 
     text: a position in the game's notation (FEN, SFEN, EPD), moves from the start separated by spaces, or a
     file of the game's formats, of which the first game counts. Raises ValueError naming what cannot be read,
@@ -37,37 +38,38 @@ def read_position(game: Game, text: str, moves: Iterable[str] = ()) -> GameHisto
     try:
         game.notation.state_from_text(start)
     except ValueError as no_position:
-        if "/" in text:  # between the ranks of a position, and in no move
+        if "/" in text:  # separates the ranks of a position; no move has one
             raise
         try:
             return after_moves(game, "", (*text.split(), *moves))
         except ValueError as no_moves:
             why = f"not as a position ({no_position}) and not as moves from the start ({no_moves})"
-            # Nobody knows which of the two was meant, so both reasons are given.
+            # It is unknown which of the two was meant, so both reasons are given.
             raise ValueError(f"{text!r} cannot be read, {why}") from no_moves
     return after_moves(game, start, tuple(moves))
 
 
 def after_moves(game: Game, start: str, moves: Sequence[str]) -> GameHistory:
-    """The game after `moves`. Raises ValueError. The cap on the length of games is of self-play, and no rule:
-    it counts from there."""
+    """Return the game after `moves`. Raises ValueError. The cap on the length of games belongs to self-play
+    and is no rule of the game, so here it counts from the position after `moves`."""
     return replay(game, start, moves, game.max_plies + len(moves), play_as_written)
 
 
 def play_as_written(history: GameHistory, move: str) -> None:
-    """Play a move in the game's notation, or as people write it. Raises ValueError."""
+    """Play a move that is written in the game's notation or as people write it. Raises ValueError."""
     try:
         history.play_text(move)
     except ValueError:
-        # Looked for only here: most moves are in the notation, and files have many.
+        # Only now, because it is slow: most moves are in the notation, and files have many moves.
         if (meant := in_notation(history, move)) == move:
             raise
         history.play_text(meant)
 
 
 def in_notation(history: GameHistory, text: str) -> str:
-    """A move in the game's notation; `text` may also be as people write it (`said`: in chess Nf3, exd5, 0-0,
-    with or without check and marks). What names no legal move comes back as it is."""
+    """Return a move in the game's notation. `text` may also be as people write it (`said`; in chess Nf3,
+    exd5, 0-0, with or without signs for check and marks). Text that names no legal move is returned
+    unchanged."""
     game, state = history.game, history.state
     try:
         game.notation.action_from_text(state, text)
@@ -81,7 +83,7 @@ def in_notation(history: GameHistory, text: str) -> str:
 
 
 def _plain(move: str) -> str:
-    """Without what says nothing about which move it is."""
+    """Return the text of a move without check signs and marks, and with 0 written as O."""
     return move.rstrip("+#!?").replace("0", "O")
 
 
@@ -89,8 +91,8 @@ def _plain(move: str) -> str:
 
 
 def said(game: Game, positions: Positions, actions: Sequence[int], before: int | None = None) -> list[str]:
-    """Moves as people write them: `actions[i]` in `positions[i]` [n, state_words]. before: the action that
-    led to the first position."""
+    """Return moves as people write them: `actions[i]` in `positions[i]` [n, state_words]. before: the action
+    that led to the first position."""
     move = knowledge_of(game).words.move
     if move is None:
         pairs = zip(positions, actions, strict=False)  # a game has one position more than actions
@@ -107,7 +109,8 @@ TEXT = "text"
 
 
 def writers_of(game: Game) -> dict[str, GameWriter]:
-    """The formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
+    """Return by name the formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`,
+    `text`."""
     found = {one.name: one.write for one in knowledge_of(game).formats}
     return {**found, TEXT: partial(_as_text, game)}
 
@@ -115,12 +118,12 @@ def writers_of(game: Game) -> dict[str, GameWriter]:
 def _as_text(
     game: Game, tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str
 ) -> str:
-    """A game as tags and moves, with other moves in brackets after the one played. The move number grows with
-    each turn of the first player. Raises ValueError if the game breaks the rules."""
+    """Return a game as tags and moves, with alternative lines in brackets after the move played. Each turn of
+    the first player gets the next move number. Raises ValueError if the game breaks the rules."""
     history = GameHistory(game, start, game.max_plies + len(moves))
     lines, number, before = list[str](), 0, 1
     for one in moves:
-        # Sides need not alternate: a number is a turn of the first player.
+        # Sides need not alternate: a new number begins when the first player's turn begins.
         side = history.side_to_move
         number += side < before or number == 0
         before = side

@@ -1,4 +1,4 @@
-"""How this project compiles with Numba: one decorator, one cache rule, one way to join kernels and rules.
+"""How this project compiles with Numba: the decorator, the disk cache, and the binding of kernels to rules.
 
 `jit` compiles a function on its first call. `bind` compiles kernels (marked with `kernel`) together with the
 rules of a game: the search is written once, over stubs (`games.stubs`), and each game gets a copy of it into
@@ -6,13 +6,13 @@ which its rules are inlined.
 
 Numba's own disk cache only checks the file in which a function is, so a change in the rules would leave an
 old search in the cache. We therefore key the cache folder by the contents of all modules that compiled code
-can come from: those with jitted functions and everything they import, because constants are compiled in. What
-is bound to kernels is in the names of the compiled functions instead. Games of other packages have a key of
-their own (`foreign_key`), so a change in one recompiles nothing else.
+can come from: those with jitted functions and everything they import, because constants are compiled in. The
+bindings of a kernel are part of the compiled function's name. Games of other packages have a key of their own
+(`foreign_key`), so a change in one of them recompiles nothing else.
 
 Jitted functions that call each other are joined by `games.inlining`, which needs private classes of Numba.
-With a version of Numba that it was not tried with, all is compiled by plain `numba.njit` instead: the same
-results, in twice the time to compile.
+With untried versions of Numba, everything is compiled by plain `numba.njit` instead. The results are the
+same, but compiling takes twice as long.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ import numpy as np
 PACKAGES = ("azselfplay", "net", "protocol", "trainer", "bench")
 """All packages with jitted functions, and those whose constants they use."""
 
-# By the text, because importing all modules to look at their functions would take seconds.
+# Search the text, because importing all modules to inspect their functions would take seconds.
 _COMPILED = re.compile(r"^@(jit|kernel)\b|\bjit\(|\(CPUDispatcher\)", re.MULTILINE)
-"""Modules with compiled code, and `games.inlining`, which says how it is compiled."""
+"""Finds modules with compiled code, and `games.inlining`, which determines how code is compiled."""
 _IMPORT = re.compile(r"^(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))", re.MULTILINE)
-"""Only unindented imports: no constant comes from an import inside a function or under TYPE_CHECKING."""
+"""Finds unindented imports only, because no constant comes from an import inside a function or under
+TYPE_CHECKING."""
 
 KEPT_CACHES = 4
 _OURS = re.compile("[0-9a-f]{16}")
@@ -54,18 +55,19 @@ CompiledFunction = Callable[..., Any]
 
 
 def source_key(root: Path) -> str:
-    """Hash of all sources that jitted code may come from, and of Numba's version and options."""
+    """Return a hash of all sources that jitted code may come from, and of Numba's version and options."""
     # NUMBA_BOUNDSCHECK=1 is part of the key: otherwise checked runs would load unchecked code.
     checked = bool(numba.config.BOUNDSCHECK)
     digest = hashlib.sha256(f"{numba.__version__} {checked=}".encode())
     for name, text in sources(root).items():
-        # With the length, so that no two sets of files give the same bytes.
+        # The length is hashed too, so that no two sets of files give the same bytes.
         digest.update(f"{name} {len(text)} {text}".encode())
     return digest.hexdigest()[:16]
 
 
 def cache_folder() -> Path:
-    """The folder in which compiled code is cached (`AZ_JIT_CACHE`, else under the user's cache folder)."""
+    """Return the folder in which compiled code is cached (`AZ_JIT_CACHE`, else under the user's cache
+    folder)."""
     home = os.environ.get("AZ_JIT_CACHE") or Path.home() / ".cache" / "azselfplay" / "jit"
     return Path(home) / source_key(Path(__file__).resolve().parents[2])
 
@@ -74,23 +76,23 @@ def _prepare_cache() -> Path:
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Used now: the oldest caches are removed.
+        # Mark the folder as used now, because the least recently used caches are removed.
         os.utime(folder)
     except OSError as error:
         text = f"{error.strerror} (AZ_JIT_CACHE names the folder of compiled code)"
         raise OSError(error.errno, text, str(folder)) from error
-    # After the folder is marked as used, so that it is not the one removed.
+    # Only after marking this folder as used, so that it is not removed.
     remove_old_caches(folder.parent)
     numba.config.CACHE_DIR = str(folder)
     return folder
 
 
 def remove_old_caches(parent: Path) -> None:
-    """Keep the newest caches. Nothing else in `parent` is touched: `AZ_JIT_CACHE` may name a folder that
-    holds other things, such as runs."""
+    """Remove all but the KEPT_CACHES most recently used caches. Nothing else in `parent` is touched:
+    `AZ_JIT_CACHE` may name a folder that holds other things, such as runs."""
     ages = {}
     for path in parent.iterdir():
-        with suppress(OSError):  # another process may remove it at this moment
+        with suppress(OSError):  # another process may remove the folder at this moment
             if _OURS.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
                 ages[path] = path.stat().st_mtime
     for path in sorted(ages, key=lambda path: ages[path], reverse=True)[KEPT_CACHES:]:
@@ -98,36 +100,36 @@ def remove_old_caches(parent: Path) -> None:
 
 
 def sources(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
-    """Text by module name, sorted by name, for a tree of source files below `root`."""
+    """Return by module name, sorted, the text of all modules below `root` that affect compiled code."""
     texts: dict[str, str] = {}
     for package in packages:
         for path in (root / package).rglob("*.py"):
             parts = path.relative_to(root).with_suffix("").parts
             texts[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
     found: dict[str, str] = {}
-    # From there along the imports: a constant of another module is compiled into the code.
+    # Start with the modules with compiled code and follow their imports: imported constants are compiled in.
     todo = [name for name, text in texts.items() if _COMPILED.search(text)]
     while todo:
         name = todo.pop()
         if name in texts and name not in found:
             found[name] = texts[name]
             for imported, listed, module in _IMPORT.findall(texts[name]):
-                # All that may be a module: of `from a import b` both `a` and `a.b`.
+                # Take every name that may be a module: for `from a import b` both `a` and `a.b`.
                 todo += [module or imported, *(f"{imported}.{one}" for one in re.findall(r"\w+", listed))]
     return dict(sorted(found.items()))
 
 
 @cache
 def foreign_key(module: str, file: str) -> str:
-    """Hash of the sources of another package with jitted functions, such as a game; "" for our own packages
-    and for code without a file. `module` is one of the package's modules.
+    """Return a hash of the sources of another package with jitted functions, such as a game; "" for our own
+    packages and for code without a file. `module` is one of the package's modules, and `file` its file.
 
     All files of the package count, whether or not they contain compiled code.
     """
     if module.partition(".")[0] in PACKAGES or not file:
         return ""
     path = Path(file)
-    # Up to the folder of the outermost package.
+    # Go up to the folder of the outermost package.
     levels = module.count(".") + (path.stem == "__init__")
     files = sorted(path.parents[levels - 1].rglob("*.py")) if levels else [path]
     digest = hashlib.sha256()
@@ -138,7 +140,7 @@ def foreign_key(module: str, file: str) -> str:
 
 
 def foreign_key_of(function: Any) -> str:
-    """The `foreign_key` of the package that `function` is from; "" for our own."""
+    """Return the `foreign_key` of the package that `function` is from; "" for our own."""
     file = getattr(sys.modules.get(function.__module__), "__file__", "") or ""
     return foreign_key(function.__module__, file)
 
@@ -155,9 +157,9 @@ INLINES = (0, 61) <= numba.version_info.short <= (0, 68)
 
 def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
     """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
-    # numpy's division by zero gives inf instead of a branch to an exception.
+    # With error_model "numpy", a division by zero gives inf instead of branching to an exception.
     chosen: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
-    # Numba reads the folder when the function is created.
+    # Numba reads the cache folder's name when the function is created.
     numba.config.CACHE_DIR = str(CACHE / foreign_key_of(function))
     try:
         if INLINES:
@@ -171,18 +173,18 @@ def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
 
 
 def direct(function: CompiledFunction) -> CompiledFunction:
-    """Return `function` without Numba's dispatch by the types of the arguments.
+    """Return `function` without Numba's dispatch on the types of the arguments.
 
-    Dispatch takes 27 us for the arrays of a forest, the call itself 1 us. The types of the first call are
-    those of all later ones, and **are not checked again**: arrays must have the same dtypes and dimensions
-    each time, and be contiguous. With NUMBA_BOUNDSCHECK=1 other types raise TypeError."""
+    Dispatch takes 27 us for the arrays of a forest, the call itself 1 us. The types of the first call apply
+    to all later calls and **are not checked again**: arrays must have the same dtypes and dimensions each
+    time, and be contiguous. With NUMBA_BOUNDSCHECK=1 other types raise TypeError."""
     entry: Callable[..., Any] | None = None
     first: Any = None
 
     def call(*arguments: Any) -> Any:
         nonlocal entry
         if entry is None:
-            # Compiled or read from disk at the first call, when the types are known.
+            # Compile or load at the first call, when the types are known.
             entry = function.compile(tuple(map(numba.typeof, arguments)))  # type: ignore[attr-defined]
         return entry(*arguments)
 
@@ -195,7 +197,7 @@ def direct(function: CompiledFunction) -> CompiledFunction:
         return call(*arguments)
 
     def kind(value: Any) -> Any:
-        # What `numba.typeof` looks at, in a twentieth of its time.
+        # The properties that `numba.typeof` distinguishes, in a twentieth of its time.
         if isinstance(value, np.ndarray):
             return value.dtype, value.ndim, value.flags.c_contiguous, value.flags.writeable
         return (type(value), *map(kind, value)) if isinstance(value, tuple) else type(value)
@@ -205,8 +207,8 @@ def direct(function: CompiledFunction) -> CompiledFunction:
 
 @jit
 def copy(source: Any, out: Any) -> None:
-    """Copy `source [n]` to `out [n]` in jitted code. `out[:] = source` compiles the text of an error about
-    shapes too, which takes four seconds in each process that compiles."""
+    """Copy `source [n]` to `out [n]` in jitted code. `out[:] = source` would also compile the message of an
+    error about shapes, which takes four seconds in each process that compiles."""
     for i in range(len(source)):
         out[i] = source[i]
 
@@ -216,9 +218,9 @@ signed: Any = np.int64
 
 
 class Unbound(int):
-    """Stands for a number in a module of kernels, until `bind` replaces it.
+    """Placeholder for a number in a module of kernels, which `bind` replaces.
 
-    Each one is a distinct object, which a plain 0 would not be.
+    Each one is a distinct object; plain zeros would all be the same object.
     """
 
 
@@ -241,14 +243,15 @@ def bind(
 ) -> types.SimpleNamespace:
     """Return the kernels of some modules, compiled with `bindings` (named sets of pairs).
 
-    Wherever a kernel has imported a stub, or another kernel, under any name, it calls what is bound. For that
-    each kernel is copied, so that Numba can inline the rules into the search without the search knowing a
-    game. It is compiled under a name that includes its bindings, so that each has its own cache entry. A
-    kernel that does not reach certain bindings is the same for all of these: what games and selections share
-    is compiled once.
+    If a kernel's module has imported a stub or another kernel, under any name, the compiled kernel calls the
+    bound function instead. For that each kernel is copied. So Numba can inline the rules into the search, and
+    the search needs to know no game. The copy is compiled under a name that includes its bindings, so that it
+    has its own cache entry. Only bindings that a kernel reaches, directly or through other kernels, count:
+    code that games and selections share is compiled once.
 
-    Unless a kernel `allocates`, all are compiled without Numba's reference counts (`_nrt`): for arrays in
-    tuples it does not remove the atomic additions, which took as long as the search itself.
+    Set `allocates` if a kernel allocates memory. Otherwise all are compiled without Numba's reference counts
+    (`_nrt`): for arrays in tuples Numba does not optimise the atomic additions away, and they took as long as
+    the search itself.
     """
     binder = _Binder(bindings, allocates)
     kernels = [
@@ -276,11 +279,13 @@ class _Binder:
         self._allocates = allocates
 
     def bound(self, function: Any) -> CompiledFunction:
-        """The kernel `function`, compiled; the same object for the same bindings."""
-        # Only these are part of its name, so that kernels that reach no rules are shared by all games.
+        """Return the kernel `function`, compiled; the same object for the same bindings."""
+        # Only reached stubs are part of the name, so that kernels that reach no rules are shared by all
+        # games.
         stubs = [stub for stub in self._instead if stub in self._reached(function, set())]
         reals = [self._instead[stub] for stub in stubs]
-        # Names and values, because objects differ from process to process and the cache does not.
+        # Use names and values: objects differ from process to process, but the cached code must be found
+        # again.
         said: list[tuple[str, str]] = []
         for stub, real in reals:
             if callable(real):
@@ -288,12 +293,12 @@ class _Binder:
             else:
                 array = np.asarray(real)
                 said.append(("", f"{array.dtype} {array.shape} {array.tobytes().hex()}"))
-        # The functions themselves too: two games typed into a notebook may share a name.
+        # Include the functions themselves: two games typed into a notebook may share a name.
         key = (function, self._allocates, *said, *(real for _, real in reals if callable(real)))
         if key not in _compiled:
             sets = dict.fromkeys(self._set_of[stub] for stub in stubs)
             tag = "_".join([*sets, f"{zlib.crc32(repr(said).encode()):x}"])
-            # A copy: the module's own names must stay unbound for the next game.
+            # Copied, because the module's own globals must stay unbound for the next game.
             namespace = dict(function.__globals__)
             copy = types.FunctionType(function.__code__, namespace, function.__name__)
             copy.__qualname__ = f"{function.__name__}__{tag}"
@@ -306,9 +311,10 @@ class _Binder:
         return _compiled[key]
 
     def _reached(self, function: Any, seen: set[int]) -> set[int]:
-        """The ids of all stubs in `function` and in what it calls."""
+        """Return the ids of all globals, among them all stubs, that `function` reaches, directly or through
+        kernels."""
         for name in _global_names(function.__code__):
-            value = function.__globals__.get(name)  # None for a builtin, which nothing is bound to
+            value = function.__globals__.get(name)  # None for a builtin: no bindings
             _, real = self._instead.get(id(value), (value, value))
             if id(value) not in seen:
                 seen.add(id(value))
@@ -319,6 +325,6 @@ class _Binder:
 
 @cache
 def _global_names(code: types.CodeType) -> tuple[str, ...]:
-    """Names of the globals that `code` reads, the builtins among them."""
+    """Return the names of the globals that `code` reads, including builtins."""
     read = (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
     return tuple(dict.fromkeys(read))

@@ -1,8 +1,9 @@
-"""What is known about a game beyond its rules: for players without a network, judges, exports and pages.
+"""Knowledge about a game beyond its rules, for players without a network, judges, exports and web pages.
 
-Each game defines it in `games/GAME/knowledge.py`, as KNOWLEDGE: a `Knowledge`, or for a game with variants a
-function that returns the one of a game. `Game.knowledge` names this module, which is imported on request:
-self-play needs none of it. A game without one can still be played, trained, matched and judged.
+Each game defines KNOWLEDGE in `games/GAME/knowledge.py`: a `Knowledge`, or for a game with variants a
+function that returns the `Knowledge` of a variant. `Game.knowledge` names this module. It is imported on
+request, because self-play does not need it. A game without such a module can still be played, trained,
+matched and judged.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ from azselfplay.games.jit import jit
 from azselfplay.games.spec import Game, Positions, State
 
 Say = Callable[[str], None]
-"""Called with a line of progress."""
+"""Receives a line of progress."""
 
 
 @jit
 def nothing(state: State) -> int:
-    """The evaluation of a game that has none."""
+    """Return 0: the default evaluation of a game without a heuristic."""
     return 0
 
 
 @jit
 def nothing_of_action(state: State, action: int) -> int:
-    """The ordering score of a game that has none: all actions are equal."""
+    """Return 0: the default ordering score, for which all actions are equal."""
     return 0
 
 
 @jit
 def never(state: State, action: int) -> bool:
-    """No action is noisy: the quiescence search stands pat at once."""
+    """Return False: by default no action is noisy, and the quiescence search stands pat at once."""
     return False
 
 
 Mark = Literal["", "?!", "?", "??"]
-"""How bad a move is, as chess players write it; "": not bad."""
+"""How bad a move is, as in chess annotations; "": not bad."""
 
 
 class WrittenMove(NamedTuple):
@@ -53,33 +54,34 @@ class WrittenMove(NamedTuple):
     move: str
     comment: str = ""
     others: Sequence[tuple[Sequence[str], str]] = ()
-    """(line, comment) of lines that could have been played instead, of one move or more."""
+    """(line, comment) of alternative lines, each of one move or more."""
     value: float | None = None
-    """Expected result after the move, for the first player, in [-1, 1]; each format writes it as its programs
-    show it. None: unknown."""
+    """Expected result after the move, for the first player, in [-1, 1]; each format writes it in its own
+    unit. None: unknown."""
     mark: Mark = ""
 
 
 class ReadGame(NamedTuple):
-    """The main line of a game of a file, in the game's notation. Nobody has checked its moves yet."""
+    """The main line of a game in a file, in the game's notation. Its moves have not been checked yet."""
 
     start: str
     """"" is the usual start."""
     moves: Sequence[str]
     outcome: int | None = None
-    """The result that the file gives, for the first player: +1, 0 or -1. None: it gives none."""
+    """The result given in the file, for the first player: +1, 0 or -1. None: the file gives none."""
     tags: Mapping[str, str] = MappingProxyType({})
-    """Who played, when and where, as the format's `write` takes it."""
+    """Players, date, place and so on, as the format's `write` takes them."""
     other_rules: str = ""
-    """How the file's rules differ from this game's (`komi 6.5`), so that its result says little of ours."""
+    """How the file's rules differ from this game's (`komi 6.5`), in which case its result says little about
+    this game."""
     agreed: int = 0
-    """The last moves that only say that the game is over (passes of Go). People then take dead stones off, so
-    the result may be another than the board's."""
+    """Number of last moves that only agree that the game is over (passes in Go). People then remove dead
+    stones, so the result may differ from that of the final board."""
 
 
 GameWriter = Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
-"""(tags of PGN, whose White is the first player; start; the moves; last comment) -> the game as text. Raises
-ValueError if a move is not legal."""
+"""(tags as in PGN, where White is the first player; start; the moves; last comment) -> the game as text.
+Raises ValueError if a move is not legal."""
 
 
 RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
@@ -88,39 +90,39 @@ RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
 
 @dataclass(frozen=True)
 class GameFormat:
-    """A format of game files that programs for the game use."""
+    """A file format that programs for the game use."""
 
     name: str
-    """`PGN`"""
+    """Such as `PGN`."""
     suffixes: tuple[str, ...]
-    """Of its files: `.pgn`"""
+    """Of its files, such as `.pgn`."""
     begins: re.Pattern[str]
-    """How a file begins, after blanks. No position and no move of the game does."""
+    """Matches the beginning of a file, after blanks. No position and no move of the game begins like that."""
     write: GameWriter
     read: Callable[[bytes], Iterator[ReadGame | ValueError]]
-    """The games of a file, one after the other. One that cannot be read is the error that says why."""
+    """Yields the games of a file. For a game that cannot be read, it yields the error that says why."""
     between: str = ""
     """What separates the games of a file."""
 
 
 @dataclass(frozen=True)
 class Heuristic:
-    """Jitted functions that give positions a value without search, for alpha-beta and greedy players.
+    """Jitted functions that evaluate positions without search, for the alpha-beta and greedy players.
 
-    All of them are from the point of view of the side to move; `evaluate` and `material` have the same unit
-    (chess: centipawns). Without them, these players only see the ends of games.
+    All values are from the point of view of the side to move; `evaluate` and `material` have the same unit
+    (chess: centipawns). Without these functions, the players only see the ends of games.
     """
 
     evaluate: Callable[..., Any] = nothing
-    """(state) -> int, the value at which alpha-beta stops searching."""
+    """(state) -> int, the static evaluation at the leaves of alpha-beta."""
     material: Callable[..., Any] = nothing
     """(state) -> int, the material that the greedy player counts."""
     order_score: Callable[..., Any] = nothing_of_action
     """(state, action) -> int; larger is searched first."""
     is_noisy: Callable[..., Any] = never
-    """(state, action) -> bool, whether the quiescence search continues with it."""
+    """(state, action) -> bool, whether the quiescence search tries the action."""
     sees_reply: bool = True
-    """Whether the greedy player avoids moves after which the other side wins at once."""
+    """Whether the greedy player avoids moves that let the other side win at once."""
 
 
 class Judged:
@@ -131,13 +133,13 @@ class Judged:
 
     @property
     def matters(self) -> bool:
-        """Whether some legal action loses the best result."""
+        """Whether some legal action gives away the best result."""
         return len(self.keeps) < self.legal
 
 
 @dataclass(frozen=True)
 class Known(Judged):
-    """The truth about a position in which the game continues."""
+    """The exact result of a position in which the game continues, and the actions that keep it."""
 
     group: str
     """The group in reports that it counts for."""
@@ -148,18 +150,18 @@ class Known(Judged):
     legal: int
     """Number of legal actions."""
     plies: int | None = None
-    """Plies to the end with best play; None where they are not counted."""
+    """Plies to the end with best play; None if plies are not counted."""
     best: frozenset[int] = frozenset()
-    """Those of `keeps` that win soonest or lose latest; empty where plies are not counted."""
+    """The actions of `keeps` that win soonest or lose latest; empty if plies are not counted."""
 
     def row(self, start: str = "", moves: Sequence[int] = (), longer: dict[int, int] | None = None) -> Row:
-        """The position as a question: it is reached by `moves` from `start`."""
+        """Return the position as a question that `moves` from `start` lead to."""
         return Row(self.group, start, tuple(moves), self.value, self.keeps, self.legal, longer or {})
 
 
 @dataclass(frozen=True)
 class Row(Judged):
-    """A position of known truth with its past, used as a question to a network."""
+    """A position with a known result, and with its past: a question to a network."""
 
     group: str
     """The group in reports that it counts for."""
@@ -182,8 +184,8 @@ AnyRow = TypeVar("AnyRow")
 
 
 class Drawn(Generic[AnyRow]):
-    """Positions that are drawn until each group has `wanted`, at most `most_quiet` of them such that every
-    move keeps the result."""
+    """Collects randomly drawn positions until each group has `wanted` of them. At most `most_quiet` per group
+    are positions in which every move keeps the result."""
 
     def __init__(self, groups: Iterable[str], wanted: int, most_quiet: int) -> None:
         self._taken: dict[str, list[AnyRow]] = {group: [] for group in groups}
@@ -194,7 +196,7 @@ class Drawn(Generic[AnyRow]):
         return len(self._taken[group])
 
     def has_room(self, group: str, *, matters: bool = True) -> bool:
-        """Whether the group needs more positions in which the move matters, or does not."""
+        """Return whether the group needs more positions in which the move matters (or does not)."""
         return self.count(group) < self._wanted and (matters or self._quiet[group] < self._most_quiet)
 
     def take(self, group: str, row: AnyRow, *, matters: bool) -> None:
@@ -207,7 +209,7 @@ class Drawn(Generic[AnyRow]):
 
     @property
     def rows(self) -> list[AnyRow]:
-        """All that were taken, in the order of the groups."""
+        """All taken positions, in the order of the groups."""
         return [row for rows in self._taken.values() for row in rows]
 
 
@@ -216,7 +218,7 @@ class BadTruth(ValueError):
 
 
 class Check(NamedTuple):
-    """A fact about the truth that is known from another source."""
+    """A comparison of the known results with a fact from another source."""
 
     what: str
     found: object
@@ -231,64 +233,67 @@ class Labels:
     per_group: int
     """Positions of each group."""
     apart_from: Path | None = None
-    """A file whose positions, and their mirror images, are excluded."""
+    """File of positions to exclude, together with their mirror images."""
 
 
 WonRows = Callable[[int, int, Collection[Row]], list[Row]]
-"""(count, seed, apart from these) -> positions."""
+"""(count, seed, positions to exclude) -> positions."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What is solved of a game. `probe`, `rows` and `checks` may take seconds when they are first called."""
+    """The solved part of a game. The first call of `probe`, `rows` or `checks` may take seconds."""
 
     covers: str
     """For people: which positions are known."""
     probe: Callable[[State], Known | None]
-    """Returns the truth about a position in which the game continues; None where it is unknown, or takes too
-    long."""
+    """Returns what is known about a position in which the game continues; None if nothing is known, or if
+    solving takes too long."""
     rows: Callable[[int, int], list[Row]]
-    """(seed, most of each group, 0: all) -> positions to ask a network about. Raises BadTruth."""
+    """(seed, most per group or 0: all) -> positions to ask a network about. Raises BadTruth."""
     checks: Callable[[Path | None, Say], Iterator[Check]]
-    """(a file that `label` made, None: those of the program; progress) -> the checks."""
+    """(a file that `label` made, or None: the program's own files; progress) -> the checks."""
     groups: tuple[str, ...] = ()
     """Names of the groups, in the order of a game."""
     final_rows: Callable[[], list[Row]] | None = None
-    """Other positions, for final judgements: nobody tunes on them. None: there are no others than `rows`."""
+    """Other positions, for final judgements: nobody tunes on them. None: there are only those of `rows`."""
     label: Callable[[Labels, Say], bytes] | None = None
-    """Draws and labels positions anew. Returns the contents of a file."""
+    """Draws and labels new positions. Returns the contents of a file."""
     probe_with_past: Callable[[Positions], Known | None] | None = None
-    """The truth about the newest of these positions, a whole history, where the result depends on that
-    (superko); None: `probe` is enough."""
+    """Like `probe`, for the newest position of a whole history, in games whose results depend on the past
+    (superko). None: `probe` is enough."""
     watched_rows: Callable[[], list[Row]] | None = None
-    """Positions that trainers watch in a game that is not solved from near its start (there, `rows` serve).
-    Raises BadTruth. None: they watch none."""
+    """Positions that trainers watch in a game that is not solved from near its start. (In a game that is,
+    they watch `rows`.) Raises BadTruth. None: there are none to watch."""
     final_watched_rows: Callable[[], list[Row]] | None = None
-    """Others of their kind, for final judgements. Raises BadTruth. None: `watched_rows` serve."""
+    """Other positions of the same kind, for final judgements. Raises BadTruth. None: `watched_rows` are
+    used."""
     plays_whole_games: bool = True
-    """Whether enough is known for a player that never errs."""
+    """Whether enough is known for a perfect player of whole games."""
     depth: int = 0
-    """Plies of alpha-beta with which that player chooses where nothing is known; 0: everything is known."""
+    """Search depth in plies of alpha-beta, with which the perfect player moves where nothing is known; 0:
+    everything is known."""
     counts_plies: bool = False
-    """Whether `Known.plies` and `Known.best` are known: the tables of endgames."""
+    """Whether `Known.plies` and `Known.best` are set, as by endgame tables."""
     endings: Mapping[str, WonRows] = field(default_factory=dict)
-    """Endings with tables, by name: they return different won positions, with the winning side to move."""
+    """By name of an ending with tables: a function that returns different won positions, with the winning
+    side to move."""
 
     def known(self, positions: Positions) -> Known | None:
-        """The truth about the newest of `positions` [n, state_words], the history of a game that
+        """Return what is known about the newest of `positions` [n, state_words], the history of a game that
         continues."""
-        # Only superko makes the past matter.
+        # The past matters only with superko.
         return self.probe(positions[-1]) if self.probe_with_past is None else self.probe_with_past(positions)
 
 
 @dataclass(frozen=True)
 class Odds:
-    """Positions in which one side has so much more material that it should win."""
+    """Positions in which one side is so far ahead in material that it should win."""
 
     name: str
-    """What the extra material is, for people: `an extra queen`."""
+    """The extra material, for people: `an extra queen`."""
     starts: tuple[str, ...]
-    """Positions in the game's notation; each side is ahead equally often."""
+    """Positions in the game's notation. Each side is ahead in half of them."""
     lead: int
     """Least lead by `Heuristic.material` that must remain after a few random moves."""
 
@@ -300,11 +305,11 @@ class Matches:
     opponents: tuple[str, ...] = ("random", "rollouts:100")
     """Player specs, weak to strong. The learning curve is measured against the first two."""
     opening_plies: int = 0
-    """Random plies that begin a game; 0: `play.openings.usual_plies`."""
+    """Random plies at the start of a game; 0: `play.openings.usual_plies`."""
     max_plies: int = 0
-    """Plies after which a game is drawn; 0: only the rules end it."""
+    """Plies after which a game is scored as a draw; 0: only the rules end it."""
     mate: str = ""
-    """The name of the end reason that is a mate, in games that have one: such wins are counted separately."""
+    """The name of the end reason for mate, in games that have it; wins by mate are counted separately."""
     odds: Odds | None = None
 
 
@@ -315,30 +320,31 @@ class Words:
     sides: tuple[str, str] = ("the first player", "the second player")
     move: Callable[[State, int, int | None], str] | None = None
     """(state, a legal action, the action before it or None) -> the move as people write it (SAN in chess).
-    None: as in the game's notation."""
+    None: the game's notation is used."""
     number: Callable[[State], int] | None = None
-    """(state) -> the number of its move, for games like chess in which a move of each side has the same.
-    None: every move has its own."""
+    """(state) -> the number of the next move, for games like chess in which one number covers a move of each
+    side. None: every move has its own number."""
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Everything about a game that workers do not need."""
+    """Everything about a game that self-play workers do not need."""
 
     heuristic: Heuristic = Heuristic()
     anchors: Mapping[str, float] = field(default_factory=dict)
-    """Elo over `random` of players that never change, weak to strong; measured by
-    `play.ladder` and then fixed. Empty: not measured yet."""
+    """Elo relative to `random` of fixed players, from weak to strong, measured by `play.ladder` and then kept
+    constant. Empty: not measured yet."""
     book: Mapping[str, str] = field(default_factory=dict)
     """Openings for matches by name: moves from the usual start, in the game's notation."""
     read_start: Callable[[str], str] = str.strip
     """Converts a start position of an openings file to the game's notation."""
     svg: Callable[[State, str], bytes] | None = None
-    """(state, the move that led to it, "" at the start) -> picture of a board. None: one that is drawn from
-    the planes (`picture_of`)."""
+    """(state, the move that led to it, "" at the start) -> SVG of the board. None: a generic picture is drawn
+    from the planes (`picture_of`)."""
     clicks: Clicks | None = None
-    """Where to click on that picture. None: moves are chosen by their text, or as the drawn picture has it.
-    Clicks of one's own on that one: `replace(games.drawn.clicks_of(game), clicked=...)`."""
+    """The clickable areas of that picture. None: moves are chosen by their text, or, on the generic picture,
+    by its own clicks. To change only the clicks of the generic picture: `replace(games.drawn.clicks_of(game),
+    clicked=...)`."""
     words: Words = Words()
     formats: tuple[GameFormat, ...] = ()
     """The formats of its game files, the usual one first."""
@@ -347,15 +353,15 @@ class Knowledge:
 
 
 _known: dict[tuple[str, str], Knowledge] = {}
-"""What is known about games, by name and module: made once."""
+"""Cache of `knowledge_of`, by name and module."""
 
 
 def knowledge_of(game: Game) -> Knowledge:
-    """What is known about a game: at least where its drawn picture is clicked."""
+    """Return what is known about a game: at least the clickable areas of its generic picture."""
     key = game.name, game.knowledge
     if key not in _known:
         found = importlib.import_module(game.knowledge).KNOWLEDGE if game.knowledge else Knowledge()
-        # A game with variants has a function instead.
+        # For a game with variants KNOWLEDGE is a function.
         known: Knowledge = found if isinstance(found, Knowledge) else found(game)
         if known.svg is None and known.clicks is None:
             known = replace(known, clicks=clicks_of(game))
@@ -364,12 +370,13 @@ def knowledge_of(game: Game) -> Knowledge:
 
 
 def picture_of(game: Game) -> Callable[[State, str], bytes]:
-    """The picture of a game's board (`Knowledge.svg`), its own or a drawn one."""
+    """Return the function that draws a game's board (`Knowledge.svg`): its own or the generic one."""
     return knowledge_of(game).svg or partial(svg, game)
 
 
 def sides_on_picture(game: Game) -> tuple[str, str]:
-    """How people call the sides beside that picture: in a drawn one by the colour of their men, too."""
+    """Return the names of the sides to show beside the picture. For a generic picture they include the
+    colours of the men."""
     known = knowledge_of(game)
     first, second = known.words.sides
     if known.svg is not None or not look_of(game).kinds:

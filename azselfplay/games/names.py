@@ -1,14 +1,14 @@
-"""Names of the games, without importing any of them (for `--help` and configuration checks), and the name
-that was probably meant.
+"""Names of the games, and the nearest name to a misspelt one. Importing this module imports no game, so
+`--help` and configuration checks are fast.
 
-A game with variants is called by its name, followed by what is unusual: `go_9x9_komi6.5`. Games of other
+The name of a variant is the game's name followed by the unusual options: `go_9x9_komi6.5`. Games of other
 packages are found by their entry points in the group `azselfplay.games` (docs/add_a_game.md):
 
     [project.entry-points."azselfplay.games"]
     avoid_three = "avoid_three:GAME"
 
-The name on the left is the game's name; on the right stands a `games.spec.Game`. Nothing of a package is
-imported before its game is asked for, so one that is broken disturbs no other.
+The left side is the game's name, the right side names a `games.spec.Game`. A package is imported only when
+its game is requested, so a broken package does not affect other games.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GAME_MODULES = {
 GAME_NAMES = tuple(GAME_MODULES)
 
 WITH_SOLVED = (*GAME_NAMES, "go_2x2", "go_3x3")
-"""Also the variants that are solved although their game is not."""
+"""All games, and the variants that are solved although their game is not."""
 
 SIZE = r"\d{1,3}x\d{1,3}"
 """Rows x columns."""
@@ -48,31 +48,31 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
     "go": {"9x9": SIZE, "komi6.5": r"komi.*", "situational": "situational|simple", "nosuicide": "nosuicide"},
     "shogi": {"declaration": "declaration"},
 }
-"""Games with variants, and what may follow their names, in this order and each after a `_`: an example, and
-the pattern. Their modules have `game_of_options`."""
+"""The options of games with variants, as example: pattern. Options follow the name in this order, each after
+a `_`. The modules of these games define `game_of_options`."""
 USUAL_SIZE = {"dots_and_boxes": "3x3", "go": "19x19"}
-"""The size in a name without one."""
+"""The board size meant by a name without a size."""
 
 VARIANTS = "variants are called dots_and_boxes_2x4, go_9x9, go_5x5_komi24.5, shogi_declaration and so on"
 
 DEFAULT_GAME = "chess"
-"""Used where no game is given, and none follows from a weights file."""
+"""Used if no game is given and none follows from a weights file."""
 
 
 def listed() -> str:
-    """All games, including those of other packages, for `--help` and error messages."""
+    """Return the names of all games, including those of other packages, for `--help` and error messages."""
     plugins = plugin_names()
     others = f"; of other packages: {', '.join(plugins)}" if plugins else ""
     return f"{', '.join(GAME_NAMES)} ({VARIANTS}){others}"
 
 
 def parts_of(name: str) -> tuple[str, tuple[str, ...]]:
-    """Split a name into the game's own and its options. Raises ValueError (UnknownGame) naming the nearest
-    valid one."""
-    # Whole names first: the name of another package's game may contain underscores too.
+    """Split a name into the base name and the options. Raises ValueError (UnknownGame for an unknown base
+    name) naming the nearest valid name."""
+    # Try whole names first, because the name of another package's game may also contain underscores.
     if name in GAME_MODULES or name in entry_points_by_name():
         return name, ()
-    # No name of a game with variants begins another's.
+    # At most one matches: no name of a game with variants is the beginning of another's.
     bases = [base for base in OPTIONS if name.startswith(f"{base}_")]
     if not bases:
         meant = near(name, [*GAME_MODULES, *plugin_names()])
@@ -89,15 +89,15 @@ def parts_of(name: str) -> tuple[str, tuple[str, ...]]:
                 f"known games: {listed()}"
             )
         places += matching
-    # One spelling for each game: its name is in weights, runs and records.
+    # Each game has one spelling, because its name is stored in weights, runs and records.
     if places != sorted(set(places)):
         raise ValueError(f"unknown game {name!r}: give each option once, in the order {', '.join(known)}")
     return bases[0], tuple(options)
 
 
 def is_game(name: str) -> bool:
-    """Whether `games.get_game` may know it: the options' values are checked only when the game is
-    imported."""
+    """Return whether `name` has the form of a known game's name. Values of options are only checked when
+    `games.get_game` imports the game."""
     try:
         parts_of(name)
     except ValueError:
@@ -106,7 +106,8 @@ def is_game(name: str) -> bool:
 
 
 def with_board(name: str, board: str) -> str:
-    """The name of the game `name` on a board of another size, `9` or `2x4`; "" leaves the name as it is.
+    """Return the name of the game `name` on a board of another size, such as `9` or `2x4`; "" leaves the name
+    unchanged.
 
     Raises ValueError for a game with only one board, or for an invalid size.
     """
@@ -130,29 +131,31 @@ NAME = r"[a-z][a-z0-9_]{0,39}"
 
 
 class UnknownGame(ValueError):
-    """No such game is known to this process, or the package that has it cannot be used."""
+    """This process knows no such game, or cannot use the package that provides it."""
 
 
 @cache
 def entry_points_by_name() -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Entry points of installed packages by the game's name; several if packages claim the same name."""
-    from importlib.metadata import entry_points  # takes 30 ms that this program's own games do not need
+    """Return the entry points of installed packages by the game's name; several if packages claim the same
+    name."""
+    from importlib.metadata import entry_points  # imported here because it takes 30 ms, and is seldom needed
 
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=GROUP):
-        # A package that is on the path twice is found twice.
+        # Skip duplicates: a package that is on the path twice is found twice.
         if re.fullmatch(NAME, point.name) and point not in found.get(point.name, ()):
             found[point.name] = (*found.get(point.name, ()), point)
     return found
 
 
 def plugin_names() -> tuple[str, ...]:
-    """Names of all games of other packages, including those that cannot be imported."""
+    """Return the names of all games of other packages, including those that cannot be imported."""
     return tuple(sorted(entry_points_by_name()))
 
 
 def load_plugin(name: str) -> Game:
-    """The game of another package. Raises UnknownGame naming the package and why it cannot be used."""
+    """Return the game of another package. Raises UnknownGame naming the package and the reason why it cannot
+    be used."""
     first, *others = entry_points_by_name()[name]
     if others:
         packages = " and ".join(_package(point) for point in (first, *others))
@@ -160,18 +163,18 @@ def load_plugin(name: str) -> Game:
     unusable = f"the game {name!r} of the package {_package(first)} cannot be used"
     try:
         game = first.load()
-    # Whatever a package does when it is imported, the other games stay usable.
+    # Catch everything: whatever a package raises on import, the other games must stay usable.
     except Exception as error:
         text = f"{unusable}: importing {first.module}: {type(error).__name__}: {error}"
         raise UnknownGame(text) from error
-    from azselfplay.games.spec import Game  # with Numba, which the game has imported by now
+    from azselfplay.games.spec import Game  # imports Numba, as the game has done by now
 
     if not isinstance(game, Game):
         kind = type(game).__name__
         raise UnknownGame(f"{unusable}: {first.value} is a {kind}, not an azselfplay.games.spec.Game")
     if game.name != name:
         raise UnknownGame(f"{unusable}: its entry point is called {name!r}, its game {game.name!r}")
-    # Numba would find the wrong number of arguments too, but deep inside the search.
+    # Check the signature here: otherwise Numba would report the wrong arguments from deep inside the search.
     rule = game.rules.end_reason
     *_, last = inspect.signature(getattr(rule, "py_func", rule)).parameters
     if last != "root":
@@ -184,7 +187,7 @@ def load_plugin(name: str) -> Game:
 
 
 def _package(point: EntryPoint) -> str:
-    """Name and version."""
+    """Return the package's name and version."""
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "of unknown name"
 
 
@@ -192,24 +195,24 @@ def _package(point: EntryPoint) -> str:
 
 
 NEAR = 0.6
-"""`difflib` ratio from which two names are similar: 0.75 for `paly` and `play`, 0.44 for `nosuch` and
-`uci`."""
+"""Least `difflib` ratio of similar names: it is 0.75 for `paly` and `play`, 0.44 for `nosuch` and `uci`."""
 SHOWN = 12
-"""Number of names listed where none is similar."""
+"""Number of names listed if none is similar."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The name in `known` most similar to `name`; '' if `known` is empty."""
+    """Return the name in `known` that is most similar to `name`; '' if `known` is empty."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)), "")
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Like `nearest`, but '' if none of them is similar to `name`."""
+    """Return the same as `nearest`, but '' if no name is similar to `name`."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=NEAR)), "")
 
 
 def near_or_all(name: str, known: Iterable[str], kind: str = "") -> str:
-    """Text to follow "there is no NAME: ": the similar name, else the known ones. `kind`: such as "key"."""
+    """Return the text after "there is no NAME: ": the similar name, or else the known ones. `kind`: such as
+    "key"."""
     names = list(known)
     if meant := near(name, names):
         return f"the nearest{f' {kind}' if kind else ''} is {meant!r}"

@@ -1,5 +1,5 @@
-"""How packed positions and their legal actions are turned: features after a symmetry of the board, and legal
-actions as one bit for each action of the game, the form in which they are sent when there are many.
+"""Transforms packed positions: applies a symmetry to packed features, and converts legal actions between
+lists and bit masks. Games with many legal actions send them as masks, one bit for each action of the game.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ def move_features(
     history: int,
     moved: npt.NDArray[np.uint64],
 ) -> None:
-    """Write `packed_features` to `moved`, both uint64[feature_words], with everything moved by a symmetry.
+    """Write `packed_features` to `moved`, both uint64[feature_words], after applying a symmetry of the board.
 
-    cells: [cells of the board] the target of each cell, with its bits and its code. planes: [bit planes of a
-    position] the target of each plane. code_bits: bits of a cell's code, 0 where cells have none.
+    cells: [cells of the board] where each cell goes, with its bits and its code. planes: [bit planes of a
+    position] where each plane goes. code_bits: bits of a cell's code, 0 where cells have none.
     """
-    # The maps are those of one position and serve the whole history. Bits that are 0 are written as well, so
-    # that no branch depends on the data.
+    # The same maps apply to each position of the history. Bits that are 0 are written too, so that no branch
+    # depends on the data.
     words_a_plane = (len(cells) + 63) // 64
     bit_words = history * len(planes) * words_a_plane
     a_word = 64 // max(code_bits, 1)
     code_words = (len(cells) + a_word - 1) // a_word if code_bits > 0 else 0
-    # What follows are scalars, which no symmetry changes: those are copied.
+    # Scalars follow the codes. No symmetry changes them, so they are copied.
     end_of_codes = bit_words + history * code_words
     for word in range(len(moved)):
         moved[word] = ZERO if word < end_of_codes else packed_features[word]
@@ -74,15 +74,15 @@ class LegalMasks:
         self._ranks = np.zeros(8 * mask_bytes, np.uint16)
 
     def masks(self, counts: U16, actions: U16) -> U8:
-        """uint8[rows, mask_bytes] the masks of lists with `counts [rows]` actions each, `actions [sum of
-        counts]`."""
+        """Return uint8[rows, mask_bytes], the masks of concatenated lists `actions [sum of counts]` with
+        `counts [rows]` actions each."""
         found = np.zeros((len(counts), self._bytes), np.uint8)
         write_masks(counts, actions, found)
         return found
 
     def lists(self, counts: U16, masks: U8) -> U16:
-        """uint16[sum of counts] the actions of `masks [rows, mask_bytes]`, ascending; each row has `counts
-        [rows]` actions."""
+        """Return uint16[sum of counts], the actions of `masks [rows, mask_bytes]`, ascending in each row;
+        `counts [rows]` are their numbers."""
         found = np.empty(int(counts.sum(dtype=np.int64)), np.uint16)
         read_masks(masks, found)
         return found
@@ -90,9 +90,9 @@ class LegalMasks:
     def as_listed(
         self, counts: U16, actions: U16, priors: npt.NDArray[np.float16]
     ) -> npt.NDArray[np.float16]:
-        """float16[sum of counts] `priors [sum of counts]` for masks, reordered to lists with `counts [rows]`
-        actions each, `actions [sum of counts]`."""
-        # As uint16 for the kernel: only places change, and Numba has no float16 on a CPU.
+        """Return float16[sum of counts]: `priors [sum of counts]` in the order of masks, reordered to that of
+        the concatenated lists `actions [sum of counts]` with `counts [rows]` actions each."""
+        # The kernel sees the bits as uint16: it only moves them, and Numba has no float16 on CPUs.
         found = np.empty(len(priors), np.float16)
         reorder(counts, actions, priors.view(np.uint16), self._ranks, found.view(np.uint16))
         return found
@@ -100,7 +100,7 @@ class LegalMasks:
 
 @jit
 def write_masks(counts: U16, actions: U16, masks: U8) -> None:
-    """Set the bits of `actions [sum of counts]` in `masks [rows, mask_bytes]`, which must be 0."""
+    """Set the bits of `actions [sum of counts]` in `masks [rows, mask_bytes]`, which must be all 0."""
     at = 0
     for row in range(len(counts)):
         for k in range(at, at + signed(counts[row])):
@@ -124,9 +124,9 @@ def read_masks(masks: U8, actions: U16) -> None:
 
 @jit
 def reorder(counts: U16, actions: U16, ascending: U16, ranks: U16, out: U16) -> None:
-    """Write to `out [sum of counts]`, for each of `actions [sum of counts]`, its entry of `ascending` [sum of
-    counts], whose rows are in the order of the actions' numbers. `ranks [all actions]` is scratch, 0 before
-    and after."""
+    """Write the entries of `ascending` [sum of counts], which in each row are in ascending order of the
+    actions, to `out [sum of counts]` in the order of `actions [sum of counts]`. `ranks [all actions]` is
+    scratch, all 0 before and after."""
     at = 0
     for row in range(len(counts)):
         end = at + signed(counts[row])
@@ -139,17 +139,18 @@ def reorder(counts: U16, actions: U16, ascending: U16, ranks: U16, out: U16) -> 
 
 @jit
 def is_ascending(actions: U16) -> bool:
-    """Whether `actions [legal]` are ascending, as most games list them unless a symmetry is applied."""
+    """Return whether `actions [legal]` are ascending, as most games list them unless a symmetry is
+    applied."""
     steps_back = 0
     for k in range(len(actions) - 1):
-        # Counted without a branch: the usual list is ascending to its end anyway.
+        # Count without a branch: most lists are ascending, so leaving the loop early would seldom help.
         steps_back += actions[k] > actions[k + 1]
     return steps_back == 0
 
 
 @jit
 def reorder_row(actions: U16, ascending: U16, ranks: U16, out: U16) -> None:
-    """`reorder` of one position: `actions`, `ascending` and `out` [legal]."""
+    """Do `reorder` for one position: `actions`, `ascending` and `out` are [legal]."""
     for action in actions:
         ranks[action] = 1
     found = 0

@@ -1,8 +1,8 @@
-"""The common part of games that place stones on a board of at most 64 cells: turns, features, text and
-symmetries.
+"""The common part of games in which players place stones on a board of at most 64 cells: turns, features,
+text and symmetries.
 
-State: word 0 the stones of the side to move, word 1 those of the other, word 2 stones played so far. Bit `i`
-is cell `i`, row by row from the bottom left. The first player's stones are written `x`.
+State: word 0 has the stones of the side to move, word 1 those of the other side, word 2 the number of stones
+played. Bit `i` is cell `i`, row by row from the bottom left. The first player's stones are written `x`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATE_WORDS = 3
 PLANES_PER_POSITION = 2
 SCALAR_PLANES = 1
 """The side to move. It determines who gets which of the last free cells (Connect Four's odd and even
-threats), and a convolution cannot count the stones of a whole board."""
+threats). The network needs this plane because a convolution cannot count the stones of a whole board."""
 _ONE = np.uint64(int(np.float32(1.0).view(np.uint32)))
 
 FIRST, SECOND, EMPTY = "x", "o", "."
@@ -55,14 +55,14 @@ def side_to_move(state: State) -> int:
 
 @jit
 def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
-    """Write two planes per position, newest first: own stones, then the other's, for the side to move now;
-    then 1 if that is the first player, else 0 (AlphaGo Zero's colour plane). packed_features: [2 * history +
-    1]."""
+    """Write `packed_features` [2 * history + 1]. Each position has two planes, newest first: the stones of
+    the side that is to move now, and the other side's. Then follows 1 if the first player is to move, else 0
+    (AlphaGo Zero's colour plane)."""
     for back in range(history):
         # Positions before the start are empty boards.
         own, other = ZERO, ZERO
         if back < n:
-            # Sides alternate, so the own stones of the side to move now are every other time the other word.
+            # Sides alternate, so in every other position the stones of the side to move now are in word 1.
             turned = back & 1
             own, other = positions[n - 1 - back, turned], positions[n - 1 - back, 1 - turned]
         packed_features[2 * back] = own
@@ -74,13 +74,13 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
 
 
 def stones_by_player(state: State) -> tuple[int, int]:
-    """Stones of the first and of the second player, as Python integers."""
+    """Return the stones of the first and of the second player, as Python integers."""
     own, other = int(state[0]), int(state[1])
     return (own, other) if int(state[2]) % 2 == 0 else (other, own)
 
 
 def board_rows(state: State, rows: int, cols: int) -> list[str]:
-    """The board as text, top row first."""
+    """Return the board as text, top row first."""
     first, second = stones_by_player(state)
 
     def letter(cell: int) -> str:
@@ -92,14 +92,14 @@ def board_rows(state: State, rows: int, cols: int) -> list[str]:
 
 
 def cells_in_line(rows: Sequence[str], length: int) -> set[tuple[int, int]]:
-    """(row from the top, column) of the stones in lines of at least `length` of one side; rows: of
-    `board_rows`."""
+    """Return (row from the top, column) of all stones that are part of a line of at least `length` stones of
+    one side. rows: as `board_rows` returns them."""
     found: set[tuple[int, int]] = set()
     for down, row in enumerate(rows):
         for col, seen in enumerate(row):
             for step_down, step_right in DIRECTIONS:
                 line = [(down + n * step_down, col + n * step_right) for n in range(length)]
-                # The last cell decides: all steps go down or to the side, so the others lie between.
+                # Checking the last cell is enough: the others lie between it and the first.
                 is_inside = line[-1][0] < len(rows) and 0 <= line[-1][1] < len(row)
                 if seen != EMPTY and is_inside and all(rows[y][x] == seen for y, x in line):
                     found.update(line)
@@ -107,10 +107,10 @@ def cells_in_line(rows: Sequence[str], length: int) -> set[tuple[int, int]]:
 
 
 def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], bool]) -> State:
-    """The state in `text`, rows from the top as in `x.o/.x./...`, the empty board for "". The side to move
-    follows from the counts. Raises ValueError saying what is wrong.
+    """Return the state in `text`, which has rows from the top as in `x.o/.x./...`; "" is the empty board. The
+    side to move follows from the numbers of stones. Raises ValueError that says what is wrong.
 
-    `has_line(stones)` tells whether one side's stones win; only the side that moved last may have won.
+    `has_line(stones)` returns whether one side's stones win; only the side that moved last may have won.
     """
     lines = text.strip().split("/") if text else [EMPTY * cols] * rows
     if len(lines) != rows:
@@ -121,7 +121,7 @@ def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], 
         if strange := set(row) - {FIRST, SECOND, EMPTY}:
             letters = f"'{FIRST}{SECOND}{EMPTY}'"
             raise ValueError(f"row {number} from the top: {min(strange)!r} is none of {letters}")
-    # Text is written from the top, cells are numbered from the bottom.
+    # Text begins at the top row, but cells are numbered from the bottom.
     cells = "".join(reversed(lines))
     first, second = (
         sum(1 << cell for cell, seen in enumerate(cells) if seen == letter) for letter in (FIRST, SECOND)
@@ -132,7 +132,7 @@ def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], 
             f"{first.bit_count()} {FIRST} and {second.bit_count()} {SECOND}: {FIRST} begins, "
             f"so there must be as many {FIRST} as {SECOND} or one more"
         )
-    # As many stones on both sides: the first player is to move.
+    # With equal numbers of stones the first player is to move.
     own, other = (first, second) if surplus == 0 else (second, first)
     if has_line(own):
         mover = FIRST if surplus == 0 else SECOND
@@ -141,9 +141,10 @@ def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], 
 
 
 def action_from_number(rules: Rules, state: State, text: str, noun: str, max_legal: int) -> int:
-    """The legal action written as a number from 1. Raises ValueError listing the legal ones."""
+    """Return the legal action that `text` names as a number from 1. Raises ValueError listing the legal
+    ones."""
     actions = legal_list(rules.legal_actions, max_legal, state)
-    # The rules list moves also where a line has ended the game.
+    # `legal_actions` lists moves even if a line has ended the game.
     if rules.end_reason(state.reshape(1, -1), 1, len(actions), NO_ROOT):
         raise ValueError("the game is over")
     legal = {str(action + 1): action for action in actions}
@@ -153,7 +154,8 @@ def action_from_number(rules: Rules, state: State, text: str, noun: str, max_leg
 
 
 def render(state: State, rows: int, cols: int, footer: str = "", beside: Sequence[str] = ()) -> str:
-    """The board for a terminal, with `footer` below it and `beside`, one text per row, on its right."""
+    """Return the board for a terminal, with `footer` below it and `beside`, one text per row, to its
+    right."""
     lines = [" ".join(row) for row in board_rows(state, rows, cols)]
     if beside:
         lines = [f"{line}    {text}" for line, text in zip(lines, beside, strict=True)]
@@ -172,8 +174,8 @@ def notation(
     footer: str = "",
     beside: Sequence[str] = (),
 ) -> Notation:
-    """The notation of a game whose actions are numbers from 1: `noun` is what they number, and `footer` or
-    `beside` (`render`) shows where they are."""
+    """Return the notation of a game whose actions are written as numbers from 1. `noun` is what is numbered;
+    `footer` or `beside` (see `render`) shows where the numbers are."""
     return Notation(
         state_from_text=state_from_text,
         state_to_text=lambda state: "/".join(board_rows(state, rows, cols)),
@@ -187,8 +189,8 @@ def notation(
 
 
 def square_symmetries(rows: int, extra_actions: int = 0) -> tuple[Symmetry, ...]:
-    """The seven symmetries of a square board other than the identity, for a game whose actions are its cells
-    and then `extra_actions` others."""
+    """Return the seven symmetries of a square board other than the identity, for a game whose actions are its
+    cells, followed by `extra_actions` others."""
     grid = np.arange(rows * rows, dtype=np.int64).reshape(rows, rows)
     arranged = {
         "rotate_90": np.rot90(grid, 1),
@@ -213,11 +215,11 @@ def square_symmetries(rows: int, extra_actions: int = 0) -> tuple[Symmetry, ...]
 WEIGHTS = np.array([0, 1, 4, 16, 0], dtype=np.int64)
 """Value of a window by its number of stones; a full window ends the game and is never evaluated."""
 WINDOWS = np.zeros(0, dtype=np.uint64)
-"""[n] all windows that count, as boards; `window_heuristic` binds those of a game here."""
+"""[n] all windows, as bitboards. `window_heuristic` binds the windows of a game here."""
 
 
 def windows_of(rows: int, cols: int, length: int) -> npt.NDArray[np.uint64]:
-    """[n] all runs of `length` cells in a row, column or diagonal, as boards (bit i = cell i)."""
+    """Return [n] all runs of `length` cells in a row, column or diagonal, as bitboards (bit i = cell i)."""
     boards = []
     for row in range(rows):
         for col in range(cols):
@@ -231,12 +233,12 @@ def windows_of(rows: int, cols: int, length: int) -> npt.NDArray[np.uint64]:
 
 @kernel
 def evaluate(state: State) -> int:
-    """The sum over WINDOWS, for the side to move."""
+    """Return the sum over WINDOWS, for the side to move."""
     total = 0
     for i in range(len(WINDOWS)):
         own, other = count_ones(state[0] & WINDOWS[i]), count_ones(state[1] & WINDOWS[i])
         if other == ZERO:
-            # A window with stones of both sides can never be filled by one.
+            # No side can fill a window that has stones of both.
             total += WEIGHTS[own]
         if own == ZERO:
             total -= WEIGHTS[other]
@@ -244,7 +246,7 @@ def evaluate(state: State) -> int:
 
 
 def window_heuristic(game: Game, length: int) -> Heuristic:
-    """The heuristic for a game that a line of `length` stones wins."""
+    """Return the heuristic for a game that a line of `length` stones wins."""
     windows = windows_of(game.rows, game.cols, length)
-    # Compiled for each game, because its windows are a constant of the code.
+    # Compiled once per game, because the windows are compiled in as a constant.
     return Heuristic(evaluate=bind([sys.modules[__name__]], {game.name: [(WINDOWS, windows)]}).evaluate)

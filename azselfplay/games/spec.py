@@ -1,5 +1,5 @@
-"""The definition of a game for the rest of the system. Nothing outside `azselfplay/games/` knows more than
-this.
+"""The definition of a game, as the rest of the system sees it. Nothing outside `azselfplay/games/` knows more
+about a game than this.
 
 Conventions, used everywhere:
 
@@ -21,20 +21,20 @@ import numpy as np
 import numpy.typing as npt
 
 ONGOING = 0
-"""`end_reason` of a position in which the game continues."""
+"""The `end_reason` of a position in which the game continues."""
 
 PLY_CAP = "ply_cap"
-"""Name of the end reason of a game that reaches the length limit: scored as a draw."""
+"""Name of the end reason of a game that reaches the length limit; it is scored as a draw."""
 
 NO_ROOT = -1
-"""`root` of `end_reason` outside a search: the rules of the game decide, and nothing else."""
+"""The argument `root` of `end_reason` outside a search: only the rules of the game decide."""
 
 RESIGNATION = "resignation"
-"""Name of the end reason of a game in which a side of self-play resigned: it loses."""
+"""Name of the end reason of a self-play game in which a side resigned, and so lost."""
 
 RECORDED = "recorded"
-"""Name of the end reason of a game from a file that did not end by the rules: resigned, agreed, on time. Its
-outcome is what the file says."""
+"""Name of the end reason of a game from a file that did not end by the rules (resignation, agreement, time).
+Its outcome is the one given in the file."""
 
 State = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.uint64]
@@ -111,12 +111,12 @@ class Rules:
 
 @dataclass(frozen=True)
 class SparseFeatures:
-    """What a network of the family `sparse` reads of a position: a few active features out of many, and for
-    each legal action one row in each of some tables.
+    """The input of a network of the family `sparse`: a few active features out of many, and for each legal
+    action one row in each of several tables.
 
-    Both come from the packed features and the legal actions, so they go wherever a leaf goes: through
-    symmetries, to another machine, into the replay window. Only rules may be in them (what attacks what), no
-    values of pieces.
+    Both are computed from the packed features and the legal actions. So they are available wherever a leaf
+    goes: through symmetries, to another machine, into the replay window. They may only express rules (what
+    attacks what), not values of pieces.
 
     describe(packed_features, history, actions, count, active: int32[most_active], rows: int32[max_legal *
              tables]) -> int
@@ -126,20 +126,22 @@ class SparseFeatures:
     """
 
     name: str
-    """Name of this set, with a number that grows with each change: weights of another set are refused."""
+    """Name of this feature set. It ends in a number that grows with each change, because weights of another
+    set are refused."""
     features: int
     """Number of features."""
     most_active: int
-    """Most features of any position, and of any words: those of other machines need not be a position."""
+    """Most active features of any position, and even of arbitrary words, because the words from another
+    machine need not be a position."""
     tables: int
-    """Tables of rows for actions."""
+    """Number of tables with rows for actions."""
     action_rows: int
-    """Rows of all these tables."""
+    """Number of rows of all these tables together."""
     describe: Callable[..., Any]
     shared: npt.NDArray[np.int32] | None = None
-    """[features, k] for training only: further rows that a feature shares with similar ones (a piece on its
-    square, attacked or not), numbered from 0; -1: none. Their sum is one row when the network plays
-    (Stockfish's factorised features)."""
+    """[features, k] for training only: further rows, numbered from 0, that a feature shares with similar ones
+    (such as a piece on its square, attacked or not); -1: none. For play, a feature's rows are summed into one
+    row (Stockfish's factorised features)."""
 
 
 # ---- Text ----------------------------------------------------------------------------------------
@@ -166,8 +168,8 @@ class Notation:
     """The protocol of other programs' engines that use this notation: `uci`, `usi` or `gtp`; "" if there is
     none."""
     action_to_chess: Callable[[State, int], str] | None = None
-    """For a game whose castling is the king's move onto its rook: `action_to_text` for programs that know
-    only that of chess, which `action_from_text` reads too. None for all other games."""
+    """For a game in which castling is the king's move onto its rook: like `action_to_text`, but for programs
+    that know only the castling notation of chess. `action_from_text` reads both. None for all other games."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ class StartGenerator:
     draw: Callable[[str, np.random.Generator], str]
     matches: Callable[[str, str], bool]
     usual: str = ""
-    """The name whose positions games begin at where nobody says otherwise; "": they begin at the usual
+    """The name from which start positions are drawn if the settings name none; "": games begin at the usual
     start."""
 
 
@@ -194,7 +196,7 @@ class StartGenerator:
 
 @dataclass(frozen=True)
 class CodedCells:
-    """Cells that are sent as a small number each, instead of a bit on each of many planes.
+    """Cells that are sent as one small number each, instead of as bits on many planes.
 
     `planes_of[code]` are the planes that a code sets on its cell. Code 0, which also fills positions before
     the start, sets none. Raises ValueError for an invalid table.
@@ -205,19 +207,19 @@ class CodedCells:
     planes_of: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        # Code 0 fills positions before the start, which must be empty.
+        # Code 0 fills positions before the start, where all planes must be empty.
         if not 1 <= self.bits <= 8 or not 2 <= len(self.planes_of) <= 1 << self.bits or self.planes_of[0]:
             raise ValueError(
                 f"{len(self.planes_of)} codes of {self.bits} bits: a code has 1 to 8 bits, there are at "
                 "least two, and the first sets no plane"
             )
-        # Such a plane would be an input that is always 0.
+        # A plane that no code sets would be an input that is always 0.
         if sorted(set().union(*self.planes_of)) != list(range(self.planes)):
             raise ValueError("a plane of the coded cells is set by no code")
 
     @property
     def planes(self) -> int:
-        """Number of planes that the codes become."""
+        """Number of planes that the codes expand to."""
         return 1 + max(max(planes, default=-1) for planes in self.planes_of)
 
     @property
@@ -230,16 +232,16 @@ class CodedCells:
         return -(-cells // self.cells_a_word)
 
     def lists(self) -> npt.NDArray[np.int16]:
-        """[2 ** bits, most planes of a code] the planes of each code, then -1; unused codes set nothing, so
-        that any received value can be looked up."""
-        # For all values that the bits can have: they may come from another machine.
+        """Return [2 ** bits, most planes of a code]: the planes of each code, padded with -1. Unused codes
+        set no plane, so that any received value can be looked up."""
+        # One row for each value that the bits can have: the values may come from another machine.
         found = np.full((1 << self.bits, max(map(len, self.planes_of))), -1, np.int16)
         for code, planes in enumerate(self.planes_of):
             found[code, : len(planes)] = planes
         return found
 
     def table(self) -> npt.NDArray[np.uint8]:
-        """[2 ** bits, planes] 1 where a code sets a plane."""
+        """Return [2 ** bits, planes]: 1 where a code sets a plane."""
         found = np.zeros((1 << self.bits, self.planes), np.uint8)
         for code, planes in enumerate(self.planes_of):
             found[code, list(planes)] = 1
@@ -251,9 +253,9 @@ MOST_BITS = 16
 
 @dataclass(frozen=True)
 class PackedScalars:
-    """Scalar planes with the value `count / divisor`, sent as the count.
+    """Scalar planes with the value `count / divisor`, of which only the count is sent.
 
-    A count above its divisor stands for 1, so that any received value becomes a number in [0, 1]. Raises
+    A count above its divisor is read as 1, so that any received value becomes a number in [0, 1]. Raises
     ValueError for an invalid field.
     """
 
@@ -279,7 +281,8 @@ class PackedScalars:
         return 1 + int(self.places()[-1, 0]) if self.fields else 0
 
     def places(self) -> npt.NDArray[np.int64]:
-        """[planes, 4] of each field: its word, its lowest bit there, a mask of its width, its divisor."""
+        """Return [planes, 4]: for each field its word, its lowest bit there, a mask of its width, its
+        divisor."""
         found = np.zeros((self.planes, 4), np.int64)
         word = used = 0
         for row, (bits, divisor) in zip(found, self.fields, strict=True):
@@ -312,13 +315,14 @@ class Game:
     mean_legal: float
     """Number of legal actions in a typical position; the Dirichlet alpha at the root is about 10 / this."""
     dirichlet_alpha: float
-    """Published value where there is one (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
+    """The published value if there is one (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
     max_plies: int
     """Default length limit of a game, plies."""
     planes_per_position: int
     """Bit planes that each position of the history adds."""
     scalar_planes: int
-    """Planes with one number in [0, 1] on every cell, as a float32, once and not for each position."""
+    """Planes with the same number in [0, 1] on every cell, sent as a float32. They occur once, not once per
+    position."""
     history: int
     """Default number of positions in the features (AlphaZero: 8)."""
     end_reasons: tuple[EndReason, ...]
@@ -334,7 +338,7 @@ class Game:
     scalars_once: PackedScalars = PackedScalars()
     """Scalar planes that occur once, like `scalar_planes`, but packed."""
     coded_cells: CodedCells | None = None
-    """Planes that each position of the history adds through a code for each cell; None: none."""
+    """Planes that each position of the history adds by a code for each cell; None: there are none."""
     legal_as_mask: bool = False
     """Whether legal actions are sent to the evaluator as one bit for each action (`games.packed`), not
     as a list of two bytes each. This is smaller where at least a sixteenth of the actions are legal in most
@@ -349,16 +353,17 @@ class Game:
     """The module with what else is known about the game, imported when it is asked for
     (`games.knowledge.knowledge_of`); "": nothing is known."""
     few_positions: bool = False
-    """True where a network can memorise all positions, and all lines of play can be tried."""
+    """True for games so small that a network can memorise all positions, and all lines of play can be
+    tried."""
     played_out_plies: float = 0.0
-    """If drawn games are shorter than this on average (plies), they were not played out; 0: unknown."""
+    """If drawn games are shorter than this on average (in plies), they were not played out; 0: unknown."""
     generator: StartGenerator | None = None
     """Random start positions by name, if the game offers any."""
     probes: tuple[tuple[str, str], ...] = field(default=())
-    """(name, position in the game's notation) of positions with a well-known value: the trainer shows the
+    """(name, position in the game's notation) of positions with a well-known value. The trainer reports the
     network's value of each."""
     sparse: SparseFeatures | None = None
-    """What a network of the family `sparse` reads; None: the game has no such network."""
+    """The input of networks of the family `sparse`; None: the game supports no such network."""
     material: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]] | None = None
     """packed_features [n, feature_words] -> [n] material of the side to move minus that of the other side, in
     any unit; None for a game without material."""
@@ -380,51 +385,53 @@ class Game:
 
     @property
     def words_per_plane(self) -> int:
-        """Words per plane; 64 cells fit a word. Bit `i` of a plane (word `i // 64`) is cell `i`, row `i //
+        """Words per plane, of 64 cells each. Bit `i` of a plane (in word `i // 64`) is cell `i`, in row `i //
         cols`."""
         return (self.cells + 63) // 64
 
     @property
     def mask_bytes(self) -> int:
-        """Bytes of the mask of a position's legal actions; 0 where these are sent as a list."""
+        """Bytes of the mask of a position's legal actions; 0 if legal actions are sent as a list."""
         return (self.actions + 7) // 8 if self.legal_as_mask else 0
 
     @property
     def code_bits(self) -> int:
-        """Bits of a cell's code; 0 where cells have none."""
+        """Bits of a cell's code; 0 if cells have no codes."""
         return 0 if self.coded_cells is None else self.coded_cells.bits
 
     def bit_planes(self, history: int) -> int:
-        """Number of planes that are sent as bits."""
+        """Return the number of planes that are sent as bits."""
         return self.planes_per_position * history
 
     def coded_planes(self, history: int) -> int:
-        """Number of planes that are sent as codes."""
+        """Return the number of planes that are sent as codes."""
         return 0 if self.coded_cells is None else self.coded_cells.planes * history
 
     def scalars(self, history: int) -> int:
-        """Number of planes that are sent as one number, packed or not."""
+        """Return the number of planes that are sent as one number each, packed or not."""
         packed = self.scalars_per_position.planes * history + self.scalars_once.planes
         return packed + self.scalar_planes
 
     def planes(self, history: int) -> int:
-        """Number of input planes of the network (chess with 8 positions: 119)."""
+        """Return the number of input planes of the network (chess with 8 positions: 119)."""
         return self.bit_planes(history) + self.coded_planes(history) + self.scalars(history)
 
     def plane_map(self, symmetry: Symmetry, history: int) -> npt.NDArray[np.int64]:
-        """[bit_planes] where `symmetry` takes each bit plane of the features with `history` positions."""
+        """Return [bit_planes]: where `symmetry` takes each bit plane of the features with `history`
+        positions."""
         planes = np.arange(self.planes_per_position) if symmetry.planes is None else symmetry.planes
-        # The same map for each position of the history.
+        # Every position of the history uses the same map.
         newest_first = self.planes_per_position * np.arange(history)
         moved: npt.NDArray[np.int64] = (newest_first[:, None] + planes).ravel()
         return moved
 
     def feature_words(self, history: int) -> int:
-        """Words of one packed position: five blocks, the newest position first in each.
+        """Return the number of words of packed features. They have five blocks, each with the newest position
+        first.
 
-        The bit planes of all positions, `words_per_plane` words each; the codes of their cells; the packed
-        scalars of each position; those that are said once; and `scalar_planes` words with the bits of a
-        float32 in the low half.
+        The blocks are: the bit planes of all positions, `words_per_plane` words each; the codes of their
+        cells; the packed scalars of each position; the packed scalars that occur once; and `scalar_planes`
+        words with the bits of a float32 in the low half.
         """
         coded = 0 if self.coded_cells is None else self.coded_cells.words(self.cells)
         each = self.planes_per_position * self.words_per_plane + coded + self.scalars_per_position.words
@@ -433,27 +440,28 @@ class Game:
     def reason_name(self, reason: int) -> str:
         return self.end_reasons[reason].name
 
-    # One position without its past, in plain Python: for text, truth and pages, not for a search.
+    # The methods below take a position without its past. They are plain Python, for text, known results and
+    # web pages, not for a search.
 
     def legal_list(self, state: State) -> list[int]:
-        """The legal actions, in the order of the rules."""
+        """Return the legal actions, in the order of the rules."""
         return legal_list(self.rules.legal_actions, self.max_legal, state)
 
     def after(self, state: State, action: int) -> State:
-        """The position after a legal action."""
+        """Return the position after a legal action."""
         child = np.zeros_like(state)
         self.rules.play(state, action, child)
         return child
 
     def end_value(self, state: State) -> int | None:
-        """The value for the side to move if the game is over, else None."""
+        """Return the value for the side to move if the game is over, else None."""
         legal = len(self.legal_list(state))
         reason = self.rules.end_reason(state.reshape(1, -1), 1, legal, NO_ROOT)
         return self.end_reasons[reason].value if reason else None
 
 
 def legal_list(legal_actions: Callable[..., Any], max_legal: int, state: State) -> list[int]:
-    """What `legal_actions` (`Rules`) finds in a position without its past."""
+    """Return what `legal_actions` (of `Rules`) finds in a position without its past."""
     actions = np.zeros(max_legal, np.uint16)
     found: list[int] = actions[: legal_actions(state.reshape(1, -1), 1, actions)].tolist()
     return found
@@ -462,8 +470,8 @@ def legal_list(legal_actions: Callable[..., Any], max_legal: int, state: State) 
 def actions_like_cells(
     cells: npt.NDArray[np.int64], policy_planes: int = 1, extra_actions: int = 0
 ) -> npt.NDArray[np.int64]:
-    """[actions] of a `Symmetry` that moves the actions of each policy plane like cells (`cells` [rows *
-    cols]), and leaves the extra actions unchanged."""
+    """Return [actions] for a `Symmetry` that moves the actions of each policy plane as it moves cells
+    (`cells` [rows * cols]), and that leaves the extra actions unchanged."""
     # `action = plane * cells + cell`, as in `Game.policy_planes`.
     planes = np.arange(policy_planes)[:, None] * len(cells) + cells
     extra = policy_planes * len(cells) + np.arange(extra_actions)
@@ -471,6 +479,6 @@ def actions_like_cells(
 
 
 def outcome_for_first_player(value: int, side_to_move: int) -> int:
-    """Turn a value (side to move) into an outcome (first player), and back. Only here in Python; compiled
-    code does the same in place."""
+    """Convert a value (for the side to move) to an outcome (for the first player), or back. All Python code
+    uses this function; compiled code does the same inline."""
     return value if side_to_move == 0 else -value

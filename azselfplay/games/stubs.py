@@ -1,9 +1,10 @@
-"""The rules of a game as jitted code outside `azselfplay/games/` imports them, and what follows from the
-rules of any game.
+"""Stubs for the rules of a game, which jitted code outside `azselfplay/games/` imports, and functions that
+work with the rules of any game.
 
 The functions at the top are stubs, which `games.jit.bind` replaces by a game's own; `games.spec.Rules`
-describes each of them. Below are: moves that win at once, who made each move of a game (by replaying it, not
-by counting plies, because a player may move twice), and perft, the standard test of a move generator.
+describes each of them. Below them are functions for moves that win at once, for the side that made each move
+of a game (found by replaying, not by counting plies, because a player may move twice), and perft, the
+standard test of a move generator.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ def maybe_won(positions: Positions, n: int) -> bool:
 
 @jit
 def _always(positions: Positions, n: int) -> bool:
-    """Stands for `maybe_won` in games that have no such test."""
+    """Return True: the `maybe_won` of games that have no such test."""
     return True
 
 
 def describe(
     packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
 ) -> int:
-    """See `games.spec.SparseFeatures`."""
+    """Do what `games.spec.SparseFeatures` says."""
     raise _unbound()
 
 
@@ -71,7 +72,7 @@ def _unbound() -> RuntimeError:
 
 
 def bindings(game: Game) -> list[tuple[Any, Any]]:
-    """The bindings with which `games.jit.bind` replaces these stubs by the rules of `game`."""
+    """Return the bindings with which `games.jit.bind` replaces these stubs by the rules of `game`."""
     rules = game.rules
     return [
         (side_to_move, rules.side_to_move),
@@ -90,18 +91,19 @@ def bindings(game: Game) -> list[tuple[Any, Any]]:
 
 @kernel
 def wins_at_once(history: Any, positions: int, action: int, legal: Any) -> bool:
-    """Return whether `action` in the last of `positions` positions ends the game in a win for the side that
-    plays it. `history` uint64[> positions, state_words]: its next row is scratch, and `legal`
-    uint16[max_legal] too."""
+    """Return whether `action`, in the last of `positions` positions, ends the game and wins it for the side
+    that plays it. `history`: uint64[> positions, state_words], whose next row is scratch; `legal`
+    uint16[max_legal] is scratch too."""
     play(history[positions - 1], action, history[positions])
-    # Quick, and nearly always the answer: most moves do not win.
+    # A quick test that settles nearly all moves, because most do not win.
     if not maybe_won(history, positions + 1):
         return False
     count = legal_actions(history, positions + 1, legal)
     reason = end_reason(history, positions + 1, count, NO_ROOT)
     if reason == 0:
         return False
-    # End values are for the side to move there, which in some games is the one that has just moved.
+    # End values are for the side to move in the final position. In some games that is the side that has just
+    # moved.
     same = side_to_move(history[positions]) == side_to_move(history[positions - 1])
     return bool(END_VALUES[reason] == (1 if same else -1))
 
@@ -122,7 +124,7 @@ def wins_among(history: Any, positions: int, actions: Any, found: Any, legal: An
 
 
 KNOWN_STARTS = 1000
-"""Number of start positions that are remembered."""
+"""Number of start positions that `Movers` caches."""
 
 Signs = npt.NDArray[np.int8]
 MoversOf = Callable[[str, npt.NDArray[np.uint16]], Signs]
@@ -137,14 +139,15 @@ def write_movers(positions: Positions, actions: npt.NDArray[np.uint16], signs: S
     uint16[plies]. signs: int8[plies].
     """
     for ply in range(len(actions)):
-        # Two rows are enough: of the past only the position before is needed.
+        # Two rows are enough, because only the previous position is needed.
         here = ply & 1
         signs[ply] = 1 if side_to_move(positions[here]) == 0 else -1
         play(positions[here], signed(actions[ply]), positions[1 - here])
 
 
 class Movers:
-    """Finds who makes each move, for one game. Holds scratch space: use one per thread."""
+    """Finds out which side makes each move, for one `Game`. An instance holds scratch space: use one per
+    thread."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
@@ -152,20 +155,20 @@ class Movers:
         self._line = np.zeros((2, game.state_words), np.uint64)
         self._starts: dict[str, npt.NDArray[np.uint64]] = {}
         self.last = self._line[0]
-        """The position after the last of these moves, until the next call."""
+        """The position after the last move, valid until the next call."""
 
     def __call__(self, start: str, actions: npt.NDArray[np.uint16]) -> Signs:
-        """int8[plies]: +1 where the first player moves, -1 where the second does.
+        """Return int8[plies]: +1 where the first player moves, -1 where the second does.
 
         start: in the game's notation, as in a record; raises ValueError if it cannot be read. actions:
         uint16[plies] of a game under the rules (they are not checked again).
         """
         if start not in self._starts:
             if len(self._starts) >= KNOWN_STARTS:
-                # All at once: nearly all games begin at the same few positions, and those are back soon.
+                # Clear all: nearly all games begin at the same few positions, which are soon cached again.
                 self._starts.clear()
             self._starts[start] = self._game.notation.state_from_text(start)
-        # Copied, because the kernel writes over it.
+        # Copied, because the kernel overwrites it.
         self._line[0] = self._starts[start]
         signs = np.zeros(len(actions), np.int8)
         self._write(self._line, actions, signs)
@@ -180,8 +183,8 @@ class Movers:
 def count_leaves(
     positions: Positions, actions: npt.NDArray[np.uint16], left: npt.NDArray[np.int64], depth: int, ends: bool
 ) -> int:
-    """Depth-first over a stack of `depth` positions; the last level is counted, not played. With `ends`, a
-    finished game has no continuations.
+    """Count leaves depth-first with a stack of `depth` positions; moves of the last level are counted, not
+    played. With `ends`, a finished game has no continuations.
 
     positions [depth, state_words], whose row 0 is the root; actions [depth, max_legal] and left [depth]
     (moves not tried yet) are scratch.
@@ -190,13 +193,13 @@ def count_leaves(
     left[0] = legal_actions(positions, 1, actions[0])
     if ends and end_reason(positions, 1, left[0], NO_ROOT) != 0:
         return 0
-    if depth == 1:  # the loop would look one level below the array
+    if depth == 1:  # the loop would access one level beyond the arrays
         return left[0]
     while level >= 0:
         if left[level] == 0:
             level -= 1
             continue
-        # From the last to the first: what is left is their number.
+        # Moves are tried from the last to the first, so `left` is also the index of the next one.
         left[level] -= 1
         play(positions[level], actions[level, left[level]], positions[level + 1])
         count = legal_actions(positions, level + 2, actions[level + 1])
@@ -211,10 +214,11 @@ def count_leaves(
 
 
 def perft(game: Game, state: State, depth: int, *, ends: bool = False) -> int:
-    """Number of leaves of the tree of legal moves `depth` >= 1 half-moves deep, with `state` as its root.
+    """Return the number of leaves of the tree of legal moves that is `depth` >= 1 half-moves deep and has
+    `state` as its root.
 
-    Only a lack of legal moves ends a game here, as usual in perft for chess: repetitions and counters do not.
-    With `ends` (Go, where two passes end a game) all rules do. Raises ValueError for another depth.
+    As usual in perft for chess, only a lack of legal moves ends a game, not repetitions or counters. With
+    `ends`, all rules end it (needed for Go, where two passes end a game). Raises ValueError for `depth` < 1.
     """
     if depth < 1:
         raise ValueError(f"perft depth must be at least 1, not {depth}")

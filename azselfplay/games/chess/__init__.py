@@ -1,11 +1,11 @@
-"""Standard chess: nine words a position, AlphaZero's 119 input planes and 4672 moves; and random endgames as
-starts.
+"""Standard chess: nine words per position, AlphaZero's 119 input planes and 4672 moves. Also draws random
+endgames as start positions.
 
-Random endgames are drawn by their material, for self-play that does not begin at move one. A name lists the
-men of one side and then of the other, each king first, as endgame tables are named: KQK, KRPKR. Either colour
-has the first side's men, and either is to move, with equal probability. The position is legal, nobody is in
-check (a random check often could not have been given by any move), and the game is not over. Counters start
-as in any game: no half-move without progress yet, move 1.
+Random endgames have a given material, for self-play that does not begin at move one. As with endgame tables,
+a name lists the men of one side and then of the other, each king first: KQK, KRPKR. The colour of the first
+side and the side to move are random, with equal probability. The position is legal and the game is not over.
+Nobody is in check, because often no move could have given a random check. Counters start as in any game:
+half-move clock 0, move 1.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from azselfplay.games.spec import NO_ROOT, Game, Rules, StartGenerator
 
 
 TRIES = 1000
-"""Random placements, of which at least one must be valid for a name to be accepted: for KQK every third
+"""Random placements to test a name: it is accepted if at least one of them is valid. For KQK every third
 is."""
 MOST_TRIES = 100 * TRIES
-"""Placements that a game tries: more, so that an accepted name does not fail by bad luck."""
+"""Placements to try for a game: more, so that an accepted name does not fail by bad luck."""
 MOST_MEN = 32
 
 
@@ -60,9 +60,9 @@ def sides_of(name: str) -> tuple[str, str]:
 
 
 def draw(name: str, rng: np.random.Generator, tries: int = MOST_TRIES) -> str:
-    """A random position with the material `name`, as FEN. ValueError if there is none."""
+    """Return a random position with the material `name`, as FEN. Raises ValueError if none is found."""
     first, second = sides_of(name)
-    # Either colour: a network should not learn that the stronger side is always White.
+    # A network should not learn that the stronger side is always White.
     white, black = (first, second) if rng.random() < 0.5 else (second, first)
     men = white + black.lower()
     side = "wb"[int(rng.integers(2))]
@@ -70,7 +70,7 @@ def draw(name: str, rng: np.random.Generator, tries: int = MOST_TRIES) -> str:
     for _ in range(tries):
         try:
             squares = [""] * 64
-            # Pawns first: they have fewer squares, as none stands on the first and last ranks.
+            # Pawns first, because they have fewer squares: not the first and last ranks.
             for man in sorted(men, key=lambda man: man.upper() != "P"):
                 low, high = (8, 56) if man.upper() == "P" else (0, 64)
                 free = [square for square in range(low, high) if not squares[square]]
@@ -80,7 +80,7 @@ def draw(name: str, rng: np.random.Generator, tries: int = MOST_TRIES) -> str:
             board = ranks_to_text(squares[8 * rank : 8 * rank + 8] for rank in range(7, -1, -1))
             state = state_from_fen(f"{board} {side} - - 0 1")
         except ValueError as error:
-            # The last one is told if nothing is found: for an impossible name all of them say the same.
+            # If nothing is found, the last error is reported: for an impossible name all errors are the same.
             fault = str(error)
             continue
         over = end_reason(state.reshape(1, -1), 1, len(legal_list(state)), NO_ROOT)
@@ -91,13 +91,13 @@ def draw(name: str, rng: np.random.Generator, tries: int = MOST_TRIES) -> str:
 
 
 def matches(name: str, text: str) -> bool:
-    """Whether `draw(name)` may have returned this text; does not check that the game is not over."""
+    """Return whether `draw(name)` may have returned this text. Does not check that the game is not over."""
     try:
         state = state_from_fen(text)
     except ValueError:
         return False
     fields = text.split(" ")
-    # `draw` writes its positions in this one way.
+    # `draw` writes each position in exactly this way.
     if state_to_fen(state) != text or fields[2:] != ["-", "-", "0", "1"] or in_check(state):
         return False
     colours = [Counter(x.upper() for x in fields[0] if case(x)) for case in (str.isupper, str.islower)]
@@ -106,8 +106,8 @@ def matches(name: str, text: str) -> bool:
 
 
 def check(name: str) -> None:
-    """Raise ValueError saying what is wrong with `name`. The seed is fixed, so the answer is always the
-    same."""
+    """Raise ValueError that says what is wrong with `name`, if anything. The seed is fixed, so the answer is
+    always the same."""
     draw(name, np.random.default_rng(0), TRIES)
 
 

@@ -1,24 +1,25 @@
 """The nine words of a chess position, the squares that a piece attacks, and moves as indices into the policy.
 
-Squares: a1 = 0, b1 = 1, ..., h8 = 63. Words 0-5 hold the pieces of both colours (pawns, knights, bishops,
-rooks, queens, kings), words 6 and 7 the men of White and of Black, word 8 the flags:
+Squares: a1 = 0, b1 = 1, ..., h8 = 63. Words 0-5 are bitboards of the pieces of both colours (pawns, knights,
+bishops, rooks, queens, kings), words 6 and 7 of the men of White and of Black. Word 8 has the flags:
 
 bit 0: side to move, 1 = Black. Bits 1-4: castling rights: White short, White long, Black short, Black long.
 Bits 5-8: file + 1 of the pawn that can LEGALLY be taken en passant, 0 = none. Bits 16-31: half-moves since
 the last capture or pawn move. Bits 32-47: half-moves since the start of the game. Bits 48-63: in chess960 the
-files of the rooks with which White may castle, and from bit 56 on Black; in chess 0.
+files of the rooks that may still castle, White's from bit 48 on and Black's from bit 56 on; in chess 0.
 
-Two positions are the same for the repetition rules when words 0-7 and the lowest nine bits agree.
+Two positions are the same for the repetition rules if words 0-7 and the lowest nine bits of word 8 agree.
 
-Attacks are small tables and a few operations per ray. A ray towards higher squares is cut at its first
-blocker by `x ^ (x - 1)`, which keeps all bits up to the lowest set one. In the other direction it is cut by a
-shift by the index of the highest set bit. So a sliding piece costs four table reads and no branch.
+Attacks are computed from small tables with a few operations per ray. A ray towards higher squares is cut off
+at its first blocker with `x ^ (x - 1)`, which has all bits up to the lowest set bit of x. A ray towards lower
+squares is cut off with a shift by the index of the highest set bit. So the attacks of a sliding piece cost
+four table reads and no branch.
 
 Actions are AlphaZero's 8 x 8 x 73 (Silver et al. 2018, supplement, table S2): `action = plane * 64 +
 from_square`, both as the side to move sees the board. Planes 0-55: the eight directions (N, NE, E, SE, S, SW,
 W, NW) times distances 1-7; 56-63: knight jumps, clockwise; 64-72: promotions to knight, bishop, rook, each to
-the left, straight on, to the right. A promotion to a queen is the queen-like move itself, castling the king's
-step of two squares.
+the left, straight on, to the right. A promotion to a queen is the plain move of planes 0-55. Castling is the
+king's step of two squares.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ UPSIDE_DOWN = np.uint64(56)
 
 @jit
 def turned(board: np.uint64, side: np.uint64) -> np.uint64:
-    """The board as `side` (0 White, 1 Black) sees it, its own first rank at the bottom. A rank is a byte, so
-    one instruction (bswap) turns the board."""
+    """Return the board as `side` (0 White, 1 Black) sees it, with its own first rank at the bottom. A rank is
+    a byte, so one instruction (bswap) flips the board."""
     return reverse_bytes(board) if side else board
 
 
 @jit
 def side_to_move(state: State) -> int:
-    """0 for White, 1 for Black."""
+    """Return 0 for White, 1 for Black."""
     return int(state[8] & ONE)
 
 
@@ -94,13 +95,13 @@ def _board(squares: list[int]) -> int:
 
 
 def _leaper(jumps: tuple[tuple[int, int], ...]) -> Words:
-    """`[square]`: the squares that a man with these jumps can reach from there."""
+    """Return `[square]`: the squares that a man with these jumps can reach from there."""
     boards = [_board([to for jump in jumps for to in walk(8, square, jump, 1)]) for square in range(64)]
     return np.array(boards, dtype=np.uint64)
 
 
 def _crossing(direction: int) -> Words:
-    """`[square]`: the whole line in that direction (and its opposite) through it."""
+    """Return `[square]`: the whole line through the square in that direction and its opposite."""
     rays = RAYS.reshape(64, 8)
     return rays[:, direction] | rays[:, (direction + 4) % 8]
 
@@ -109,7 +110,7 @@ RAYS = np.array(
     [_board(walk(8, square, direction, 7)) for square in range(64) for direction in DIRECTIONS],
     dtype=np.uint64,
 )
-"""`[square * 8 + direction]`: the squares of that ray, so that a square's rays share a cache line."""
+"""`[square * 8 + direction]`: the squares of that ray. In this order a square's rays share a cache line."""
 BETWEEN, THROUGH = np.zeros((2, 4096), dtype=np.uint64)
 """`[a * 64 + b]`: the squares strictly between a and b; the whole line through both, if any."""
 for _a in range(64):
@@ -130,22 +131,22 @@ NOT_H_FILE = np.uint64(0x7F7F7F7F7F7F7F7F)
 
 @jit
 def _up(ray: np.uint64, occupied: np.uint64) -> np.uint64:
-    """The part of a ray towards higher squares up to and including the first man on it."""
+    """Return the part of a ray towards higher squares, up to and including the first man on it."""
     men = ray & occupied
     return ray & (men ^ (men - ONE))  # without men, 0 - 1 is all ones, and the ray stays whole
 
 
 @jit
 def _down(ray: np.uint64, occupied: np.uint64) -> np.uint64:
-    """The part of a ray towards lower squares up to and including the first man on it."""
-    # 63 ^ clz is the index of the highest man; `| ONE` gives an empty ray one man, because clz of 0 is
-    # undefined. The shift of all ones clears what lies below it.
+    """Return the part of a ray towards lower squares, up to and including the first man on it."""
+    # 63 ^ clz is the index of the highest man. `| ONE` is for an empty ray, because clz of 0 is undefined.
+    # Shifting all ones clears the squares below that man.
     return ray & (EVERYWHERE << (_TOP_BIT ^ count_leading_zeros((ray & occupied) | ONE)))
 
 
 @jit
 def rook_attacks(square: np.uint64, occupied: np.uint64) -> np.uint64:
-    """Squares that a rook on `square` attacks, the first man in each direction included."""
+    """Return the squares that a rook on `square` attacks, including the first man in each direction."""
     at = square << _THREE
     return (
         _up(RAYS[at], occupied)
@@ -157,7 +158,7 @@ def rook_attacks(square: np.uint64, occupied: np.uint64) -> np.uint64:
 
 @jit
 def bishop_attacks(square: np.uint64, occupied: np.uint64) -> np.uint64:
-    """Squares that a bishop on `square` attacks, the first man in each direction included."""
+    """Return the squares that a bishop on `square` attacks, including the first man in each direction."""
     at = square << _THREE
     return (
         _up(RAYS[at + np.uint64(1)], occupied)
@@ -169,14 +170,15 @@ def bishop_attacks(square: np.uint64, occupied: np.uint64) -> np.uint64:
 
 @jit
 def pawn_attacks_down(pawns: np.uint64) -> np.uint64:
-    """Squares attacked by pawns that move towards rank 1 (the opponent's, in the mover's view)."""
+    """Return the squares attacked by pawns that move towards rank 1 (the opponent's, as the mover sees
+    them)."""
     return ((pawns & NOT_A_FILE) >> np.uint64(9)) | ((pawns & NOT_H_FILE) >> np.uint64(7))
 
 
 @jit
 def pawn_attacks_up(pawns: np.uint64) -> np.uint64:
-    """Squares attacked by pawns that move towards rank 8; also those from which a pawn that moves towards
-    rank 1 attacks one of these."""
+    """Return the squares attacked by pawns that move towards rank 8. These are also the squares from which a
+    pawn that moves towards rank 1 attacks one of `pawns`."""
     return ((pawns & NOT_A_FILE) << np.uint64(7)) | ((pawns & NOT_H_FILE) << np.uint64(9))
 
 
@@ -189,11 +191,11 @@ def all_attacks(
     king: np.uint64,
     occupied: np.uint64,
 ) -> np.uint64:
-    """All squares attacked by the opponent's men (whose pawns move towards rank 1).
+    """Return all squares attacked by the opponent's men (whose pawns move towards rank 1).
 
     `diagonal` are their bishops and queens, `straight` their rooks and queens, `king` a one-bit board.
     """
-    # The king counts too: the other one may not step beside it.
+    # Include the king: the other king may not step next to it.
     attacked = pawn_attacks_down(pawns) | KING_ATTACKS[count_trailing_zeros(king)]
     return attacked | piece_attacks(knights, diagonal, straight, occupied)
 
@@ -202,7 +204,7 @@ def all_attacks(
 def piece_attacks(
     knights: np.uint64, diagonal: np.uint64, straight: np.uint64, occupied: np.uint64
 ) -> np.uint64:
-    """All squares attacked by some knights, bishops, rooks and queens; see `all_attacks`."""
+    """Return all squares attacked by these knights, bishops, rooks and queens; see `all_attacks`."""
     attacked = ZERO
     while knights:
         attacked |= KNIGHT_ATTACKS[count_trailing_zeros(knights)]
@@ -225,9 +227,9 @@ def attackers_of(
     straight: np.uint64,
     occupied: np.uint64,
 ) -> np.uint64:
-    """The opponent's men, except the king, that attack `square` (their pawns move towards rank 1)."""
+    """Return the opponent's men, except the king, that attack `square` (their pawns move towards rank 1)."""
     return (
-        # A pawn that moves down attacks the square from where one that moves up would be attacked.
+        # A pawn that moves down attacks `square` if a pawn on `square` that moves up would attack it.
         (pawn_attacks_up(ONE << square) & pawns)
         | (KNIGHT_ATTACKS[square] & knights)
         | (bishop_attacks(square, occupied) & diagonal)
@@ -246,10 +248,11 @@ def en_passant_captors(
     straight: np.uint64,
     occupied: np.uint64,
 ) -> np.uint64:
-    """Own pawns that may legally take the pawn that has just advanced two squares on `file`.
+    """Return the own pawns that may legally take the pawn that has just advanced two squares on `file`.
 
-    This is the only move that is made and tested: it removes two men from one rank, which no pin detection
-    sees. All boards are as the side to move sees them; the other boards are the opponent's.
+    En passant is the only move that is made and then tested, because it removes two men from one rank, which
+    pin detection does not see. All boards are as the side to move sees them; all but `own_pawns` and
+    `occupied` are the opponent's men.
     """
     taken = ONE << (file + np.uint64(32))  # on the fifth rank
     target = taken << np.uint64(8)
@@ -274,11 +277,11 @@ UNDERPROMOTION_PLANE = 64
 UNDERPROMOTIONS = (KNIGHTS, BISHOPS, ROOKS)
 
 NORTH_ONE, NORTH_TWO = 0 * 64, 1 * 64
-"""Added to the from-square: pawn steps."""
+"""Added to the from-square to get the action: pawn steps."""
 NORTH_EAST_ONE, NORTH_WEST_ONE = 7 * 64, 49 * 64
-"""Added to the from-square: pawn captures."""
+"""Added to the from-square to get the action: pawn captures."""
 EAST_TWO, WEST_TWO = 15 * 64, 43 * 64
-"""Added to the king's square: castling short and long."""
+"""Added to the king's square to get the action: castling short and long."""
 
 
 STEPS = (
@@ -290,4 +293,4 @@ STEPS = (
 PLANE_SHIFT = np.array([(8 * ranks + files) % 64 for ranks, files in STEPS], dtype=np.uint64)
 """What each plane adds to the from-square, modulo 64."""
 ACTION_OF = actions_by_squares(8, STEPS[:UNDERPROMOTION_PLANE])
-"""`[from * 64 + to]`: the action that is no underpromotion."""
+"""`[from * 64 + to]`: the action of this move, if it is no underpromotion."""

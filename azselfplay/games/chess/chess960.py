@@ -1,12 +1,12 @@
 """Chess960: chess from 960 start positions, with castling as the king's move onto its own rook.
 
-State, actions, planes and sparse features are those of chess, and so are the rules as compiled code
-(`games.chess.castling` says how). A network sees which sides may castle, not with which rook: only where two
-rooks stand on the same side of a king is that not the same.
+State, actions, planes, sparse features and the compiled rules are those of chess (`games.chess.castling` says
+how). A network sees which castling rights are left, but not with which rook. That is ambiguous only if two
+rooks stand on the same side of a king.
 
-Start positions are numbered from 0 to 959 as by Scharnagl: 518 is that of chess, and the usual start. Games
+Start positions have Scharnagl's numbers from 0 to 959. Number 518, that of chess, is the usual start. Games
 of self-play and random openings begin at any of them, with equal probability, unless settings say otherwise.
-Positions are written as Shredder-FEN (`HAha`), and read in X-FEN (`KQkq`: the outermost rooks) too.
+Positions are written as Shredder-FEN (`HAha`). X-FEN (`KQkq`: the outermost rooks) is read too.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _KNIGHTS = tuple(combinations(range(5), 2))
 
 
 def start_of(number: int) -> str:
-    """The start position of that number, as FEN."""
-    # Each step puts a piece on one of the squares that are still free, counted from the a-file.
+    """Return the start position of that number, as FEN."""
+    # Each step puts a piece on a square that is still free; free squares are counted from the a-file.
     rank = [""] * 8
     rest, light = divmod(number, 4)
     rest, dark = divmod(rest, 4)
@@ -51,7 +51,7 @@ def start_of(number: int) -> str:
 
 @cache
 def starts(name: str) -> tuple[str, ...]:
-    """The start positions that `name` stands for. Raises ValueError if it is no name."""
+    """Return the start positions that `name` stands for. Raises ValueError if it is not a valid name."""
     if name == ALL:
         return tuple(map(start_of, range(MOST + 1)))
     if not (name.isascii() and name.isdecimal() and int(name) <= MOST):
@@ -62,17 +62,17 @@ def starts(name: str) -> tuple[str, ...]:
 
 
 def check(name: str) -> None:
-    """Raise ValueError saying what is wrong with `name`."""
+    """Raise ValueError that says what is wrong with `name`, if anything."""
     starts(name)
 
 
 def draw(name: str, rng: np.random.Generator) -> str:
-    """One of the start positions called `name`, each with equal probability."""
+    """Return one of the start positions called `name`, each with equal probability."""
     return starts(name)[int(rng.integers(len(starts(name))))]
 
 
 def matches(name: str, text: str) -> bool:
-    """Whether `draw(name)` may have returned this text."""
+    """Return whether `draw(name)` may have returned this text."""
     return text in starts(name)
 
 
@@ -87,7 +87,8 @@ def start(state: State) -> None:
 
 
 def state_from_text(text: str) -> State:
-    """The position that a FEN describes; "" is the usual start. Raises ValueError saying what is wrong."""
+    """Return the position that a FEN describes; "" is the usual start. Raises ValueError that says what is
+    wrong."""
     return notation.state_from_fen(text.strip() or start_of(USUAL), chess960=True)
 
 
@@ -95,15 +96,16 @@ _AS_IN_CHESS = {"e1h1": "e1g1", "e1a1": "e1c1", "e8h8": "e8g8", "e8a8": "e8c8"}
 
 
 def action_to_chess(state: State, action: int) -> str:
-    """An action as UCI text for programs that play chess: castling from e1 and h1 is "e1g1"."""
+    """Return an action as UCI text for programs that play only chess: castling with king e1 and rook h1 is
+    "e1g1"."""
     text = notation.action_to_uci(state, action)
     is_king = int(state[KINGS]) >> notation.SQUARES.index(text[:2]) & 1
     return _AS_IN_CHESS.get(text, text) if is_king else text
 
 
 def action_from_text(state: State, text: str) -> int:
-    """The legal action that UCI text names; castling may be written as in chess. ValueError if there is
-    none."""
+    """Return the legal action that UCI text names. Castling may be written as in chess. Raises ValueError if
+    there is no such legal action."""
     if text in _AS_IN_CHESS.values() and int(state[FLAGS]) >> int(board.CASTLING_ROOKS_SHIFT):
         for action in notation.legal_list(state):
             if action_to_chess(state, action) == text:

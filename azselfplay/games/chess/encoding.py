@@ -1,20 +1,21 @@
-"""What networks read of a chess position: AlphaZero's input planes, packed; the features of sparse networks;
-material.
+"""The input of networks for chess: AlphaZero's input planes, packed, and the features of sparse networks.
+Also material.
 
 Planes (Silver et al. 2018, supplement, table S1). For each of the newest `history` positions, newest first,
 14 bit planes, all seen by the side that is to move NOW (ranks flipped for Black): 6 of its men (pawn, knight,
 bishop, rook, queen, king), 6 of the opponent's, then "stood on the board before" and "at least twice before"
 (all ones or all zeros). Then seven numbers: side to move (1 = Black), half-moves played / 512 (at most 1),
-own right to castle short, long, the opponent's short, long, half-moves since capture or pawn move / 100 (at
-most 1).
+the own rights to castle short and long, the opponent's rights to castle short and long, half-moves since the
+last capture or pawn move / 100 (at most 1).
 
-Sparse features are only what the rules say about who attacks what. A feature is a man on its square, and
-whether the other side attacks it and its own side defends it (3,072 of them, about 26 active), a castling
-right, or that the position stood on the board before. An action has three rows: itself; its piece and target;
-and what happens there: the piece and what it captures, whether the origin is in danger, and without check the
-weakest attacker of the target and whether own men defend it; with check, whether the piece can be taken, the
-king can flee, or something can come between. No value of a piece and no sum of an exchange is in it.
-Threat features of this kind are used by Monty and Jackal.
+Sparse features only express what attacks what by the rules. A feature is a man on its square, with whether
+the other side attacks it and whether its own side defends it (3,072 features, about 26 active); or a castling
+right; or that the position stood on the board before. An action has three rows. The first is for the action
+itself, the second for its piece and target. The third describes the move: the piece, what it captures, and
+whether the origin is in danger. If the move gives no check, the third row also says what the weakest attacker
+of the target is and whether own men defend the target; if it gives check, whether the piece can be taken, the
+king can flee, or a man can interpose. No piece value and no exchange value is used. Threat features of this
+kind are used by Monty and Jackal.
 
 Material is for figures only: neither the search nor the network uses it.
 """
@@ -78,7 +79,7 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
         if position < 0:
             packed_features[at : at + PLANES_PER_POSITION] = ZERO
         else:
-            # All positions are turned for the side that is to move now, as in AlphaZero.
+            # All positions are flipped for the side that is to move now, as in AlphaZero.
             own = turned(positions[position, np.uint64(6) + side], side)
             other = turned(positions[position, np.uint64(7) - side], side)
             for piece in range(6):
@@ -86,11 +87,11 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
                 packed_features[at + piece] = board & own
                 packed_features[at + 6 + piece] = board & other
             earlier = earlier_occurrences(positions, position + 1, 2)
-            # A whole plane, so that a convolution sees it from every square.
+            # Fill the whole plane, so that a convolution sees it on every square.
             packed_features[at + 12] = EVERYWHERE if earlier >= 1 else ZERO
             packed_features[at + 13] = EVERYWHERE if earlier >= 2 else ZERO
         at += PLANES_PER_POSITION
-    # Rights are White's in bits 1 and 2, Black's in bits 3 and 4.
+    # White's rights are in bits 1 and 2, Black's in bits 3 and 4.
     own_rights, other_rights = flags >> (ONE + side + side), flags >> (np.uint64(3) - side - side)
     packed_features[at] = float_as_word(np.float32(side))
     packed_features[at + 1] = _share((flags >> PLIES_SHIFT) & PLIES_MASK, _PLIES_SCALE)
@@ -105,17 +106,17 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
 
 
 MEN = 12 * 64 * 4
-"""Features of men: kind, square, and 2 for attacked plus 1 for defended."""
+"""Number of features of men: kind, square, and 2 if attacked plus 1 if defended."""
 CASTLING, REPEATED = MEN, MEN + 4
 FEATURES = MEN + 5
 MOST_ACTIVE = 64 + 5
-"""A position that was set up by hand may have a man on every square."""
+"""64, because a position that was set up by hand may have a man on every square."""
 
 PIECE_TARGETS = ACTIONS
 EXCHANGES = PIECE_TARGETS + 6 * 64
-"""Rows of moves without check: kind and captured piece, `_exchange`, danger at the origin."""
+"""First row of moves that give no check: kind and captured piece, `_exchange`, danger at the origin."""
 CHECKS = EXCHANGES + 6 * 7 * 12 * 4
-"""Rows of moves that give check: `_check`, kind and captured piece, danger at the origin."""
+"""First row of moves that give check: `_check`, kind and captured piece, danger at the origin."""
 ACTION_ROWS = CHECKS + 5 * 6 * 7 * 4
 TABLES = 3
 
@@ -153,9 +154,9 @@ def describe(
     found = 0
     for kind in range(12):
         men = packed_features[kind]
-        # What attacks own men defends the other's.
+        # Squares attacked by one side are those that it defends.
         hit, held = (attacked, defended) if kind < 6 else (defended, attacked)
-        while men and found < SQUARES:  # the features may come from another machine, and be any bits
+        while men and found < SQUARES:  # features from another machine may be arbitrary bits
             at = count_trailing_zeros(men)
             men &= men - ONE
             man_on[signed(at)] = kind
@@ -179,13 +180,14 @@ def describe(
         target = (origin + PLANE_SHIFT[plane]) & _SQUARE
         piece = min(signed(man_on[signed(origin)]), _KING)  # always an own man, if the action is legal
         captured = signed(man_on[signed(target)]) - 6
-        # An empty square, or in features of another machine an own man.
+        # An empty square, or (in features from another machine) an own man.
         if captured < 0 or captured > 5:
             captured = 6
         exchange, danger, mover = 0, 0, ONE << origin
         if _is_in(attacked, origin):
             danger = 3 if _is_in(by_pawns, origin) else 2 - _is_in(defended, origin)
-        # If the mover stands in an attacker's way, it is attacked itself.
+        # If the mover blocks an attacker of the target, the mover is attacked itself, so `danger` covers
+        # that.
         if danger or _is_in(attacked, target):
             exchange = _exchange(own, other, target, mover, occupied & ~mover)
         stands = piece
@@ -195,7 +197,7 @@ def describe(
         rows[3 * i + 1] = PIECE_TARGETS + piece * 64 + signed(target)
         row = EXCHANGES + ((piece * 7 + captured) * 12 + exchange) * 4
         if _is_in(_check_squares(stands, king, diagonals, lines), target):
-            # Without the king, because it cannot flee along the line of a check.
+            # Without the king, because it cannot flee along the checking line.
             check = _check(stands, target, at, occupied & ~(mover | king), flights, exchange)
             row = CHECKS + (check * 42 + piece * 7 + captured) * 4
         rows[3 * i + 2] = row + danger
@@ -204,8 +206,9 @@ def describe(
 
 @jit
 def _exchange(own: Words, other: Words, square: np.uint64, mover: np.uint64, occupied: np.uint64) -> int:
-    """0: nobody of the other side attacks `square`. Else twice its weakest attacker (1: pawn, 2: knight or
-    bishop, 3: rook, 4: queen, 5: king), and 1 if own men other than the `mover` defend it."""
+    """Return 0 if the other side does not attack `square`. Otherwise return twice the kind of its weakest
+    attacker (1: pawn, 2: knight or bishop, 3: rook, 4: queen, 5: king), plus 1 if own men other than the
+    `mover` defend it."""
     hitting = attackers_of(square, other[0], other[1], other[2] | other[4], other[3] | other[4], occupied)
     if (hitting & other[0]) != ZERO:
         weakest = 1
@@ -226,8 +229,8 @@ def _exchange(own: Words, other: Words, square: np.uint64, mover: np.uint64, occ
 
 @jit
 def _check_squares(piece: int, king: np.uint64, diagonals: np.uint64, lines: np.uint64) -> np.uint64:
-    """The squares from which a piece gives check: those that it would attack from where the other's `king`
-    stands. `diagonals`, `lines`: what a bishop or rook would attack from there."""
+    """Return the squares from which a piece gives check: those that the piece would attack from the square of
+    the opponent's `king`. `diagonals`, `lines`: what a bishop and a rook would attack from there."""
     if piece == 0:
         return pawn_attacks_down(king)
     if piece == 1:
@@ -243,9 +246,10 @@ def _check_squares(piece: int, king: np.uint64, diagonals: np.uint64, lines: np.
 def _check(
     piece: int, square: np.uint64, king: np.uint64, occupied: np.uint64, flights: np.uint64, exchange: int
 ) -> int:
-    """The kind of check that a piece gives from `square` to a `king` with these `flights`. 0: the piece may
-    be taken, 1: and the king cannot flee; 2: nobody takes it, 3: and the king cannot flee, 4: and nothing can
-    come between, so this is mate but for what the mover leaves behind."""
+    """Return the kind of check that a piece on `square` gives to a `king` with these `flights`. 0: the piece
+    may be taken; 1: the same, and the king cannot flee; 2: the piece cannot be taken; 3: the same, and the
+    king cannot flee; 4: moreover no man can interpose. Kind 4 is mate unless the mover's leaving its origin
+    changes something."""
     reach = ZERO
     if piece == 1:
         reach = KNIGHT_ATTACKS[square]
@@ -254,7 +258,7 @@ def _check(
     if piece in (3, 4):
         reach |= rook_attacks(square, occupied)
     flees = (flights & ~reach) != ZERO
-    # A defended square is no prey of the king.
+    # 11 is a king as only attacker of a defended square: it cannot take.
     if 0 < exchange < 11:
         return 0 if flees else 1
     if flees:
@@ -263,7 +267,7 @@ def _check(
 
 
 SHARED = np.full((FEATURES, 1), -1, np.int32)
-"""[features, 1]: a man on its square, whoever attacks it."""
+"""[features, 1]: the row of a man on its square, whatever attacks it."""
 SHARED[:MEN, 0] = np.arange(MEN) // 4
 
 SPARSE = SparseFeatures(
@@ -289,12 +293,12 @@ PROBES = (
     ("KKQ", "4k3/8/8/8/8/8/8/3QK3 b - - 0 1"),
     ("KQK_black", "3qk3/8/8/8/8/8/8/4K3 b - - 0 1"),
 )
-"""Level; won for the side to move (White); lost for it; and the mirror of KQK for Black, which must have the
-same value."""
+"""Balanced; won for the side to move (White); lost for it (Black); and the mirror of KQK for Black, which
+must have the same value as KQK."""
 
 
 def material(packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-    """[n] material of the side to move less that of the other, in pawns.
+    """Return [n] material of the side to move minus that of the other side, in pawns.
 
     packed_features  uint64[n, feature_words] as `games.chess.encoding` writes them: six planes of own men,
     six others

@@ -1,8 +1,8 @@
-"""Tic-tac-toe: small enough to count every game, so the tests know everything about it.
+"""Tic-tac-toe. It is so small that all games can be counted, so the tests can check everything.
 
-Cells and actions are 0-8, row by row from the bottom left; the state is `games.small`'s. A sparse network
-reads stones on cells, and lines with the pattern of their stones. An action has two rows: its cell, and what
-the stone does on the lines through it.
+Cells and actions are 0-8, row by row from the bottom left; the state is that of `games.small`. A sparse
+network reads the stones on cells, and the pattern of stones on each line. An action has two rows: its cell,
+and what the stone does on the lines through it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def play(parent: State, action: int, child: State) -> None:
 
 @jit
 def has_line(stones: int) -> bool:
-    """Whether there are three in a row; `stones` is a uint64."""
+    """Return whether there are three in a row; `stones` is a uint64."""
     for line in LINE_BOARDS:  # noqa: SIM110 - Numba compiles loops, not generators
         if stones & line == line:
             return True
@@ -82,15 +82,15 @@ NOTATION = small.notation(
 
 LINES = len(LINE_BOARDS)
 PATTERNS = 27
-"""A line's cells in base 3, the lowest cell first: 0 empty, 1 an own stone, 2 the other's."""
+"""A line's cells as a base-3 number, the lowest cell first: 0 empty, 1 an own stone, 2 the other side's."""
 FIRST_LINE = 2 * CELLS
 FEATURES = FIRST_LINE + LINES * PATTERNS
 MOST_ACTIVE = CELLS + LINES
 
 FIRST_TACTIC = CELLS
 TACTICS = 2 * 2 * 3
-"""Whether the stone wins; whether it stops the other from winning there; lines in which it threatens, at
-most 2."""
+"""Whether the stone wins; whether it stops the other side from winning there; number of lines on which it
+makes a threat, at most 2."""
 
 _BOARD = np.uint64((1 << CELLS) - 1)
 _TWO = np.uint64(2)
@@ -104,7 +104,6 @@ def _tactic(own: np.uint64, other: np.uint64, stone: np.uint64) -> int:
             mine, his = count_ones(own & line), count_ones(other & line)
             if mine == _TWO:
                 wins = 1
-            # Only where it does not win itself: the game is over then.
             elif his == _TWO:
                 stops = 1
             elif mine == ONE and his == ZERO:
@@ -117,7 +116,7 @@ def describe(
     packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
 ) -> int:
     """Write the active features of a position and the rows of its legal actions (`games.spec`)."""
-    # Features may come from another machine: no bit beyond the board, no cell with two stones.
+    # Features may come from another machine: clear bits beyond the board and second stones on a cell.
     own = packed_features[0] & _BOARD
     other = packed_features[1] & _BOARD & ~own
     found = 0
@@ -127,7 +126,7 @@ def describe(
             active[found] = 2 * cell + signed((other >> bit) & ONE)
             found += 1
     for line in range(LINES):
-        # A cell is empty, own or the other's: the three of a line are a number in base three.
+        # Read the three cells of a line as a base-3 number (`PATTERNS`).
         left, pattern, worth = LINE_BOARDS[line], 0, 1
         while left:
             at = count_trailing_zeros(left)

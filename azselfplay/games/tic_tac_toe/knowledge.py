@@ -1,6 +1,4 @@
-"""What is known about tic-tac-toe: everything, because the tree of all positions is small; and its board as
-SVG.
-"""
+"""Knowledge about tic-tac-toe: the result of every position, and the board as SVG."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from azselfplay.games.tic_tac_toe import COLS, GAME, ROWS
 GROUP = "tree"
 """The only group of positions."""
 Key = tuple[int, int]
-"""Stones of the side to move and of the other."""
+"""(stones of the side to move, stones of the other side)"""
 
 
 @dataclass(frozen=True)
@@ -31,9 +29,9 @@ class Solved:
     value: int
     """+1, 0 or -1 for the side to move, with best play."""
     moves: tuple[int, ...]
-    """One way to get here from the empty board."""
+    """Moves that lead from the empty board to this position."""
     children: dict[int, Key]
-    """Position after each legal action; none if the game is over."""
+    """Position after each legal action; empty if the game is over."""
     keeps: tuple[int, ...]
     """Actions that keep the value."""
 
@@ -48,11 +46,11 @@ class Solved:
 
 @cache
 def solve() -> dict[Key, Solved]:
-    """All reachable positions, including the empty board (5,478)."""
+    """Return all reachable positions, including the empty board (5,478)."""
     tree: dict[Key, Solved] = {}
 
     def add(state: State, moves: tuple[int, ...]) -> int:
-        """Add a position with all that follow it. Returns its value."""
+        """Add a position and all positions that can follow. Returns its value."""
         key = key_of(state)
         # Many orders of moves lead to the same position.
         if key in tree:
@@ -62,7 +60,7 @@ def solve() -> dict[Key, Solved]:
             tree[key] = Solved(ended, moves, {}, ())
             return ended
         after = {action: GAME.after(state, action) for action in GAME.legal_list(state)}
-        # Sides alternate, so the other side's value is the negative.
+        # Sides alternate, so the value changes its sign.
         values = {action: -add(child, (*moves, action)) for action, child in after.items()}
         best = max(values.values())
         children = {action: key_of(child) for action, child in after.items()}
@@ -74,7 +72,7 @@ def solve() -> dict[Key, Solved]:
 
 
 def key_of(state: State) -> Key:
-    """The key of a state in the tree."""
+    """Return the key of a state in the tree."""
     return int(state[0]), int(state[1])
 
 
@@ -82,14 +80,14 @@ def key_of(state: State) -> Key:
 
 
 STEP, ARM, WIDTH = 90, 24, 270
-"""Pixels: of a cell, from the middle of a mark to its end, of the board."""
+"""Pixels: width of a cell, from the middle of a mark to its end, width of the board."""
 PAPER, LINE, NUMBER, LAST = "#fbfaf6", "#8a8577", "#6b675c", "#f3e6b8"
 FIRSTS, SECONDS = "#2d5fa8", "#b5532a"
 
 
 def svg(state: State, move: str) -> bytes:
-    """The position with the numbers of empty cells. The cell of `move`, which led to it, is marked, and so
-    are three in a row."""
+    """Return the position as SVG, with the numbers of empty cells. The cell of `move`, which led to the
+    position, is marked, and so are three in a row."""
     parts = [f'<rect width="{WIDTH}" height="{WIDTH}" fill="{PAPER}"/>']
     rows = board_rows(state, ROWS, COLS)
     winning = cells_in_line(rows, 3)
@@ -117,7 +115,7 @@ def svg(state: State, move: str) -> bytes:
 
 
 def _cell(down: int, col: int) -> int:
-    """Cells are numbered from the bottom left."""
+    """Return the number of a cell, counted from the bottom left."""
     return (ROWS - 1 - down) * COLS + col
 
 
@@ -138,7 +136,7 @@ def rows(_seed: int, _limit: int) -> list[Row]:
 
 def checks(_file: Path | None, _say: Say) -> Iterator[Check]:
     tree = solve()
-    # Numbers that are published for the game.
+    # These numbers are published.
     yield Check("tic-tac-toe: positions", len(tree), 5478)
     yield Check("tic-tac-toe: value of the empty board", tree[0, 0].value, 0)
     yield Check("tic-tac-toe: positions that go on", sum(not one.is_over for one in tree.values()), 4520)
