@@ -1,17 +1,18 @@
-"""Chess endgames in which every position is known: king and queen, rook, pawn, or bishop and knight.
+"""Tables of chess endgames: king and queen, rook, pawn, or bishop and knight against a bare king.
 
-All are against a bare king. The tables are made on first use (in seconds) and kept under
-`~/.cache/azselfplay/truth`. `probe` looks up a position of the game, whichever colour has the men.
+The result of every position is known. The tables are computed on first use, which takes seconds, and kept
+under `~/.cache/azselfplay/truth`. `probe` looks up a position, whichever colour has the men.
 
-They are solved backwards: from the mates, move by move, to all positions that are won. A table holds one byte
-per position: plies to mate with best play, `DRAWN` or `ILLEGAL`. White has the men, Black a bare king. Index:
-white king + 64 * black king + 64^2 * first man (+ 64^3 * second man). `white` is for White to move, `black`
-for Black to move. No castling, no fifty-move rule, no history.
+The tables are filled by retrograde analysis: from the mates, move by move backwards, to all won positions. A
+table holds one byte per position: plies to mate with best play, `DRAWN` or `ILLEGAL`. White has the men,
+Black a bare king. Index: white king + 64 * black king + 64^2 * first man (+ 64^3 * second man). The table
+`white` is for White to move, `black` for Black to move. Castling, the fifty-move rule and history are
+ignored.
 
 In all jitted functions tables are uint8[64 ** (2 + men)], `kinds` are int64[1 or 2] of KNIGHT..QUEEN, and
-`ways`, which has the size of a table, counts Black's moves that are not yet known to lose. Going back from a
-position is cheap: all pieces but pawns move both ways, so a man may have come from any square that it
-attacks.
+`ways`, which has the size of a table, counts Black's moves that are not yet known to lose. Finding the
+predecessors of a position is cheap: all men but pawns can move back, so a man may have come from any square
+that it attacks.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ _PIECES = {"KQK": (QUEEN,), "KRK": (ROOK,), "KBNK": (BISHOP, KNIGHT)}
 _WORDS = {"Q": QUEENS, "R": ROOKS, "P": PAWNS, "B": BISHOPS, "N": KNIGHTS}
 
 _VERSION = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-"""Tables made by another version of this file are made again."""
+"""Part of the tables' file names: tables made by another version of this file are not used."""
 
 Table = npt.NDArray[np.uint8]
 
 
 class Ending(NamedTuple):
-    """Both tables of an ending in which White has the men (index and entries: see above)."""
+    """Both tables of an ending in which White has the men (for index and entries see above)."""
 
     name: str
     white: Table
@@ -77,12 +78,12 @@ class Ending(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Most moves that White, to move, needs."""
+        """The largest number of moves to mate, with White to move."""
         return (int(self.white[self.white < UNKNOWN].max()) + 1) // 2
 
 
 class Known(NamedTuple):
-    """What a table says about a position."""
+    """A table's entry about a position, for the side to move."""
 
     value: int
     """+1, 0 or -1 for the side to move."""
@@ -101,12 +102,12 @@ def ending(name: str) -> Ending:
     with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         with np.load(path) as file:
             stored = Ending(name, file["white"], file["black"])
-        # Others would lead the kernels, which check no bounds, out of their arrays.
+        # Kernels check no bounds, so refuse arrays of other shapes.
         fits = [table.shape == (64 ** len(name),) and table.dtype == np.uint8 for table in stored[1:]]
         if all(fits):
             return stored
     made = make(name)
-    with contextlib.suppress(OSError):  # without a place to store it, it is made again each time
+    with contextlib.suppress(OSError):  # if it cannot be stored, it is made again each time
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.partial")
         try:  # the file appears whole or not at all
@@ -123,9 +124,10 @@ def make(name: str) -> Ending:
     men = len(name) - 2
     white, black = (np.zeros(64 ** (2 + men), np.uint8) for _ in range(2))
     if name == "KPK":
-        # What the pawn becomes.
+        # The pawn promotes to a queen or a rook.
         queen, rook = ending("KQK").black, ending("KRK").black
-        # A promotion may lead to any of their distances, also after a turn that found nothing.
+        # A promotion may lead to any distance in those tables, so rounds without new positions do not end the
+        # loop.
         most = max(int(table[table < UNKNOWN].max()) for table in (queen, rook))
         solve_pawn(queen, rook, most, white, black)
     else:
@@ -134,7 +136,8 @@ def make(name: str) -> Ending:
 
 
 def ending_of(state: State) -> str | None:
-    """The name of the ending if there is a table for it, whichever side has the men; otherwise None."""
+    """Return the name of the position's ending if there is a table for it, whichever side has the men; else
+    None."""
     counts = {letter: int(state[word]).bit_count() for letter, word in _WORDS.items()}
     name = "K" + "".join(letter * counts[letter] for letter in "QRPBN") + "K"
     white, black = int(state[WHITE]), int(state[BLACK])
@@ -143,13 +146,14 @@ def ending_of(state: State) -> str | None:
 
 
 def probe(state: State) -> Known | None:
-    """What is known about a legal position; None if there is no table for its material."""
+    """Return the table's result for a legal position; None if there is no table for its material. Raises
+    ValueError if the table shows that the position is illegal."""
     name = ending_of(state)
     if name is None:
         return None
     strong_is_black = int(state[WHITE]).bit_count() == 1
     strong_to_move = bool(int(state[FLAGS]) & 1) == strong_is_black
-    # The table has the position as if the strong side were White.
+    # In the table the strong side is White, so flip the board if it is Black.
     turn = 56 if strong_is_black else 0
     words = _words_of(name, strong_is_black)
     squares = [(int(state[piece] & state[side]).bit_length() - 1) ^ turn for piece, side in words]
@@ -164,13 +168,14 @@ def probe(state: State) -> Known | None:
 
 
 def _words_of(name: str, strong_is_black: bool) -> list[tuple[int, int]]:
-    """(word of the piece, word of its side) of each man, in the order of a table's index."""
+    """Return (word of the piece, word of its side) for each man, in the order of a table's index."""
     strong, weak = (BLACK, WHITE) if strong_is_black else (WHITE, BLACK)
     return [(KINGS, strong), (KINGS, weak), *((_WORDS[letter], strong) for letter in name[1:-1])]
 
 
 def state_at(name: str, index: int, *, strong_to_move: bool, strong_is_black: bool = False) -> State:
-    """The position of a table's entry, with counters at 0; the board is turned if Black has the men."""
+    """Return the position of a table's entry, with counters at 0. The board is flipped if Black has the
+    men."""
     turn = 56 if strong_is_black else 0
     state = np.zeros(9, np.uint64)
     for place, (piece, side) in enumerate(_words_of(name, strong_is_black)):
@@ -178,7 +183,7 @@ def state_at(name: str, index: int, *, strong_to_move: bool, strong_is_black: bo
         state[piece] |= bit
         state[side] |= bit
     black_to_move = strong_to_move == strong_is_black
-    # Bit 0 the side to move, and one half-move played if that is Black.
+    # Bit 0 is the side to move; if that is Black, one half-move has been played.
     state[FLAGS] = np.uint64(int(black_to_move) * (1 + (1 << 32)))
     return state
 
@@ -194,7 +199,7 @@ _THREE, _EIGHT, _SIXTEEN = np.uint64(3), np.uint64(8), np.uint64(16)
 
 @jit
 def _attacks(kind: int, square: np.uint64, occupied: np.uint64) -> np.uint64:
-    """The squares that a white piece attacks."""
+    """Return the squares that a white piece attacks."""
     if kind == KNIGHT:
         return KNIGHT_ATTACKS[square]
     found = ZERO
@@ -207,7 +212,7 @@ def _attacks(kind: int, square: np.uint64, occupied: np.uint64) -> np.uint64:
 
 @jit
 def _men(index: np.uint64, count: int) -> np.uint64:
-    """The squares of White's men other than the king."""
+    """Return the squares of White's men other than the king."""
     men = ONE << ((index >> _TWELVE) & _LAST)
     if count == 2:
         men |= ONE << ((index >> _EIGHTEEN) & _LAST)
@@ -216,13 +221,14 @@ def _men(index: np.uint64, count: int) -> np.uint64:
 
 @jit
 def _moved(index: np.uint64, shift: np.uint64, square: np.uint64) -> np.uint64:
-    """The index after moving one man to another square."""
+    """Return the index after moving one man to another square."""
     return (index & ~(_LAST << shift)) | (square << shift)
 
 
 @jit
 def _begin(index: np.uint64, kinds: npt.NDArray[np.int64], white: Table, black: Table, ways: Table) -> None:
-    """Initialise one index in both tables: illegal, drawn, mate, or unknown with `ways` moves of Black."""
+    """Initialise one index in both tables: illegal, drawn, mate, or unknown. `ways` gets the number of
+    Black's moves."""
     count = len(kinds)
     wk, bk = index & _LAST, (index >> _SIX) & _LAST
     king, men = ONE << wk, _men(index, count)
@@ -247,7 +253,7 @@ def _begin(index: np.uint64, kinds: npt.NDArray[np.int64], white: Table, black: 
 
 @jit
 def _before_white(index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, white: Table) -> int:
-    """Mark the positions from which White can reach this lost position of Black. Returns how many were
+    """Mark the positions from which White can move to this position, which Black loses. Returns how many are
     new."""
     wk = index & _LAST
     occupied = (ONE << wk) | (ONE << ((index >> _SIX) & _LAST)) | _men(index, len(kinds))
@@ -271,7 +277,8 @@ def _before_white(index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, wh
 def _before_black(
     index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, black: Table, ways: Table
 ) -> int:
-    """Note that one of Black's moves leads to this won position of White. Black is lost once none is left."""
+    """In all positions from which Black can move to this one, which White wins, count one way less. A
+    position without ways left is lost for Black. Returns how many are new."""
     bk = (index >> _SIX) & _LAST
     origins = KING_ATTACKS[bk] & ~((ONE << (index & _LAST)) | _men(index, len(kinds)))
     found = 0
@@ -298,7 +305,7 @@ def solve_pieces(kinds: npt.NDArray[np.int64], white: Table, black: Table, ways:
     while found:
         found = 0
         for index in range(len(black)):
-            # Only positions of the last round can have new predecessors.
+            # Only positions found in the last round can have new predecessors.
             if black[index] == plies:
                 found += _before_white(np.uint64(index), kinds, plies + 1, white)
         for index in range(len(white)):
@@ -322,7 +329,7 @@ def _draw_the_rest(white: Table, black: Table) -> None:
 
 @jit
 def _black_ways(index: np.uint64) -> np.uint64:
-    """The squares that Black's king can go to."""
+    """Return the squares that Black's king can go to."""
     wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
     return KING_ATTACKS[bk] & ~(KING_ATTACKS[wk] | pawn_attacks_up(ONE << pawn))
 
@@ -346,7 +353,7 @@ def _begin_pawn(index: np.uint64, white: Table, black: Table) -> None:
 
 @jit
 def _white_reaches(index: np.uint64, plies: int, black: Table, queen: Table, rook: Table) -> bool:
-    """Whether one of White's moves leads to a position that Black loses in `plies`."""
+    """Return whether one of White's moves leads to a position that Black loses in `plies`."""
     wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
     occupied = (ONE << wk) | (ONE << bk) | (ONE << pawn)
     steps = KING_ATTACKS[wk] & ~(occupied | KING_ATTACKS[bk])
@@ -354,7 +361,7 @@ def _white_reaches(index: np.uint64, plies: int, black: Table, queen: Table, roo
         if black[_moved(index, ZERO, count_trailing_zeros(steps))] == plies:
             return True
         steps &= steps - ONE
-    # A blocked pawn makes no step, also not two.
+    # A blocked pawn cannot advance, neither one square nor two.
     if occupied & (ONE << (pawn + _EIGHT)):
         return False
     ahead = _moved(index, _TWELVE, pawn + _EIGHT)
@@ -369,7 +376,7 @@ def _white_reaches(index: np.uint64, plies: int, black: Table, queen: Table, roo
 
 @jit
 def _black_is_lost(index: np.uint64, white: Table) -> bool:
-    """Whether each of Black's moves leads to a position that White is known to win."""
+    """Return whether all of Black's moves lead to positions that White is known to win."""
     ways = _black_ways(index)
     while ways:
         if white[_moved(index, _SIX, count_trailing_zeros(ways))] >= UNKNOWN:
@@ -382,9 +389,9 @@ def _black_is_lost(index: np.uint64, white: Table) -> bool:
 def solve_pawn(queen: Table, rook: Table, most_plies: int, white: Table, black: Table) -> None:
     """Fill both tables of king and pawn against king, all uint8[64 ** 3].
 
-    `queen` and `rook` are the tables with Black to move of the pieces that the pawn becomes, and `most_plies`
-    the longest mate in them; a bishop or a knight would leave a draw. The distances are tried one after the
-    other.
+    `queen` and `rook` are the tables for Black to move after the pawn's promotion, and `most_plies` is the
+    longest mate in them. Promotion to a bishop or a knight would leave a draw. Each round finds the positions
+    of the next distance to mate.
     """
     for index in range(len(white)):
         _begin_pawn(np.uint64(index), white, black)

@@ -1,4 +1,5 @@
-"""What is known about chess and chess960: openings, material, endgame tables, mates in one, fixed players.
+"""Knowledge about chess and chess960: openings, a heuristic, endgame tables, mates in one, ratings of fixed
+players.
 
 The heuristic value of a position is material and mobility, in centipawns: pawn 100, knight 320, bishop 330,
 rook 500, queen 900, and 2 for each square that a knight, bishop, rook or queen attacks (own men's squares
@@ -98,14 +99,14 @@ MOBILITY = 2
 
 _LAST_SQUARE, _SIX = np.uint64(63), np.uint64(6)
 _LAST_RANK = np.uint64(56)
-"""The bits of a square that give its rank; all set: the last rank."""
+"""Mask of the bits of a square's number that give its rank; all are set on the last rank."""
 _QUEEN_LIKE = np.uint64(64)
 _FILE = np.uint64(7)
 
 
 @jit
 def material(state: State) -> int:
-    """Own material minus the opponent's, for the side to move."""
+    """Return the material of the side to move minus the opponent's, in centipawns."""
     side = state[8] & ONE
     own, foe = state[_SIX + side], state[np.uint64(7) - side]
     total = 0
@@ -117,7 +118,8 @@ def material(state: State) -> int:
 
 @jit
 def attacked_squares(state: State, men: np.uint64) -> int:
-    """Squares attacked by the knights, bishops, rooks and queens of `men`, counted once per attacker."""
+    """Return the number of squares attacked by the knights, bishops, rooks and queens of `men`, counted once
+    per attacker."""
     occupied = state[6] | state[7]
     total = ZERO
     knights, diagonal, straight = state[1] & men, (state[2] | state[4]) & men, (state[3] | state[4]) & men
@@ -135,7 +137,7 @@ def attacked_squares(state: State, men: np.uint64) -> int:
 
 @jit
 def evaluate(state: State) -> int:
-    """Material and mobility for the side to move, centipawns."""
+    """Return material and mobility for the side to move, in centipawns."""
     side = state[8] & ONE
     mobility = attacked_squares(state, state[_SIX + side])
     mobility -= attacked_squares(state, state[np.uint64(7) - side])
@@ -144,7 +146,7 @@ def evaluate(state: State) -> int:
 
 @jit
 def _squares(state: State, action: int) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """(from, to, plane) of an action; squares as White sees them."""
+    """Return (from, to, plane) of an action; squares as White sees them."""
     move = np.uint64(action)
     view = UPSIDE_DOWN if state[8] & ONE else ZERO
     plane = move >> _SIX
@@ -154,13 +156,14 @@ def _squares(state: State, action: int) -> tuple[np.uint64, np.uint64, np.uint64
 
 @jit
 def _foe(state: State) -> np.uint64:
-    """The men of the side that is not to move. (In chess960 a king castles onto its own rook.)"""
+    """Return the men of the side that is not to move. (Only those can be captured: in chess960 a king castles
+    onto its own rook.)"""
     return state[np.uint64(7) - (state[8] & ONE)]
 
 
 @jit
 def _piece_on(state: State, square: np.uint64) -> int:
-    """Index of the piece on a square, 5 if there is none (whose value is 0, like the king's)."""
+    """Return the index of the piece on a square. An empty square gives 5, like the king, whose value is 0."""
     for piece in range(5):
         if (state[piece] >> square) & ONE:
             return piece
@@ -172,13 +175,13 @@ def _is_pawn_capture_or_promotion(state: State, origin: np.uint64, target: np.ui
     if not (state[0] >> origin) & ONE:
         return False
     rank = target & _LAST_RANK
-    # A pawn that changes its file captures, also where the square is empty.
+    # A pawn that changes its file captures, even if its target is empty (en passant).
     return rank in (ZERO, _LAST_RANK) or ((origin ^ target) & _FILE) != ZERO
 
 
 @jit
 def is_noisy(state: State, action: int) -> bool:
-    """Whether the move is a capture (also en passant) or a promotion."""
+    """Return whether the move is a capture (including en passant) or a promotion."""
     origin, target, _ = _squares(state, action)
     if (_foe(state) >> target) & ONE:
         return True
@@ -187,12 +190,12 @@ def is_noisy(state: State, action: int) -> bool:
 
 @jit
 def order_score(state: State, action: int) -> int:
-    """Ordering score: the most valuable victim first, taken by the least valuable man; then promotions; then
-    the rest."""
+    """Return the ordering score: first captures, by the most valuable victim and then the least valuable
+    attacker; then promotions; then the rest."""
     origin, target, plane = _squares(state, action)
     score = 0
     if (_foe(state) >> target) & ONE:
-        # The victim's value counts first; the taker's number only decides between equal victims.
+        # The victim's value dominates; the attacker's index only decides between equal victims.
         score = 10 * PIECE_VALUES[_piece_on(state, target)] - _piece_on(state, origin) + 10
     elif plane < _QUEEN_LIKE and _is_pawn_capture_or_promotion(state, origin, target):
         score = 500
@@ -203,27 +206,27 @@ def order_score(state: State, action: int) -> int:
 
 
 PER_ENDING = 300
-"""Positions of each ending (and as many drawn ones of king and pawn)."""
+"""Positions per ending (and as many drawn ones of king and pawn)."""
 DRAWN_PAWN = "KPK draw"
 """The group in which the bare king has to hold a draw."""
 MATE_IN_ONE = "mate in one"
 """The group of whole boards on which the side to move mates at once. Any other move counts as an error there,
 even if it keeps the win."""
 MATES_IN_ONE = Path(__file__).parent / "data" / "mates_in_one.epd"
-"""Positions of an engine's games, one of each."""
+"""Positions from an engine's games, one of each game."""
 FINAL_MATES_IN_ONE = MATES_IN_ONE.with_stem("mates_in_one_final")
 """Other positions of the same kind, for final judgements."""
 
 
 def probe(state: State) -> Known | None:
-    """What is known about a position in which the game continues; None if there is no table for its
+    """Return what is known about a position in which the game continues; None if there is no table for its
     material."""
     here = endings.probe(state)
     if here is None:
         return None
     after = {action: _after(state, action) for action in GAME.legal_list(state)}
     keeps = frozenset(action for action, one in after.items() if one.value == here.value)
-    # The winner wants the mate soon, the loser late.
+    # The winner prefers the fastest mate, the loser the slowest.
     hurry = min if here.value > 0 else max
     plies = hurry(after[action].plies for action in keeps) if here.value else 0
     best = frozenset(action for action in keeps if here.value == 0 or after[action].plies == plies)
@@ -231,14 +234,15 @@ def probe(state: State) -> Known | None:
 
 
 def _after(state: State, action: int) -> endings.Known:
-    """The result for the side that moves. Material that no table knows is too little to mate (KK, KNK,
-    KBK)."""
+    """Return the result after `action`, for the side that makes it. Material without a table is insufficient
+    to mate (KK, KNK, KBK)."""
     known = endings.probe(GAME.after(state, action))
     return endings.Known(0, 0) if known is None else endings.Known(-known.value, known.plies)
 
 
 def rows(seed: int, limit: int) -> list[Row]:
-    """Positions of all endings, drawn with `seed`, at most `limit` of each (0: PER_ENDING)."""
+    """Return positions of all endings, drawn with `seed`, at most `limit` of each (0: PER_ENDING), and mates
+    in one."""
     rng, count = np.random.default_rng([seed, 64]), min(limit or PER_ENDING, PER_ENDING)
     groups = [(name, name, True) for name in endings.ENDINGS] + [(DRAWN_PAWN, "KPK", False)]
     endgames = [
@@ -248,12 +252,12 @@ def rows(seed: int, limit: int) -> list[Row]:
 
 
 def mates_in_one() -> list[Row]:
-    """The positions of MATES_IN_ONE. Raises BadTruth."""
+    """Return the positions of MATES_IN_ONE. Raises BadTruth."""
     return _mates_in(MATES_IN_ONE)
 
 
 def final_mates_in_one() -> list[Row]:
-    """The positions of FINAL_MATES_IN_ONE. Raises BadTruth."""
+    """Return the positions of FINAL_MATES_IN_ONE. Raises BadTruth."""
     return _mates_in(FINAL_MATES_IN_ONE)
 
 
@@ -267,15 +271,15 @@ def _mates_in(file: Path) -> list[Row]:
         if not line.startswith("#"):
             state = GAME.notation.state_from_text(f"{line} 0 1")
             legal = GAME.legal_list(state)
-            # -1 for the side to move then, which is mated
+            # after mate the value is -1 for the side then to move
             mating = frozenset(action for action in legal if GAME.end_value(GAME.after(state, action)) == -1)
             rows.append(Known(MATE_IN_ONE, 1, mating, len(legal)).row(f"{line} 0 1"))
     return rows
 
 
 def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row]) -> list[Row]:
-    """`count` different won positions of one of the ENDINGS, with the side with the men to move, and none of
-    those in `apart_from`."""
+    """Return `count` different won positions of one of the ENDINGS, in which the side with the men is to
+    move, without those in `apart_from`."""
     taken = {row.start for row in apart_from}
     found = _ending_rows(name, name, count + len(taken), np.random.default_rng([seed, 65]), strong_wins=True)
     return [row for row in found if row.start not in taken][:count]
@@ -284,15 +288,17 @@ def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row]) -> l
 def _ending_rows(
     group: str, name: str, count: int, rng: np.random.Generator, *, strong_wins: bool
 ) -> list[Row]:
-    """Different positions, drawn uniformly from all, either colour having the men.
+    """Return different positions, drawn uniformly. The colour that has the men is random.
 
-    With `strong_wins` the side with the men is to move and wins, else the bare king is to move and draws.
+    With `strong_wins` the side with the men is to move and wins; otherwise the bare king is to move and
+    draws.
     """
     found: dict[str, Row] = {}
     tables = endings.ending(name)
     table = tables.white if strong_wins else tables.black
     while len(found) < count:
-        # Uniform over the table: drawn by hand, some positions would be more likely than others.
+        # Draw an index of the table: placing men one by one would make some positions more likely than
+        # others.
         index = int(rng.integers(len(table)))
         entry = table[index]
         if not (entry < endings.UNKNOWN if strong_wins else entry == endings.DRAWN):
@@ -307,7 +313,8 @@ def _ending_rows(
 
 
 def row_of(group: str, state: State) -> Row | None:
-    """The truth about a position that a table knows; None if the game is over there."""
+    """Return the known result of a position as a question; None if the game is over there or there is no
+    table."""
     known = probe(state) if GAME.end_value(state) is None else None
     if known is None:
         return None
@@ -347,10 +354,10 @@ OPERATION = re.compile(r"""\s*([A-Za-z][A-Za-z0-9_]*)((?:\s+(?:"[^"]*"|[^\s;"]+)
 
 
 def fen_of_epd(text: str) -> str:
-    """The FEN of an EPD, or of a FEN with operations after it: `hmvc` and `fmvn` are its counters,
-    and others, such as `bm Nf3;`, are left out.
+    """Return the FEN of an EPD, or of a FEN with operations after it. The operations `hmvc` and `fmvn` give
+    its counters; others, such as `bm Nf3;`, are ignored.
 
-    Raises ValueError for what is no operation. Whether the FEN is right is for its reader to say.
+    Raises ValueError for text that is not an operation. Whether the FEN is valid is not checked here.
     """
     fields, rest = text.split()[:4], " ".join(text.split()[4:])
     counters: list[str] = []
@@ -417,8 +424,9 @@ CHESS = Knowledge(
 
 
 def knowledge_of_game(game: Game) -> Knowledge:
-    """What is known about chess or chess960: they differ in ratings, which were measured in chess only, in
-    openings with names, and in files. (No mate in one is by castling, so those serve both.)"""
+    """Return the knowledge about chess or chess960. Chess960 has no ratings, which were measured only in
+    chess, no named openings, and its own file format. (No mate in one is by castling, so these positions
+    serve both games.)"""
     if game.name == GAME.name:
         return CHESS
     return replace(CHESS, anchors={}, book={}, formats=(notation.PGN_960,))

@@ -1,12 +1,13 @@
 """Chess as text and pictures: FEN positions, UCI moves, a board for a terminal, PGN, and boards as SVG.
 
-A position that no game of chess could reach is refused with a sentence saying why. Four liberties: the two
-counters may be missing (then 0 and 1), a move number of 0 means 1, "" stands for the usual start, and an
-en-passant square is dropped when no legal move takes there, as python-chess's `fen(en_passant="legal")` does.
-A half-move clock of 100 and more is kept: such a game goes on until somebody claims the draw. Castling rights
-without king and rook on their squares are refused, not dropped, because they are probably a mistake.
+A position that no game of chess could reach is refused with a sentence that says why. Reading is tolerant in
+four points: the two counters may be missing (then they are 0 and 1), a move number of 0 means 1, "" stands
+for the usual start, and an en-passant square is dropped if no legal move captures there, as in python-chess's
+`fen(en_passant="legal")`. A half-move clock of 100 or more is kept, because such a game goes on until
+somebody claims the draw. Castling rights without king and rook on their squares are refused, not dropped:
+they are probably a mistake.
 
-PGN and SVG are python-chess's, which is imported when needed.
+PGN and SVG come from python-chess, which is imported when needed.
 """
 
 from __future__ import annotations
@@ -53,20 +54,20 @@ from azselfplay.games.spec import Notation, State
 START_FEN = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 PIECES = "PNBRQK"
 SQUARES = tuple(file + rank for rank in "12345678" for file in "abcdefgh")
-"""Names by square."""
+"""Names of the squares."""
 COLOURS = ("White", "Black")
 MAX_CLOCK, MAX_MOVE = 9999, 9999
-"""No game is that long: after 150 half-moves without capture or pawn move it is drawn without a claim."""
+"""No game reaches these: after 150 half-moves without capture or pawn move it is drawn without a claim."""
 
 _LETTERS = {letter: letter for letter in PIECES + PIECES.lower()}
 _CASTLING = {"K": ("e1", "h1"), "Q": ("e1", "a1"), "k": ("e8", "h8"), "q": ("e8", "a8")}
 _ROOK_FILES = "HGFEDCBAhgfedcba"
-"""Letters of Shredder-FEN, from the highest bit of each colour's files on."""
+"""Letters of Shredder-FEN. Those of each colour begin with the highest bit of its byte of files."""
 _USUAL_COUNT = {"P": 8, "N": 2, "B": 2, "R": 2, "Q": 1}
 
 
 def piece_letters(state: State) -> list[str]:
-    """64 letters, a1 first: upper case White, lower case Black, "" for an empty square."""
+    """Return 64 letters, a1 first: upper case for White, lower case for Black, "" for an empty square."""
     letters = [""] * 64
     for piece, letter in enumerate(PIECES):
         for square in range(64):
@@ -77,8 +78,8 @@ def piece_letters(state: State) -> list[str]:
 
 
 def state_from_fen(text: str, *, chess960: bool = False) -> State:
-    """The position that a FEN describes; "" is the usual start of chess. Raises ValueError saying what is
-    wrong with it. `chess960`: castling rights are those of Shredder-FEN or X-FEN."""
+    """Return the position that a FEN describes; "" is the usual start of chess. Raises ValueError that says
+    what is wrong. `chess960`: castling rights are written as in Shredder-FEN or X-FEN."""
     state = np.zeros(STATE_WORDS, dtype=np.uint64)
     if not text.strip():
         start(state)
@@ -91,12 +92,13 @@ def state_from_fen(text: str, *, chess960: bool = False) -> State:
         )
     ranks = ranks_from_text(fields[0], "a FEN", "87654321", _LETTERS, "")
     letters = [letter for rank in reversed(ranks) for letter in rank]
-    # Refuse what no game can reach: missing kings, more men than promotions give, pawns on the back ranks.
+    # Refuse positions that no game can reach: missing kings, more pieces than promotions can give, pawns on
+    # the back ranks.
     for name, of_colour in zip(COLOURS, (str.isupper, str.islower), strict=True):
         count = Counter(letter.upper() for letter in letters if letter and of_colour(letter))
         if count["K"] != 1:
             raise ValueError(f"{name} has {count['K']} kings instead of 1")
-        # Each piece beyond the usual number was a pawn once.
+        # Each piece beyond the usual number must be a promoted pawn.
         extra = sum(max(0, count[piece] - usual) for piece, usual in _USUAL_COUNT.items() if piece != "P")
         if count["P"] + extra > 8:
             raise ValueError(
@@ -123,11 +125,12 @@ def state_from_fen(text: str, *, chess960: bool = False) -> State:
     white, black = (int(state[KINGS] & state[colour]).bit_length() - 1 for colour in (WHITE, BLACK))
     if int(KING_ATTACKS[white]) >> black & 1:
         raise ValueError(f"the kings stand side by side on {SQUARES[white]} and {SQUARES[black]}")
-    # Set for a moment, so that `in_check` asks about the king of the side that has just moved.
+    # Give the turn to the other side for a moment, so that `in_check` tests the king of the side that has
+    # just moved.
     state[FLAGS] = 1 - side
     if in_check(state):
         raise ValueError(f"{COLOURS[side]} is to move but {COLOURS[1 - side]}'s king is in check")
-    # Dropped unless a legal move takes there, so that equal positions have equal flags.
+    # Drop the en-passant file unless a legal move captures there, so that equal positions have equal flags.
     en_passant = 0 if file is None else int(en_passant_field(state, np.uint64(side), np.uint64(file)))
     plies = 2 * max(0, move - 1) + side
     if chess960:
@@ -138,8 +141,8 @@ def state_from_fen(text: str, *, chess960: bool = False) -> State:
 
 
 def state_to_fen(state: State) -> str:
-    """The FEN of a position: six fields, with the en-passant square only when a legal move takes there. In
-    chess960 castling rights are the files of the rooks, as in Shredder-FEN."""
+    """Return the FEN of a position. It has six fields, and an en-passant square only if a legal move captures
+    there. In chess960, castling rights are the files of the rooks, as in Shredder-FEN."""
     letters = piece_letters(state)
     board = ranks_to_text(letters[8 * rank : 8 * rank + 8] for rank in range(7, -1, -1))
     flags = int(state[FLAGS])
@@ -154,12 +157,13 @@ def state_to_fen(state: State) -> str:
 
 
 def move_number(state: State) -> int:
-    """The number of the move that comes, from 1: White's and Black's have the same."""
+    """Return the number of the next move, from 1. A move of White and the following one of Black have the
+    same number."""
     return (int(state[FLAGS]) >> int(PLIES_SHIFT) & int(PLIES_MASK)) // 2 + 1
 
 
 def _parse_castling(text: str, letters: list[str]) -> int:
-    """Bits 1 to 4 of word 8: White short, White long, Black short, Black long."""
+    """Return bits 1 to 4 of word 8: White short, White long, Black short, Black long."""
     if text == "-":
         return 0
     if not set(text) <= set("KQkq") or len(set(text)) < len(text):
@@ -179,7 +183,7 @@ def _parse_castling(text: str, letters: list[str]) -> int:
 
 
 def _parse_castling_960(text: str, letters: list[str]) -> int:
-    """The files of the rooks that may castle, as `castling_of` takes them."""
+    """Return the files of the rooks that may castle, as `castling_of` takes them."""
     rooks, sides = 0, set[tuple[bool, bool]]()
     for letter in "" if text == "-" else text:
         name, is_black = letter.upper(), letter.islower()
@@ -189,7 +193,7 @@ def _parse_castling_960(text: str, letters: list[str]) -> int:
             )
         rank = "".join(one or "." for one in letters[56 if is_black else 0 :][:8])
         king, rook = rank.find("Kk"[is_black]), "Rr"[is_black]
-        # X-FEN: the outermost rook of that side.
+        # In X-FEN, K and Q stand for the outermost rook on that side.
         file = {"K": rank.rfind(rook), "Q": rank.find(rook)}.get(name, "ABCDEFGH".find(name))
         side = is_black, file > king
         fits = king >= 0 <= file and rank[file] == rook and (name not in "KQ" or (name == "K") == side[1])
@@ -204,7 +208,7 @@ def _parse_castling_960(text: str, letters: list[str]) -> int:
 
 
 def _parse_en_passant(text: str, side: int, letters: list[str]) -> int | None:
-    """The file of the pawn that has just advanced two squares, or None."""
+    """Return the file of the pawn that has just advanced two squares, or None."""
     if text == "-":
         return None
     rank, pawn = (("6", "p"), ("3", "P"))[side]
@@ -223,7 +227,7 @@ def _parse_en_passant(text: str, side: int, letters: list[str]) -> int | None:
 
 _UNDERPROMOTION_LETTERS = "nbr"
 _UNDERPROMOTION_PLANES = {x: UNDERPROMOTION_PLANE + 3 * i for i, x in enumerate(_UNDERPROMOTION_LETTERS)}
-"""The plane of a capture to the left with that promotion."""
+"""By promotion letter: the plane of the capture to the left; straight on and to the right follow."""
 _SQUARE_OF = {name: square for square, name in enumerate(SQUARES)}
 
 
@@ -232,7 +236,7 @@ legal_list = partial(spec.legal_list, legal_actions, MAX_LEGAL)
 
 
 def action_to_uci(state: State, action: int) -> str:
-    """An action of the side to move as UCI text: "e2e4", "e1g1", "a7a8q"."""
+    """Return an action of the side to move as UCI text: "e2e4", "e1g1", "a7a8q"."""
     turn = 56 * (int(state[FLAGS]) & 1)
     plane, square = divmod(int(action), 64)
     origin, target = square ^ turn, (square + int(PLANE_SHIFT[plane])) % 64 ^ turn
@@ -246,8 +250,9 @@ def action_to_uci(state: State, action: int) -> str:
 
 
 def action_from_uci(state: State, text: str) -> int:
-    """The legal action that UCI text names. ValueError if there is no such legal move."""
-    # The action of the text if it is legal: writing all legal moves to compare them takes ten times as long.
+    """Return the legal action that UCI text names. Raises ValueError if there is no such legal move."""
+    # Compute the action from the text, and then check that it is legal. Comparing with the texts of all legal
+    # moves would take ten times as long.
     action, turn = -1, 56 * (int(state[FLAGS]) & 1)
     origin, target = _SQUARE_OF.get(text[:2]), _SQUARE_OF.get(text[2:4])
     if origin is not None and target is not None:
@@ -265,7 +270,7 @@ def action_from_uci(state: State, text: str) -> int:
 
 
 def render(state: State) -> str:
-    """The board with White below, upper case White, and who is to move."""
+    """Return the board with White at the bottom, upper case for White, and the side to move."""
     letters = piece_letters(state)
     rows = [
         f"{rank + 1} " + " ".join(x or "." for x in letters[8 * rank : 8 * rank + 8])
@@ -296,8 +301,8 @@ SQUARE, MARGIN = 45, 15
 
 
 def svg(state: State, move: str, *, turned: bool = False) -> bytes:
-    """The board of a position; `move` (UCI, "" at the start), which led to it, is marked. `turned`: Black at
-    the bottom."""
+    """Return the board of a position as SVG. `move` (UCI, "" at the start), which led to the position, is
+    marked. `turned`: Black at the bottom."""
     import chess
     import chess.svg
 
@@ -307,7 +312,7 @@ def svg(state: State, move: str, *, turned: bool = False) -> bytes:
 
 
 def san(state: State, action: int, _before: int | None = None) -> str:
-    """An action as people write it: "Nf3", "O-O", "exd8=Q+"."""
+    """Return an action as people write it: "Nf3", "O-O", "exd8=Q+"."""
     import chess
 
     board = chess.Board(state_to_fen(state), chess960=bool(int(state[FLAGS]) >> int(CASTLING_ROOKS_SHIFT)))
@@ -321,14 +326,15 @@ MARKS = {"?!": 6, "?": 2, "??": 4}
 def write_pgn(
     tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str, *, chess960: bool = False
 ) -> str:
-    """A game as PGN, other lines as variations, values as lichess writes them: `[%eval 0.31]`, in pawns for
-    White. `moves`: in UCI; `ending`: comment after the last move. Raises ValueError if a move is invalid."""
+    """Return a game as PGN, with alternative lines as variations. Values are written as on lichess: `[%eval
+    0.31]`, in pawns for White. `moves`: in UCI; `ending`: comment after the last move. Raises ValueError if a
+    move is invalid."""
     import chess
     import chess.pgn
 
     tree = chess.pgn.Game()
     tree.setup(chess.Board(start or chess.STARTING_FEN, chess960=chess960))
-    # The position is not a matter of the tags: a file's own SetUp and FEN may say it in another way.
+    # FEN and SetUp are already set by `setup`; a file's own tags may write the position differently.
     tree.headers.update({name: text for name, text in tags.items() if name not in ("FEN", "SetUp")})
     node: chess.pgn.GameNode = tree
     for one in moves:
@@ -349,9 +355,9 @@ def write_pgn(
 
 
 def read_pgn(data: bytes, *, chess960: bool = False) -> Iterator[ReadGame | ValueError]:
-    """The games in a PGN, moves in UCI. One with an illegal move, a FEN that is none, without moves, or of
-    another variant is an error. The result is the one behind the moves, so that a game that was cut off has
-    none."""
+    """Yield the games in a PGN, with moves in UCI. A game with an illegal move or an invalid FEN, one of
+    another variant, and one with neither moves nor a FEN is yielded as an error. The result is the one after
+    the moves, so a game that was cut off has none."""
     import chess
     import chess.pgn
 
@@ -362,14 +368,14 @@ def read_pgn(data: bytes, *, chess960: bool = False) -> Iterator[ReadGame | Valu
             return chess.pgn.SKIP
 
         def end_variation(self) -> None:
-            pass  # python-chess calls it without the other behind an illegal move
+            pass  # python-chess calls this alone after an illegal move
 
         def visit_result(self, result: str) -> None:
             super().visit_result(result)
             self.ended = result
 
         def handle_error(self, error: Exception) -> None:
-            self.game.errors.append(error)  # without a line in the log
+            self.game.errors.append(error)  # collect the error without logging it
 
         def result(self) -> tuple[chess.pgn.Game, str]:
             return self.game, self.ended
@@ -379,7 +385,7 @@ def read_pgn(data: bytes, *, chess960: bool = False) -> Iterator[ReadGame | Valu
     except UnicodeDecodeError:
         text = data.decode("latin_1")
     file = io.StringIO(text)
-    # Variations are skipped while reading: a commented game may have thousands of them.
+    # Skip variations while reading: an annotated game may have thousands of them.
     while (pair := chess.pgn.read_game(file, Visitor=MainLine)) is not None:
         found, ended = pair
         variant = found.headers.get("Variant", chess.Board.aliases[0])
@@ -408,7 +414,7 @@ CLICKS = Clicks(
     _SIZE,
     _SIZE,
     grid(_RANKS, MARGIN, MARGIN, SQUARE),
-    # The square that the piece leaves, and the one that it goes to.
+    # The from-square and the to-square.
     lambda state, action: ((move := action_to_uci(state, action))[:2], move[2:4]),
     svg_turned=partial(svg, turned=True),
 )

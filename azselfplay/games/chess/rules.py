@@ -1,14 +1,14 @@
 """The rules of chess: legal moves, the position after a move, and how a game ends.
 
-Legal moves come by check mask and pins: no move is made to see whether it was legal. The board is turned so
-that the side to move always moves up; so one generator serves both colours and directly writes policy
-indices. A pinned man may only move along the line through its king. In check, only moves that take the
-checker or step between it and the king remain. En passant, which opens two squares of a rank at a time, is
+Legal moves are generated directly with check masks and pins; no move has to be made to see whether it was
+legal. The board is flipped so that the side to move always moves up. So one generator serves both colours and
+directly writes policy indices. A pinned man may only move along the line through its king. In check, only
+moves remain that capture the checker or interpose. En passant, which removes two men from a rank at once, is
 tested separately (`board.en_passant_captors`).
 
-Two tricks recur. `bits & (bits - ONE)` clears the lowest set bit, so a loop visits only the men or targets of
-a board, and the result is 0 exactly if there was only one bit. And a shift moves all men of a board at once,
-8 bits for a rank, 1 bit for a file, once those on the edge that would wrap around are masked out.
+Two tricks recur. `bits & (bits - ONE)` clears the lowest set bit, so a loop visits only the set squares of a
+bitboard, and the result is 0 exactly if at most one bit was set. And a shift moves all men of a bitboard at
+once, by 8 bits for a rank and 1 bit for a file, after masking out the men on the edge that would wrap around.
 
 `actions`, in all functions, is uint16[max_legal]; `count` says how many are written.
 """
@@ -72,7 +72,8 @@ from azselfplay.games.spec import NO_ROOT, EndReason, Positions, State
 Actions = npt.NDArray[np.uint16]
 
 MAX_LEGAL = 256
-"""218 is the largest known number; start positions come from text, so there is room for unusual ones."""
+"""218 is the largest known number in a reachable position. Start positions come from text, so there is room
+for unusual ones."""
 
 _SIX, _SEVEN, _EIGHT, _NINE, _SIXTEEN = (np.uint64(number) for number in (6, 7, 8, 9, 16))
 _THIRD_RANK = np.uint64(0xFF0000)
@@ -83,7 +84,7 @@ _UNDERPROMOTION_STEP = np.uint64(3 * 64)
 
 @jit
 def _write_targets(square: np.uint64, targets: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
-    """Append the moves of one man; returns the new count."""
+    """Append the moves of one man. Returns the new count."""
     row = square << _SIX
     while targets:
         actions[count] = ACTION_OF[row + count_trailing_zeros(targets)]
@@ -101,9 +102,11 @@ def _write_pawns(
     actions: Actions,
     count: np.uint64,
 ) -> np.uint64:
-    """Append pawn moves of one kind: each target lies `step` above its origin, and its plane is `base`.
+    """Append pawn moves of one kind. Each target lies `step` above its origin, and `base` is added to the
+    origin to get the action (a plane times 64).
 
-    `side_step` is 0, 1, 2 for a pawn that goes left, straight, right (promotion planes).
+    `side_step` is 0, 1 or 2 for a move to the left, straight on or to the right; it chooses the
+    underpromotion planes.
     """
     quiet = targets & ~_LAST_RANK
     while quiet:
@@ -127,8 +130,9 @@ def _write_pawns(
 def _pinned(
     king_square: np.uint64, own: np.uint64, diagonal: np.uint64, straight: np.uint64, occupied: np.uint64
 ) -> np.uint64:
-    """Own men that stand alone between the king and one of the opponent's sliding pieces."""
-    # X-ray: remove the king's nearest own men from the board and look again. A slider seen only now pins one.
+    """Return the own men that stand alone between the king and one of the opponent's sliding pieces."""
+    # X-ray: remove the king's nearest own men from the board and look again. A slider that is seen only now
+    # pins one of them.
     near = own & (bishop_attacks(king_square, occupied) | rook_attacks(king_square, occupied))
     beyond = occupied ^ near
     pinners = bishop_attacks(king_square, beyond) & diagonal | rook_attacks(king_square, beyond) & straight
@@ -150,7 +154,7 @@ def _pawn_moves(
     actions: Actions,
     count: np.uint64,
 ) -> np.uint64:
-    """Append all pawn moves except en passant, whole sets at a time.
+    """Append all pawn moves except en passant, with set-wise shifts.
 
     A pinned pawn on its king's file may advance; on a diagonal it may capture along that diagonal.
     """
@@ -218,32 +222,32 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     checkers = attackers_of(square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied)
     count = ZERO
     steps = KING_ATTACKS[square] & ~own
-    # In chess960 a king may castle without a step to make: from f1 onto its rook on g1.
+    # In chess960 a king without steps may still be able to castle: from f1 onto its rook on g1.
     if steps | (flags >> CASTLING_ROOKS_SHIFT):
-        # Seen through the king, which does not shield the squares behind it.
+        # Remove the king from `occupied`: it does not shield the squares behind it.
         danger = all_attacks(foe_pawns, foe_knights, foe_diagonal, foe_straight, kings & foe, occupied ^ king)
         count = _write_targets(square, steps & ~danger, actions, count)
         rights = (flags >> (ONE + side + side)) & np.uint64(3)
-        # Castling out of check is forbidden, and through it by `danger`.
+        # Castling out of check is forbidden; `danger` forbids castling through check.
         if rights and not checkers:
             rooks = (flags >> (CASTLING_ROOKS_SHIFT + _EIGHT * side)) & FIRST_RANK
             if rooks:  # chess960
                 count = write_castling_960(square, rooks, occupied, danger, foe_straight, actions, count)
             else:
                 count = write_castling(square, rights, occupied, danger, actions, count)
-    # In check, all others may only take the checker or step between it and the king.
+    # In check, all other men may only capture the checker or interpose.
     mask = EVERYWHERE
     if checkers:
         if checkers & (checkers - ONE):  # two at once: only the king can move
             return int(count)
         mask = checkers | BETWEEN[(square << _SIX) + count_trailing_zeros(checkers)]
     pinned = _pinned(square, own, foe_diagonal, foe_straight, occupied)
-    # Own men are taken out of the mask only after the pawns, which capture on `foe` and advance onto empty
-    # squares anyway.
+    # Remove own men from the mask only after the pawn moves, which need no such mask: pawns capture on `foe`
+    # and advance onto empty squares.
     count = _pawn_moves(pawns & own, pinned, square, foe, occupied, mask, actions, count)
     mask &= ~own
     knights, diagonal, straight = knights & own, diagonal & own, straight & own
-    # A pinned knight never moves: no jump of it stays on the line.
+    # A pinned knight can never move: none of its jumps stays on the line.
     knights &= ~pinned
     while knights:
         at = count_trailing_zeros(knights)
@@ -298,7 +302,8 @@ def en_passant_field(state: State, side: np.uint64, file: np.uint64) -> np.uint6
 def _finish_pawn_move(
     child: State, side: np.uint64, plane: np.uint64, origin: np.uint64, target: np.uint64, took: np.uint64
 ) -> np.uint64:
-    """Promote, take en passant, or return the en-passant field after a double step (else 0)."""
+    """Finish a pawn move in `child`: promote, or remove a pawn taken en passant. Returns the en-passant field
+    after a double step, else 0."""
     reached, foe = ONE << target, np.uint64(7) - side
     if reached & _FIRST_AND_LAST_RANK:
         promoted = _QUEENS
@@ -306,10 +311,10 @@ def _finish_pawn_move(
             promoted = ONE + (plane - _UNDERPROMOTION_PLANE) // np.uint64(3)
         child[0] ^= reached
         child[promoted] |= reached
-    elif origin ^ target == np.uint64(16):  # ranks 2 and 4, or 7 and 5, differ in this bit alone
+    elif origin ^ target == np.uint64(16):  # only this bit differs between ranks 2 and 4, or 7 and 5
         # Only pawns beside the target can take en passant.
         near = ((reached & NOT_A_FILE) >> ONE) | ((reached & NOT_H_FILE) << ONE)
-        if near & child[0] & child[foe]:  # rare: only then is it checked whether they may capture
+        if near & child[0] & child[foe]:  # rare, so the slow test of legality is made only here
             return en_passant_field(child, side ^ ONE, target & np.uint64(7))
     elif not took and (origin ^ target) & np.uint64(7):  # to another file, and the square was empty
         passed = ONE << (target ^ np.uint64(8))  # ranks 6 and 5, or 3 and 4
@@ -332,7 +337,7 @@ def play(parent: State, action: int, child: State) -> None:
     pawn_moved, king_moved = parent[0] & left, parent[5] & left
     foe = parent[np.uint64(7) - side]
     took = foe & reached
-    for piece in range(6):  # without a branch: both squares are cleared, and the bit of `origin` is set again
+    for piece in range(6):  # branchless: clear both squares, then set `target` to the bit of `origin`
         board = parent[piece]
         child[piece] = (board & ~(left | reached)) | (((board >> origin) & ONE) << target)
     child[_SIX + side] = parent[_SIX + side] ^ left ^ reached
@@ -344,7 +349,7 @@ def play(parent: State, action: int, child: State) -> None:
     elif king_moved and not rooks and plane in (CASTLES_SHORT, CASTLES_LONG):
         is_short = plane == CASTLES_SHORT
         rook = SHORT_ROOK << (target - _SIX) if is_short else LONG_ROOK << (target - np.uint64(2))
-        child[3] ^= rook  # clears the one square of the rook and sets the other
+        child[3] ^= rook  # clears the rook's old square and sets the new one
         child[_SIX + side] ^= rook
     clock = ZERO if took or pawn_moved else ((flags >> CLOCK_SHIFT) & CLOCK_MASK) + ONE
     castling = flags & KEPT_RIGHTS[origin] & KEPT_RIGHTS[target]
@@ -376,14 +381,15 @@ CHECKMATE, STALEMATE, INSUFFICIENT_MATERIAL, FIFTY_MOVES, THREEFOLD_REPETITION =
 FIFTY_MOVES_CLOCK = 100
 """Half-moves without capture or pawn move that end the game (mate on the last of them wins)."""
 SEVENTY_FIVE_MOVES_CLOCK = 150
-"""The same for a game or search that begins where nobody has claimed the draw (FIDE Laws, 9.6.2)."""
+"""The same limit for a game or search that begins after the fifty moves, when nobody has claimed the draw
+(FIDE Laws, 9.6.2)."""
 
 _LIGHT_SQUARES = np.uint64(0x55AA55AA55AA55AA)
 
 
 @jit
 def in_check(state: State) -> bool:
-    """Whether the king of the side to move is attacked."""
+    """Return whether the king of the side to move is attacked."""
     side = state[8] & ONE
     own = turned(state[np.uint64(6) + side], side)
     other = turned(state[np.uint64(7) - side], side)
@@ -401,26 +407,26 @@ def in_check(state: State) -> bool:
 
 @jit
 def maybe_won(positions: Positions, n: int) -> bool:
-    """Whether the last move may have won (see `games.spec`): only mate wins, and mate is check."""
+    """Return whether the last move may have won (see `games.spec`). Only mate wins, and mate is check."""
     return in_check(positions[n - 1])
 
 
 @jit
 def insufficient_material(state: State) -> bool:
-    """Whether no sequence of legal moves can mate: bare kings, one knight, or bishops on squares of one
-    colour."""
+    """Return whether no sequence of legal moves can mate: bare kings, one knight, or bishops on squares of
+    one colour."""
     if state[0] | state[3] | state[4]:
         return False
-    if state[1]:  # with a knight, the kings may have no other company
+    if state[1]:  # a knight must be the only man besides the kings
         return count_ones(state[6] | state[7]) <= np.uint64(3)
     return not (state[2] & _LIGHT_SQUARES and state[2] & ~_LIGHT_SQUARES)
 
 
 @jit
 def same_position(first: State, second: State) -> bool:
-    """Whether men, squares, side to move, castling rights and en-passant capture are the same.
+    """Return whether men, squares, side to move, castling rights and en-passant capture are the same.
 
-    The men of each colour are compared first: between two reversible positions they nearly always differ.
+    The men of each colour are compared first: in different positions they nearly always differ.
     """
     if first[6] != second[6] or first[7] != second[7]:
         return False
@@ -432,9 +438,10 @@ def same_position(first: State, second: State) -> bool:
 
 @jit
 def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
-    """How often the position `positions[n - 1]` has occurred before; stops counting at `enough`.
+    """Return how often the position `positions[n - 1]` has occurred before; counting stops at `enough`.
 
-    Looks back only to the last capture or pawn move. A position cannot recur in less than four plies.
+    The search goes back only to the last capture or pawn move. A position cannot recur in less than four
+    plies.
     """
     last = n - 1
     clock = int((positions[last, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
@@ -450,7 +457,7 @@ def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
 
 @jit
 def is_draw_by_repetition(positions: Positions, n: int, root: int) -> bool:
-    """Whether `positions[n - 1]` has occurred twice before, or once from `positions[root]` on."""
+    """Return whether `positions[n - 1]` has occurred twice before, or once since `positions[root]`."""
     last = n - 1
     clock = int((positions[last, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
     oldest = max(0, last - clock)
@@ -467,17 +474,17 @@ def is_draw_by_repetition(positions: Positions, n: int, root: int) -> bool:
 
 @jit
 def too_many_quiet_moves(positions: Positions, n: int, root: int) -> bool:
-    """Whether the game is drawn by fifty moves without capture or pawn move.
+    """Return whether the game is drawn by fifty moves without capture or pawn move.
 
-    A game or a search may begin where that has already happened, since a draw must be claimed. There only
-    seventy-five moves end it, and nothing does where those are exceeded too: otherwise every quiet move would
-    have the same value.
+    A game or a search may begin after fifty such moves, because a draw must be claimed. In that case only
+    seventy-five moves end it. If it begins after even those, the rule never ends it: otherwise every quiet
+    move would have the same value.
     """
     clock = int((positions[n - 1, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
     if clock < FIFTY_MOVES_CLOCK:
         return False
     first = 0 if root == NO_ROOT else root
-    at_first = clock - (n - 1 - first)  # its clock, or less if a capture or pawn move came since
+    at_first = clock - (n - 1 - first)  # the clock at `first`, or less if a capture or pawn move came since
     if at_first < FIFTY_MOVES_CLOCK:
         return True
     return clock >= SEVENTY_FIVE_MOVES_CLOCK and at_first < SEVENTY_FIVE_MOVES_CLOCK
@@ -485,8 +492,9 @@ def too_many_quiet_moves(positions: Positions, n: int, root: int) -> bool:
 
 @jit
 def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
-    """`ONGOING`, or why the game is over (see `games.spec`). In a search a first repetition is a draw too, if
-    the earlier occurrence is in the searched line: the side that came back to it can do so again."""
+    """Return `ONGOING`, or why the game is over (see `games.spec`). In a search the first repetition is
+    already a draw if the earlier occurrence is in the searched line: the side that came back to it can do so
+    again."""
     state = positions[n - 1]
     if legal_count == 0:
         return CHECKMATE if in_check(state) else STALEMATE
