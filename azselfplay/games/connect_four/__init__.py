@@ -1,12 +1,12 @@
-"""Connect Four: seven columns of six; four in a row wins. Actions are columns 0-6, written 1-7.
+"""Connect Four: seven columns of six cells; four in a row wins. Actions are columns 0-6, written 1-7.
 
-Cell = 7 * row + column with row 0 at the bottom; the state is `games.small`'s.
+Cell = 7 * row + column with row 0 at the bottom; the state is that of `games.small`.
 
-A sparse network reads lines of four, and columns. A feature is a line with stones of one side only: whose
-they are, and on which of its cells. Or it is a column: its height, the lowest cells that complete four for
-either side, and who began, which decides who gets which cells in the end. An action has three rows: its
-column as it concerns the own four, its column as it concerns the other's, and what the stone makes and
-prevents.
+A sparse network reads lines of four, and columns. A line with stones of only one side is a feature, with
+whose stones they are and on which of its cells. A column is a feature, with its height, the lowest cell that
+completes four for each side, and who began, which decides who gets which cells in the end. An action has
+three rows: its column with the lowest cell that completes four for the own side, the same for the other side,
+and what the stone makes and prevents.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ ROWS, COLS = 6, 7
 CELLS = ROWS * COLS
 
 FOUR_MADE, BOARD_FULL = 1, 2
-# For the side to move, which is the other one: it has lost.
+# Values are for the side to move, which has lost: the other side has just made four.
 END_REASONS = (EndReason("ongoing", 0), EndReason("four", -1), EndReason("board_full", 0))
 
 _COLUMN = np.uint64(sum(1 << (COLS * row) for row in range(ROWS)))
 """Column 0."""
 _FROM_LEFT = np.uint64(sum(int(_COLUMN) << col for col in range(COLS - 3)))
-"""Cells with three more cells to their right."""
+"""Cells with at least three more cells to their right."""
 _FROM_RIGHT = np.uint64(sum(int(_COLUMN) << col for col in range(3, COLS)))
 _TOP_ROW = np.uint64(CELLS - COLS)
 _SIDEWAYS, _UP, _UP_RIGHT, _UP_LEFT = ONE, np.uint64(COLS), np.uint64(COLS + 1), np.uint64(COLS - 1)
@@ -54,9 +54,9 @@ def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16])
 @jit
 def play(parent: State, action: int, child: State) -> None:
     col = np.uint64(action)
-    # Stones have no gaps below them, so their number is the row of the next one.
+    # A column has no gaps, so its number of stones is the row of the next one.
     height = count_ones((parent[0] | parent[1]) & (_COLUMN << col))
-    # The side to move comes first, so the words change places.
+    # The stones of the side to move come first, so the words are swapped.
     child[0] = parent[1]
     child[1] = parent[0] | (ONE << (height * _UP + col))
     child[2] = parent[2] + ONE
@@ -64,16 +64,17 @@ def play(parent: State, action: int, child: State) -> None:
 
 @jit
 def _starts_of_four(stones: int, step: int) -> int:
-    """Cells with stones on them and on the next three, `step` bits apart, ignoring the ends of rows."""
-    pairs = stones & (stones >> step)  # two in a row begin here; four are two such pairs, two steps apart
+    """Return the cells that have stones on them and on the next three cells, `step` bits apart. Ends of rows
+    are ignored."""
+    pairs = stones & (stones >> step)  # starts of two in a row; four in a row are two pairs, two steps apart
     return pairs & (pairs >> (step + step))
 
 
 @jit
 def has_four(stones: int) -> bool:
-    """Whether there are four in a row; `stones` is a uint64."""
+    """Return whether there are four in a row; `stones` is a uint64."""
     found = _starts_of_four(stones, _UP)
-    # Lines to the right must begin in the four left columns, else they would wrap to the next row.
+    # Lines to the right must begin in the four left columns; others would wrap to the next row.
     found |= (_starts_of_four(stones, _SIDEWAYS) | _starts_of_four(stones, _UP_RIGHT)) & _FROM_LEFT
     found |= _starts_of_four(stones, _UP_LEFT) & _FROM_RIGHT
     return found != ZERO
@@ -92,7 +93,7 @@ RULES = Rules(small.start, small.side_to_move, legal_actions, play, end_reason, 
 def _state_from_text(text: str) -> State:
     state = small.stones_from_text(text, ROWS, COLS, lambda stones: bool(has_four(np.uint64(stones))))
     taken = int(state[0]) | int(state[1])
-    # Cells that are empty under a stone.
+    # Empty cells below a stone.
     floating = (taken >> COLS) & ~taken
     if floating:
         row, col = divmod((floating & -floating).bit_length() - 1, COLS)
@@ -125,19 +126,19 @@ _BEGINS = np.array(
         for up, right in small.DIRECTIONS
     ]
 )
-"""[4, 42] whether a line begins on a cell in each direction."""
+"""[4, 42] by direction and cell: whether a line begins there."""
 LINE_AT = np.where(_BEGINS, _BEGINS.ravel().cumsum().reshape(4, CELLS) - 1, 0)
-"""[4, 42] the number of that line."""
+"""[4, 42] the number of the line that begins there."""
 STARTS = np.array([sum(1 << int(cell) for cell in np.flatnonzero(row)) for row in _BEGINS], np.uint64)
-"""[4] the cells that begin one."""
+"""[4] by direction: the cells on which a line begins."""
 LINES = 69
 SEEN_LINES = LINES * 15 * 2
-"""Features of lines: the line, 1 to 15 for the cells with stones, whose they are."""
+"""Number of features of lines: the line, 1 to 15 for the cells with stones, and whose stones they are."""
 NOWHERE = ROWS
-"""Stands for a row where no cell of a column completes four."""
+"""Used as the row if no cell of a column completes four."""
 HEIGHTS = ROWS + 1
 HALF_COLUMNS = COLS * HEIGHTS * HEIGHTS * 2
-"""A column, its height, the lowest cell that completes four for one side, who began."""
+"""Combinations of a column, its height, the lowest cell that completes four for one side, and who began."""
 HALVES = 2 * COLS
 FEATURES = SEEN_LINES + HALF_COLUMNS * HEIGHTS
 MOST_ACTIVE = LINES + COLS
@@ -155,7 +156,7 @@ _TWO, _THREE = np.uint64(2), np.uint64(3)
 
 @jit
 def _completing(stones: np.uint64, occupied: np.uint64) -> np.uint64:
-    """The empty cells with which `stones` make four."""
+    """Return the empty cells on which one more stone would complete four of `stones`."""
     found = ZERO
     for direction in range(4):
         step, starts = STEPS[direction], STARTS[direction]
@@ -171,7 +172,7 @@ def _completing(stones: np.uint64, occupied: np.uint64) -> np.uint64:
 
 @jit
 def _on_line(stones: np.uint64, start: np.uint64, step: np.uint64) -> int:
-    """The stones of a line as four bits."""
+    """Return the stones of a line as four bits."""
     line = stones >> start
     found = (line & ONE) | ((line >> step) & ONE) << ONE
     return signed(
@@ -181,7 +182,7 @@ def _on_line(stones: np.uint64, start: np.uint64, step: np.uint64) -> int:
 
 @jit
 def _touched(stones: np.uint64, step: np.uint64) -> np.uint64:
-    """The cells from which on one of four in a row is one of `stones`."""
+    """Return the cells that begin a run of four cells with at least one of `stones` on it."""
     return stones | (stones >> step) | (stones >> (_TWO * step)) | (stones >> (_THREE * step))
 
 
@@ -198,17 +199,18 @@ def _at_most_two(cells: np.uint64) -> int:
 
 @jit
 def _tactic(own: np.uint64, other: np.uint64, wins: np.uint64, losses: np.uint64, stone: np.uint64) -> int:
-    """What a stone makes and prevents.
+    """Return what a stone makes and prevents, as one number.
 
-    Whether it completes four; whether the other would complete four there; whether either would complete
-    four on the cell above. Then, each at most two: the new cells that complete four; those that the mover
-    could reach at once; and the cells that would complete four for the other if the stone were his.
+    Four bits: whether the stone completes four; whether the other side would complete four there; whether the
+    own side, and whether the other side, would complete four on the cell above. Then three counts, each at
+    most two: new cells that complete four for the mover; cells that do so and can be played at once; and
+    cells that would newly complete four for the other side if the stone were theirs.
     """
     above, occupied = stone << _UP, own | other | stone
     found = (1 if wins & stone else 0) + (2 if losses & stone else 0)
     found += (4 if wins & above else 0) + (8 if losses & above else 0)
     made = _completing(own | stone, occupied)
-    # A cell is playable if the one below it is taken, or if it is at the bottom.
+    # A cell is playable if the cell below it is taken, or if it is at the bottom.
     reached = made & ((occupied << _UP) | _BOTTOM)
     spoilt = _completing(other | stone, occupied) & ~losses
     found = found * 3 + _at_most_two(made & ~wins)
@@ -220,7 +222,7 @@ def describe(
     packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
 ) -> int:
     """Write the active features of a position and the rows of its legal actions (`games.spec`)."""
-    # Features may come from another machine: no bit beyond the board, no cell with two stones.
+    # Features may come from another machine: clear bits beyond the board and second stones on a cell.
     own = packed_features[0] & _BOARD
     other = packed_features[1] & _BOARD & ~own
     began = 1 if packed_features[2 * history] != ZERO else 0
@@ -229,8 +231,8 @@ def describe(
     for direction in range(4):
         step = STEPS[direction]
         others = _touched(other, step)
-        # Lines with stones of exactly one side: those of both can never be filled, and empty ones say
-        # nothing.
+        # Take lines with stones of exactly one side: nobody can fill lines with stones of both, and empty
+        # lines say nothing.
         left = (_touched(own, step) ^ others) & STARTS[direction]
         while left:
             start = count_trailing_zeros(left)
@@ -241,7 +243,7 @@ def describe(
             found += 1
 
     wins, losses = _completing(own, occupied), _completing(other, occupied)
-    # Computed once for each column, and used by the column's feature and by its action.
+    # Computed once for each column, and used for the rows of its action.
     halves = scratch_int32(HALVES)
     for col in range(COLS):
         column = _COLUMN << np.uint64(col)
@@ -254,7 +256,7 @@ def describe(
     for i in range(count):
         col = signed(actions[i])
         height = count_ones(occupied & (_COLUMN << np.uint64(col)))
-        # Within the board also for a full column, which only features of another machine could ask about.
+        # `_BOARD` matters only for a full column, which is possible only in features from another machine.
         stone = (ONE << (height * _UP + np.uint64(col))) & _BOARD
         rows[3 * i] = halves[2 * col]
         rows[3 * i + 1] = FIRST_OTHER + halves[2 * col + 1]
@@ -262,11 +264,11 @@ def describe(
     return found
 
 
-# What numbers of features of columns (`describe`) consist of.
+# The parts of which the numbers of column features in `describe` consist.
 _AT, _OURS, _THEIRS, _BEGAN = np.indices((COLS * HEIGHTS, HEIGHTS, HEIGHTS, 2)).reshape(4, -1)
 SHARED = np.full((FEATURES, 3), -1, np.int32)
-"""[FEATURES, 3] of a column: what it has in common with those of the same own lowest cell, of the same lowest
-cell of the other, and of the same height."""
+"""[FEATURES, 3] for column features: rows shared with the features that have the same lowest cell of the own
+side, the same lowest cell of the other side, and the same height."""
 SHARED[SEEN_LINES:, 0] = (_AT * HEIGHTS + _OURS) * 2 + _BEGAN
 SHARED[SEEN_LINES:, 1] = HALF_COLUMNS + (_AT * HEIGHTS + _THEIRS) * 2 + _BEGAN
 SHARED[SEEN_LINES:, 2] = 2 * HALF_COLUMNS + _AT * 2 + _BEGAN

@@ -1,11 +1,12 @@
-"""What is known about Connect Four: a solver, labelled positions, windows of four, ratings of fixed players;
-and its board as SVG.
+"""Knowledge about Connect Four: a solver, labelled positions, a heuristic of windows of four, ratings of
+fixed players, and the board as SVG.
 
-The labelled set is made from a seed: play of mixed strength, then the solver. In every game each side is
-drawn from four kinds of player: random; one that takes a win and blocks one; one that looks six plies ahead;
-and one that is perfect from the 14th stone on (before it, six plies). A tenth of all moves is random. From
-each game at most one position per phase is used. Positions and their mirror images are used once, and at most
-half of a phase are positions where every legal column keeps the result.
+The labelled set is generated from a seed: games between players of mixed strength, labelled by the solver. In
+every game each side is one of four kinds of player, drawn at random: a random player; one that takes wins and
+blocks them; one that searches six plies; and one that is perfect once there are 14 stones, and before that
+searches six plies. A tenth of all moves is random. Each game gives at most one position per phase. A position
+and its mirror image are used only once, and in at most half of a phase's positions every legal column keeps
+the result.
 """
 
 from __future__ import annotations
@@ -45,22 +46,24 @@ PERFECT_FROM = 14
 DEPTH = 6
 RANDOM_SHARE = 0.1
 GENERATOR_BITS = 24
-"""The solver of the generator remembers 2 ** 24 positions (128 MiB), because openings are most of the
+"""The generator's solver has a table of 2 ** 24 positions (128 MiB), because openings are most of the
 work."""
 KINDS = ("random", "tactical", "deep", "perfect")
 COMMITTED = Path(__file__).parent / "data" / "connect_four.jsonl"
-"""5,001 positions for tuning, made once so that nobody has to wait for them: those of seed 1, of the set that
-was for final judgements until 25 November 2026 (seed 2, 1,000 a phase), and of seed 4 (367 a phase)."""
+"""5,001 positions for tuning, generated in advance so that nobody has to wait for them. They come from seed
+1, from seed 2 (1,000 per phase; this set was for final judgements until 25 November 2026), and from seed 4
+(367 per phase)."""
 FINAL = COMMITTED.with_name("connect_four_final.jsonl")
-"""`--seed 3 --per-phase 1000 --apart-from COMMITTED`: other positions, for final judgements only."""
+"""Other positions, for final judgements only, generated with `--seed 3 --per-phase 1000 --apart-from
+COMMITTED`."""
 
 
 class Labelled(msgspec.Struct, frozen=True):
-    """One position and what is known about it; a line of the file."""
+    """One labelled position: a line of the file."""
 
     phase: str
     moves: str
-    """Columns 1-7 from the empty board: the position with its history."""
+    """Columns 1-7 played from the empty board: the position with its history."""
     value: int
     """+1, 0 or -1 for the side to move."""
     legal: tuple[int, ...]
@@ -77,17 +80,18 @@ def generate(
     progress: Callable[[str], None] = lambda _: None,
     apart_from: Iterable[Labelled] = (),
 ) -> list[Labelled]:
-    """`per_phase` positions of every phase, in the order of PHASES; the same for the same arguments.
+    """Return `per_phase` positions of every phase, in the order of PHASES. The result depends only on the
+    arguments.
 
     `apart_from`: rows whose positions, and their mirror images, are excluded.
     """
-    # Where every column keeps the result a network cannot err: at most half are of that kind.
+    # If every column keeps the result, a network cannot err: at most half of the positions are of that kind.
     drawn: Drawn[Labelled] = Drawn(PHASES, per_phase, per_phase // 2)
     seen = {key_of(states_of(row.moves)[-1]) for row in apart_from}
     solver, rng = Solver(GENERATOR_BITS), np.random.default_rng([seed, 4])
     while not drawn.is_full:
-        # one game, to its end, as its columns
-        # Each side of its own strength, so that won, drawn and lost positions all occur.
+        # Play one game to its end. Each side has its own strength, so that won, drawn and lost positions all
+        # occur.
         kinds = rng.choice(KINDS, 2)
         state, moves = np.zeros(GAME.state_words, np.uint64), ""
         while GAME.end_value(state) is None:
@@ -95,7 +99,7 @@ def generate(
             action = int(rng.choice(_candidates(solver, state, kind)))
             state, moves = GAME.after(state, action), moves + str(action + 1)
         for phase, (fewest, most) in PHASES.items():
-            # Before the game's last move: in the final position nothing is to be played.
+            # Stop before the last move: in the final position there is nothing to play.
             plies = range(fewest, min(most, len(moves) - 1) + 1)
             if not drawn.has_room(phase) or not plies:
                 continue
@@ -118,7 +122,7 @@ def generate(
 
 
 def to_lines(rows: list[Labelled]) -> bytes:
-    """JSON lines, one position each."""
+    """Return JSON lines, one position each."""
     return msgspec.json.Encoder().encode_lines(rows)
 
 
@@ -134,7 +138,7 @@ def read(path: Path = COMMITTED) -> list[Labelled]:
 
 
 def states_of(moves: str) -> list[State]:
-    """The empty board and the position after each move."""
+    """Return the empty board and the position after each move."""
     states = [np.zeros(GAME.state_words, np.uint64)]
     for column in moves:
         states.append(GAME.after(states[-1], int(column) - 1))
@@ -142,23 +146,23 @@ def states_of(moves: str) -> list[State]:
 
 
 def key_of(state: State) -> tuple[int, int]:
-    """A key that a position shares with its mirror image."""
+    """Return a key that a position shares with its mirror image."""
     stones = (int(state[0]), int(state[1]))
     cells = GAME.symmetries[0].cells
     mirrored = [sum(1 << int(cells[cell]) for cell in range(CELLS) if word >> cell & 1) for word in stones]
-    # The smaller of the two, whichever of them was asked about.
+    # The smaller of the two keys is the same for both positions.
     return min(stones, (mirrored[0], mirrored[1]))
 
 
 def _candidates(solver: Solver, state: State, kind: str) -> list[int]:
-    """The columns that a player of this kind considers equally good."""
+    """Return the columns that a player of this kind considers best; it plays one of them at random."""
     legal = GAME.legal_list(state)
     if kind == "random":
         return legal
-    # Earlier positions take the solver seconds.
+    # For earlier positions the solver takes seconds.
     if kind == "perfect" and int(state[2]) >= PERFECT_FROM:
         return list(solver.verdict(state).keeps)
-    # Two plies see an own win, and the other's that must be stopped.
+    # Two plies find an own win, and a win of the other side that must be blocked.
     depth, values = 2 if kind == "tactical" else DEPTH, {}
     for action in legal:
         child = GAME.after(state, action)
@@ -171,7 +175,7 @@ def _candidates(solver: Solver, state: State, kind: str) -> list[int]:
 
 
 STEP, MARGIN, FOOT = 44, 8, 24
-"""Pixels: of a cell, around the board, and below it for the columns' numbers."""
+"""Pixels: size of a cell, margin around the board, space below it for the columns' numbers."""
 DOT = 6
 """Radius of the mark on each stone of a four, pixels."""
 WIDTH, HEIGHT = COLS * STEP + 2 * MARGIN, ROWS * STEP + 2 * MARGIN + FOOT
@@ -179,11 +183,11 @@ FRAME, HOLE, FIRSTS, SECONDS, LAST = "#2d5fa8", "#dfe7f2", "#e2b93b", "#c8443c",
 
 
 def svg(state: State, move: str) -> bytes:
-    """The position; `move`, the number of the column that led to it, has its top stone marked with a rim, and
-    the stones of a four have a dot each."""
+    """Return the position as SVG. A rim marks the top stone of the column `move`, which led to the position,
+    and dots mark the stones of a four."""
     rows = board_rows(state, ROWS, COLS)
     last = None
-    if move:  # (row from the top, column) of the uppermost stone there
+    if move:  # `last`: (row from the top, column) of the column's top stone
         col = int(move) - 1
         last = next(((down, col) for down, row in enumerate(rows) if row[col] != EMPTY), None)
     winning = cells_in_line(rows, 4)
@@ -225,12 +229,12 @@ FEWEST_STONES = 10
 
 @cache
 def _solver() -> Solver:
-    """One solver for all callers, because it remembers what it has seen."""
+    """Return one solver for all callers, because it remembers solved positions."""
     return Solver()
 
 
 def probe(state: State) -> Known | None:
-    """What is known about a position with at least FEWEST_STONES stones."""
+    """Return what is known about a position; None with fewer than FEWEST_STONES stones."""
     stones = int(state[2])
     if stones < FEWEST_STONES:
         return None
@@ -270,7 +274,7 @@ def checks(file: Path | None, say: Say) -> Iterator[Check]:
             say(f"{phase}: {len(of_phase)} positions, {shape}")
         late, agree = [row for row in rows if len(row.moves) >= 14], 0  # earlier ones take long to solve
         for row in late:
-            # Another way through the solver to the same truth.
+            # The mirrored position takes another way through the solver to the same result.
             mirrored = "".join(str(8 - int(column)) for column in row.moves)
             found = _solver().verdict(states_of(mirrored)[-1])
             agree += found.value == row.value and {7 - column for column in found.keeps} == {*row.keeps}

@@ -1,11 +1,11 @@
-"""Exact solver for Connect Four: result, result-preserving columns and score of any position, given enough
-time.
+"""Exact solver for Connect Four. Given enough time, it finds the result, the columns that keep it, and the
+score of any position.
 
-A position of 8 stones takes about a second, one of 14 some milliseconds; from 20 stones on it is thousands a
-second. The search is alpha-beta (negamax) with a table of positions, on boards of seven columns of seven
-bits, the uppermost always empty: `own` are the stones of the side to move, `mask` all stones. A score is the
-number of stones the winner has left when it wins, including the winning one. After John Tromp and Pascal
-Pons.
+A position of 8 stones takes about a second, one of 14 some milliseconds; from 20 stones on, the solver does
+thousands per second. The search is alpha-beta (negamax) with a transposition table. Bitboards have seven
+columns of seven bits, of which the uppermost is always empty: `own` has the stones of the side to move,
+`mask` all stones. A score is the number of stones the winner has left when it wins, including the winning
+one. After John Tromp and Pascal Pons.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from azselfplay.games.jit import jit
 from azselfplay.games.spec import State
 
 TABLE_BITS = 22
-"""The solver remembers 2 ** 22 positions (32 MiB), which is enough from 8 stones on."""
+"""The transposition table has 2 ** 22 entries (32 MiB), which is enough from 8 stones on."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class Verdict:
 
     @property
     def matters(self) -> bool:
-        """Whether some legal column loses a point or half a point."""
+        """Whether some legal column gives away the win or the draw."""
         return len(self.keeps) < len(self.legal)
 
 
 class Solver:
-    """Solves positions, and remembers those it has seen from one call to the next."""
+    """Solves positions. The transposition table is kept from one call to the next."""
 
     def __init__(self, table_bits: int = TABLE_BITS) -> None:
         self._table = np.zeros(1 << table_bits, np.uint64)
-        # A row for each number of stones: a position's successors have one more, so they never share one.
+        # A row for each number of stones: a position and its successors never use the same row.
         self._scratch = np.zeros((CELLS, 2, COLS), np.uint64)
         self._nodes = np.zeros(1, np.int64)
 
@@ -57,26 +57,26 @@ class Solver:
         return int(self._nodes[0])
 
     def value(self, state: State) -> int:
-        """Result with best play for the side to move: +1, 0 or -1; the game must go on."""
+        """Return the result with best play for the side to move: +1, 0 or -1. The game must not be over."""
         return self._solve(state, -1, 1)
 
     def score(self, state: State) -> int:
-        """Stones the winner has left when it wins, including the winning one; negative if the side to move
-        loses."""
+        """Return the number of stones that the winner has left when it wins, including the winning one;
+        negative if the side to move loses."""
         return self._solve(state, LOWEST, -LOWEST)
 
     def plies_to_end(self, state: State) -> int:
-        """Moves until the game ends if the winner hurries and the loser delays (or until the board is
-        full)."""
+        """Return the number of moves until the game ends if the winner hurries and the loser delays (in a
+        draw, until the board is full)."""
         stones, score = int(state[2]), self.score(state)
         if score == 0:
             return CELLS - stones
         winner_is_first = (stones % 2 == 0) == (score > 0)
-        # The first player's stones are the odd ones, so its last comes a ply earlier.
+        # The first player places the odd stones, so its last stone comes a ply earlier.
         return (CELLS + 1 if winner_is_first else CELLS + 2) - 2 * abs(score) - stones
 
     def verdict(self, state: State) -> Verdict:
-        """The result and the columns that keep it."""
+        """Return the result and the columns that keep it."""
         legal, value = tuple(GAME.legal_list(state)), self.value(state)
         # A lost position cannot get worse: every column keeps the result.
         if value < 0:
@@ -87,7 +87,7 @@ class Solver:
             ended = GAME.end_value(child)
             if ended is None:
                 own, mask = board_of(child)
-                # Only whether the result is kept, which is quicker than the score.
+                # Ask only whether the result is kept, which is faster than computing the score.
                 found = is_at_most(own, mask, -value, self._table, self._scratch, self._nodes)
             else:
                 found = -ended >= value
@@ -101,7 +101,7 @@ class Solver:
 
 
 def board_of(state: State) -> tuple[np.uint64, np.uint64]:
-    """The state in the solver's form (own, mask): columns of six and an empty row above."""
+    """Return the state in the solver's form, (own, mask): columns of six cells with an empty one above."""
     own, other = int(state[0]), int(state[1])
     return np.uint64(_by_columns(own)), np.uint64(_by_columns(own | other))
 
@@ -117,7 +117,7 @@ def _by_columns(stones: int) -> int:
 Words = npt.NDArray[np.uint64]
 
 LOWEST = -18
-"""No score is lower, because the first four in a row takes four stones of one side."""
+"""No score is lower, because a win takes at least four of the winner's 21 stones."""
 _SCORES = 1 - 2 * LOWEST
 
 _BOTTOM = np.uint64(sum(1 << 7 * col for col in range(COLS)))
@@ -133,9 +133,10 @@ _CODE = np.uint64(0xFF)
 
 @jit
 def winning_cells(stones: np.uint64, mask: np.uint64) -> np.uint64:
-    """Empty cells, reachable now or later, that would make four of `stones`."""
+    """Return the empty cells, playable now or later, on which one more stone would complete four of
+    `stones`."""
     two, three = ONE + ONE, ONE + ONE + ONE
-    # Upwards: three in a column with the free cell above; a column is 7 bits, so nothing wraps.
+    # Upwards: three in a column with the free cell above. A column has 7 bits, so nothing wraps.
     found = (stones << ONE) & (stones << two) & (stones << three)
     for step in _STEPS:
         after = (stones << step) & (stones << (step + step))
@@ -147,30 +148,31 @@ def winning_cells(stones: np.uint64, mask: np.uint64) -> np.uint64:
 
 @jit
 def playable_cells(mask: np.uint64) -> np.uint64:
-    """The lowest empty cell of every column that is not full."""
+    """Return the lowest empty cell of every column that is not full."""
     # Adding one at the bottom of a column carries through its stones to the first empty cell.
     return (mask + _BOTTOM) & _BOARD
 
 
 @jit
 def _moves_that_survive(own: np.uint64, mask: np.uint64) -> np.uint64:
-    """Cells after which the other side has no immediate win. The side to move must have no immediate win
-    itself."""
+    """Return the playable cells after which the other side has no immediate win. The side to move must have
+    no immediate win itself."""
     threats = winning_cells(own ^ mask, mask)
     cells = playable_cells(mask)
     forced = cells & threats
     if forced:
-        if forced & (forced - ONE):  # two threats: one stone meets one of them
+        if forced & (forced - ONE):  # two threats: one stone can block only one
             return ZERO
         cells = forced
-    return cells & ~(threats >> ONE)  # not below a threat, because that would make it playable
+    return cells & ~(threats >> ONE)  # a stone below a threat would make it playable
 
 
 @jit
 def _order(own: np.uint64, mask: np.uint64, cells: np.uint64, moves: Words, marks: Words) -> int:
-    """Write the cells into `moves`: those that make most threats first, then those nearest the centre.
+    """Write the cells to `moves`, ordered by the number of threats they make, largest first, then by nearness
+    to the centre. Returns their number.
 
-    moves, marks: uint64[COLS], the cells and how many threats each makes.
+    moves, marks: uint64[COLS], the cells and the number of threats that each makes.
     """
     count = 0
     for col in _CENTRE_FIRST:
@@ -179,7 +181,7 @@ def _order(own: np.uint64, mask: np.uint64, cells: np.uint64, moves: Words, mark
             continue
         mark = count_ones(winning_cells(own | cell, mask | cell))
         at = count
-        # Insertion sort: there are seven at most.
+        # Insertion sort: there are at most seven.
         while at > 0 and marks[at - 1] < mark:
             moves[at], marks[at] = moves[at - 1], marks[at - 1]
             at -= 1
@@ -190,7 +192,8 @@ def _order(own: np.uint64, mask: np.uint64, cells: np.uint64, moves: Words, mark
 
 @jit
 def key_of(own: np.uint64, mask: np.uint64) -> np.uint64:
-    """A key that differs for every position, and is never 0, which marks an empty entry of the table."""
+    """Return a key that is unique to the position and never 0, because 0 marks an empty entry of the
+    table."""
     return own + mask + ONE
 
 
@@ -204,9 +207,9 @@ def negamax(
     scratch: Words,
     nodes: npt.NDArray[np.int64],
 ) -> int:
-    """The score if it lies between `alpha` and `beta`, else a bound of it on the far side.
+    """Return the score if it lies between `alpha` and `beta`, else a bound on the score outside that window.
 
-    Only for positions in which the side to move cannot win at once.
+    The side to move must have no immediate win.
     """
     nodes[0] += 1
     stones: Any = np.int64(count_ones(mask))
@@ -215,16 +218,16 @@ def negamax(
         return -((CELLS - stones) // 2)  # the other side wins with its next stone
     if stones >= CELLS - 2:
         return 0  # two cells are left, and neither side wins on them
-    # Nobody wins with the next two stones, which bounds the score from both sides.
+    # Nobody wins with the next two stones, which bounds the score on both sides.
     alpha = max(alpha, -((CELLS - 2 - stones) // 2))
     beta = min(beta, (CELLS - 1 - stones) // 2)
     if alpha >= beta:
         return alpha
     key = key_of(own, mask)
-    # The place of a position in a table with a power of two entries, by Fibonacci hashing (Knuth).
+    # The slot in a table whose size is a power of two, by Fibonacci hashing (Knuth).
     slot = key * _HASH >> np.uint64(20) & np.uint64(len(table) - 1)
     entry = table[slot]
-    # The key stands whole in the entry, so no other position can be taken for this one.
+    # The entry holds the whole key, so positions cannot be confused.
     if entry >> _EIGHT == key:
         bound: Any = np.int64(entry & _CODE)
         if bound > _SCORES:  # a lower bound
@@ -234,7 +237,7 @@ def negamax(
         if alpha >= beta:
             return alpha if bound > _SCORES else beta
     moves, marks = scratch[stones, 0], scratch[stones, 1]
-    # The best first: a good bound cuts off most of the rest.
+    # Best moves first: a good bound cuts off most of the rest.
     for at in range(_order(own, mask, cells, moves, marks)):
         score = -negamax(own ^ mask, mask | moves[at], -beta, -alpha, table, scratch, nodes)
         if score >= beta:
@@ -255,7 +258,7 @@ def solve(
     scratch: Words,
     nodes: npt.NDArray[np.int64],
 ) -> int:
-    """The score, limited to `low` and `high` (-1 and 1: the result only), of a game that continues.
+    """Return the score of a game that continues, clipped to [low, high] (-1 and 1: only the result).
 
     Uses null windows that halve the remaining range.
     """
@@ -279,7 +282,7 @@ def solve(
 def is_at_most(
     own: np.uint64, mask: np.uint64, bound: int, table: Words, scratch: Words, nodes: npt.NDArray[np.int64]
 ) -> bool:
-    """Whether the score of a game that continues is `bound` or less."""
+    """Return whether the score of a game that continues is `bound` or less."""
     stones: Any = np.int64(count_ones(mask))
     if playable_cells(mask) & winning_cells(own, mask):
         return bool((CELLS + 1 - stones) // 2 <= bound)
@@ -288,7 +291,7 @@ def is_at_most(
 
 @jit
 def look_ahead(own: np.uint64, mask: np.uint64, depth: int) -> int:
-    """+1 or -1 if the game is decided within `depth` plies of best play, else 0."""
+    """Return +1 or -1 if best play wins or loses within `depth` plies, else 0."""
     cells = playable_cells(mask)
     if cells & winning_cells(own, mask):
         return 1 if depth > 0 else 0

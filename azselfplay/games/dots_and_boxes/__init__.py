@@ -1,8 +1,8 @@
-"""Dots-and-boxes on any rectangle: players draw edges in turn, and a player who closes a box owns it and
+"""Dots-and-boxes on rectangular boards. Players draw edges in turn; a player who closes a box owns it and
 moves again.
 
-The usual board has 3 x 3 boxes; others are games of their own, `dots_and_boxes_2x4` (rows x columns). The
-player with more boxes wins. Actions are edges (`games.dots_and_boxes.rules`).
+The usual board has 3 x 3 boxes. Other boards are separate games, such as `dots_and_boxes_2x4` (rows x
+columns). The player with more boxes wins. Actions are edges (`games.dots_and_boxes.rules`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from azselfplay.games.spec import EndReason, Game, Rules
 
 NAME, ROWS, COLS = "dots_and_boxes", 3, 3
 LARGEST = 12
-"""Most rows, and most columns."""
+"""Largest number of rows, and of columns."""
 RULES = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode")
 END_REASONS = (
     EndReason("ongoing", 0),
@@ -29,7 +29,7 @@ END_REASONS = (
 
 @cache
 def game_of_size(rows: int, cols: int) -> Game:
-    """The game on rows x cols boxes. Raises ValueError for an unavailable size."""
+    """Return the game on rows x cols boxes. Raises ValueError for an unavailable size."""
     if not (1 <= rows <= LARGEST and 1 <= cols <= LARGEST):
         near = "x".join(str(min(max(one, 1), LARGEST)) for one in (rows, cols))
         raise ValueError(
@@ -48,9 +48,9 @@ def game_of_size(rows: int, cols: int) -> Game:
         policy_planes=None,
         state_words=board.edge_words + 2 * board.box_words + 1,
         max_legal=board.edges,
-        # Each move takes one edge away, so half of them are left on average.
+        # Each move uses up one edge, so half of the edges are left on average.
         mean_legal=(board.edges + 1) / 2,
-        # About 10 over the usual number of moves, as AlphaZero chose it for its games.
+        # About 10 / mean number of legal moves, as in AlphaZero's games.
         dirichlet_alpha=10 / ((board.edges + 1) / 2),
         max_plies=board.edges,
         planes_per_position=PLANES_PER_POSITION,
@@ -67,7 +67,8 @@ def game_of_size(rows: int, cols: int) -> Game:
 
 
 def game_of_options(options: tuple[str, ...]) -> Game:
-    """The game named by its size, `2x4`. Raises ValueError for an unavailable size."""
+    """Return the game with the size in its options, such as `2x4`. Raises ValueError for an unavailable
+    size."""
     rows, cols = options[0].split("x")
     return game_of_size(int(rows), int(cols))
 

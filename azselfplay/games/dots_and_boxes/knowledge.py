@@ -1,9 +1,9 @@
-"""What is known about dots-and-boxes: on small boards everything.
+"""Knowledge about dots-and-boxes. Small boards are solved completely.
 
-The solver goes backwards, from the full board: for every set of drawn edges, how many boxes the side to move
-still gains. That does not depend on who owns the boxes that are closed already. So a table with one byte for
-each of the 2 ** edges sets holds everything: 16 MiB for 3 x 3 boxes (24 edges). The heuristic value is in
-hundredths of a box.
+The solver works backwards from the full board. For every set of drawn edges it computes the gain: how many
+more boxes than the other side the side to move still gets. The gain does not depend on who owns the boxes
+that are already closed. So a table with one byte for each of the 2 ** edges sets holds everything: 16 MiB for
+3 x 3 boxes (24 edges). The heuristic value is in hundredths of a box.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from azselfplay.games.spec import Game, State
 
 
 MOST_EDGES = 24
-"""Most edges of a board that is solved; more would take gigabytes."""
+"""Most edges of a solved board; larger tables would soon take gigabytes."""
 
 Table = npt.NDArray[np.int8]
 
 
 @jit
 def closed_by(after: int, masks: npt.NDArray[np.int64]) -> int:
-    """Boxes that an edge closes: `after` includes it, `masks` [2] are the edges of the boxes beside it, or
-    0."""
+    """Return the number of boxes that an edge closes. `after`: the drawn edges including this one; `masks`
+    [2]: the edges of the boxes beside it, or 0."""
     count = 0
     for i in range(2):
         if masks[i] != 0 and after & masks[i] == masks[i]:
@@ -48,33 +48,33 @@ def closed_by(after: int, masks: npt.NDArray[np.int64]) -> int:
 def fill(masks: npt.NDArray[np.int64], table: Table) -> None:
     """Fill `table [2 ** edges]` from the full board down. masks: int64[edges, 2], see `closed_by`.
 
-    A set's successors are larger numbers, so they are known when the set is reached.
+    A set's successors are larger numbers, so they are known when the loop reaches the set.
     """
     edges = len(masks)
     table[len(table) - 1] = 0
     for drawn in range(len(table) - 2, -1, -1):
-        # Below any value: int8 holds the gains.
+        # Below every gain, because gains fit into int8.
         best = -128
         for edge in range(edges):
             if not drawn >> edge & 1:
                 after = drawn | 1 << edge
                 closed = closed_by(after, masks[edge])
-                # Who closes a box moves again, so the value is still its own.
+                # A player who closes a box moves again, so the value keeps its sign.
                 value = closed + table[after] if closed else -table[after]
                 best = max(best, value)
         table[drawn] = best
 
 
 def masks_of(board: Board) -> npt.NDArray[np.int64]:
-    """[edges, 2] the edges of the boxes beside each edge, as bits; 0: there is no box."""
+    """Return [edges, 2]: the edges of the boxes beside each edge, as bits; 0: there is no box."""
     of_box = [sum(1 << int(edge) for edge in edges) for edges in board.edges_of_boxes()]
     beside = board.boxes_of_edges()
     return np.array([[0 if box == NO_BOX else of_box[box] for box in boxes] for boxes in beside], np.int64)
 
 
 class Solver:
-    """What the side to move gains from every set of drawn edges. Raises ValueError for more than MOST_EDGES
-    edges."""
+    """Computes the gain of the side to move for every set of drawn edges. Raises ValueError for more than
+    MOST_EDGES edges."""
 
     def __init__(self, board: Board) -> None:
         if board.edges > MOST_EDGES:
@@ -84,11 +84,13 @@ class Solver:
         fill(self.masks, self.table)
 
     def gain(self, drawn: int) -> int:
-        """Own boxes minus the other's from here on, if both play best. `drawn`: edges as bits."""
+        """Return the own boxes minus the other side's from here on, with best play. `drawn`: edges as
+        bits."""
         return int(self.table[drawn])
 
     def gains_after(self, drawn: int) -> dict[int, int]:
-        """For each edge that is not drawn: the gain of the side that draws it, from then on."""
+        """Return, for each edge that is not drawn, the gain of the side that draws it, counted from this move
+        on."""
         found = {}
         for edge in range(len(self.masks)):
             if not drawn >> edge & 1:
@@ -100,7 +102,7 @@ class Solver:
 
 @cache
 def solver_of(rows: int, cols: int) -> Solver:
-    """The solver of a size, made once."""
+    """Return the solver of a size, made once."""
     return Solver(Board(rows, cols))
 
 
@@ -109,12 +111,12 @@ def solver_of(rows: int, cols: int) -> Solver:
 
 BOX = 100
 WAITING = 50
-"""Value of a box with three sides, which the side to move can close at once: it is almost its own."""
+"""Value of a box with three drawn sides, which the side to move can close at once."""
 
 
 @kernel
 def sides_of(state: State, box: int) -> int:
-    """Number of drawn edges of a box."""
+    """Return the number of drawn edges of a box."""
     count = 0
     for side in range(4):
         count += has(state, 0, BOX_EDGES[box, side])
@@ -123,7 +125,8 @@ def sides_of(state: State, box: int) -> int:
 
 @kernel
 def most_sides(state: State, action: int) -> int:
-    """The most drawn edges of a box beside an edge, before that edge is drawn."""
+    """Return the largest number of drawn edges of a box beside the edge `action`, before that edge is
+    drawn."""
     most = 0
     for i in range(2):
         box = EDGE_BOXES[action, i]
@@ -134,14 +137,14 @@ def most_sides(state: State, action: int) -> int:
 
 @kernel
 def material(state: State) -> int:
-    """Boxes of the side to move minus the other's."""
+    """Return the boxes of the side to move minus the other side's, in hundredths."""
     side = side_to_move(state)
     return BOX * (owned(state, side) - owned(state, 1 - side))
 
 
 @kernel
 def evaluate(state: State) -> int:
-    """Material, plus a bonus for boxes with three sides."""
+    """Return the material, plus a bonus for boxes with three drawn sides."""
     waiting = 0
     for box in range(len(BOX_EDGES)):
         waiting += sides_of(state, box) == 3
@@ -150,15 +153,15 @@ def evaluate(state: State) -> int:
 
 @kernel
 def order_score(state: State, action: int) -> int:
-    """Ordering score: edges that close a box first, those that give one away last."""
+    """Return the ordering score: edges that close a box first, those that give one away last."""
     sides = most_sides(state, action)
-    # The third side of a box lets the other close it.
+    # Drawing the third side of a box lets the other side close it.
     return 2 if sides == 3 else (0 if sides == 2 else 1)
 
 
 @kernel
 def is_noisy(state: State, action: int) -> bool:
-    """Whether the action closes a box."""
+    """Return whether the action closes a box."""
     return most_sides(state, action) == 3
 
 
@@ -166,24 +169,24 @@ def is_noisy(state: State, action: int) -> bool:
 
 
 GROUPS = ("opening", "middle", "end")
-"""Thirds of the game, by drawn edges."""
+"""Thirds of the game, by the number of drawn edges."""
 PER_GROUP = 300
 SEED, FINAL_SEED = 1, 2
 """Seeds of positions: for tuning, and for final judgements."""
 RANDOM_SHARE = 0.5
-"""Share of random moves in the games that positions come from; the other moves are best ones."""
+"""Share of random moves in the games from which positions are taken; all other moves are best ones."""
 IN_VAIN = 3
-"""Games per wanted row of a group. After so many in a row without a new position, there are no more."""
+"""Drawing stops after IN_VAIN * (wanted rows per group) games in a row without a new position."""
 
 VALUES = {
     (1, 1): -1, (1, 2): 0, (1, 3): -1, (1, 4): 0, (1, 5): -1,
     (2, 2): 2, (2, 3): -2, (2, 4): 2, (3, 3): -3,
 }  # fmt: skip
-"""Published values: boxes of the first player minus the second's with best play."""
+"""Published values: boxes of the first player minus those of the second, with best play."""
 
 
 class Truth:
-    """The truth about one size of the board."""
+    """The known results for one board size."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -191,9 +194,9 @@ class Truth:
         self.text = Text(self.board)
 
     def probe(self, state: State) -> Known:
-        """What is known about any position, whoever owns the boxes."""
+        """Return what is known about a position, whoever owns the boxes."""
         drawn, first, second, mover = self.text.parts(state)
-        # The table knows only what is still to be gained; the result is that and what is owned.
+        # The table has only the gain from here on; the result also depends on the boxes owned so far.
         lead = (first.bit_count() - second.bit_count()) * (1 if mover == 0 else -1)
         results = {
             edge: (lead + gain > 0) - (lead + gain < 0)
@@ -205,10 +208,10 @@ class Truth:
         return Known(group, value, keeps, len(results))
 
     def rows(self, seed: int, limit: int, apart_from: frozenset[bytes] = frozenset()) -> list[Row]:
-        """Positions of games in which half of all moves are random, equally many of each group; no position
-        twice, and at most half of a group are positions in which every move keeps the result. A small board
-        has fewer."""
-        # The number of edges is part of the seed: boards of different sizes are drawn independently.
+        """Return positions from games in which half of all moves are random, equally many of each group. No
+        position occurs twice, and in at most half of a group every move keeps the result. A small board has
+        fewer positions."""
+        # The number of edges is part of the seed, so boards of different sizes are drawn independently.
         wanted, rng = min(limit or PER_GROUP, PER_GROUP), np.random.default_rng([seed, self.board.edges])
         drawn: Drawn[Row] = Drawn(GROUPS, wanted, most_quiet=-(-wanted // 2))
         seen, in_vain = set(apart_from), 0
@@ -222,7 +225,7 @@ class Truth:
                 chosen = free if rng.random() < RANDOM_SHARE else sorted(known.keeps)
                 moves.append(int(rng.choice(chosen)))
                 state = self.game.after(state, moves[-1])
-            # One position of each game, from anywhere in it.
+            # Take one position of each game, from anywhere in it.
             rng.shuffle(found)
             for row, state in found:
                 if drawn.has_room(row.group, matters=row.matters) and state.tobytes() not in seen:
@@ -233,7 +236,7 @@ class Truth:
         return drawn.rows
 
     def final_rows(self) -> list[Row]:
-        """Positions other than those that `rows` returns for SEED."""
+        """Return positions other than those that `rows` returns for SEED."""
         tuned = set()
         for row in self.rows(SEED, 0):
             state = self.text.state_from("")
@@ -243,7 +246,7 @@ class Truth:
         return self.rows(FINAL_SEED, 0, frozenset(tuned))
 
     def checks(self, _file: Path | None, say: Say) -> Iterator[Check]:
-        """Check against the published values: of all boards if this is the usual one."""
+        """Compare the solver with the published values of all board sizes."""
         for (rows, cols), value in VALUES.items():
             say(f"dots and boxes: {rows} x {cols}")
             yield Check(f"dots and boxes: value of {rows} x {cols}", solver_of(rows, cols).gain(0), value)
@@ -262,11 +265,11 @@ ANCHORS = {
     "alphabeta:1": 1092,
     "alphabeta:4": 1280,
 }
-"""On the usual board; on others these have not been measured."""
+"""For the usual board; not measured on others."""
 
 
 def knowledge_of_game(game: Game) -> Knowledge:
-    """What is known about a size; boards with more than MOST_EDGES edges are not solved."""
+    """Return the knowledge about a board size. Boards with more than MOST_EDGES edges are not solved."""
     truth = Truth(game)
     solution = Solution(
         covers="all positions",
