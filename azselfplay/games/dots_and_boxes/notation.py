@@ -1,4 +1,5 @@
-"""Dots-and-boxes as text: moves from dot to dot (`a1b1`), positions row by row, a board for a terminal.
+"""Dots-and-boxes as text and pictures: moves from dot to dot (`a1b1`), positions row by row, a board for a
+terminal.
 
 Columns of dots are letters from the left, rows are numbers from the bottom. A position is written from the
 top: rows of horizontal edges (1 drawn, 0 not) alternate with rows of boxes and the edges between them, and
@@ -31,18 +32,19 @@ class Text:
         return Notation(self.state_from, self.text_of, self.move_of, self.action_from, self.render)
 
     def parts(self, state: State) -> tuple[int, int, int, int]:
-        """(drawn edges, the first player's boxes, the second's, side to move), edges and boxes as bits."""
+        """Return (drawn edges, the first player's boxes, the second's, side to move), with edges and boxes as
+        bits."""
         edges, boxes = state[: self.board.edge_words], state[self.board.edge_words : -1]
         first, second = boxes[: self.board.box_words], boxes[self.board.box_words :]
         return bits_of(edges), bits_of(first), bits_of(second), int(state[-1])
 
     def score(self, state: State) -> int:
-        """The first player's boxes minus the second's."""
+        """Return the first player's boxes minus the second's."""
         _, first, second, _ = self.parts(state)
         return first.bit_count() - second.bit_count()
 
     def _letter_at(self, point: Point, state: State, drawn: str, open_: str) -> str:
-        """The text of a point that is not a dot."""
+        """Return the text of a point that is not a dot."""
         edges, first, second, _ = self.parts(state)
         if point in self.board.edge_at:
             return drawn if edges >> self.board.edge_at[point] & 1 else open_
@@ -50,9 +52,9 @@ class Text:
         return FIRST if first >> box & 1 else SECOND if second >> box & 1 else NOBODY
 
     def _rows(self) -> list[list[Point]]:
-        """The points that are written, row by row from the top."""
+        """Return the points that are written, row by row from the top."""
         height, width = 2 * self.board.rows, 2 * self.board.cols
-        # Without the dots, which are the same in every position.
+        # Leave out the dots, which are the same in every position.
         return [[(y, x) for x in range(width + 1) if y % 2 or x % 2] for y in range(height, -1, -1)]
 
     def text_of(self, state: State) -> str:
@@ -60,7 +62,7 @@ class Text:
         return "/".join(rows) + f" {(FIRST, SECOND)[int(state[-1])]}"
 
     def state_from(self, text: str) -> State:
-        """The state in `text`, with nothing drawn for "". Raises ValueError saying what is wrong with it."""
+        """Return the state in `text`; "" is the empty board. Raises ValueError that says what is wrong."""
         if not text:
             return np.zeros(self.board.edge_words + 2 * self.board.box_words + 1, np.uint64)
         board, _, mover = text.strip().partition(" ")
@@ -70,11 +72,11 @@ class Text:
                 f"{text!r} is not a position of {self.board.rows} x {self.board.cols} boxes: write its rows "
                 f"from the top and who moves, as in {self.text_of(self.state_from(''))!r}"
             )
-        # The lengths were compared above, so each letter has its point.
+        # Strict: the lengths were compared above.
         seen = dict(zip(itertools.chain(*points), itertools.chain(*rows), strict=True))
         edges = self._bits(seen, self.board.edge_at, "1", "01")
         boxes = [self._bits(seen, self.board.box_at, one, FIRST + SECOND + NOBODY) for one in (FIRST, SECOND)]
-        # Check that a box has an owner exactly if its four edges are drawn.
+        # A box must have an owner exactly if its four edges are drawn.
         owned = boxes[0] | boxes[1]
         for (y, x), box in self.board.box_at.items():
             closed = all(edges >> self.board.edge_at[y + dy, x + dx] & 1 for dy, dx in SIDES)
@@ -93,18 +95,18 @@ class Text:
         return sum(1 << place for point, place in places.items() if seen[point] == letter)
 
     def move_of(self, _state: State, action: int) -> str:
-        """An edge, written as its two dots."""
+        """Return an edge, written as its two dots."""
         return self.edge_name(action)
 
     def edge_name(self, edge: int) -> str:
-        """The name of an edge, the same in any position."""
+        """Return the name of an edge, which is the same in any position."""
         y, x = self.board.edge_points[edge]
-        # An odd column is a horizontal edge, between the dots left and right of it.
+        # An edge in an odd column is horizontal, between the dots to its left and right.
         ends = ((y, x - 1), (y, x + 1)) if x % 2 else ((y - 1, x), (y + 1, x))
         return "".join(f"{LETTERS[column // 2]}{row // 2 + 1}" for row, column in ends)
 
     def action_from(self, state: State, text: str) -> int:
-        """The legal action that two dots name. Raises ValueError listing the legal ones."""
+        """Return the legal action that two dots name. Raises ValueError listing the legal ones."""
         edges = self.parts(state)[0]
         legal = {self.move_of(state, edge): edge for edge in range(self.board.edges) if not edges >> edge & 1}
         if text.strip() not in legal:
@@ -113,7 +115,8 @@ class Text:
         return legal[text.strip()]
 
     def render(self, state: State) -> str:
-        """The board with the names of the dots, the boxes' owners, and who is to move."""
+        """Return the board with the names of the dots, the owners of boxes, the score and the side to
+        move."""
         lines = []
         for y in range(2 * self.board.rows, -1, -1):
             line = f"{y // 2 + 1:2} " if y % 2 == 0 else "   "
@@ -135,9 +138,9 @@ class Text:
 
 
 STEP, EDGE, DOT = 40, 4, 5
-"""Pixels: from dot to dot, width of an edge, radius of a dot."""
+"""Pixels: distance of dots, width of an edge, radius of a dot."""
 REACH = 16
-"""Width of the area around an edge that can be clicked."""
+"""Width of the clickable area around an edge, pixels."""
 COLOURS = ("#7aa6d9", "#e0a060")
 """Colours of the first and of the second player's boxes."""
 INK, FAINT, LAST = "#202020", "#808080", "#d04040"
@@ -145,21 +148,21 @@ INK, FAINT, LAST = "#202020", "#808080", "#d04040"
 
 
 def _size(board: Board) -> tuple[int, int]:
-    """(width, height) of the picture, pixels."""
+    """Return (width, height) of the picture, in pixels."""
     return STEP * (board.cols + 1), STEP * (board.rows + 1)
 
 
 def _place(board: Board, y: int, x: int) -> tuple[float, float]:
-    """The pixel (x, y) of a point, with the first row at the bottom."""
+    """Return the pixel (x, y) of a point; the first row is at the bottom."""
     return STEP * (x + 1) / 2, _size(board)[1] - STEP * (y + 1) / 2
 
 
 def clicks(text: Text) -> Clicks:
-    """The clickable areas: each edge is clicked around its middle."""
+    """Return the clickable areas: one around the middle of each edge."""
     board, spots = text.board, []
     for edge, (y, x) in enumerate(board.edge_points):
         (middle_x, middle_y), lies = _place(board, y, x), x % 2 == 1
-        # Shorter than the edge, so that areas around one dot do not overlap.
+        # Areas are shorter than edges, so that those around one dot do not overlap.
         wide, high = (STEP - REACH, REACH) if lies else (REACH, STEP - REACH)
         spots.append(Spot(_name(text, edge), middle_x - wide / 2, middle_y - high / 2, wide, high))
     return Clicks(*_size(board), tuple(spots), lambda _state, action: (_name(text, action),))
@@ -170,7 +173,7 @@ def _name(text: Text, edge: int) -> str:
 
 
 def svg(text: Text, state: State, move: str) -> bytes:
-    """The position; `move`, in the game's notation, which led to it, is marked."""
+    """Return the position as SVG. `move`, in the game's notation, which led to the position, is marked."""
     board = text.board
     drawn, first, second, _ = text.parts(state)
     width, height = _size(board)
@@ -182,7 +185,7 @@ def svg(text: Text, state: State, move: str) -> bytes:
     for (y, x), box in board.box_at.items():
         for player, owned in enumerate((first, second)):
             if owned >> box & 1:
-                # The corner above and left of the box.
+                # The upper left corner of the box.
                 left, top = at(y + SIDES[2][0], x + SIDES[3][1])
                 place = f'x="{left}" y="{top}" width="{STEP}" height="{STEP}"'
                 parts.append(f'<rect {place} fill="{COLOURS[player]}"/>')

@@ -1,17 +1,17 @@
-"""The board, the rules and the features of dots-and-boxes, compiled once for each size.
+"""The board, the rules and the features of dots-and-boxes, compiled once for each board size.
 
 Boxes and edges are numbered row by row from the bottom left: box `row * cols + col`; first the horizontal
-edges (rows + 1 rows of cols), then the vertical ones (rows rows of cols + 1). All lie on a grid of points (y,
-x), 0 <= y <= 2 * rows and 0 <= x <= 2 * cols: dots where both are even, boxes where both are odd, and edges
-elsewhere.
+edges (rows + 1 rows of cols), then the vertical ones (rows rows of cols + 1). Dots, boxes and edges lie on a
+grid of points (y, x), 0 <= y <= 2 * rows and 0 <= x <= 2 * cols: dots where both coordinates are even, boxes
+where both are odd, and edges elsewhere.
 
 State: EDGE_WORDS words of drawn edges, BOX_WORDS of the first player's boxes, BOX_WORDS of the second's, and
-a word with the side to move. `bindings` has these two numbers and two tables for a size.
+a word with the side to move. `bindings` gives these two numbers and two tables for a board size.
 
-Features of a sparse network: a box with its sides, or its owner; the length of the chain that it is in; the
-lead; how many edges are left; how many chains have at least LONG boxes. A chain is a group of open boxes with
-two or three sides that are joined where no side is drawn: whoever opens it gives all of it away. An action
-has two rows: its edge, and what it does to the boxes beside it.
+Features of a sparse network: for each box its drawn sides, or its owner, and the length of its chain; the
+lead; the number of edges left; the number of chains of at least LONG boxes. A chain is a group of open boxes
+with two or three drawn sides each, connected across sides that are not drawn. A player who opens a chain
+gives all of it away. An action has two rows: its edge, and what it does to the boxes beside it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NO_BOX = -1
 
 @dataclass(frozen=True)
 class Board:
-    """rows x cols boxes."""
+    """A board of rows x cols boxes."""
 
     rows: int
     cols: int
@@ -88,11 +88,11 @@ class Board:
         return {point: box for box, point in enumerate(self.box_points)}
 
     def edges_of_boxes(self) -> npt.NDArray[np.int64]:
-        """[boxes, 4] the edges of each box, in the order of SIDES."""
+        """Return [boxes, 4]: the edges of each box, in the order of SIDES."""
         return np.array([[self.edge_at[y + dy, x + dx] for dy, dx in SIDES] for y, x in self.box_points])
 
     def boxes_of_edges(self) -> npt.NDArray[np.int64]:
-        """[edges, 2] the boxes on either side of each edge; NO_BOX at the rim."""
+        """Return [edges, 2]: the boxes on either side of each edge; NO_BOX at the rim."""
         beside = [((-1, 0), (1, 0)) if y % 2 == 0 else ((0, -1), (0, 1)) for y, _ in self.edge_points]
         return np.array(
             [
@@ -102,12 +102,12 @@ class Board:
         )
 
     def boxes_beside(self) -> npt.NDArray[np.int64]:
-        """[boxes, 4] the box beyond each side, in the order of SIDES; NO_BOX at the rim."""
+        """Return [boxes, 4]: the box beyond each side, in the order of SIDES; NO_BOX at the rim."""
         beside = [[(y + 2 * dy, x + 2 * dx) for dy, dx in SIDES] for y, x in self.box_points]
         return np.array([[self.box_at.get(point, NO_BOX) for point in points] for points in beside])
 
     def symmetries(self) -> tuple[Symmetry, ...]:
-        """All symmetries but the identity: three of a rectangle, seven of a square."""
+        """Return all symmetries but the identity: three of a rectangle, seven of a square."""
         turns = {
             "mirror_columns": self._turn(False, False, True),
             "mirror_rows": self._turn(False, True, False),
@@ -122,10 +122,10 @@ class Board:
             }
         found = []
         for name, turn in turns.items():
-            # What becomes of boxes, edges, and planes: those of the boxes' sides, then own boxes and the
-            # other's.
+            # Map boxes, edges and planes. The planes are the four sides of boxes, the own boxes and the other
+            # side's.
             middle, sides = turn((1, 1)), [turn((1 + dy, 1 + dx)) for dy, dx in SIDES]
-            # Where the sides of box (1, 1) go, those of all boxes go.
+            # The sides of all boxes move like those of the box at point (1, 1).
             planes = [SIDES.index((y - middle[0], x - middle[1])) for y, x in sides]
             cells = np.array([self.box_at[turn(point)] for point in self.box_points])
             actions = np.array([self.edge_at[turn(point)] for point in self.edge_points])
@@ -133,7 +133,7 @@ class Board:
         return tuple(found)
 
     def _turn(self, swap: bool, flip_y: bool, flip_x: bool) -> Callable[[Point], Point]:
-        """A function that swaps the axes, then flips them."""
+        """Return a function that first swaps the axes, then flips them."""
 
         def turn(point: Point) -> Point:
             y, x = point[::-1] if swap else point
@@ -152,7 +152,7 @@ EDGE_BOXES: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)
 """[edges, 2] `Board.boxes_of_edges`."""
 
 PLANES_PER_POSITION = 6
-"""Edges below, right of, above and left of each box; own boxes, the other's."""
+"""Edges below, right of, above and left of each box; own boxes; the other side's boxes."""
 SCALAR_PLANES = 2
 """1 if the first player is to move, else 0; and the lead: (own - other + boxes) / (2 * boxes)."""
 ONGOING, MORE_BOXES, FEWER_BOXES, AS_MANY_BOXES = range(4)
@@ -166,13 +166,13 @@ def start(state: State) -> None:
 
 @kernel
 def side_to_move(state: State) -> int:
-    """The side to move; 0: the first player."""
+    """Return the side to move; 0: the first player."""
     return signed(state[EDGE_WORDS + 2 * BOX_WORDS])
 
 
 @kernel
 def owned(state: State, side: int) -> int:
-    """Number of boxes that a side owns."""
+    """Return the number of boxes that a side owns."""
     count = ZERO
     for word in range(BOX_WORDS):
         count += count_ones(state[EDGE_WORDS + side * BOX_WORDS + word])
@@ -192,7 +192,7 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
 
 @kernel
 def is_closed(state: State, box: int) -> bool:
-    """Whether all four edges of a box are drawn."""
+    """Return whether all four edges of a box are drawn."""
     for side in range(4):  # noqa: SIM110 - Numba compiles loops, not generators
         if not has(state, 0, BOX_EDGES[box, side]):
             return False
@@ -201,7 +201,7 @@ def is_closed(state: State, box: int) -> bool:
 
 @kernel
 def play(parent: State, action: int, child: State) -> None:
-    """Draw an edge. A player who closes a box with it owns the box, and moves again."""
+    """Draw an edge. A player who closes a box owns it and moves again."""
     for word in range(len(parent)):
         child[word] = parent[word]
     put(child, 0, signed(action))
@@ -213,15 +213,16 @@ def play(parent: State, action: int, child: State) -> None:
         if box >= 0 and is_closed(child, box):
             put(child, EDGE_WORDS + side * BOX_WORDS, box)
             closed = True
-    # Who closes a box moves again.
+    # Only a move that closes no box passes the turn.
     if not closed:
         child[EDGE_WORDS + 2 * BOX_WORDS] = np.uint64(1 - side)
 
 
 @kernel
 def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
-    """The game is over when all edges are drawn. In a search it is also over when a side has more than half
-    of the boxes: nobody can take them away, and the result is known many plies earlier."""
+    """Return `ONGOING`, or why the game is over: all edges are drawn. In a search the game is also over when
+    a side has more than half of the boxes. Nobody can take them away, so the result is known many plies
+    earlier."""
     if legal_count > 0 and root == NO_ROOT:
         return ONGOING
     state = positions[n - 1]
@@ -256,12 +257,12 @@ def encode(positions: Positions, n: int, history: int, packed_features: Words) -
     lead = owned(positions[n - 1], side) - owned(positions[n - 1], 1 - side)
     last = PLANES_PER_POSITION * BOX_WORDS * history
     packed_features[last] = float_as_word(np.float32(1 - side))
-    # From 0 to 1, because a scalar plane has no negative numbers.
+    # Mapped to [0, 1], because scalar planes have no negative numbers.
     packed_features[last + 1] = float_as_word(np.float32(lead + boxes) / np.float32(2 * boxes))
 
 
 def bindings(board: Board) -> list[tuple[Any, Any]]:
-    """The bindings with which `games.jit.bind` compiles these kernels for a size."""
+    """Return the bindings with which `games.jit.bind` compiles these kernels for a board size."""
     return [
         (EDGE_WORDS, board.edge_words),
         (BOX_WORDS, board.box_words),
@@ -279,16 +280,18 @@ BESIDE: npt.NDArray[np.int64] = np.zeros((0, 4), np.int64)
 FIRST_CHAIN, FIRST_LEAD, FIRST_LEFT, FIRST_LONG, FIRST_TACTIC = (Unbound() for _ in range(5))
 
 CLOSED = 15
-"""Sides of a box as bits, below, right, above, left: all of them."""
+"""Sides of a box as bits (below, right, above, left): all four."""
 KINDS = 17
-"""Of a box: its sides if it is open, CLOSED if it is an own one, CLOSED + 1 if it is the other's."""
+"""Kinds of a box: its drawn sides if it is open, CLOSED if it is an own box, CLOSED + 1 if it is the other
+side's."""
 LENGTHS = 4
 """Features of a chain's length: 1, 2, 3, and more."""
 LONG = 3
 LONGEST = 6
 """Lengths that an action's rows distinguish: 0 to 5, and more."""
 TACTICS = 3 * 3 * (LONGEST + 1)
-"""Boxes that the edge closes; boxes to which it gives the third side; the longer chain beside it."""
+"""Number of boxes that the edge closes; of boxes to which it gives the third side; length of the longer chain
+beside it."""
 NUMBER_OF_SIDES = np.array([bits.bit_count() for bits in range(16)], np.int64)
 
 
@@ -309,8 +312,8 @@ def in_chain(sides: Numbers, box: int) -> bool:
 
 @kernel
 def find_chains(sides: Numbers, lengths: Numbers) -> int:
-    """Write the length of each box's chain, 0 for a box in none, to `lengths` [boxes]. Returns the number of
-    chains of at least LONG boxes."""
+    """Write the length of each box's chain to `lengths` [boxes], 0 for a box in no chain. Returns the number
+    of chains of at least LONG boxes."""
     members = scratch_int32(BOXES)
     long = 0
     for box in range(BOXES):
@@ -319,7 +322,7 @@ def find_chains(sides: Numbers, lengths: Numbers) -> int:
         if lengths[first] == 0 and in_chain(sides, first):
             members[0], found, seen = first, 1, 0
             lengths[first] = 1
-            # Breadth first: the list of members is the queue.
+            # Breadth-first search: the list of members is also the queue.
             while seen < found:
                 box = signed(members[seen])
                 seen += 1
@@ -330,7 +333,7 @@ def find_chains(sides: Numbers, lengths: Numbers) -> int:
                         members[found] = near
                         found += 1
             for i in range(found):
-                # Only now is the length known; until here a 1 has marked the members.
+                # Only now the length is known; so far a 1 has marked the members.
                 lengths[members[i]] = found
             long += 1 if found >= LONG else 0
     return long
@@ -345,7 +348,7 @@ def tactic(sides: Numbers, lengths: Numbers, edge: int) -> int:
             drawn = NUMBER_OF_SIDES[sides[box]]
             closes += 1 if drawn == 3 else 0
             gives += 1 if drawn == 2 else 0
-            # The longer of the two beside the edge is what is given away.
+            # The longer chain beside the edge is given away.
             longest = max(longest, min(signed(lengths[box]), LONGEST))
     return (closes * 3 + gives) * (LONGEST + 1) + longest
 
@@ -389,7 +392,7 @@ def describe(
 
 
 def sparse_features(board: Board, name: str, rules: Bindings) -> SparseFeatures:
-    """The features of the game `name` on a board of this size; `rules`: `bindings`."""
+    """Return the features of the game `name` on a board of this size. `rules`: the result of `bindings`."""
     boxes, edges = board.boxes, board.edges
     first_chain = boxes * KINDS
     first_lead = first_chain + boxes * LENGTHS

@@ -1,6 +1,6 @@
 """Go on any square board from 2 x 2 to 19 x 19, under Tromp-Taylor rules.
 
-The usual game is 19 x 19 with a komi of 7.5; others are called `go_9x9`, `go_5x5_komi24.5` and so on
+The usual game is 19 x 19 with a komi of 7.5. Variants are called `go_9x9`, `go_5x5_komi24.5` and so on
 (`games.go.rules`). Actions are points, row by row from the bottom left, followed by the pass.
 """
 
@@ -32,20 +32,20 @@ END_REASONS = (
 )
 RULES = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode", "maybe_won")
 MEAN_LEGAL_SHARE = 0.7
-"""Legal share of all actions in a typical position: about 250 of 362."""
+"""Share of legal actions in a typical position: about 250 of 362."""
 ALPHA, ALPHA_ACTIONS = 0.03, 362
 """AlphaZero's Dirichlet alpha at the root, on 19 x 19."""
 
 
 @cache
 def game_of(rules: GoRules) -> Game:
-    """The game under these rules."""
+    """Return the game under these rules."""
     board, kernels = Board(rules.size), kernels_of(rules)
     text = Text(board, kernels)
     actions = board.points + 1
 
     def score(state: State) -> float:
-        # The kernel counts in halves of a point, because a komi may have one.
+        # The kernel counts half points, because a komi may contain one.
         return int(kernels.lead(state)) / 2
 
     return Game(
@@ -59,7 +59,7 @@ def game_of(rules: GoRules) -> Game:
         state_words=board.state_words,
         max_legal=actions,
         mean_legal=MEAN_LEGAL_SHARE * actions,
-        # Smaller boards have fewer moves, among which the same noise must be spread.
+        # On smaller boards the same total of alpha is spread over fewer actions.
         dirichlet_alpha=ALPHA * ALPHA_ACTIONS / actions,
         max_plies=rules.last_ply,
         planes_per_position=PLANES_PER_POSITION,
@@ -76,7 +76,8 @@ def game_of(rules: GoRules) -> Game:
 
 
 def game_of_options(options: tuple[str, ...]) -> Game:
-    """The game with the options after `go_` in its name. Raises ValueError for invalid options."""
+    """Return the game with these options, which follow `go_` in its name. Raises ValueError for invalid
+    options."""
     return game_of(rules_of_options(options))
 
 

@@ -1,21 +1,21 @@
-"""The Go board of one size, and stones, chains and area on bits, compiled once for each size.
+"""The Go board, and kernels for stones, chains and area on bitboards, compiled once for each board size.
 
 Point `row * size + column`, row 0 at the bottom, column 0 at the left. Bit `i % 64` of word `i // 64` is
 point `i`.
 
 State (`STATE_WORDS` words): WORDS words of the first player's stones (Black), WORDS of the second's, WORDS of
-points that have ever had a stone, the key of the stones, and a word with the side to move (bit 0) and the
-number of latest passes in a row (bits 1 and 2).
+points that have ever had a stone, the Zobrist key of the stones, and a word with the side to move (bit 0) and
+the number of passes in a row just before (bits 1 and 2).
 
-A chain is found by walking from stone to stone. Most walks end at the first or second stone, where there is a
-liberty. That keeps a position small: the state has no list of chains. The four neighbours of a point lie in
-two words, so a step examines all of them at once.
+The state has no list of chains, which keeps it small. A chain is found by walking from stone to stone. Most
+walks end at the first or second stone, because it has a liberty. The four neighbours of a point lie in two
+words, so one step examines all of them at once.
 
-Working memory, `scratch` [ROOM]: bits of the listed stones, bits of those that are safe (WORDS + 1 words
-each), and the list. Empty points, `empty` [WORDS + 1]: the last word is 0.
+Working memory: `scratch` [ROOM] has the listed stones as bits, the safe stones as bits (WORDS + 1 words
+each), and the list itself. `empty` [WORDS + 1] has the empty points as bits; its last word is 0.
 
-Area (Tromp-Taylor) is a side's stones, and the empty points that reach only its stones. All stones on the
-board count as alive.
+The area of a side (Tromp-Taylor) is its stones and the empty points that reach only its stones. All stones on
+the board count as alive.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from azselfplay.games.stubs import Words
 
 POINT_BITS = 9
 """The lowest bits of a stone's key are its point; 361 points fit."""
-# Fixed: a position has the same key in every process.
+# Fixed, so that a position has the same key in every process.
 KEY_SEED = 20171218
 
 
 @dataclass(frozen=True)
 class Board:
-    """size x size points."""
+    """A board of size x size points."""
 
     size: int
 
@@ -61,7 +61,7 @@ class Board:
         return 3 * self.words + 2
 
     def _beside(self, point: int) -> list[int]:
-        """The neighbours of a point."""
+        """Return the neighbours of a point."""
         row, col = divmod(point, self.size)
         near = ((row - 1, col), (row, col - 1), (row, col + 1), (row + 1, col))
         return [r * self.size + c for r, c in near if 0 <= r < self.size and 0 <= c < self.size]
@@ -74,7 +74,7 @@ class Board:
 
     @cached_property
     def near(self) -> npt.NDArray[np.uint64]:
-        """[points, 2] each point's neighbours, as bits of these two words."""
+        """[points, 2] each point's neighbours, as bits of the two words from `near_word` on."""
         found = np.zeros((self.points, 2), np.uint64)
         for point, first in enumerate(self.near_word):
             for other in self._beside(point):
@@ -83,15 +83,15 @@ class Board:
 
     @cached_property
     def keys(self) -> npt.NDArray[np.uint64]:
-        """[2, points] the key of a stone of each side on each point (Zobrist, 1970): a position's key is the
-        exclusive or of its stones' keys. The lowest POINT_BITS bits of a key are the point."""
+        """[2, points] the key of a stone of each side on each point (Zobrist, 1970). A position's key is the
+        exclusive or of its stones' keys. The lowest POINT_BITS bits of a stone's key are its point."""
         drawn = np.random.default_rng(KEY_SEED).integers(2**64, size=(2, self.points), dtype=np.uint64)
-        # A stone's key then names its point (`games.go.rules.strike_repeated`).
+        # The low bits tell a stone's point from its key (`games.go.rules.strike_repeated`).
         low = np.uint64((1 << POINT_BITS) - 1)
         return (drawn & ~low) | np.arange(self.points, dtype=np.uint64)
 
     def words_of(self, points: Iterable[int]) -> npt.NDArray[np.uint64]:
-        """[words] with the bits of the given points."""
+        """Return [words] with the bits of the given points."""
         return np.array(words_of(sum(1 << point for point in points), self.words), np.uint64)
 
     @property
@@ -100,7 +100,7 @@ class Board:
         return 2 * (self.words + 1) + self.points
 
     def masks(self) -> npt.NDArray[np.uint64]:
-        """[2, words] all points but those of the first column; all but those of the last."""
+        """Return [2, words]: all points except the first column; all except the last column."""
         points, size = range(self.points), self.size
         inner = (
             [point for point in points if point % size > 0],
@@ -132,26 +132,26 @@ def find_empty(state: State, empty: Words) -> None:
     """Write the empty points into `empty` [WORDS + 1]."""
     for word in range(WORDS):
         empty[word] = BOARD[word] & ~(state[word] | state[WORDS + word])
-    # Read as the second word of points near the end.
+    # This word is read as the second word of points near the end.
     empty[WORDS] = ZERO
 
 
 @kernel
 def list_nothing(scratch: Words) -> None:
-    """Make the list empty; no stone is known to be safe."""
+    """Empty the list, and forget which stones are safe."""
     for word in range(2 * SPAN):
         scratch[word] = ZERO
 
 
 @kernel
 def listed(scratch: Words, place: int) -> int:
-    """A point of the list."""
+    """Return a point of the list."""
     return signed(scratch[2 * SPAN + place])
 
 
 @kernel
 def append(scratch: Words, count: int, point: int) -> int:
-    """Append a point to `count` others. Returns the new count."""
+    """Append a point to the `count` listed ones. Returns the new count."""
     put(scratch, 0, point)
     scratch[2 * SPAN + count] = np.uint64(point)
     return count + 1
@@ -159,7 +159,7 @@ def append(scratch: Words, count: int, point: int) -> int:
 
 @kernel
 def append_bits(scratch: Words, count: int, word: int, bits: Any) -> int:
-    """Append the points of the set bits of a word to `count` others. Returns the new count."""
+    """Append the points of the set bits of a word to the `count` listed ones. Returns the new count."""
     scratch[word] |= bits
     while bits != ZERO:
         scratch[2 * SPAN + count] = np.uint64(64 * word) + count_trailing_zeros(bits)
@@ -190,9 +190,9 @@ def list_if_dead(state: State, side: int, empty: Words, point: int, scratch: Wor
     """Append the chain of `side` at `point` to the `count` points of the list if it has no liberty among the
     points of `empty`. Returns the new count. A chain that is already listed is not appended again.
 
-    A chain with a liberty is safe, which is remembered: later walks end at its stones.
+    A chain with a liberty is remembered as safe, so later walks end at its stones.
     """
-    # Listed already, or known to have a liberty.
+    # The stone is already listed, or known to be safe.
     if has(scratch, 0, point) or has(scratch, SPAN, point):
         return count
     end, at, stones = append(scratch, count, point), count, side * WORDS
@@ -203,7 +203,7 @@ def list_if_dead(state: State, side: int, empty: Words, point: int, scratch: Wor
         own_low, own_high = low & state[stones + word], high & state[stones + word + 1]
         open_ = (low & empty[word]) | (high & empty[word + 1])
         safe = (own_low & scratch[SPAN + word]) | (own_high & scratch[SPAN + word + 1])
-        # One liberty, or one stone of a chain known to have one, decides for all.
+        # One liberty, or one safe stone, makes the whole chain safe.
         if (open_ | safe) != ZERO:
             return keep_safe(scratch, end, count)
         end = append_bits(scratch, end, word, own_low & ~scratch[word])
@@ -214,7 +214,7 @@ def list_if_dead(state: State, side: int, empty: Words, point: int, scratch: Wor
 
 @kernel
 def list_dead_beside(state: State, side: int, empty: Words, point: int, scratch: Words) -> int:
-    """List the chains of `side` beside `point` without a liberty among the points of `empty`. Returns the
+    """List the chains of `side` beside `point` that have no liberty among the points of `empty`. Returns the
     number of their stones. The list must be empty before."""
     count, word = 0, NEAR_WORD[point]
     for half in range(2):
@@ -228,12 +228,12 @@ def list_dead_beside(state: State, side: int, empty: Words, point: int, scratch:
 
 @kernel
 def is_suicide(state: State, side: int, empty: Words, point: int, scratch: Words) -> bool:
-    """Whether a stone of `side` on `point` that captures nothing has no liberty. The dead chains of `side`
-    there are listed."""
+    """Return whether a stone of `side` on `point` would have no liberty. It must capture nothing, and the
+    chains of `side` that die with it must be listed."""
     word = NEAR_WORD[point]
     alive = ZERO
     for half in range(2):
-        # A chain that is not listed as dead has a liberty, and shares it with the new stone.
+        # A neighbouring chain that is not listed has a liberty, which the new stone shares.
         own = state[side * WORDS + word + half] & ~scratch[word + half]
         alive |= NEAR[point, half] & (own | empty[word + half])
     return alive == ZERO
@@ -241,7 +241,7 @@ def is_suicide(state: State, side: int, empty: Words, point: int, scratch: Words
 
 @kernel
 def key_of_listed(side: int, scratch: Words, count: int) -> Any:
-    """Exclusive or of the keys of stones of `side` on the listed points."""
+    """Return the exclusive or of the keys of stones of `side` on the listed points."""
     key = ZERO
     for place in range(count):
         key ^= KEYS[side, listed(scratch, place)]
@@ -253,14 +253,14 @@ def key_of_listed(side: int, scratch: Words, count: int) -> Any:
 
 @kernel
 def list_reached(state: State, side: int, scratch: Words) -> None:
-    """List the stones of `side` and all empty points that they reach, through empty points, in `scratch`
-    [ROOM]. Its first WORDS words hold them as bits."""
+    """List in `scratch` [ROOM] the stones of `side` and all empty points that they reach through empty
+    points. The first WORDS words of `scratch` hold these points as bits."""
     empty = scratch_words(SPAN)
     find_empty(state, empty)
     list_nothing(scratch)
     count, at = 0, 0
     for word in range(WORDS):
-        # All stones at once are the beginning of one walk over the board.
+        # The walk over the board starts from all stones at once.
         count = append_bits(scratch, count, word, state[side * WORDS + word])
     while at < count:
         here = listed(scratch, at)
@@ -274,7 +274,7 @@ def list_reached(state: State, side: int, scratch: Words) -> None:
 
 @kernel
 def area_lead(state: State) -> int:
-    """The first player's area minus the second's, in points."""
+    """Return the first player's area minus the second's, in points."""
     first, second = scratch_words(ROOM), scratch_words(ROOM)
     list_reached(state, 0, first)
     list_reached(state, 1, second)
@@ -288,11 +288,11 @@ def area_lead(state: State) -> int:
 
 @kernel
 def find_owners(state: State, owners: npt.NDArray[np.int8]) -> None:
-    """Write +1 where a point is in the first player's area, -1 where it is in the second's, 0 where it is in
-    nobody's, to `owners` [points]."""
+    """Write to `owners` [points] +1 for points in the first player's area, -1 for those in the second's, 0
+    for others."""
     first, second = scratch_words(ROOM), scratch_words(ROOM)
     list_reached(state, 0, first)
     list_reached(state, 1, second)
     for point in range(POINTS):
-        # A point that both reach, or none (an empty board), belongs to nobody.
+        # A point that both sides reach, or neither (empty board), belongs to nobody.
         owners[point] = (1 if has(first, 0, point) else 0) - (1 if has(second, 0, point) else 0)

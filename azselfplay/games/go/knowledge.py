@@ -1,7 +1,7 @@
-"""What is known about Go: on boards up to 3 x 3 everything, every position with any past.
+"""Knowledge about Go. Boards up to 3 x 3 are solved: nearly all positions, with any past.
 
-The heuristic value is in hundredths of a point. An empty point counts for the side whose stones are nearer to
-it through empty points. All stones count as alive.
+The heuristic value is in hundredths of a point. An empty point counts for the side whose stones are nearer,
+by steps through empty points. All stones count as alive.
 """
 
 from __future__ import annotations
@@ -53,15 +53,16 @@ POINT, HALF = 100, 50
 
 @kernel
 def near_lead(state: State) -> int:
-    """Points nearer to the first player's stones minus those nearer to the second's; the stones themselves
-    count. Both sides grow by a point at a time; points where they meet belong to neither."""
+    """Return the number of points nearer to the first player's stones minus those nearer to the second's,
+    including the stones themselves. Both areas grow by one step at a time; points where they meet belong to
+    neither."""
     first, second, open_ = scratch_words(WORDS), scratch_words(WORDS), scratch_words(SPAN)
     grown_first, grown_second = scratch_words(WORDS), scratch_words(WORDS)
     find_empty(state, open_)
     for word in range(WORDS):
         first[word], second[word] = state[word], state[WORDS + word]
     grows = True
-    # Both sides in each round, so that a point between them goes to whoever is nearer.
+    # Both sides grow in each round, so that a point between them goes to the nearer side.
     while grows:
         grows = False
         for word in range(WORDS):
@@ -81,40 +82,40 @@ def near_lead(state: State) -> int:
 
 @kernel
 def material(state: State) -> int:
-    """Nearer points of the side to move minus those of the other side."""
+    """Return the nearer points of the side to move minus those of the other side, in hundredths."""
     lead = POINT * near_lead(state)
     return lead if side_to_move(state) == 0 else -lead
 
 
 @kernel
 def evaluate(state: State) -> int:
-    """Material and the komi."""
+    """Return the material corrected by the komi."""
     komi = HALF * KOMI_HALVES
     return material(state) - (komi if side_to_move(state) == 0 else -komi)
 
 
 @kernel
 def captured_by(state: State, action: int) -> int:
-    """Number of stones that an action captures."""
+    """Return the number of stones that an action captures."""
     if signed(action) == POINTS:
         return 0
     scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
     list_nothing(scratch)
     find_empty(state, empty)
-    # The stone itself takes a liberty away.
+    # The new stone takes away a liberty.
     clear(empty, 0, signed(action))
     return list_dead_beside(state, 1 - side_to_move(state), empty, signed(action), scratch)
 
 
 @kernel
 def order_score(state: State, action: int) -> int:
-    """Ordering score: moves that capture most first, the pass last."""
+    """Return the ordering score: moves that capture most first, the pass last."""
     return -1 if signed(action) == POINTS else captured_by(state, action)
 
 
 @kernel
 def is_noisy(state: State, action: int) -> bool:
-    """Whether the action captures stones."""
+    """Return whether the action captures stones."""
     return captured_by(state, action) > 0
 
 
@@ -122,33 +123,34 @@ def is_noisy(state: State, action: int) -> bool:
 
 
 GROUPS = ("opening", "middle", "end")
-"""Stones on less than half of the points, on less than three quarters, on more."""
+"""By the share of points with stones: less than a half, less than three quarters, more."""
 PER_GROUP = 300
 SEED, FINAL_SEED = 1, 2
 """Seeds of positions: for tuning, and for final judgements."""
 DEPTH = 6
-"""Plies of alpha-beta with which the perfect player chooses where the exact search does not end."""
+"""Search depth in plies of alpha-beta, with which the perfect player moves where the exact search gives no
+answer."""
 VALUES = {2: 1, 3: 9}
-"""Points by which the first player wins with best play, as published."""
+"""By board size: the published number of points by which the first player wins with best play."""
 
 
 class Truth:
-    """The truth about one set of rules."""
+    """The known results under one set of rules."""
 
     def __init__(self, rules: GoRules, text: Text) -> None:
         self.rules, self.text = rules, text
 
     @cached_property
     def table(self) -> Table:
-        """Made on first use, in seconds."""
+        """The table of results; made on first use, which takes seconds."""
         return Table(self.rules)
 
     def probe(self, state: State) -> Known | None:
-        """What is known about a position at which a game begins."""
+        """Return what is known about a position without a past."""
         return self.probe_with_past(state.reshape(1, -1))
 
     def probe_with_past(self, positions: Positions) -> Known | None:
-        """What is known about the newest of `positions`, the history of a game that continues."""
+        """Return what is known about the newest of `positions`, the history of a game that continues."""
         results = self.table.results(positions)
         if results is None:
             return None
@@ -159,17 +161,17 @@ class Truth:
         keeps = frozenset(action for action, result in results.items() if sign * result == value)
         stones = sum(int(word).bit_count() for word in state[: 2 * self.text.board.words])
         points = self.text.board.points
-        # Two comparisons, each of which counts one group further.
+        # Each comparison that is true moves one group further.
         group = GROUPS[(2 * stones >= points) + (4 * stones >= 3 * points)]
         return Known(group, value, keeps, len(results))
 
     def rows(self, seed: int, limit: int, apart_from: frozenset[str] = frozenset()) -> list[Row]:
-        """Positions without a past, drawn from all of them, equally many of each group; at most half of a
-        group are positions in which every move keeps the result."""
+        """Return positions without a past, drawn from all boards, equally many of each group. In at most half
+        of a group every move keeps the result."""
         wanted = min(limit or PER_GROUP, PER_GROUP)
         codes = np.flatnonzero(self.table.numbers >= 0)
         drawn: Drawn[Row] = Drawn(GROUPS, wanted, most_quiet=-(-wanted // 2))
-        # Each board with either side to move.
+        # The numbers cover each board with either side to move.
         for number in np.random.default_rng([seed, self.rules.size]).permutation(2 * len(codes)).tolist():
             state = self.table.state_of(int(codes[number // 2]), number % 2)
             known, start = self.probe(state), self.text.text_of(state)
@@ -182,7 +184,7 @@ class Truth:
         return drawn.rows
 
     def final_rows(self) -> list[Row]:
-        """Positions other than those that `rows` returns for SEED, as far as there are others."""
+        """Return positions other than those that `rows` returns for SEED, as far as there are any."""
         return self.rows(FINAL_SEED, 0, frozenset(row.start for row in self.rows(SEED, 0)))
 
     def checks(self, _file: Path | None, say: Say) -> Iterator[Check]:
@@ -193,7 +195,7 @@ class Truth:
 
 
 def solution_of(rules: GoRules, text: Text) -> Solution | None:
-    """The truth about these rules; None for a board that is too large."""
+    """Return the solution under these rules; None for a board that is too large."""
     if rules.size > LARGEST[rules.superko]:
         return None
     truth = Truth(rules, text)
@@ -204,7 +206,7 @@ def solution_of(rules: GoRules, text: Text) -> Solution | None:
         rows=truth.rows,
         checks=truth.checks,
         groups=GROUPS,
-        # On 2 x 2 every search ends, so nothing is left to alpha-beta.
+        # On 2 x 2 the exact search always gives an answer, so alpha-beta is not needed.
         depth=DEPTH if rules.size > SMALLEST else 0,
         # 2 x 2 has too few positions for a second set.
         final_rows=truth.final_rows if rules.size > SMALLEST else None,
@@ -215,7 +217,7 @@ def solution_of(rules: GoRules, text: Text) -> Solution | None:
 
 
 def knowledge_of_game(game: Game) -> Knowledge:
-    """What is known about the game under its rules. No fixed player has been rated yet."""
+    """Return the knowledge about a game. No fixed player has been rated yet."""
     rules = rules_of_options(parts_of(game.name)[1])
     text = Text(Board(rules.size), kernels_of(rules))
     modules = [board_kernels, rules_kernels, sys.modules[__name__]]

@@ -1,9 +1,9 @@
 """Go as text: GTP vertices, positions row by row, a board for a terminal; and the board as SVG.
 
-A vertex is a letter for the column, without I, and a number for the row; or `pass`. A position is its rows
-from the top, the side to move, and the number of latest passes in a row: `.../.x./... o 0`. `x` is Black, the
-first player, `o` White, `.` an empty point, `,` an empty point that once had a stone. What superko forbids
-because of earlier positions is not included.
+A vertex is a letter for the column (without I) and a number for the row, or `pass`. A position is its rows
+from the top, the side to move, and the number of passes in a row just before: `.../.x./... o 0`. `x` is
+Black, the first player, `o` White, `.` an empty point, `,` an empty point that once had a stone. Earlier
+positions, which matter for superko, are not included.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from azselfplay.games.spec import Notation, State
 # ---- Vertices ------------------------------------------------------------------------------------
 
 
-# Without I, which looks like J: as in GTP.
+# As in GTP, without I, which looks like J.
 COLUMNS = "ABCDEFGHJKLMNOPQRST"
 PASS = "pass"
 
 
 def vertex_of(size: int, action: int) -> str:
-    """The text of an action on a board of size x size: a point, or the pass after all points."""
+    """Return the text of an action on a board of size x size. The pass is the action after all points."""
     if action == size * size:
         return PASS
     row, col = divmod(action, size)
@@ -35,11 +35,12 @@ def vertex_of(size: int, action: int) -> str:
 
 
 def action_of(size: int, text: str) -> int:
-    """The action that a vertex names, in upper or lower case. Raises ValueError if there is no such point."""
+    """Return the action that a vertex names, in upper or lower case. Raises ValueError if there is no such
+    point."""
     word = text.strip()
     if word.lower() == PASS:
         return size * size
-    # An empty text is found in any, so it becomes a letter that is none.
+    # `find` would find an empty string, so replace it by a character that is no column.
     col, number = COLUMNS[:size].find(word[:1].upper() or "?"), word[1:]
     if col < 0 or not (number.isascii() and number.isdecimal()) or not 1 <= int(number[:4]) <= size:
         raise ValueError(
@@ -72,7 +73,7 @@ class Text:
     # ---- Positions ----------------------------------------------------------------------------
 
     def rows(self, state: State) -> list[str]:
-        """The board as text, top row first."""
+        """Return the board as text, top row first."""
         size, words = self.board.size, self.board.words
         first, second, used = (bits_of(state[at * words : (at + 1) * words]) for at in range(3))
 
@@ -92,7 +93,7 @@ class Text:
         return int(self.kernels.side_to_move(state)), int(self.kernels.passes(state))
 
     def state_from(self, text: str) -> State:
-        """The state in `text`, an empty board for "". Raises ValueError saying what is wrong with it."""
+        """Return the state in `text`; "" is the empty board. Raises ValueError that says what is wrong."""
         if not text:
             return self.state_of("." * self.board.points, 0, 0)
         board, mover, passed = (*text.split(), "", "", "")[:3]
@@ -111,11 +112,11 @@ class Text:
         return self.state_of("".join(reversed(lines)), STONES.index(mover), int(passed))
 
     def state_of(self, letters: str, mover: int, passed: int = 0) -> State:
-        """The position with a letter for each point, in the order of points. Raises ValueError if a chain has
-        no liberty."""
+        """Return the position with a letter for each point, in the order of points. Raises ValueError if a
+        chain has no liberty."""
         board = self.board
         stones = [[point for point, seen in enumerate(letters) if seen == stone] for stone in STONES]
-        # Where stones once were superko has to look, so the text keeps that too.
+        # Superko needs to know where stones once were, so the text includes that.
         used = [point for point, seen in enumerate(letters) if seen != EMPTY]
         key = np.bitwise_xor.reduce([board.keys[side, p] for side in (0, 1) for p in stones[side]] or [0])
         words = [*map(board.words_of, (*stones, used)), [key, mover + 2 * passed]]
@@ -125,7 +126,7 @@ class Text:
         for side, points in enumerate(stones):
             for point in points:
                 scratch = np.zeros(board.room, np.uint64)
-                # No game can show a chain without a liberty: it would have been taken off.
+                # A chain without a liberty is impossible: it would have been captured.
                 if self.kernels.list_if_dead(state, side, empty, point, scratch, 0):
                     where = f"the {STONES[side]} at {vertex_of(board.size, point)}"
                     raise ValueError(f"{where} has no liberty: it would be off the board")
@@ -137,19 +138,20 @@ class Text:
         return vertex_of(self.board.size, action)
 
     def action_from(self, state: State, text: str) -> int:
-        """The action that a vertex names. Raises ValueError if it can never be legal there."""
+        """Return the action that a vertex names. Raises ValueError if it cannot be legal in this position,
+        whatever the past."""
         action, legal = action_of(self.board.size, text), np.zeros(self.board.points + 1, np.uint16)
         count = self.kernels.legal_actions(state.reshape(1, -1), 1, legal)
         if action not in legal[:count]:
             words = self.board.words
-            # The kernels only say that it is not legal; a person wants to know why.
+            # The kernels only say that the move is not legal; find out why, for people.
             taken = (bits_of(state[:words]) | bits_of(state[words : 2 * words])) >> action & 1
             why = "a stone is there" if taken else "that is suicide"
             raise ValueError(f"{text.strip()} cannot be played here: {why}")
         return action
 
     def render(self, state: State) -> str:
-        """The board with the names of rows and columns, the side to move, and the present score."""
+        """Return the board with the names of rows and columns, the current score, and the side to move."""
         names = "   " + " ".join(COLUMNS[: self.board.size])
         lines = [
             f"{self.board.size - place:2} {' '.join(row.replace(EMPTIED, EMPTY))}"
@@ -164,7 +166,8 @@ class Text:
 
 
 STARS = {19: (3, 9, 15), 13: (3, 6, 9), 9: (2, 4, 6), 7: (3,), 5: (2,)}
-"""Rows, and columns, on which the board of a size has dots. On 9 x 9 only the corners and the middle do."""
+"""By board size: rows and columns of the star points. On 9 x 9 only the corners and the middle of this grid
+are used."""
 STEP, MARGIN = 24, 30
 """Pixels: between two lines, and the margin around the board, which holds the coordinates."""
 WOOD, LINE, LAST = "#e3b76b", "#5a4520", "#c03030"
@@ -174,7 +177,7 @@ STONE_LOOKS = (("x", "#202020", "#000000"), ("o", "#f8f8f8", "#707070"))
 
 
 def svg(text: Text, state: State, move: str) -> bytes:
-    """The position; `move`, in the game's notation, which led to it, is marked."""
+    """Return the position as SVG. `move`, in the game's notation, which led to the position, is marked."""
     size = text.board.size
     width = STEP * (size - 1) + 2 * MARGIN
     parts = [f'<rect width="{width}" height="{width}" fill="{WOOD}"/>']
@@ -183,7 +186,7 @@ def svg(text: Text, state: State, move: str) -> bytes:
         if size != 9 or (y == 4) == (x == 4):
             place = f'cx="{MARGIN + STEP * x}" cy="{MARGIN + STEP * y}"'
             parts.append(f'<circle {place} r="3" fill="{LINE}"/>')
-    # On all four edges, so that the board stands in the middle.
+    # Coordinates on all four edges, so that the board is centred.
     for at, edge in itertools.product(range(size), (9, width - 9)):
         parts.append(text_at(MARGIN + STEP * at, edge + 4, COLUMNS[at], 11, LINE))
         parts.append(text_at(edge, MARGIN + STEP * (size - 1 - at) + 4, str(at + 1), 11, LINE))
@@ -204,7 +207,7 @@ def svg(text: Text, state: State, move: str) -> bytes:
 
 
 def clicks(size: int) -> Clicks:
-    """The clickable areas: each point is clicked around it; a pass belongs to no point."""
+    """Return the clickable areas, one around each point. A pass has no area."""
     rows = [[vertex_of(size, row * size + col) for col in range(size)] for row in reversed(range(size))]
     width, corner = STEP * (size - 1) + 2 * MARGIN, MARGIN - STEP / 2
 

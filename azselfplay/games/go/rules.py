@@ -1,15 +1,15 @@
-"""Tromp-Taylor rules of Go: what can vary in them, and their kernels, compiled once for each size and each
-set of rules.
+"""Tromp-Taylor rules of Go with their options, and their kernels, compiled once for each board size and set
+of rules.
 
-Two passes in a row end the game, and so does ply LAST_PLY. A move must not recreate an earlier position of
-the board (positional superko; situational: with the same side to move; simple ko: the position before the
-other's move). A pass is always allowed.
+Two passes in a row end the game, and so does ply LAST_PLY. A move must not recreate an earlier board
+(positional superko), an earlier board with the same side to move (situational superko), or the board before
+the other side's last move (simple ko). A pass is always allowed.
 
-Superko is kept cheap as follows. A move on a point that never had a stone, and that is not suicide, makes a
-position that cannot have occurred before (a trick of KataGo). A move on another point that captures nothing
-adds one stone, so its position's key differs from the present one by that stone's key. For captures and
-suicides the key is computed. One walk over the history finds all forbidden moves. Keys only say where to
-look: the stones themselves are compared to decide.
+Superko is made cheap as follows. A move on a point that never had a stone makes a new position, unless it is
+suicide (a trick of KataGo). On any other point, a move that captures nothing adds one stone, so the key of
+its position differs from the current key by that stone's key. For captures and suicides the key is computed.
+Then one pass over the history finds all forbidden moves. Equal keys only show candidates; the stones
+themselves are compared to decide.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class GoRules:
     komi: float = 7.5
     """Points for White, who moves second; a multiple of a half, at most 400 and at least -400."""
     superko: Superko = "positional"
-    """What may not recur: the stones, the stones with the same side to move, or (simple ko) the stones before
-    the other side's move alone."""
+    """What must not recur: the stones (positional), the stones with the same side to move (situational), or
+    only the stones before the other side's move (simple ko)."""
     suicide: bool = True
-    """Whether stones may be placed where they are removed at once (AlphaZero's paper does not say)."""
+    """Whether suicide is allowed (AlphaZero's paper does not say)."""
 
     def __post_init__(self) -> None:
         if not SMALLEST <= self.size <= LARGEST:
@@ -90,7 +90,7 @@ class GoRules:
                 f"there is no Go board of {self.size} x {self.size}: sizes go from {SMALLEST} to {LARGEST}; "
                 f"the nearest is {NAME}_{near}x{near}"
             )
-        # `not <=`, so that a komi that is no number is refused too.
+        # `not ... <=` refuses NaN too.
         if not abs(self.komi) <= MOST_KOMI or 2 * self.komi != int(2 * self.komi):
             raise ValueError(
                 f"a komi of {self.komi} points is impossible: it must be a multiple of 0.5, from "
@@ -101,7 +101,7 @@ class GoRules:
 
     @property
     def name(self) -> str:
-        """The game's name: unusual rules follow `go`, in a fixed order (`games.names.OPTIONS`)."""
+        """The game's name: `go`, followed by unusual rules in a fixed order (`games.names.OPTIONS`)."""
         usual, size = GoRules(), f"{self.size}x{self.size}"
         parts = [
             size if size != USUAL_SIZE[NAME] else "",
@@ -115,12 +115,13 @@ class GoRules:
     @property
     def last_ply(self) -> int:
         """The ply at which a game ends: two moves for each point (19 x 19: 722, as in AlphaGo Zero). On the
-        smallest boards best play takes longer than that, so a lower cap would change who wins."""
+        smallest boards best play takes longer than that, and such a cap would change who wins, so they have a
+        higher one."""
         return CAP_OF_SMALL if self.size <= SMALL else 2 * self.size * self.size
 
 
 def rules_of_options(options: tuple[str, ...]) -> GoRules:
-    """The rules given by the options in a name. Raises ValueError for invalid options."""
+    """Return the rules given by the options in a name. Raises ValueError for invalid options."""
     usual = GoRules()
     size, komi, superko = usual.size, usual.komi, usual.superko
     for option in options:
@@ -149,19 +150,19 @@ STATE_WORDS = Unbound()
 
 @kernel
 def start(state: State) -> None:
-    """Write the start position: an empty board, the first player (Black) moves."""
+    """Write the start position: the board is empty, and the first player (Black) moves."""
     state[:] = ZERO
 
 
 @kernel
 def side_to_move(state: State) -> int:
-    """The side to move; 0: the first player."""
+    """Return the side to move; 0: the first player."""
     return signed(state[3 * WORDS + 1] & ONE)
 
 
 @kernel
 def passes(state: State) -> int:
-    """The number of latest passes in a row, at most two."""
+    """Return the number of passes in a row just before, at most two."""
     return signed(state[3 * WORDS + 1] >> ONE)
 
 
@@ -176,12 +177,12 @@ def take_off(child: State, side: int, scratch: Words, count: int) -> None:
 
 @kernel
 def play(parent: State, action: int, child: State) -> None:
-    """Place a stone and remove what it captures, or else the stone itself and its chain if they have no
-    liberty; or pass (action POINTS)."""
+    """Write the position after a stone or a pass (action POINTS). The stones that it captures are removed; if
+    it captures none and its own chain has no liberty, that chain is removed."""
     for word in range(STATE_WORDS):
         child[word] = parent[word]
     side, point = side_to_move(parent), signed(action)
-    # Passes begin at zero again; a pass adds to them below.
+    # This sets the number of passes to 0; a pass adds to it below.
     child[3 * WORDS + 1] = np.uint64(1 - side)
     if point == POINTS:
         child[3 * WORDS + 1] += np.uint64(2 * min(2, passes(parent) + 1))
@@ -189,11 +190,11 @@ def play(parent: State, action: int, child: State) -> None:
     scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
     list_nothing(scratch)
     put(child, side * WORDS, point)
-    # Remembered although the stone may go again: superko has to look here from now on.
+    # Set even if the stone is removed at once: from now on superko has to check this point.
     put(child, 2 * WORDS, point)
     child[3 * WORDS] ^= KEYS[side, point]
     find_empty(child, empty)
-    # Captures first: they may give the stone, or its chain, its only liberties.
+    # Captures come first: they may give the stone or its chain their only liberties.
     count = list_dead_beside(child, 1 - side, empty, point, scratch)
     if count > 0:
         take_off(child, 1 - side, scratch, count)
@@ -209,7 +210,7 @@ def play(parent: State, action: int, child: State) -> None:
 KOMI_HALVES = Unbound()
 """Twice the komi."""
 LAST_PLY = Unbound()
-"""The game ends after this many moves."""
+"""The game ends after this many plies."""
 
 ONGOING, MORE_POINTS, FEWER_POINTS, AS_MANY_POINTS = range(4)
 PLANES_PER_POSITION = 2
@@ -218,13 +219,14 @@ SCALAR_PLANES = 1
 
 @kernel
 def lead(state: State) -> int:
-    """The first player's points minus the second's and the komi, in halves of a point."""
+    """Return the first player's points minus the second's and the komi, in half points."""
     return 2 * area_lead(state) - KOMI_HALVES
 
 
 @kernel
 def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
-    """The game is over after two passes and at LAST_PLY; the area of the final board counts."""
+    """Return `ONGOING`, or why the game is over. It ends after two passes and at LAST_PLY; the area of the
+    final board decides."""
     state = positions[n - 1]
     if passes(state) < 2 and n - 1 < LAST_PLY:
         return ONGOING
@@ -236,15 +238,15 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
 
 @kernel
 def maybe_won(positions: Positions, n: int) -> bool:
-    """Whether the last move may have won (see `games.spec`): whether the game is over."""
+    """Return whether the last move may have won (see `games.spec`): whether the game is over."""
     return passes(positions[n - 1]) == 2 or n - 1 >= LAST_PLY
 
 
 @kernel
 def encode(positions: Positions, n: int, history: int, packed_features: Words) -> None:
-    """Write two planes per position, newest first: own stones, then the other's, for the side to move now;
-    then 1 if that is the first player, else 0 (AlphaGo Zero, Methods). packed_features: [2 * WORDS * history
-    + 1]."""
+    """Write `packed_features` [2 * WORDS * history + 1]. Each position has two planes, newest first: the
+    stones of the side that is to move now, and the other side's. Then follows 1 if the first player is to
+    move, else 0 (AlphaGo Zero, Methods)."""
     side = side_to_move(positions[n - 1])
     for back in range(history):
         first = 2 * WORDS * back
@@ -266,29 +268,30 @@ BOARD_SIZE, TWICE_POINTS = Unbound(), Unbound()
 MASKS: npt.NDArray[np.uint64] = np.zeros((2, 0), np.uint64)
 """[2, words] `Board.masks`."""
 SITUATIONAL, SIMPLE, SUICIDE = Unbound(), Unbound(), Unbound()
-"""1 if superko also considers the side to move; if only simple ko is forbidden; if suicide is allowed."""
+"""Each is 1 or 0: superko also considers the side to move; only simple ko is forbidden; suicide is
+allowed."""
 POINT_MASK = np.uint64((1 << POINT_BITS) - 1)
 KEY_SHIFT = np.uint64(58)
-"""Leaves the highest six bits of a key: the number of a bit."""
+"""A shift that leaves the highest six bits of a key, which index a bit of a word."""
 ILLEGAL, LEGAL, ADDS, TAKES = range(4)
-"""What is known about a move before the history is read: superko may forbid one that adds a stone and
-captures none, and one that captures some (its own in case of suicide)."""
+"""What is known about a move before the history is read. Superko may forbid the last two kinds: ADDS adds a
+stone and captures none; TAKES also removes stones (its own in case of suicide)."""
 
 
 @kernel
 def word_at(bits: Words, word: int) -> Any:
-    """A word of `bits` [WORDS]; 0 beyond them."""
+    """Return a word of `bits` [WORDS]; 0 beyond them."""
     return bits[word] if 0 <= word < WORDS else ZERO
 
 
 @kernel
 def beside(bits: Words, word: int) -> Any:
-    """The points of one word that neighbour a point of `bits` [WORDS]."""
+    """Return the points of one word that neighbour a point of `bits` [WORDS]."""
     before, here, after = word_at(bits, word - 1), bits[word], word_at(bits, word + 1)
     row = np.uint64(BOARD_SIZE)
     up = (here << row) | (before >> (np.uint64(64) - row))
     down = (here >> row) | (after << (np.uint64(64) - row))
-    # The masks keep a step over the edge from reaching the next row.
+    # The masks remove steps over the edge into the next row.
     right = ((here << ONE) | (before >> np.uint64(63))) & MASKS[0, word]
     left = ((here >> ONE) | (after << np.uint64(63))) & MASKS[1, word]
     return up | down | right | left
@@ -296,7 +299,7 @@ def beside(bits: Words, word: int) -> Any:
 
 @kernel
 def makes(parent: State, point: int, old: State) -> bool:
-    """Whether a stone on `point` makes the board `old`, with the same stones."""
+    """Return whether a stone on `point` leads to the same stones as in `old`."""
     child = scratch_words(STATE_WORDS)
     play(parent, point, child)
     for word in range(2 * WORDS):  # noqa: SIM110 - Numba compiles loops, not generators
@@ -307,8 +310,10 @@ def makes(parent: State, point: int, old: State) -> bool:
 
 @kernel
 def is_forbidden(positions: Positions, n: int, at: int, point: int) -> bool:
-    """Whether superko forbids the move on `point` because of `positions[at]`, whose key it makes."""
-    # After the move it is the other's turn: an old position with the same side to move is another situation.
+    """Return whether superko forbids the move on `point` because of `positions[at]`, which has the key that
+    the move leads to."""
+    # After the move it is the other side's turn, so an old position with the same side to move as now is
+    # another situation.
     if SITUATIONAL and side_to_move(positions[at]) == side_to_move(positions[n - 1]):
         return False
     return makes(positions[n - 1], point, positions[at])
@@ -316,8 +321,8 @@ def is_forbidden(positions: Positions, n: int, at: int, point: int) -> bool:
 
 @kernel
 def judge(state: State, empty: Words, point: int, scratch: Words) -> tuple[int, Any]:
-    """For a stone on an empty point, which is left out of `empty` [WORDS + 1]: (what is known before the
-    history is read, the key of the resulting position). The list is empty before and after."""
+    """Return, for a stone on an empty point that is left out of `empty` [WORDS + 1], (ILLEGAL, LEGAL, ADDS or
+    TAKES; the key of the resulting position). The list is empty before and after."""
     side, was_taken = side_to_move(state), has(state, 2 * WORDS, point)
     count = list_dead_beside(state, 1 - side, empty, point, scratch)
     key = state[3 * WORDS] ^ KEYS[side, point]
@@ -331,10 +336,10 @@ def judge(state: State, empty: Words, point: int, scratch: Words) -> tuple[int, 
     shorten(scratch, count, 0)
     if not dies:
         return ADDS if was_taken else LEGAL, key
-    # A single stone that dies leaves the board as it was: a repetition, unless the side to move counts.
+    # A single stone that dies leaves the board unchanged: a repetition, unless the side to move counts.
     if SUICIDE == 0 or (count == 0 and SITUATIONAL == 0):
         return ILLEGAL, key
-    # The stone comes and goes, so only its dead chain changes the key.
+    # The new stone is removed again, so only the other stones of its chain change the key.
     return TAKES, state[3 * WORDS] ^ key_of_dead
 
 
@@ -342,22 +347,23 @@ def judge(state: State, empty: Words, point: int, scratch: Words) -> tuple[int, 
 def strike_repeated(
     positions: Positions, n: int, legal: Words, adds: Words, takes: Words, count: int
 ) -> None:
-    """Remove from `legal` [WORDS] what superko forbids: moves in `adds` [WORDS], which add one stone, and the
-    `count` moves in `takes` [2 * POINTS], which holds their keys followed by their points."""
+    """Remove the moves that superko forbids from `legal` [WORDS]. The candidates are the moves in `adds`
+    [WORDS], which add one stone, and the `count` moves in `takes` [2 * POINTS], whose keys begin at 0 and
+    whose points begin at POINTS."""
     now, side, seen = positions[n - 1], side_to_move(positions[n - 1]), ZERO
-    # 64 bits, one for each value of a key's highest six: most positions are passed over by one look at it.
+    # `seen` has one bit for each value of a key's highest six bits. One test of it skips most old positions.
     for i in range(count):
         seen |= ONE << (takes[i] >> KEY_SHIFT)
     for at in range(max(0, n - 2) if SIMPLE else 0, n):
         key = positions[at, 3 * WORDS]
-        # Were the old position this one and a stone, what differs would be the key of that stone, which names
-        # its point.
+        # If the old position is the current one plus a stone, the keys differ by that stone's key, which
+        # contains its point.
         added = key ^ now[3 * WORDS]
         point = signed(added & POINT_MASK)
         is_one_stone = point < POINTS and KEYS[side, point] == added and has(adds, 0, point)
         if is_one_stone and is_forbidden(positions, n, at, point):
             clear(legal, 0, point)
-        if (seen >> (key >> KEY_SHIFT)) & ONE != ZERO:  # otherwise no key is the same
+        if (seen >> (key >> KEY_SHIFT)) & ONE != ZERO:  # otherwise no key can be equal
             for i in range(count):
                 point = signed(takes[POINTS + i])
                 if takes[i] == key and is_forbidden(positions, n, at, point):
@@ -375,7 +381,8 @@ def find_legal(positions: Positions, n: int, legal: Words) -> None:
     count, any_adds = 0, False
     for word in range(WORDS):
         adds[word] = ZERO
-        # Beside an empty point it has a liberty; where no stone ever was nothing can recur: legal at once.
+        # Legal without further tests: next to an empty point the stone has a liberty, and on a point that
+        # never had a stone nothing can recur.
         legal[word] = empty[word] & ~state[2 * WORDS + word] & beside(empty, word)
         others = empty[word] & ~legal[word]
         while others != ZERO:
@@ -383,7 +390,7 @@ def find_legal(positions: Positions, n: int, legal: Words) -> None:
             others &= others - ONE
             clear(empty, 0, point)
             known, key = judge(state, empty, point, scratch)
-            # As it was, for the next point.
+            # Restore `empty` for the next point.
             put(empty, 0, point)
             if known != ILLEGAL:
                 put(legal, 0, point)
@@ -393,14 +400,15 @@ def find_legal(positions: Positions, n: int, legal: Words) -> None:
             elif known == TAKES:
                 takes[count], takes[POINTS + count] = key, np.uint64(point)
                 count += 1
-    # Most positions need no look at the history.
+    # Most positions do not need the history.
     if any_adds or count > 0:
         strike_repeated(positions, n, legal, adds, takes, count)
 
 
 @kernel
 def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
-    """Write the legal points, ascending, then the pass, to `actions` [points + 1]. Returns their number."""
+    """Write the legal points, ascending, and then the pass to `actions` [points + 1]. Returns their
+    number."""
     legal = scratch_words(WORDS)
     find_legal(positions, n, legal)
     count = 0
@@ -420,13 +428,13 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
 
 @cache
 def kernels_of(rules: GoRules) -> SimpleNamespace:
-    """All kernels by name. Those that depend only on the board, not on the rules, are compiled once for
-    it."""
+    """Return all kernels by name. Kernels that depend only on the board size, not on the rules, are compiled
+    once per size."""
     return bind([board_kernels, sys.modules[__name__]], bindings_of(rules))
 
 
 def bindings_of(rules: GoRules) -> dict[str, Bindings]:
-    """The bindings with which `games.jit.bind` compiles kernels for a board and for rules."""
+    """Return the bindings with which `games.jit.bind` compiles the kernels for a board and for rules."""
     board = Board(rules.size)
     return {
         f"go_board_{rules.size}": [
@@ -443,7 +451,7 @@ def bindings_of(rules: GoRules) -> dict[str, Bindings]:
             (KEYS, board.keys),
             (MASKS, board.masks()),
         ],
-        # Not the name of the game: rules that differ in the komi share the code that lists legal moves.
+        # Not named after the game: rules that differ only in the komi share the code that lists legal moves.
         "go_rules": [
             (KOMI_HALVES, round(2 * rules.komi)),
             (SITUATIONAL, int(rules.superko == "situational")),
@@ -455,8 +463,8 @@ def bindings_of(rules: GoRules) -> dict[str, Bindings]:
 
 
 def owners_of(rules: GoRules, state: State) -> npt.NDArray[np.int8]:
-    """[points] whose area each point is in on the present board, all stones being alive: +1 the first
-    player's (Black), -1 the second's, 0 nobody's."""
+    """Return [points] the owner of each point on the current board, if all stones are alive: +1 the first
+    player (Black), -1 the second, 0 nobody."""
     owners = np.zeros(rules.size * rules.size, np.int8)
     kernels_of(rules).find_owners(state, owners)
     return owners

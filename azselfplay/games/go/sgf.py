@@ -1,7 +1,7 @@
 """Games of Go in SGF, read and written with sgfmill: the main line, its start position and its rules.
 
-Written with other lines as variations, values as Sabaki shows them (SBKV: percent for Black), and marks of
-bad moves (DO, BM).
+Files are written with alternative lines as variations, values as Sabaki shows them (SBKV: percent for Black),
+and marks of bad moves (DO, BM).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from azselfplay.games.knowledge import GameFormat, ReadGame, WrittenMove
 from azselfplay.games.spec import RESIGNATION
 
 COLOURS = "bw"
-"""sgfmill's names of the first player and the second."""
+"""sgfmill's names of the first and the second player."""
 
 
 @dataclass(frozen=True)
 class SgfGame:
-    """A game as it is in a file."""
+    """The contents of a game in a file."""
 
     rules: GoRules
     start: str = ""
@@ -39,16 +39,16 @@ class SgfGame:
     tags: dict[str, str] = field(default_factory=dict)
     """Further properties of the root, such as PB, PW, RE, DT."""
     said_rules: dict[str, str] = field(default_factory=dict, compare=False)
-    """KM and RU as a file has them. Only read, not written."""
+    """KM and RU as given in the file. Only read, not written."""
     other_rules: str = field(default="", compare=False)
-    """What its RU says that we do not play; its moves are read all the same. Only read, not written."""
+    """Rules in the file's RU that we do not play; the moves are read all the same. Only read, not written."""
     comments: dict[int, str] = field(default_factory=dict)
-    """Comments by the number of moves before them. Only written, not read."""
+    """Comments by the number of moves before each. Only written, not read."""
     others: dict[int, tuple[tuple[tuple[int, ...], str], ...]] = field(default_factory=dict)
-    """(actions, comment) of lines that could have been played instead, by the number of moves before them.
-    Only written (as variations), not read."""
+    """(actions, comment) of alternative lines, by the number of moves before each. Only written (as
+    variations), not read."""
     properties: dict[int, dict[str, str]] = field(default_factory=dict)
-    """Further properties of the moves, by the number of moves up to them. Only written, not read."""
+    """Further properties of the moves, by move number from 1. Only written, not read."""
 
     def game_history(self) -> GameHistory:
         """Replay the game. Raises ValueError naming the first move that is not legal."""
@@ -63,28 +63,30 @@ class SgfGame:
 
 
 def result_text(score: float) -> str:
-    """A score (Black's points minus White's and the komi), as SGF and GTP write results: B+3.5, W+R, 0."""
+    """Return a score (Black's points minus White's and the komi) as SGF and GTP write results: B+3.5, W+2,
+    0."""
     return "0" if score == 0 else f"{'B' if score > 0 else 'W'}+{abs(score):g}"
 
 
 # ---- Reading ------------------------------------------------------------------------------------
 
 PGN_TAGS = {"PB": "White", "PW": "Black", "EV": "Event", "PC": "Site", "DT": "Date", "AN": "Annotator"}
-"""The tags of PGN that say the same; its White is the first player, which in Go is Black."""
+"""Properties of SGF by their PGN tags. PGN's White is the first player, which in Go is Black."""
 TAGS = (*PGN_TAGS, "RE", "GN")
 """Properties that `read` keeps."""
 WITHOUT_DOT = frozenset(
     {55, 65, 75, *(komi for komi in range(100, 1000, 25) if komi % 100 or komi > MOST_KOMI)}
 )
-"""A komi as some programs write it, without its dot. Nobody means as many points, except a whole hundred."""
+"""Komi values that some programs write without their dot. Nobody means so many points, except whole
+hundreds."""
 LEAST_HANDICAP = 2
 LONGEST = 60
-"""Most characters of a value that a message repeats."""
+"""Largest number of characters of a value that an error message repeats."""
 
 
 @dataclass(frozen=True)
 class NamedRules:
-    """What the name of a set of rules in RU says."""
+    """The rules behind a name in RU."""
 
     superko: Superko
     suicide: bool
@@ -101,15 +103,15 @@ RULES = {
     **dict.fromkeys(("aga", "bga", "french"), NamedRules("situational", suicide=False, pays_handicap=True)),
 }
 """Rules with area scoring and superko, by the letters of their names. The text of the Chinese rules forbids
-every position to be repeated, though referees often do otherwise."""
+the repetition of any position, though referees often apply them otherwise."""
 TERRITORY = frozenset({"japanese", "japan", "korean", "korea"})
 KATAGO = re.compile(r"ko(positional|situational|simple)scoreareataxnonesui([01])")
-"""What KataGo writes into RU for rules that we play, also those without a name."""
+"""What KataGo writes into RU for rules that we play, including rules without a name."""
 
 
 def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
-    """The main line of the first game in a file. Rules that the file does not give are as in `usual` (superko
-    and suicide, and the komi if it has none).
+    """Return the main line of the first game in a file. Rules that the file does not give (superko, suicide,
+    komi) are taken from `usual`.
 
     Raises ValueError for what cannot be read: not SGF, another game, a board, komi or rules that we do not
     play, stones set after the first move, two moves of one side in a row. `SgfGame.game_history` checks
@@ -125,7 +127,7 @@ def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
 
 
 def _read(given: str, usual: GoRules | None) -> SgfGame:
-    """Like `read`, from text. Rules that we do not play are no error."""
+    """Read a game as `read` does, from text. Rules that we do not play are no error."""
     tree = _tree_of(given)
     size, nodes = tree.get_size(), list(tree.main_sequence_iter())
     moves: list[tuple[int, tuple[int, int] | None]] = []  # side, and point or None for a pass
@@ -141,14 +143,14 @@ def _read(given: str, usual: GoRules | None) -> SgfGame:
     if not re.fullmatch(r"[0-9]{1,3}", text):
         raise ValueError(f"HA[{text[:LONGEST]}] is not a number of handicap stones")
     handicap = int(text)
-    if handicap >= LEAST_HANDICAP and not stones:  # Black places them with moves, as Chinese rules have it
+    if handicap >= LEAST_HANDICAP and not stones:  # Black places them by moves, as under Chinese rules
         placed, moves = moves[:handicap], moves[handicap:]
         if len(placed) < handicap or any(side != 0 or point is None for side, point in placed):
             raise ValueError(
                 f"HA says {handicap} handicap stones, and the file places none; write them as AB"
             )
         stones = {point: 0 for _, point in placed if point is not None}
-    # Some programs leave HA out: several black stones and no white ones are a handicap too.
+    # Some programs omit HA, so several black stones without white ones count as a handicap too.
     has_handicap = handicap >= LEAST_HANDICAP or (len(stones) >= LEAST_HANDICAP and 1 not in stones.values())
     rules, other = _rules(nodes, replace(usual or GoRules(), size=size), has_handicap=has_handicap)
     start, mover = _start(nodes, rules, stones, moves[0][0] if moves else None)
@@ -163,11 +165,13 @@ def _read(given: str, usual: GoRules | None) -> SgfGame:
 
 
 _IN_GAME = re.compile(r"\[(?:[^\]\\]|\\.)*\]?|[()]", re.DOTALL)
-"""What matters to find the end of a game: a value, which may contain brackets, or a bracket."""
+"""The tokens that matter to find the end of a game: a property value, which may contain brackets, or a
+bracket."""
 
 
 def read_games(rules: GoRules, data: bytes) -> Iterator[ReadGame | ValueError]:
-    """The games of a file for a board of `rules`, as `GameFormat.read` says. A file may have several."""
+    """Yield the games of a file for a board of `rules`, as `GameFormat.read` says. A file may have
+    several."""
     text, depth, begin = _text_of(data), 0, -1
     ends = []
     for found in _IN_GAME.finditer(text):
@@ -178,7 +182,7 @@ def read_games(rules: GoRules, data: bytes) -> Iterator[ReadGame | ValueError]:
             depth -= 1
             if depth == 0:
                 ends.append((begin, found.end()))
-    # The last one may have been cut off; a file without any is said to be none.
+    # The last game may be cut off. If there is no game at all, `_read` reports that.
     if depth or not ends:
         ends.append((max(begin, 0), len(text)))
     for first, last in ends:
@@ -194,7 +198,7 @@ def _game_of(rules: GoRules, found: SgfGame) -> ReadGame:
     result = found.tags.get("RE", "").strip()
     drawn = 0 if result.lower() in ("0", "draw", "jigo") else None
     outcome = {"B+": 1, "W+": -1}.get(result[:2], drawn)
-    # In PGN the first player is called White; in Go that is Black.
+    # PGN calls the first player White; in Go that is Black.
     tags = {PGN_TAGS.get(name, name): text for name, text in (found.tags | found.said_rules).items()}
     komi = f"komi {found.rules.komi:g}, not {rules.komi:g}" if found.rules.komi != rules.komi else ""
     other = found.other_rules or komi
@@ -204,14 +208,14 @@ def _game_of(rules: GoRules, found: SgfGame) -> ReadGame:
 
 
 def _text_of(data: bytes) -> str:
-    """The text of a file, in the encoding that CA of its first game names if it is a known one, else UTF-8,
-    else Latin-1. A wrong byte becomes a replacement character: names and comments shall not block the moves.
-    Raises ValueError."""
+    """Return the text of a file, decoded with the encoding in CA of its first game if that is known, else
+    with UTF-8, else with Latin-1. Invalid bytes become replacement characters, so that names and comments do
+    not prevent reading the moves."""
     try:
         tokens, _ = sgf_grammar.tokenise(data)
     except ValueError:
-        tokens = []  # read in full below, which says what is wrong
-    # CA is a property of the root, which ends where the next node or variation begins.
+        tokens = []  # read in full later, which reports the error
+    # CA is a property of the root node, which ends where the next node or variation begins.
     ends = (at for at, (kind, token) in enumerate(tokens) if kind == "D" and at > 1)
     top = tokens[: next(ends, None)]
     given = [value for (kind, name), (_, value) in pairwise(top) if (kind, name) == ("I", b"CA")]
@@ -224,29 +228,31 @@ def _text_of(data: bytes) -> str:
 
 
 def _tree_of(text: str) -> sgf.Sgf_game:
-    """The first game in a text. Raises ValueError if there is none, or it is no Go on a board of ours."""
+    """Return the first game in a text. Raises ValueError if there is none, or if it is not Go on a supported
+    board."""
     try:
         coarse = sgf_grammar.parse_sgf_game(text.encode())
-    # The parser calls itself for each bracket, and a file may have any number of them.
+    # RecursionError: the parser is recursive, and a file may have any number of nested brackets.
     except (ValueError, RecursionError) as error:
         raise ValueError(f"this is no SGF of Go that can be read: {error or type(error).__name__}") from error
     root = coarse.sequence[0]
     game, size = (root.get(name, [b""])[0].decode().strip() for name in ("GM", "SZ"))
     if game not in ("", "1"):
         raise ValueError(f"GM[{game[:LONGEST]}] is not Go, which is GM[1]")
-    # `19:19` is SGF's way to write columns and rows.
+    # SGF may write the size as `19:19`, columns and rows.
     sizes = [word.strip() for word in (size or "19").split(":")]
     if len(sizes) > 2 or not all(re.fullmatch(r"[0-9]{1,3}", word) for word in sizes):
         raise ValueError(f"SZ[{size[:LONGEST]}] is not the size of a board: write SZ[19]")
     if int(sizes[0]) != int(sizes[-1]):
         raise ValueError(f"SZ[{size}] is not square, and Go is played on square boards only")
-    # Written anew as one number; GoRules refuses sizes that we do not play.
+    # Write the size as one number; GoRules refuses sizes that we do not play.
     root["SZ"] = [str(GoRules(int(sizes[0])).size).encode()]
     return sgf.Sgf_game.from_coarse_game_tree(coarse, override_encoding="UTF-8")
 
 
 def _letters(name: str) -> str:
-    """A name without what people write differently: `Tromp-Taylor`, `tromp taylor`."""
+    """Return only the letters and digits of a name, in lower case, because people write `Tromp-Taylor` or
+    `tromp taylor`."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -256,19 +262,20 @@ CODECS = (
     *("latin_1", *(f"iso8859_{part}" for part in (*range(2, 12), *range(13, 17)))),
     *("mac_roman", "tis_620", "cp874", *(f"cp{page}" for page in range(1250, 1259))),
 )
-"""Codecs of Python that CA may name. Others are no encodings of text (`zlib_codec`)."""
+"""Python codecs that CA may name. Some other codecs are not text encodings (`zlib_codec`)."""
 LARGER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "ascii": "utf_8"}
-"""Files that name the first often have characters that only the second has, which contains it."""
+"""Supersets: files that name the first encoding often have characters of the second, which contains the
+first."""
 CHARSETS = {
     _letters(name): LARGER.get(codec, codec)
     for name, codec in (*aliases.items(), *zip(CODECS, CODECS, strict=True))
     if codec in CODECS
 }
-"""Codecs by the letters of all their names."""
+"""Codecs by the letters and digits of all their names."""
 
 
 def _text(nodes: Sequence[sgf.Node], name: str) -> str:
-    """The value of a property in the first node that has it; "" if none has.
+    """Return the value of a property in the first node that has it; "" if none has.
 
     Raises ValueError if it has several.
     """
@@ -282,12 +289,12 @@ def _text(nodes: Sequence[sgf.Node], name: str) -> str:
 
 
 def _plain(value: bytes) -> str:
-    """A value without SGF's escapes."""
+    """Return a value without SGF's escapes."""
     return str(sgf_grammar.simpletext_value(value).decode())
 
 
 def _stones(nodes: Sequence[sgf.Node], size: int) -> dict[tuple[int, int], int]:
-    """The stones that are set up before the first move: side by point. Raises ValueError."""
+    """Return the stones set up before the first move: side by point. Raises ValueError."""
     stones: dict[tuple[int, int], int] = {}
     has_begun = False
     for node in nodes:
@@ -310,7 +317,8 @@ def _stones(nodes: Sequence[sgf.Node], size: int) -> dict[tuple[int, int], int]:
 
 
 def _on_board(found: Callable[[], Any], name: str, values: Sequence[bytes], size: int) -> Any:
-    """found(), in which sgfmill reads the points of a property. Raises ValueError naming them."""
+    """Return found(), in which sgfmill reads the points of the property `name`. Raises ValueError naming the
+    property and its `values`."""
     try:
         return found()
     except ValueError:
@@ -319,14 +327,14 @@ def _on_board(found: Callable[[], Any], name: str, values: Sequence[bytes], size
 
 
 def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> tuple[GoRules, str]:
-    """(the rules by RU and KM, else those of `usual`; what RU says that we do not play). Raises ValueError
-    for an impossible komi."""
+    """Return (the rules by RU and KM, or else those of `usual`; the rules in RU that we do not play). Raises
+    ValueError for an impossible komi."""
     komi, text = _text(nodes, "KM"), _text(nodes, "RU")
     rules = replace(usual, komi=_komi_of(komi)) if komi else usual
     if not text:
         return rules, ""
     name = _letters(text).removesuffix("rules").removesuffix("rule")
-    # `whb0`: no bonus for handicap stones, which is what we play.
+    # `whb0`: no points for handicap stones, as we play.
     if katago := KATAGO.fullmatch(name.removesuffix("whb0")):
         return replace(rules, superko=cast(Superko, katago[1]), suicide=katago[2] == "1"), ""
     found, other = RULES.get(name), f"RU[{text[:LONGEST]}]"
@@ -339,10 +347,10 @@ def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> 
 
 
 def _komi_of(text: str) -> float:
-    """The komi in points. Raises ValueError if it is not a number.
+    """Return the komi in points. Raises ValueError if it is not a number.
 
-    65 and 375 are 6.5 and 3.75 (`WITHOUT_DOT`), but 65.0 is 65. Quarters count stones, as in China: a stone
-    is worth two points, so 3.75 is 7.5 points.
+    65 and 375 are 6.5 and 3.75 (`WITHOUT_DOT`), but 65.0 is 65. A komi with a quarter counts stones, as in
+    China. A stone is worth two points, so 3.75 is 7.5 points.
     """
     number = r"([+-]?)([0-9]{1,9}([.,][0-9]{0,9})?)"
     found = re.fullmatch(rf"{number}\s*(points?|pts?|moku|目)?", text.lower().replace("½", ".5"))
@@ -361,7 +369,7 @@ def _start(
     stones: Mapping[tuple[int, int], int],
     first_to_move: int | None,
 ) -> tuple[str, int]:
-    """(start position, side to move first). Raises ValueError for stones that cannot stand there."""
+    """Return (start position, side to move first). Raises ValueError for an impossible position."""
     mover = 1 if stones and 1 not in stones.values() else 0  # handicap stones are Black's move
     if first_to_move is not None:
         mover = first_to_move
@@ -370,7 +378,7 @@ def _start(
         if player.lower() not in sides:
             raise ValueError(f"PL[{player[:LONGEST]}] is not a side: write PL[B] or PL[W]")
         mover = sides[player.lower()]
-    # The usual start has an empty text.
+    # The text of the usual start is empty.
     if not stones and mover == 0:
         return "", 0
     text, letters = Text(Board(rules.size), kernels_of(rules)), ["."] * rules.size**2
@@ -383,7 +391,7 @@ def _start(
 
 
 def write(game: SgfGame) -> bytes:
-    """The game as an SGF file. ValueError if its start position cannot be read."""
+    """Return the game as an SGF file. Raises ValueError if its start position cannot be read."""
     rules, size = game.rules, game.rules.size
     text = Text(Board(size), kernels_of(rules))
     start = text.state_from(game.start)
@@ -391,9 +399,9 @@ def write(game: SgfGame) -> bytes:
     root = tree.get_root()
     # `+ 0` makes a zero of a negative one.
     komi = rules.komi + 0
-    # With its dot where a reader could take the number for one without (`WITHOUT_DOT`).
+    # Write a dot if a reader could otherwise insert one (`WITHOUT_DOT`).
     root.set_raw("KM", (f"{komi:.1f}" if abs(komi) in WITHOUT_DOT else f"{komi:g}").encode())
-    # A name that programs know, else the rules one by one, as KataGo writes them.
+    # Write a name that programs know, or else the single rules, as KataGo writes them.
     named = {"positional": "Tromp-Taylor", "situational": "NZ"}.get(rules.superko if rules.suicide else "")
     root.set("RU", named or f"ko{rules.superko.upper()}scoreAREAtaxNONEsui{int(rules.suicide)}")
     for name, value in game.tags.items():
@@ -417,7 +425,7 @@ def write(game: SgfGame) -> bytes:
         for actions, comment in game.others.get(number, ()):
             other = node
             for further, action in enumerate(actions, number):
-                other = other.new_child()  # after the main line, which is there already
+                other = other.new_child()  # becomes a variation: the main line exists already
                 other.set_move(COLOURS[(mover + further) % 2], point_of(action))
                 _note(other, "" if further > number else comment)
     data: bytes = tree.serialise()
@@ -430,11 +438,11 @@ def _note(node: sgf.Tree_node, comment: str) -> None:
 
 
 MARKS = {"?!": ("DO", ""), "?": ("BM", "1"), "??": ("BM", "2")}
-"""The property of a doubtful move and of bad ones."""
+"""Property and value for doubtful and bad moves."""
 
 
 def sgf_format(rules: GoRules) -> GameFormat:
-    """SGF of games under these rules."""
+    """Return the SGF format for games under these rules."""
 
     def written(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
         actions, comments = _actions_of(rules, [one.move for one in moves]), {}
@@ -454,12 +462,12 @@ def sgf_format(rules: GoRules) -> GameFormat:
             for number, one in enumerate(moves)
         }
         if ending:
-            # The last move may have a comment of its own.
+            # The last move may already have a comment.
             comments[len(moves)] = "\n".join(filter(None, [comments.get(len(moves), ""), ending]))
         root = {name: tags[tag] for name, tag in PGN_TAGS.items() if tags.get(tag, "").strip("?.")}
         game = SgfGame(rules, start, actions, root, comments=comments, others=others, properties=properties)
         reasons = (tags.get("Termination", ""), ending.partition(":")[0])
-        # The rules give no score then, whatever is on the board.
+        # After a resignation the score on the board does not count.
         is_resigned = RESIGNATION in reasons
         score = None if is_resigned else game.game_history().score()
         if score is not None:  # the rules ended the game
@@ -467,7 +475,7 @@ def sgf_format(rules: GoRules) -> GameFormat:
         else:
             winner = {"1-0": "B+", "0-1": "W+", "1/2-1/2": "0"}.get(tags.get("Result", "*"), "?")
             root["RE"] = f"{winner}R" if is_resigned and winner.endswith("+") else winner
-        # Of a game that was read, its own.
+        # A game that was read keeps its own values.
         root |= {name: tags[name] for name in ("RE", "KM", "RU") if name in tags}
         return write(game).decode()
 

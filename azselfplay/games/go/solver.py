@@ -1,19 +1,20 @@
-"""Small boards solved: the result of any position with best play, under the exact rules.
+"""Solves small Go boards: finds the result of a position with best play, under the exact rules.
 
-Superko makes the result depend on the past, so there can be no table of results by position. The table holds
-what a side can force without ever repeating a position. That settles most positions for almost any past. From
-the others, a short exact search that knows the past ends in such positions.
+With superko the result depends on the past, so there can be no table of results by position alone. Instead
+the table holds what a side can force without ever repeating a position. That settles most positions for
+almost any past. For the others, a short exact search that knows the past reaches settled positions.
 
-A board's code has the base-3 digits 0 (empty), 1 (first player) and 2, with point 0 the lowest. If all its
-chains have liberties it also has a number. A node is (board * 2 + side to move) * 2 + passes, where board is
-such a number. A situation is what must not recur: the board, or under situational superko board * 2 + side to
-move.
+A board's code is a base-3 number with one digit per point, point 0 the lowest: 0 (empty), 1 (first player) or
+2 (second player). A board whose chains all have liberties also has a number. A node is (board * 2 + side to
+move) * 2 + passes, where `board` is that number. A situation is what must not recur: the board, or under
+situational superko board * 2 + side to move.
 
-`force` finds by retrograde analysis the nodes from which one side reaches its result whatever the other does,
-and its move in each. It ignores superko. `collect` notes which situations that side's own moves make from a
-node on. If these are neither the node's own nor that of a node on the way, superko forbids none of these
-moves; other nodes do not count as forced. If none of the situations was on the board before, the past makes
-no difference. `search` is exact: it obeys superko along its path, and stops at nodes that are forced.
+`force` ignores superko. By retrograde analysis it finds the nodes from which one side reaches its result
+whatever the other side does, and that side's move in each. `collect` notes the situations that this side's
+moves create from a node on. If the situation of the node itself, or of a node on the way, is among them,
+superko could forbid a move, and the node no longer counts as forced. For the remaining nodes the past makes
+no difference unless one of these situations was on the board before. `search` is exact: it obeys superko
+along its path, and stops at forced nodes.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ from azselfplay.games.spec import Positions, State
 from azselfplay.games.stubs import Actions
 
 LARGEST: Mapping[Superko, int] = {"positional": 3, "situational": 2, "simple": 0}
-"""Largest board in points per side. 4 x 4 has 24 million boards; situational superko forbids less, so
-searches on 3 x 3 do not end. Under simple ko positions recur."""
+"""Largest solved board, in points per side. 4 x 4 has 24 million boards, which is too many. Situational
+superko forbids less, so searches on 3 x 3 give no answer. Under simple ko positions recur."""
 DEEPEST, STEP = 28, 4
 MOST_NODES = 60_000_000
-"""A search that does not end within so many plies and nodes gives no answer, after some ten seconds. Of 200
-games for all points of 3 x 3, two reached such a position; 40 plies and 200 million nodes were not enough
-there either."""
+"""Limits of a search in plies and nodes. If they do not suffice, the search gives no answer, after about ten
+seconds. Two of 200 games for all points of 3 x 3 reached such a position; there 40 plies and 200 million
+nodes were not enough either."""
 
 
 # ---- What a side can force -----------------------------------------------------------------------
@@ -70,11 +71,11 @@ class Graph(NamedTuple):
     situational: int
     last_ply: int
     at_least: int
-    """The lead that the first player needs: the result is whether it has that lead when the game ends."""
+    """The lead that the first player needs: it wins if it has at least this lead when the game ends."""
 
 
 class Forced(NamedTuple):
-    """What one side can force."""
+    """The nodes where one side can force its result."""
 
     plies: npt.NDArray[np.int16]
     """[nodes] most plies to the end; 0: nothing is forced."""
@@ -83,11 +84,11 @@ class Forced(NamedTuple):
     rows: npt.NDArray[np.int32]
     """[nodes] row of `makes`."""
     makes: npt.NDArray[np.uint64]
-    """[forced nodes, words] situations, as bits, that its moves make from here on."""
+    """[forced nodes, words] the situations, as bits, that this side's moves create from here on."""
 
 
 class Table:
-    """The results under one set of rules. Raises ValueError for a board that is too large."""
+    """Results under one set of rules. Raises ValueError for a board that is too large."""
 
     def __init__(self, rules: GoRules) -> None:
         if rules.size > LARGEST[rules.superko]:
@@ -105,43 +106,43 @@ class Table:
 
     @cached_property
     def _questions(self) -> list[Question]:
-        """The questions that decide the result: whether the first player gets more than the komi, and, if the
-        komi can be equalled, whether it gets that much."""
-        # With half a point both are the same number: there are no draws.
+        """The questions that decide the result: whether the first player gets more than the komi, and, if a
+        draw is possible, whether it gets at least the komi."""
+        # With a komi of half points both numbers are equal: there are no draws.
         leads = sorted({math.floor(self.rules.komi) + 1, math.ceil(self.rules.komi)})
         return [Question(self.graph(lead)) for lead in leads]
 
     def graph(self, at_least: int) -> Graph:
-        """The board, and the lead that the first player has to reach."""
+        """Return the board with the lead that the first player has to reach."""
         situational = int(self.rules.superko == "situational")
         return Graph(self._after, self._leads, situational, self.rules.last_ply, at_least)
 
     def node_of(self, state: State) -> int:
-        """The node of a position in which the game continues."""
+        """Return the node of a position in which the game continues."""
         board = self.numbers[self._kernels.code_of(state)]
         side, passes = self._kernels.side_to_move(state), self._kernels.passes(state)
         return int((board * 2 + side) * 2 + passes)
 
     def state_of(self, code: int, side: int) -> State:
-        """The position with this code (`set_board`), no pass."""
+        """Return the position with this code (`set_board`) and no pass before it."""
         state = np.zeros(self.board.state_words, np.uint64)
         self._kernels.set_board(state, code, side)
         return state
 
     def results(self, positions: Positions) -> dict[int, int] | None:
-        """For each legal action in the newest of `positions` [n, state_words], where the game continues: the
-        result with best play, +1, 0 or -1 for the first player. None if a search does not end."""
+        """Return the result of each legal action in the newest of `positions` [n, state_words], where the
+        game continues: +1, 0 or -1 for the first player with best play. None if a search gives no answer."""
         nodes = [self.node_of(state) for state in positions]
         answers = [one.answers(nodes) for one in self._questions]
         if any(0 in answer.values() for answer in answers):
             return None
-        # A draw where the questions are answered differently: the komi is equalled and no more.
+        # If the two answers differ, the first player gets exactly the komi: a draw.
         return {a: answers[0][a] if answers[0][a] == answers[-1][a] else 0 for a in answers[0]}
 
     def value(self) -> int:
-        """The first player's lead after best play from the empty board. Raises ValueError if that takes too
-        long."""
-        # From the highest: the first one that can be reached is the answer.
+        """Return the first player's lead after best play from the empty board. Raises ValueError if that
+        takes too long."""
+        # Try the highest lead first: the first one that can be reached is the answer.
         for lead in range(self.board.points, -self.board.points, -1):
             answer = Question(self.graph(lead)).answer([0])
             if answer == 0:
@@ -152,7 +153,7 @@ class Table:
 
 
 class Question:
-    """Whether the first player can reach a certain lead."""
+    """The question whether the first player can reach a certain lead."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -161,7 +162,8 @@ class Question:
         for side in (0, 1):
             plies, moves = np.zeros(4 * boards, np.int16), np.zeros(4 * boards, np.int8)
             force(graph, side, plies, moves)
-            # Soonest first, so that what follows a node comes before it; 0 is a node that is not forced.
+            # Order forced nodes by plies, so that successors come before their node. Nodes with 0 are not
+            # forced.
             order = np.argsort(plies, kind="stable")[np.count_nonzero(plies == 0) :]
             rows = np.zeros(4 * boards, np.int32)
             rows[order] = np.arange(len(order))
@@ -171,12 +173,12 @@ class Question:
         self.first, self.second = both
 
     def answer(self, nodes: Sequence[int]) -> int:
-        """+1 (yes), -1 (no) or 0 (the search does not end) at the last of `nodes`, which are those of the
-        game so far."""
+        """Return +1 (yes), -1 (no) or 0 (the search gives no answer) for the last of `nodes`, which are the
+        nodes of the game so far."""
         return self._search(nodes[-1], self._path(nodes), len(nodes))
 
     def answers(self, nodes: Sequence[int]) -> dict[int, int]:
-        """The answer after each legal action there."""
+        """Return the answer after each legal action at the last of `nodes`."""
         n, here, path = len(nodes), nodes[-1], self._path(nodes)
         found, points = {}, self.graph.after.shape[2]
         for move in range(points + 1):
@@ -189,17 +191,17 @@ class Question:
         return found
 
     def _path(self, nodes: Sequence[int]) -> npt.NDArray[np.int64]:
-        # Room for the search, which writes its own line behind the game's.
+        # With room for the search, which appends its own line to the game's.
         path = np.zeros(len(nodes) + DEEPEST + 1, np.int64)
         path[: len(nodes)] = [situation_of(self.graph, node // 4, node // 2 % 2) for node in nodes]
         return path
 
     def _search(self, node: int, path: npt.NDArray[np.int64], n: int) -> int:
-        # Shallow first: most positions are decided within few plies.
+        # Iterative deepening: most positions are decided within a few plies.
         for depth in range(0, DEEPEST + 1, STEP):
             left = np.array([MOST_NODES])
             answer = int(search(self.graph, self.first, self.second, node, depth, path, n, left))
-            # A deeper search would only run out of nodes again.
+            # Stop without an answer if the nodes are used up: a deeper search would run out of them too.
             if answer != 0 or left[0] < 0:
                 return answer
         return 0
@@ -207,25 +209,25 @@ class Question:
 
 @jit
 def situation_of(graph: Graph, board: int, side: int) -> int:
-    """The situation, which must not recur."""
+    """Return the situation, which must not recur."""
     return 2 * board + side if graph.situational else board
 
 
 @jit
 def is_won(graph: Graph, board: int, side: int) -> bool:
-    """Whether `side` has its result if the game ends here."""
+    """Return whether `side` has its result if the game ends here."""
     return (graph.leads[board] >= graph.at_least) == (side == 0)
 
 
 @jit
 def is_sure(plies: Any, node: int, turn: int) -> bool:
-    """Whether the node was found in an earlier turn than this one."""
+    """Return whether the node was found to be forced in an earlier turn than this one."""
     return 0 < plies[node] < turn
 
 
 @jit
 def forcing_move(graph: Graph, winner: int, plies: Any, node: int, turn: int) -> int:
-    """A move of `winner` to a sure node, or -1."""
+    """Return a move of `winner` that ends the game well or leads to a sure node; -1 if there is none."""
     board, passes, points = node // 4, node % 2, graph.after.shape[2]
     # A second pass ends the game.
     if passes == 1 and is_won(graph, board, winner):
@@ -241,7 +243,8 @@ def forcing_move(graph: Graph, winner: int, plies: Any, node: int, turn: int) ->
 
 @jit
 def all_are_sure(graph: Graph, winner: int, plies: Any, node: int, turn: int) -> bool:
-    """Whether all moves of the other side lead to sure nodes."""
+    """Return whether all moves of the other side lead to sure nodes, or end the game in the winner's
+    favour."""
     board, passes = node // 4, node % 2
     if passes == 1 and not is_won(graph, board, winner):
         return False
@@ -268,8 +271,8 @@ def force(graph: Graph, winner: int, plies: Any, moves: Any) -> None:
                 is_forced = moves[node] >= 0
             else:
                 is_forced = all_are_sure(graph, winner, plies, node, turn)
-            # It counts for other nodes from the next turn on (`is_sure`). Counted at once, `plies` would
-            # depend on the order of the nodes.
+            # It counts for other nodes only from the next turn on (`is_sure`); otherwise `plies` would depend
+            # on the order of the nodes.
             if is_forced:
                 plies[node] = turn
                 found += 1
@@ -277,8 +280,8 @@ def force(graph: Graph, winner: int, plies: Any, moves: Any) -> None:
 
 @jit
 def join(forced: Forced, node: int, following: int) -> None:
-    """`following` comes after `node`: include its situations, or give up `node` if `following` was given
-    up."""
+    """Include the situations of `following` in those of `node`, which precedes it. If `following` was given
+    up, give up `node` too."""
     if forced.plies[following] == 0:
         forced.plies[node] = 0
     for word in range(forced.makes.shape[1]):
@@ -305,24 +308,25 @@ def collect(graph: Graph, winner: int, forced: Forced, order: Any) -> None:
                 if side == winner:
                     made = situation_of(graph, board_after, 1 - side)
                     forced.makes[forced.rows[node], made >> 6] |= ONE << np.uint64(made & 63)
-        # Superko would forbid one of these moves: nothing is forced.
+        # One of the moves recreates this node's situation, so superko could forbid it: the node is not
+        # forced.
         if makes(forced, node, situation_of(graph, board, side)):
             forced.plies[node] = 0
 
 
 @jit
 def makes(forced: Forced, node: int, situation: int) -> bool:
-    """Whether the moves of the forcing side make the situation, from the node on."""
+    """Return whether the moves of the forcing side create the situation from the node on."""
     return (forced.makes[forced.rows[node], situation >> 6] >> np.uint64(situation & 63)) & ONE != ZERO
 
 
 @jit
 def holds(graph: Graph, forced: Forced, node: int, path: Any, n: int) -> bool:
-    """Whether the node's result is forced after `path`, before the cap on plies."""
+    """Return whether the node's result is forced after `path`, and is reached before the cap on plies."""
     plies = signed(forced.plies[node])
     if plies == 0 or plies > graph.last_ply - (n - 1):
         return False
-    # What its moves make must be new: otherwise superko forbids one of them.
+    # All situations that its moves create must be new; otherwise superko could forbid a move.
     for i in range(n):  # noqa: SIM110 - Numba compiles loops, not generators
         if makes(forced, node, path[i]):
             return False
@@ -331,7 +335,7 @@ def holds(graph: Graph, forced: Forced, node: int, path: Any, n: int) -> bool:
 
 @jit
 def comes_back(path: Any, n: int, situation: int) -> bool:
-    """Whether the situation is among the first `n`."""
+    """Return whether the situation is among the first `n` of `path`."""
     for i in range(n):  # noqa: SIM110
         if path[i] == situation:
             return True
@@ -343,8 +347,8 @@ def comes_back(path: Any, n: int, situation: int) -> bool:
 
 @jit
 def follow(graph: Graph, node: int, move: int, path: Any, n: int) -> int:
-    """The node after `move`, with its situation written to `path`; -1 if the move is not legal. Not for the
-    second pass."""
+    """Return the node after `move`, and write its situation to `path`; -1 if the move is not legal. The move
+    must not be the second pass in a row."""
     board, side = node // 4, node // 2 % 2
     if move == graph.after.shape[2]:
         path[n] = situation_of(graph, board, 1 - side)
@@ -363,9 +367,10 @@ def follow(graph: Graph, node: int, move: int, path: Any, n: int) -> int:
 def search(
     graph: Graph, first: Forced, second: Forced, node: int, depth: int, path: Any, n: int, left: Any
 ) -> int:
-    """+1 if the first player has its result with best play, -1 if not, 0 if `depth` plies do not show it.
+    """Return +1 if the first player has its result with best play, -1 if not, 0 if `depth` plies do not
+    decide that.
 
-    path: int64[...] situations from the start of the history to this node, `n` of them; room for `depth`
+    path: int64[...] the `n` situations from the start of the history to this node, with room for `depth`
     more. left: int64[1] nodes that may still be searched.
     """
     board, side, passes, points = node // 4, node // 2 % 2, node % 2, graph.after.shape[2]
@@ -400,7 +405,7 @@ NO_BOARD = -1
 
 @kernel
 def set_board(state: State, code: int, side: int) -> None:
-    """Write the board with this code, `side` to move, no pass."""
+    """Write the board with this code, with `side` to move and no pass before it."""
     for word in range(3 * WORDS + 2):
         state[word] = ZERO
     rest = code
@@ -416,7 +421,7 @@ def set_board(state: State, code: int, side: int) -> None:
 
 @kernel
 def code_of(state: State) -> int:
-    """The code of a board."""
+    """Return the code of a board."""
     code = 0
     for back in range(POINTS):
         point = POINTS - 1 - back  # the highest digit first (Horner)
@@ -426,7 +431,7 @@ def code_of(state: State) -> int:
 
 @kernel
 def all_have_liberties(state: State) -> bool:
-    """Whether every chain has a liberty."""
+    """Return whether every chain has a liberty."""
     scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
     find_empty(state, empty)
     for point in range(POINTS):
