@@ -1,4 +1,4 @@
-"""Shogi: eleven words a position, AlphaZero's 362 input planes and 11,259 moves."""
+"""Shogi: eleven words per position, AlphaZero's 362 input planes and 11,259 moves."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ GAME = Game(
 WITH_DECLARATION = replace(
     GAME, name="shogi_declaration", rules=replace(GAME.rules, end_reason=end_reason_with_declaration)
 )
-"""The same with the 27-point rule: a side declares that it has won as soon as it may."""
+"""Shogi with the 27-point rule: a side declares that it has won as soon as it may."""
 
 
 def game_of_options(options: tuple[str, ...]) -> Game:
-    """The game with the options in its name; there is only one option."""
+    """Return the game with the options in its name; there is only one option."""
     return WITH_DECLARATION

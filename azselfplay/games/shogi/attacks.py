@@ -1,14 +1,15 @@
 """The squares that a piece of shogi attacks, and moves as indices into the policy.
 
-Attacks are small tables and a few operations per ray, as in chess (`games.chess.board`). A player moves UP
-(towards rank a: the side to move, on a board turned to it) or DOWN. A piece that moves down attacks a square
-exactly if the same piece, moving up from that square, attacks it; so one table serves both.
+Attacks are computed from small tables with a few operations per ray, as in chess (`games.chess.board`). A
+side's pieces move UP (towards rank a, as those of the side to move on a board rotated for it) or DOWN. A
+piece that moves down attacks a square exactly if the same piece, moving up from that square, would attack the
+piece. So each lookup can be reversed.
 
 Actions are AlphaZero's 9 x 9 x 139 (arXiv 1712.01815, table S2): `action = plane * 81 + square`, all as the
 side to move sees the board. Planes 0-63: the eight directions (N, NE, E, SE, S, SW, W, NW) times distances
-1-8, from the square that the piece leaves; 64 and 65: the knight's jumps to the left and to the right;
-66-131: the same 66 with promotion; 132-138: drops of a pawn, lance, knight, silver, gold, bishop, rook onto
-the square. Of these 11,259 labels 3,781 can be legal in some position.
+1-8, from the from-square; 64 and 65: the knight's jumps to the left and to the right; 66-131: the same 66
+with promotion; 132-138: drops of a pawn, lance, knight, silver, gold, bishop, rook onto the square. Of these
+11,259 actions, 3,781 can be legal in some position.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ NO_DIRECTION = 8
 
 
 def _leaper(jumps: tuple[tuple[int, int], ...], way: int = 1) -> list[tuple[int, int]]:
-    """`[square]`: the squares that a piece with these steps can reach from there; `way` -1: it moves down."""
+    """Return `[square]`: the squares that a piece with these steps can reach from there. With `way` -1 it
+    moves down."""
     return [
         board_of([to for files, ranks in jumps for to in walk(9, square, (files, way * ranks), 1)])
         for square in range(SQUARES)
@@ -72,9 +74,9 @@ RAYS = np.array(
     [board_of(walk(9, square, step, 8)) for square in range(SQUARES) for step in (*DIRECTIONS, (9, 9))],
     dtype=np.uint64,
 )
-"""`[square * 9 + direction]`, two words each: the squares of that ray; none in direction 8."""
+"""`[square * 9 + direction]`, two words each: the squares of that ray; empty for direction 8."""
 DIRECTION = np.full(SQUARES * SQUARES, NO_DIRECTION, dtype=np.uint8)
-"""`[a * 81 + b]`: the direction from a to b, or 8."""
+"""`[a * 81 + b]`: the direction from a to b, or 8 if they share no line."""
 for _a in range(SQUARES):
     for _number, _direction in enumerate(DIRECTIONS):
         DIRECTION[[_a * SQUARES + b for b in walk(9, _a, _direction, 8)]] = _number
@@ -90,7 +92,7 @@ DIAGONAL = np.array(_leaper((_NE, _SE, _SW, _NW)), dtype=np.uint64)
 
 @jit
 def row(table: Words, index: np.uint64) -> Board:
-    """A row of one of these tables."""
+    """Return a row of one of these tables."""
     return table[index, 0], table[index, 1]
 
 
@@ -101,14 +103,14 @@ def ray(square: np.uint64, direction: int) -> Board:
 
 @jit
 def ray_through(square: np.uint64, other: np.uint64) -> Board:
-    """The ray from `square` through `other`; empty if they share no line."""
+    """Return the ray from `square` through `other`; empty if they share no line."""
     return row(RAYS, square * _NINE + np.uint64(DIRECTION[square * _SQUARES + other]))
 
 
 @jit
 def line_to(square: np.uint64, other: np.uint64) -> Board:
-    """The squares from `square` to `other`, excluding the first and including the last; `other` alone if they
-    share no line."""
+    """Return the squares from `square` (excluded) to `other` (included); `other` alone if they share no
+    line."""
     direction = np.uint64(DIRECTION[square * _SQUARES + other])
     beyond = row(RAYS, other * _NINE + direction)
     return union(without(row(RAYS, square * _NINE + direction), beyond), single(other))
@@ -116,9 +118,9 @@ def line_to(square: np.uint64, other: np.uint64) -> Board:
 
 @jit
 def _rising(squares: Board, occupied: Board) -> Board:
-    """The part of a ray towards higher squares up to and including the first piece on it."""
+    """Return the part of a ray towards higher squares, up to and including the first piece on it."""
     low, high = squares[0] & occupied[0], squares[1] & occupied[1]
-    # x ^ (x - 1) keeps all bits up to the lowest set one, and all bits if none is set
+    # x ^ (x - 1) has all bits up to the lowest set bit of x, and all bits if x is 0
     if low:
         return squares[0] & (low ^ (low - ONE)), ZERO
     return squares[0], squares[1] & (high ^ (high - ONE))
@@ -126,9 +128,9 @@ def _rising(squares: Board, occupied: Board) -> Board:
 
 @jit
 def _falling(squares: Board, occupied: Board) -> Board:
-    """The part of a ray towards lower squares up to and including the first piece on it."""
+    """Return the part of a ray towards lower squares, up to and including the first piece on it."""
     low, high = squares[0] & occupied[0], squares[1] & occupied[1]
-    # 63 ^ clz is the index of the highest piece; the shift of all ones clears what lies below it
+    # 63 ^ clz is the index of the highest piece; shifting all ones clears the squares below it
     if high:
         return ZERO, squares[1] & (_ALL_BITS << (_TOP_BIT ^ count_leading_zeros(high)))
     return squares[0] & (_ALL_BITS << (_TOP_BIT ^ count_leading_zeros(low | ONE))), squares[1]
@@ -136,19 +138,19 @@ def _falling(squares: Board, occupied: Board) -> Board:
 
 @jit
 def lance_attacks(square: np.uint64, occupied: Board) -> Board:
-    """Squares that a lance on `square` attacks, moving up."""
+    """Return the squares that a lance on `square` attacks, moving up."""
     return _falling(ray(square, 0), occupied)
 
 
 @jit
 def lance_attacks_down(square: np.uint64, occupied: Board) -> Board:
-    """Squares that a lance on `square` attacks, moving down."""
+    """Return the squares that a lance on `square` attacks, moving down."""
     return _rising(ray(square, 4), occupied)
 
 
 @jit
 def rook_attacks(square: np.uint64, occupied: Board) -> Board:
-    """Squares that a rook on `square` attacks, the first piece in each direction included."""
+    """Return the squares that a rook on `square` attacks, including the first piece in each direction."""
     falling = union(_falling(ray(square, 0), occupied), _falling(ray(square, 2), occupied))
     rising = union(_rising(ray(square, 4), occupied), _rising(ray(square, 6), occupied))
     return union(falling, rising)
@@ -156,7 +158,7 @@ def rook_attacks(square: np.uint64, occupied: Board) -> Board:
 
 @jit
 def bishop_attacks(square: np.uint64, occupied: Board) -> Board:
-    """Squares that a bishop on `square` attacks, the first piece in each direction included."""
+    """Return the squares that a bishop on `square` attacks, including the first piece in each direction."""
     falling = union(_falling(ray(square, 1), occupied), _falling(ray(square, 3), occupied))
     rising = union(_rising(ray(square, 5), occupied), _rising(ray(square, 7), occupied))
     return union(falling, rising)
@@ -164,15 +166,16 @@ def bishop_attacks(square: np.uint64, occupied: Board) -> Board:
 
 @jit
 def _lances_from(square: np.uint64, way: np.uint64) -> Board:
-    """The squares from which a lance that moves `way` attacks `square` on an empty board."""
-    # From above if it moves down.
+    """Return the squares from which a lance that moves `way` attacks `square` on an empty board."""
+    # A lance that moves down attacks from above.
     return ray(square, 0 if way == DOWN else 4)
 
 
 @jit
 def attackers_of(square: np.uint64, men: Men, occupied: Board, way: np.uint64) -> Board:
-    """Those of `men`, except the king, that attack `square`; they move `way`."""
-    # Seen from the square, a piece attacks along the steps of one that moves the other way.
+    """Return those of `men`, except the king, that attack `square`. The men move `way`."""
+    # Look up the steps of pieces that move the other way from `square`: those squares are the origins of
+    # attacks.
     at = square + (ZERO if way == DOWN else _DOWNWARDS)
     straight, diagonal = rook_attacks(square, occupied), bishop_attacks(square, occupied)
     found = union(overlap(straight, men.straight), overlap(diagonal, men.diagonal))
@@ -187,12 +190,13 @@ def attackers_of(square: np.uint64, men: Men, occupied: Board, way: np.uint64) -
 
 @jit
 def pinned(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> Board:
-    """Pieces on `own` that stand alone between their king on `square` and one of `foes`, who move `way`."""
-    # X-ray: remove the king's nearest own pieces from the board and look again. A slider seen only now pins
-    # one.
+    """Return the pieces of `own` that stand alone between their king on `square` and a sliding piece of
+    `foes`, which move `way`."""
+    # X-ray: remove the king's nearest own pieces from the board and look again. A slider that is seen only
+    # now pins one of them.
     near = overlap(own, union(bishop_attacks(square, occupied), rook_attacks(square, occupied)))
     beyond = without(occupied, near)
-    # A lance attacks only ahead, so one behind the king pins nothing.
+    # A lance attacks only forwards, so it pins only from one side.
     lances = overlap(foes.lances, _lances_from(square, way))
     pinners = overlap(rook_attacks(square, beyond), union(foes.straight, lances))
     pinners = union(pinners, overlap(bishop_attacks(square, beyond), foes.diagonal))
@@ -205,15 +209,15 @@ def pinned(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.ui
 
 @jit
 def _is_safe(to: np.uint64, foes: Men, behind: Board, way: np.uint64) -> bool:
-    """Whether `foes`, who move `way`, do not attack the square `to`; `behind`: all pieces other than the
-    king that steps there, because it does not shield the squares behind it."""
+    """Return whether no piece of `foes`, which move `way`, attacks the square `to`. `behind`: all pieces
+    except the king that steps there, because it does not shield the squares behind it."""
     danger = attackers_of(to, foes, behind, way)
     return not some(union(danger, overlap(row(AROUND, to), foes.king)))
 
 
 @jit
 def has_safe_step(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> bool:
-    """Whether there is one of the `safe_steps`."""
+    """Return whether `safe_steps` would find any step."""
     left = without(row(AROUND, square), own)
     behind = without(occupied, single(square))
     while some(left):
@@ -225,8 +229,8 @@ def has_safe_step(square: np.uint64, own: Board, foes: Men, occupied: Board, way
 
 @jit
 def safe_steps(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> Board:
-    """Where the king on `square` can step: not onto `own`, and not onto a square that `foes`, who move `way`,
-    attack."""
+    """Return the squares to which the king on `square` can step: those without a piece of `own` that no piece
+    of `foes`, which move `way`, attacks."""
     left = without(row(AROUND, square), own)
     behind = without(occupied, single(square))
     safe = EMPTY
@@ -257,15 +261,16 @@ PLANE_STEPS = (
 PLANE_SHIFT = np.array(
     [9 * files + ranks for files, ranks in (*PLANE_STEPS * 2, *[(0, 0)] * 7)], dtype=np.int64
 )
-"""`[plane]`: what a move adds to the square that its piece leaves; 0 for a drop."""
+"""`[plane]`: what a move adds to its from-square; 0 for a drop."""
 ACTION_OF = actions_by_squares(9, PLANE_STEPS)
 """`[from * 81 + to]`: the move without promotion."""
 
 
 @jit
 def squares_of(action: int, side: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """(from, to, plane) of an action of `side`; squares as Black sees them, and the same two for a drop."""
+    """Return (from, to, plane) of an action of `side`; squares as Black sees them. For a drop both squares
+    are the same."""
     plane, seen = np.uint64(action) // np.uint64(SQUARES), np.uint64(action) % np.uint64(SQUARES)
-    # Signed: most shifts of forward moves are negative.
+    # Signed, because many shifts are negative.
     target = np.uint64(np.int64(seen) + PLANE_SHIFT[plane])
     return turned_square(seen, side), turned_square(target, side), plane

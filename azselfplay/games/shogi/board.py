@@ -1,12 +1,12 @@
-"""Sets of the 81 squares of shogi in two words, and how a position lies in its eleven words.
+"""Bitboards of shogi's 81 squares in two words, and the layout of a position in eleven words.
 
-Squares run down the files: 1a = 0, 1b = 1, ..., 1i = 8, 2a = 9, ..., 9i = 80. Word 0 holds files 1 to 7 (63
-bits), word 1 files 8 and 9 (18 bits), so no file lies in both. The side to move sees its own first rank as
-rank i: forward is one bit down, a file to the right is nine bits down.
+Squares run down the files: 1a = 0, 1b = 1, ..., 1i = 8, 2a = 9, ..., 9i = 80. The first word of a bitboard
+holds files 1 to 7 (63 bits), the second files 8 and 9 (18 bits), so no file is split. The side to move sees
+its own first rank as rank i: forward is one bit down, a file to the right is nine bits down.
 
-Every square has a code of five bits. Words 0-9 hold the five bits of all squares, two words a bit: word 2 b +
-w is bit b of word w. So a position takes 88 bytes, and a set of pieces (all silvers, say) is a few operations
-on whole words.
+Every square has a code of five bits. Words 0-9 of a position hold these bits as five bitboards: word 2 b + w
+is word w of the bitboard of bit b. So a position takes 88 bytes, and a set of pieces (such as all silvers)
+takes a few operations on whole words.
 
 code      0 empty, 1-8 pawn, lance, knight, silver, gold, bishop, rook, king; 8 more for a promoted piece
           (9-12, 14, 15); 16 more for a piece of White
@@ -14,8 +14,8 @@ word 10   bit 0 the side to move, 1 = White; bits 1-21 the hand of Black, 22-42 
           on the plies since the start of the game
 
 A hand has the counts of pawns (5 bits), lances, knights, silvers, golds (3 bits each), bishops and rooks (2
-bits each). Two positions are the same for the repetition rules when words 0-9 and the lowest 43 bits of word
-10 agree. Black (sente) is the first player.
+bits each). Two positions are the same for the repetition rules if words 0-9 and the lowest 43 bits of word 10
+agree. Black (sente) is the first player.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIRST_WORD = np.uint64((1 << 63) - 1)
 
 
 def board_of(squares: list[int]) -> tuple[int, int]:
-    """The two words of a set of squares, as Python integers."""
+    """Return the two words of a set of squares, as Python integers."""
     bits = sum(1 << square for square in set(squares))
     return bits & int(FIRST_WORD), bits >> int(IN_FIRST_WORD)
 
@@ -55,17 +55,17 @@ def _rows(*ranks: int) -> Board:
 EMPTY: Board = (ZERO, ZERO)
 EVERYWHERE = _rows(*range(RANKS))
 ZONE = _rows(0, 1, 2)
-"""Where the side to move promotes."""
+"""The promotion zone of the side to move."""
 NOT_LAST_RANK = _rows(*range(1, RANKS))
-"""Where a pawn or a lance of the side to move still has a move."""
+"""Squares on which a pawn or a lance of the side to move still has a move."""
 NOT_LAST_TWO_RANKS = _rows(*range(2, RANKS))
-"""Where a knight of the side to move still has a move."""
+"""Squares on which a knight of the side to move still has a move."""
 OWN_LAST_RANK = _rows(8)
 
 
 @jit
 def single(square: np.uint64) -> Board:
-    """The set of one square."""
+    """Return the set of one square."""
     if square < IN_FIRST_WORD:
         return ONE << square, ZERO
     return ZERO, ONE << (square - IN_FIRST_WORD)
@@ -80,7 +80,7 @@ def contains(board: Board, square: np.uint64) -> bool:
 
 @jit
 def some(board: Board) -> bool:
-    """Whether the set is not empty."""
+    """Return whether the set is not empty."""
     return board[0] | board[1] != ZERO
 
 
@@ -96,13 +96,13 @@ def overlap(first: Board, second: Board) -> Board:
 
 @jit
 def without(first: Board, second: Board) -> Board:
-    """The squares of `first` that are not in `second`."""
+    """Return the squares of `first` that are not in `second`."""
     return first[0] & ~second[0], first[1] & ~second[1]
 
 
 @jit
 def lowest(board: Board) -> np.uint64:
-    """Its lowest square; there must be one."""
+    """Return the lowest square of a set, which must not be empty."""
     if board[0]:
         return count_trailing_zeros(board[0])
     return IN_FIRST_WORD + count_trailing_zeros(board[1])
@@ -117,9 +117,9 @@ def without_lowest(board: Board) -> Board:
 
 @jit
 def rotated(board: Board) -> Board:
-    """The board as the other side sees it: square s becomes 80 - s."""
-    # Reversing 64 bits takes bit s of word 0 to 63 - s, 17 less than 80 - s, and bit s - 63 of word 1 to 126
-    # - s, 46 more than it.
+    """Return the board as the other side sees it: square s becomes 80 - s."""
+    # Reversing 64 bits moves bit s of word 0 to 63 - s, which is 17 too low, and bit s - 63 of word 1 to 126
+    # - s, which is 46 too high.
     files = reverse_bits(board[0])
     low = (files << np.uint64(17)) & FIRST_WORD
     return low | (reverse_bits(board[1]) >> np.uint64(46)), files >> np.uint64(46)
@@ -134,9 +134,9 @@ PAWN, LANCE, KNIGHT, SILVER, GOLD, BISHOP, ROOK, KING = range(1, 9)
 PROMOTED, WHITES = 8, 16
 """Added to a piece's code."""
 CODE_LETTERS = (".", "P", "L", "N", "S", "G", "B", "R", "K", "+P", "+L", "+N", "+S", "", "+B", "+R")
-"""SFEN letter of a code without its colour."""
+"""SFEN letter of each code without its colour."""
 IN_ALL = {PAWN: 18, LANCE: 4, KNIGHT: 4, SILVER: 4, GOLD: 4, BISHOP: 2, ROOK: 2}
-"""Pieces of each kind in the game: the most that a hand can hold."""
+"""Number of pieces of each kind in the game, which is also the most that a hand can hold."""
 
 HAND_PLACES = {
     PAWN: (0, 5),
@@ -150,18 +150,18 @@ HAND_PLACES = {
 """(lowest bit, bits) of each kind in a hand."""
 HAND_SHIFT = np.array([0, *(shift for shift, _ in HAND_PLACES.values())], dtype=np.uint64)
 HAND_FIELD = np.array([0, *((1 << bits) - 1 for _, bits in HAND_PLACES.values())], dtype=np.uint64)
-"""By kind; there is no kind 0."""
+"""Field mask by kind; index 0 is unused."""
 HAND_BITS = np.uint64(21)
 HAND_MASK = np.uint64((1 << 21) - 1)
 SAME_POSITION_MASK = np.uint64((1 << 43) - 1)
 PLIES_SHIFT = np.uint64(43)
 
 COLOUR, REST = 8, 10
-"""The first of the two words of White's squares; the word of hands and plies."""
+"""Word numbers: the first of the two words of White's squares, and the word of hands and plies."""
 
 
 class Men(NamedTuple):
-    """Where the pieces of one side stand."""
+    """The squares of one side's pieces, by how they move."""
 
     pawns: Board
     lances: Board
@@ -179,7 +179,7 @@ class Men(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """The four bits of all codes other than the colour."""
+    """Bitboards of the four code bits other than the colour."""
 
     low: Board
     mid: Board
@@ -189,19 +189,19 @@ class Kinds(NamedTuple):
 
 @jit
 def side_to_move(state: State) -> int:
-    """0 for Black, 1 for White."""
+    """Return 0 for Black, 1 for White."""
     return int(state[10] & ONE)
 
 
 @jit
 def hand_of(state: State, side: np.uint64) -> np.uint64:
-    """The 21 bits of a hand."""
+    """Return the 21 bits of a hand."""
     return (state[10] >> (ONE + side * HAND_BITS)) & HAND_MASK
 
 
 @jit
 def in_hand(hand: np.uint64, kind: int) -> np.uint64:
-    """Pieces of a kind (1 to 7) in a hand."""
+    """Return the number of pieces of a kind (1 to 7) in a hand."""
     return (hand >> HAND_SHIFT[kind]) & HAND_FIELD[kind]
 
 
@@ -219,7 +219,7 @@ def _seen(state: State, bit: int, side: np.uint64) -> Board:
 
 @jit
 def kinds_seen(state: State, side: np.uint64) -> Kinds:
-    """The kinds of pieces as `side` sees the board."""
+    """Return the kinds of pieces as `side` sees the board."""
     return Kinds(_seen(state, 0, side), _seen(state, 1, side), _seen(state, 2, side), _seen(state, 3, side))
 
 
@@ -233,9 +233,9 @@ def occupied_of(kinds: Kinds) -> Board:
 
 @jit
 def sides_seen(state: State, occupied: Board, side: np.uint64) -> tuple[Board, Board]:
-    """The squares of `side` and those of the other, as `side` sees them."""
+    """Return the squares of `side` and those of the other side, as `side` sees them."""
     white = _seen(state, 4, side)
-    # Only White's squares are stored: what is occupied besides is Black's.
+    # Only White's squares are stored: all other occupied squares are Black's.
     black = without(occupied, white)
     return (white, black) if side else (black, white)
 
@@ -244,7 +244,7 @@ def sides_seen(state: State, occupied: Board, side: np.uint64) -> tuple[Board, B
 def _sorted(
     low: np.uint64, mid: np.uint64, high: np.uint64, promoted: np.uint64, who: np.uint64
 ) -> tuple[np.uint64, ...]:
-    """One word of each board of `Men`."""
+    """Return one word of each board of `Men`."""
     plain, better = who & ~promoted, who & promoted
     pawn, lance, knight = low & ~mid & ~high, ~low & mid & ~high, low & mid & ~high
     silver, gold, bishop, rook = ~low & ~mid & high, low & ~mid & high, ~low & mid & high, low & mid & high
@@ -253,20 +253,20 @@ def _sorted(
         lance & plain,
         knight & plain,
         silver & plain,
-        # Promoted small pieces move as a gold does.
+        # Promoted pawns, lances, knights and silvers move like golds.
         (gold & plain) | ((pawn | lance | knight | silver) & better),
         bishop & who,
         rook & who,
         bishop & better,
         rook & better,
-        # A king is a promoted nothing: code 8.
+        # A king has code 8: the promotion bit alone.
         ~(low | mid | high) & better,
     )
 
 
 @jit
 def men_of(kinds: Kinds, who: Board) -> Men:
-    """The pieces on the squares `who`, grouped by how they move."""
+    """Return the pieces on the squares `who`, grouped by how they move."""
     a = _sorted(kinds.low[0], kinds.mid[0], kinds.high[0], kinds.promoted[0], who[0])
     b = _sorted(kinds.low[1], kinds.mid[1], kinds.high[1], kinds.promoted[1], who[1])
     return Men(
@@ -285,7 +285,7 @@ def men_of(kinds: Kinds, who: Board) -> Men:
 
 @jit
 def code_at(state: State, square: np.uint64) -> np.uint64:
-    """The code of a square."""
+    """Return the code of a square."""
     word, at = (0, square) if square < IN_FIRST_WORD else (1, square - IN_FIRST_WORD)
     code = ZERO
     for bit in range(CODE_BITS):
@@ -294,26 +294,26 @@ def code_at(state: State, square: np.uint64) -> np.uint64:
 
 
 def write_codes(state: State, codes: list[int]) -> None:
-    """Put pieces on the board of `state`. codes  [81]"""
+    """Write the board of `state`. codes: [81]"""
     for bit in range(CODE_BITS):
         plane = sum((code >> bit & 1) << square for square, code in enumerate(codes))
         state[2 * bit], state[2 * bit + 1] = plane & (1 << 63) - 1, plane >> 63
 
 
 def codes_of(state: State) -> list[int]:
-    """[81] the code of each square."""
+    """Return [81] the code of each square."""
     planes = [int(state[2 * bit]) | int(state[2 * bit + 1]) << 63 for bit in range(CODE_BITS)]
     return [sum((plane >> square & 1) << bit for bit, plane in enumerate(planes)) for square in range(81)]
 
 
 def _start() -> npt.NDArray[np.uint64]:
-    """The usual start position."""
+    """Return the usual start position."""
     behind = (LANCE, KNIGHT, SILVER, GOLD, KING, GOLD, SILVER, KNIGHT, LANCE)
     codes = [0] * 81
     for file, piece in enumerate(behind):
         for rank, code in ((8, piece), (6, PAWN), (2, PAWN + WHITES), (0, piece + WHITES)):
             codes[9 * file + rank] = code
-    # On 2h and 8h, and for White across from them.
+    # Rook on 2h and bishop on 8h; White's are opposite.
     codes[9 * 1 + 7], codes[9 * 7 + 7] = ROOK, BISHOP
     codes[9 * 7 + 1], codes[9 * 1 + 1] = ROOK + WHITES, BISHOP + WHITES
     state = np.zeros(STATE_WORDS, dtype=np.uint64)

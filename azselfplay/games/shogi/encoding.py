@@ -1,23 +1,24 @@
-"""What networks read of a shogi position: AlphaZero's input planes, packed; the features of sparse networks;
-material.
+"""The input of networks for shogi: AlphaZero's input planes, packed, and the features of sparse networks.
+Also material.
 
 Planes (arXiv 1712.01815, table S1). All positions are seen by the side that is to move NOW. For each of the
-newest `history` positions, newest first, there is a code for each square, which becomes 14 planes of its own
-pieces and 14 of the other's (pawn, lance, knight, silver, gold, bishop, rook, king, promoted pawn, lance,
-knight, silver, horse, dragon). There is also a word with what both have in hand, as shares of 18 pawns, 4
-lances, knights, silvers and golds, 2 bishops and rooks, and with three bits saying whether the position
-occurred once, twice, three times before. The side to move (1 = White) and plies played / 512 (at most 1) are
-given once. The paper does not give scales; these are AobaZero's.
+newest `history` positions, newest first, there is a code for each square. The codes expand to 14 planes of
+own pieces and 14 of the other side's (pawn, lance, knight, silver, gold, bishop, rook, king, promoted pawn,
+lance, knight, silver, horse, dragon). There is also a word with both hands, as shares of 18 pawns, 4 lances,
+knights, silvers and golds, 2 bishops and rooks, and with three bits that say whether the position occurred
+once, twice, three times before. The side to move (1 = White) and plies played / 512 (at most 1) are given
+once. The paper does not give scales; these are AobaZero's.
 
-Sparse features are only what the rules say about who attacks what. A feature is a piece on its square, and
-whether the other side attacks it and its own side defends it; a piece in hand (the second pawn is another
-feature than the first); or that the position stood on the board before. A usual position has 40 of them, one
-for each piece of the game. An action has three rows: itself; the piece that then stands on the target; and
-what happens. Of a move that is the piece, what it captures, whether the target and the origin are attacked,
-whether it promotes, and whether it gives check from its target. Of a drop it is the piece, whether the target
-is attacked and defended, and whether it gives check. No value of a piece and no exchange is in it.
+Sparse features only express what attacks what by the rules. A feature is a piece on its square, with whether
+each side attacks that square; or a kind in a hand with its number of pieces (two pawns are another feature
+than one); or that the position stood on the board before. A usual position has about 40 features, one for
+each piece of the game, or fewer with several pieces of a kind in a hand. An action has three rows. The first
+is for the action itself, the second for the piece that then stands on the target. The third describes what
+happens. For a move: the piece, what it captures, whether the target and the origin are attacked, whether it
+promotes, and whether it gives check from its target. For a drop: the piece, whether the target is attacked
+and defended, and whether it gives check. No piece value and no exchange value is used.
 
-Values of the pieces, in hundredths of a pawn, are for fixed players and for figures.
+Piece values, in hundredths of a pawn, are only for fixed players and for statistics.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ SIDE_AND_PLIES = PackedScalars(((1, 1), (10, MOST_PLIES)))
 CODES = 2 * WHITES
 _USED = [code for code in range(1, WHITES) if CODE_LETTERS[code]]
 PIECE_OF = np.full(CODES, -1, np.int32)
-"""By code: the number of its piece, 0 to 13 own ones, then the other's; -1: there is no such piece."""
+"""By code: the number of its piece, 0 to 13 for own pieces, then those of the other side; -1: there is no
+such piece."""
 PIECE_OF[_USED] = range(PIECES)
 PIECE_OF[[code + WHITES for code in _USED]] = range(PIECES, 2 * PIECES)
 
@@ -115,13 +117,14 @@ SPREAD = np.array(
     [sum(bit << CODE_BITS * at for at, bit in enumerate(six[::way])) for way in (1, -1) for six in _SIX_EACH],
     dtype=np.uint64,
 )
-"""`[side * 64 + six bits]`: the bits five apart, one bit of the codes of six squares; for White in the
-opposite order, because the board is rotated."""
+"""`[side * 64 + six bits]`: the six bits spread to a distance of five, as one bit of the codes of six
+squares. For White they are in the opposite order, because the board is rotated."""
 
 
 @jit
 def _twelve(low: np.uint64, high: np.uint64, first: int) -> np.uint64:
-    """The bits of the squares `first` to `first + 11` of a board of two words; there are none before 0."""
+    """Return the bits of the squares `first` to `first + 11` of a bitboard. `first` may be -3; squares below
+    0 give 0."""
     if first < 0:
         return (low << _THREE) & _TWELVE_BITS
     if first >= 63:
@@ -140,7 +143,8 @@ def _spread(twelve: np.uint64, side: np.uint64) -> np.uint64:
 
 @jit
 def _write_codes(state: State, side: np.uint64, words: npt.NDArray[np.uint64]) -> None:
-    """Write the codes of all squares as `side` sees them, plus 16 for a piece of the other. words: [7]."""
+    """Write the codes of all squares as `side` sees them, plus 16 for a piece of the other side. words:
+    [7]."""
     for word in range(CODE_WORDS):
         first = 69 - 12 * word if side else 12 * word  # 80 - square turns the board
         occupied, codes = ZERO, ZERO
@@ -154,11 +158,11 @@ def _write_codes(state: State, side: np.uint64, words: npt.NDArray[np.uint64]) -
 
 @jit
 def _times_before(positions: Positions, n: int, history: int) -> np.uint64:
-    """How often each of the newest `history` <= 8 positions occurred before: eight bits each, the newest in
-    the lowest.
+    """Return how often each of the newest `history` <= 8 positions occurred before, as eight bits each, with
+    the newest in the lowest bits.
 
-    The whole game is read, four positions at a time: White's squares on files 1 to 7 distinguish almost all
-    positions.
+    The whole game is scanned once for each side to move, comparing with four positions at a time. White's
+    squares on files 1 to 7 distinguish almost all positions.
     """
     found = ZERO
     for parity in range(2):
@@ -211,22 +215,22 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
 
 
 MEN = 2 * PIECES * SQUARES * 4
-"""Features of pieces on the board: own ones and the other's, square, and 1 if the side to move attacks that
-square plus 2 if the other does."""
+"""Number of features of pieces on the board: piece (own or the other side's), square, and 1 if the side to
+move attacks the square plus 2 if the other side does."""
 IN_HANDS = sum(IN_ALL.values())
-"""Features of a hand: a kind, and how many of it."""
+"""Number of features of a hand: a kind and its number of pieces."""
 REPEATED = MEN + 2 * IN_HANDS
 FEATURES = REPEATED + REPETITIONS
 MOST_ACTIVE = SQUARES + 2 * len(IN_ALL) + REPETITIONS
-"""What words can say that come from another machine; the pieces of one game are 40."""
+"""Arbitrary words from another machine can have this many; a game has only 40 pieces."""
 
 NOTHING = PIECES
-"""What a move captures that captures nothing."""
+"""Stands for the captured piece if nothing is captured."""
 DROPPED = ROOK
-"""Kinds of pieces that are dropped."""
+"""Number of kinds of pieces that can be dropped."""
 OURS, THEIRS = 1 << 16, 1 << 17
-"""Marks of squares that the side to move attacks, and that the other does; `1 << code` marks those from which
-an own piece with this code would give check."""
+"""Marks of squares that the side to move attacks, and of those that the other side attacks. The mark `1 <<
+code` is on squares from which an own piece with this code would give check."""
 _OURS_AT, _THEIRS_AT = 16, 17
 _CODE, _BITS = np.uint64(CODES - 1), np.uint64(CODE_BITS)
 _ALL = np.uint64(SQUARES)
@@ -234,7 +238,7 @@ _FIRST_WORD = int(IN_FIRST_WORD)
 
 
 def possible_actions() -> list[int]:
-    """All actions that are legal in some position, ascending."""
+    """Return all actions that are legal in some position, ascending."""
     found = []
     for origin in range(SQUARES):
         jumps = {to for jump in KNIGHT_JUMPS for to in walk(9, origin, jump, 1)}
@@ -242,7 +246,7 @@ def possible_actions() -> list[int]:
             action = int(ACTION_OF[origin * SQUARES + to])
             if action % SQUARES != origin or origin == to or PLANE_SHIFT[action // SQUARES] != to - origin:
                 continue  # no piece goes there
-            # A knight on the last two ranks could never move again: it must promote.
+            # On the last two ranks a knight must promote, because it could never move again.
             if to not in jumps or to % RANKS >= 2:
                 found.append(action)
             if to % RANKS < 3 or (origin % RANKS < 3 and to not in jumps):
@@ -255,9 +259,9 @@ def possible_actions() -> list[int]:
 
 
 SINGLE = np.array([board_of([square]) for square in range(SQUARES)], np.uint64)
-"""[81, 2] each square as a board."""
+"""[81, 2] each square as a bitboard."""
 SLIDES = np.array([code & 7 in (BISHOP, ROOK) or code & 15 == LANCE for code in range(CODES)])
-"""By code."""
+"""By code: whether the piece is a slider."""
 _UPWARDS = STEPS.reshape(2, -1, 2)[0]
 _DOWNWARDS = STEPS.reshape(2, -1, 2)[1]
 _BY_CODE = np.zeros((CODES, SQUARES, 2), np.uint64)
@@ -270,18 +274,18 @@ for _code, _first in (
 for _code, _table in ((KING, AROUND), (BISHOP + PROMOTED, ORTHOGONAL), (ROOK + PROMOTED, DIAGONAL)):
     _BY_CODE[_code] = _BY_CODE[_code + WHITES] = _table
 STEPS_OF = _BY_CODE.reshape(-1, 2)
-"""[CODES * 81, 2] the squares that a piece with a code attacks from a square by a step or a jump."""
+"""[CODES * 81, 2] by code and square: the squares that a piece attacks by a step or a jump."""
 HAND_FIRST = np.cumsum([0, 0, *IN_ALL.values()])
-"""By kind: the first of its features in a hand."""
+"""By kind: the first of its features in a hand; index 0 is unused."""
 MOST_IN_HAND = np.array([0, *IN_ALL.values()])
 CAPTURED = np.where(PIECE_OF >= PIECES, PIECE_OF - PIECES, NOTHING)
-"""By the code of what stands on the target."""
+"""By the code on the target square: the captured piece, or NOTHING."""
 _PROMOTED_LIKE: dict[int, tuple[int, ...]] = {
     GOLD: tuple(range(PAWN, GOLD)),
     BISHOP: (BISHOP,),
     ROOK: (ROOK,),
 }
-"""By kind: the kinds that attack like it when they are promoted."""
+"""By kind: the kinds whose promoted pieces attack like it (or like it and more)."""
 CHECKERS = np.array(
     [
         0,
@@ -291,10 +295,10 @@ CHECKERS = np.array(
         ),
     ]
 )
-"""By kind: the marks of all pieces that attack what it attacks."""
+"""By kind: the marks of all pieces that attack at least what this kind attacks."""
 FIRST_STANDING = len(possible_actions())
 ROW_OF = np.zeros(ACTIONS, np.int32)
-"""By action: the row of an action that is legal somewhere."""
+"""By action: its row, if it is legal in some position."""
 ROW_OF[possible_actions()] = range(FIRST_STANDING)
 FIRST_MOVE = FIRST_STANDING + PIECES * SQUARES
 FIRST_DROP = FIRST_MOVE + PIECES * (PIECES + 1) * 16
@@ -303,8 +307,8 @@ ACTION_ROWS = FIRST_DROP + DROPPED * 8
 
 @jit
 def _read_board(packed_features: Words, board: Numbers, men: Numbers) -> int:
-    """Write the code of each square to `board` [81] and the squares with pieces to `men` [81]. Returns their
-    number."""
+    """Write the code of each square to `board` [81] and the squares with pieces to `men` [81]. Returns the
+    number of pieces."""
     found = 0
     for word in range(CODE_WORDS):
         codes, square = packed_features[word], CELLS_A_WORD * word
@@ -320,7 +324,7 @@ def _read_board(packed_features: Words, board: Numbers, men: Numbers) -> int:
 
 @jit
 def _slides(code: int, square: np.uint64, occupied: Board) -> Board:
-    """The squares that a piece attacks beyond its `STEPS_OF`."""
+    """Return the squares that a piece attacks by sliding, besides its `STEPS_OF`."""
     kind = code & (PROMOTED - 1)
     if kind == BISHOP:
         return bishop_attacks(square, occupied)
@@ -343,8 +347,8 @@ def _mark(squares: Board, mark: int, marks: Numbers) -> None:
 
 @jit
 def _mark_checks(king: int, occupied: Board, marks: Numbers) -> None:
-    """Mark the squares from which a piece would give check: those that the king would attack if it were such
-    a piece."""
+    """Mark the squares from which an own piece would give check: those that the other side's king would
+    attack if it were such a piece."""
     square = np.uint64(king)
     for kind in range(PAWN, ROOK + 1):
         if kind == LANCE or kind >= BISHOP:
@@ -359,11 +363,11 @@ def _mark_checks(king: int, occupied: Board, marks: Numbers) -> None:
 @jit
 def _mark_attacks(board: Numbers, men: Numbers, count: int, marks: Numbers) -> None:
     """Write the marks of all squares to `marks` [81]; `men` [count]: the squares with pieces."""
-    # Sliders wait for the second round, when all occupied squares are known.
+    # Sliders are handled in a second loop, when all occupied squares are known.
     sliders, sets = scratch_int32(SQUARES), scratch_words(4)
     low = high = ZERO
     sets[:] = ZERO
-    # Without a king, in features of another machine, the corner stands for it.
+    # Features from another machine may lack a king; then square 0 stands for it.
     king = found = 0
     for i in range(count):
         square = signed(men[i])
@@ -394,9 +398,10 @@ def _mark_attacks(board: Numbers, men: Numbers, count: int, marks: Numbers) -> N
 
 @jit
 def _write_hand(hand: np.uint64, first: int, active: Numbers, found: int) -> int:
-    """Append the features of a hand, which begin at `first`; returns their new number."""
+    """Append the features of a hand, which are numbered from `first`. Returns the new number of active
+    features."""
     for kind in range(PAWN, ROOK + 1):
-        # The bits could hold more, and may come from another machine.
+        # Bits from another machine could hold larger numbers.
         pieces = min(signed(in_hand(hand, kind)), MOST_IN_HAND[kind])
         if pieces > 0:
             active[found] = first + HAND_FIRST[kind] + pieces - 1
@@ -409,7 +414,7 @@ def _write_rows(board: Numbers, marks: Numbers, actions: Actions, count: int, ro
     for i in range(count):
         action = signed(actions[i])
         plane, origin = action // SQUARES, action % SQUARES
-        # On the board also for an action that is not legal, which another machine may send.
+        # Clip to the board: another machine may send illegal actions.
         target = min(max(origin + PLANE_SHIFT[plane], 0), SQUARES - 1)
         there = signed(marks[target])
         if plane >= DROP_PLANE:
@@ -451,7 +456,7 @@ def describe(
 
 
 SHARED = np.full((FEATURES, 1), -1, np.int32)
-"""[FEATURES, 1]: a piece on its square, whoever attacks it."""
+"""[FEATURES, 1]: the row of a piece on its square, whatever attacks it."""
 SHARED[:MEN, 0] = np.arange(MEN) // 4
 
 SPARSE = SparseFeatures(
@@ -471,7 +476,8 @@ SPARSE = SparseFeatures(
 BY_KIND = (0, 100, 300, 350, 500, 550, 800, 950, 0)
 """Nothing, pawn, lance, knight, silver, gold, bishop, rook, king."""
 BY_CODE = np.array([*BY_KIND, 550, 550, 550, 550, 0, 1100, 1300], dtype=np.int64)
-"""`[code % 16]`: the same with promoted pieces; promoted small ones count as golds."""
+"""`[code % 16]`: the same including promoted pieces. Promoted pawns, lances, knights and silvers count as
+golds."""
 
 PROBES = (
     ("start", ""),
@@ -479,14 +485,15 @@ PROBES = (
     ("all_in_other_hand", "4k4/9/9/9/9/9/9/9/4K4 b 2r2b4g4s4n4l18p 1"),
     ("all_in_hand_white", "4k4/9/9/9/9/9/9/9/4K4 w 2r2b4g4s4n4l18p 1"),
 )
-"""Level; won for the side to move (Black); lost for it; and the second position for White, which must have
-the same value."""
+"""Balanced; won for the side to move (Black); lost for it; and the third position with White to move, which
+must have the same value as the second."""
 
 _SIGNED = np.concatenate([BY_CODE, -BY_CODE]).astype(np.float64)
 
 
 def material(packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-    """[n] material of the side to move minus that of the other, on the board and in hand, in pawns.
+    """Return [n] material of the side to move minus that of the other side, on the board and in hand, in
+    pawns.
 
     packed_features: uint64[n, feature_words] as `games.shogi.encoding` writes them: the codes of the newest
     position first, and the counts after the codes of all positions.

@@ -1,7 +1,7 @@
-"""Games of shogi in files: CSA, the standard of computer shogi (version 2.2), written and read, and what it
-shares with KIF (`kif`).
+"""Games of shogi in files: reads and writes CSA, the standard of computer shogi (version 2.2). Also has the
+code that CSA shares with KIF (`kif`).
 
-Black (sente) is the first player, also where White moves first because Black has a handicap.
+Black (sente) is the first player, even if White moves first in a handicap game.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from azselfplay.games.spec import RESIGNATION, State
 
 
 class End(NamedTuple):
-    """How a game ended: the words for it, and what it means for the side that would be to move."""
+    """A way for a game to end: its words in files, and its value for the side that would be to move."""
 
     reason: str
-    """As the rules name it, or the tag Termination."""
+    """As in the rules, or in the tag Termination."""
     csa: str
     kif: str
     value: int
     """+1 if that side wins, -1 if it loses, 0 for a draw."""
     said: str = "の勝ち"
-    """What KIF says of the winner."""
+    """KIF's words after the winner's name, or for a draw."""
 
 
 ENDS = (
@@ -66,11 +66,12 @@ ENDS = (
     End("declaration", "%KACHI", "入玉勝ち", 1, "の入玉勝ち"),
 )
 BROKEN_OFF = ("%CHUDAN", "中断")
-"""Said of a game where there is no word for how it ended."""
+"""Written (in CSA, in KIF) if the format has no word for how the game ended."""
 
 
 def end_of(tags: Mapping[str, str], ending: str) -> End | None:
-    """How a game ended: by the tag Termination, or else by the beginning of its last comment."""
+    """Return how a game ended, according to the tag Termination, or else to the beginning of its last
+    comment."""
     reasons = (tags.get("Termination", ""), ending.partition(":")[0])
     return next((end for reason in reasons for end in ENDS if end.reason == reason), None)
 
@@ -82,10 +83,10 @@ def comments(mark: str, text: str) -> list[str]:
 def up_to_resignation(
     tags: Mapping[str, str], start: State, moves: Sequence[WrittenMove]
 ) -> Sequence[WrittenMove]:
-    """The moves up to a resignation. In self-play a side resigns together with its move, which game files
-    cannot express, so that move is left out."""
+    """Return the moves without one that was made together with a resignation. In self-play a side resigns
+    together with its move, which game files cannot express, so that move is left out."""
     winner = {"1-0": 0, "0-1": 1}.get(tags.get("Result", ""))
-    # The winner is to move only after the loser's last move.
+    # If the winner is to move, the last move is the loser's.
     is_after_it = winner is not None and winner == side_to_move(start) ^ (len(moves) & 1)
     return moves[:-1] if tags.get("Termination") == RESIGNATION and is_after_it else moves
 
@@ -105,12 +106,13 @@ class Placed:
     """A position as a file draws it, piece by piece."""
 
     codes: dict[str, int] = field(default_factory=dict)
-    """By square (`77`); those of White are `WHITES` larger."""
+    """Codes by square (`77`); White's pieces have `WHITES` added."""
     hands: tuple[Counter[int], Counter[int]] = field(default_factory=lambda: (Counter(), Counter()))
     side: int = 0
 
     def sfen(self) -> str:
-        """The position; "" is the usual start. Raises ValueError for one that cannot be."""
+        """Return the position as SFEN; "" is the usual start. Raises ValueError for an impossible
+        position."""
         ranks = ([self.codes.get(f"{file}{rank}", 0) for file in "987654321"] for rank in range(1, 10))
         board = ranks_to_text(list(map(piece_letters, rank)) for rank in ranks)
         held = "".join(
@@ -120,12 +122,12 @@ class Placed:
             if (count := self.hands[side][kind])
         )
         text = f"{board} {'bw'[self.side]} {held or '-'} 1"
-        # Checked, and so that the same start is not two.
+        # This checks the position, and gives the usual start only one text.
         return "" if np.array_equal(state_from_sfen(text), state_from_sfen("")) else text
 
 
 def decoded(data: bytes) -> str:
-    """The text of a file: UTF-8, or else Shift-JIS, in which most older files are."""
+    """Return the text of a file: UTF-8, or else Shift-JIS, as in most older files."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -146,17 +148,17 @@ def read_game(
 
 
 PIECE_NAMES = ("", "FU", "KY", "KE", "GI", "KI", "KA", "HI", "OU", "TO", "NY", "NK", "NG", "", "UM", "RY")
-"""CSA's names by code."""
+"""CSA's names of pieces, by code."""
 CSA_TAGS = {"$EVENT": "Event", "$SITE": "Site"}
 
 
 def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-    """A game in CSA's format; where CSA has no word for how it ended, that is `%CHUDAN`, broken off. Raises
-    ValueError if a move is invalid.
+    """Return a game in CSA's format. If CSA has no word for how it ended, `%CHUDAN` (broken off) is written.
+    Raises ValueError if a move is invalid.
 
-    tags: as in PGN; White is the first player, which is Black (sente) in shogi. moves: in USI; other lines
-    become comments, because CSA has no variations, and values are written as on Floodgate (`** 31`, in
-    hundredths of a pawn for Black). ending: comment after the last move.
+    tags: as in PGN, where White is the first player; in shogi that is Black (sente). moves: in USI.
+    Alternative lines become comments, because CSA has no variations. Values are written as on Floodgate (`**
+    31`, in hundredths of a pawn for Black). ending: comment after the last move.
     """
     state = state_from_sfen(start)
     moves = up_to_resignation(tags, state, moves)
@@ -174,9 +176,9 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
         action, before = action_from_usi(state, one.move), state
         state = GAME.after(before, action)
         origin, target, plane = squares_of(action, before[REST] & ONE)
-        # In CSA a drop comes from square 00.
+        # In CSA the origin of a drop is 00.
         left = "00" if plane >= DROP_PLANE else numbers_of(origin)
-        # After the move: CSA names the piece that it has become.
+        # Read after the move: CSA names the piece after a promotion.
         piece = PIECE_NAMES[int(code_at(state, target)) % WHITES]
         lines.append(f"{'-' if before[REST] & ONE else '+'}{left}{numbers_of(target)}{piece}")
         lines += [] if one.value is None else [f"'** {centipawns(one.value)}"]
@@ -200,15 +202,16 @@ _CSA_VALUES = {end.csa: end.value for end in ENDS} | {
     "%MATTA": None,
     "%CHUDAN": None,
 }
-"""What the last word means for the side to move; None, like other words: the game has no result."""
+"""Value of the last word for the side to move. None, as for unknown words: the game has no result."""
 
 
 def read_csa(data: bytes) -> Iterator[ReadGame | ValueError]:
-    """The games in a CSA file, as `GameFormat.read` says."""
+    """Yield the games in a CSA file, as `GameFormat.read` says."""
     for text in re.split(r"^/.*$", decoded(data), flags=re.MULTILINE):
         words = list[str]()
         for line in text.splitlines():
-            # Only moves and times stand side by side; names may contain commas.
+            # Only moves, special words and times may share a line, separated by commas; names may contain
+            # commas.
             parts = line.strip().split(",") if line[:1] in "+-%T" else [line.strip()]
             words += filter(None, parts if not line.startswith("'") else [])
         if not words:
@@ -245,7 +248,7 @@ def _csa_game(words: Sequence[str]) -> ReadGame:
             moves.append(usi)
         elif word.startswith("%") and state is not None:
             side = side_to_move(state)
-            # Who has done something illegal is said by its sign.
+            # A sign names the side that has done something illegal.
             named = word.replace(f"%{'+-'[side]}", "%{mover}").replace(f"%{'-+'[side]}", "%{other}")
             found = _CSA_VALUES.get(named)
             outcome = None if found is None else found if side == 0 else -found
@@ -272,7 +275,7 @@ def _csa_place(placed: Placed, word: str) -> None:
         side = "+-".index(word[1])
         for square, name in pieces:
             if name == "AL":
-                # Everything that is neither on the board nor in the other hand.
+                # AL: all pieces that are neither on the board nor in the other hand.
                 used = Counter(code % WHITES % PROMOTED for code in placed.codes.values())
                 used += placed.hands[1 - side]
                 placed.hands[side].update({kind: most - used[kind] for kind, most in IN_ALL.items()})
@@ -281,7 +284,7 @@ def _csa_place(placed: Placed, word: str) -> None:
             else:
                 placed.codes[square] = PIECE_NAMES.index(name) + side * WHITES
     elif word[1:2].isdecimal() and word[1] != "0":
-        # Padded, because blanks at the end of a line, which are empty squares, are often cut off.
+        # Pad the line: blanks at its end, which are empty squares, are often cut off.
         for file, piece in zip("987654321", re.findall("...", word[2:].ljust(27)), strict=False):
             if piece.strip() not in ("", "*"):
                 if piece[0] not in "+-" or piece[1:] not in PIECE_NAMES[1:]:
@@ -293,7 +296,8 @@ def _csa_place(placed: Placed, word: str) -> None:
 
 
 def _csa_move(state: State, word: str) -> str:
-    """A move in USI. CSA names the piece that it has become, so a promotion shows by the piece before it."""
+    """Return a move in USI. CSA names the piece after the move, so a promotion shows only by comparison with
+    the piece before it."""
     found = _CSA_MOVE.fullmatch(word)
     if not found or found[4] not in PIECE_NAMES[1:]:
         raise ValueError("it is not written as +7776FU")
@@ -303,7 +307,7 @@ def _csa_move(state: State, word: str) -> str:
     code = PIECE_NAMES.index(name)
     if left == "00":
         return f"{CODE_LETTERS[code]}*{usi_square(target)}"
-    # Square 0 of a line is none, and holds no piece.
+    # There is no file or rank 0, so no piece there.
     place = (int(left[0]) - 1) * 9 + int(left[1]) - 1
     before = 0 if "0" in left else int(codes_of(state)[place]) % WHITES
     promotes = "+" if code == before + PROMOTED else ""

@@ -1,8 +1,8 @@
-"""Games of shogi in files as KIF, which Japanese programs exchange. Written with variations; of a file's
-variations none is read.
+"""Reads and writes games of shogi as KIF, the format that Japanese programs exchange. Variations are written,
+but not read.
 
-Files are written as UTF-8, as their first line says. Square `７六` is USI's 7f; a move is its target, the
-piece before the move, and its origin.
+Files are written in UTF-8, as their first line says. Square `７六` is USI's 7f. A move is written as its
+target, the piece before the move, and its origin.
 """
 
 from __future__ import annotations
@@ -59,21 +59,23 @@ KIF_FILES, KIF_RANKS = "１２３４５６７８９", RANK_KANJI
 KIF_PIECES = ("", *"歩香桂銀金角飛玉と", "成香", "成桂", "成銀", "", "馬", "龍")
 
 ON_BOARD = ("・", *KANJI[1:])
-"""Letters by code, like `KIF_PIECES`."""
+"""One character for each piece by code, like `KIF_PIECES`."""
 
 KIF_NUMBERS = ("", "", *KIF_RANKS[1:], "十", *(f"十{one}" for one in KIF_RANKS[:8]))
-"""Counts of a piece in a hand; a count of one is not written."""
+"""Numbers of pieces of a kind in a hand; the number one is not written."""
 
 
 def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-    """A game as KIF, like `csa`, with other lines as variations. Values are comments as engines leave
-    them (`**解析 0 評価値 31`), in hundredths of a pawn for Black. Raises ValueError if a move is invalid."""
+    """Return a game as KIF, from the arguments of `csa`, with alternative lines as variations. Values become
+    comments in the style of engines (`**解析 0 評価値 31`), in hundredths of a pawn for Black. Raises
+    ValueError if a move is invalid."""
     state = state_from_sfen(start)
     moves = up_to_resignation(tags, state, moves)
     lines = ["#KIF version=2.0 encoding=UTF-8"]
     lines += [f"開始日時：{tags['Date'].replace('.', '/')}"] if "Date" in tags else []
     lines += [f"棋戦：{tags['Event']}"] if "Event" in tags else []
-    # The usual start has a name (an even game). Others are drawn, White's hand above and Black's below.
+    # The usual start has a name (an even game). Other positions are drawn, with White's hand above and
+    # Black's below.
     if not start:
         lines.append("手合割：平手")
     else:
@@ -97,20 +99,21 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
         lines += comments("*", one.comment)
         before = action_from_usi(state, one.move)
         state = GAME.after(state, before)
-    # How the game ended: as a move, and as a sentence.
+    # Write how the game ended twice: as a move, and as a sentence.
     end = end_of(tags, ending)
     word = sentence = end.kif if end else BROKEN_OFF[1]
     if end is not None and end.value:
         sentence = f"{KIF_SIDES[side_to_move(state) ^ (end.value < 0)]}{end.said}"
     lines += [f"{len(moves) + 1:4} {word}", f"まで{len(moves)}手で{sentence}", *comments("*", ending)]
-    # The latest first: so each branches off the main line, and not off the variation above it.
+    # Latest first, so that each branches off the main line, not off the variation above it.
     for _, variation in sorted(variations, key=lambda one: -one[0]):
         lines += variation
     return "\n".join(lines)
 
 
 def _kif_line(state: State, before: int | None, number: int, line: Iterable[str]) -> list[str]:
-    """Moves as lines of KIF, the first one with this number. `before`: the action that led to `state`."""
+    """Return moves as lines of KIF; the first has the number `number`. `before`: the action that led to
+    `state`."""
     lines = []
     for at, move in enumerate(line, number):
         action = action_from_usi(state, move)
@@ -120,8 +123,8 @@ def _kif_line(state: State, before: int | None, number: int, line: Iterable[str]
 
 
 def kif_move(state: State, action: int, before: int | None) -> str:
-    """A move as KIF has it: its target, the piece before the move, and its origin, as in ７六歩(77). A move
-    to the square of the move `before` says so, instead of the square."""
+    """Return a move as in KIF: its target, the piece before the move, and its origin, as in ７六歩(77). If
+    the target is that of the move `before`, the word for "same" replaces the square."""
     origin, target, plane = squares_of(action, state[REST] & ONE)
     file, rank = divmod(int(target), 9)
     last = None if before is None else squares_of(before, state[REST] & ONE ^ ONE)[1]
@@ -157,7 +160,7 @@ HANDICAPS = {
     "八枚落ち": "3gkg3/9",
     "十枚落ち": "4k4/9",
 }
-"""White's two back ranks."""
+"""White's two back ranks in SFEN, by handicap."""
 _KIF_CODES = {
     name: code for names in (ON_BOARD, KIF_PIECES) for code, name in enumerate(names) if name and code
 }
@@ -180,7 +183,8 @@ _MOVES_FOLLOW = "手数--"
 
 
 def read_kif(data: bytes) -> Iterator[ReadGame | ValueError]:
-    """The games in a KIF file, as `GameFormat.read` says. A file may have several, each with its header."""
+    """Yield the games in a KIF file, as `GameFormat.read` says. A file may have several, each with its
+    header."""
     games, has_moves = [list[str]()], False
     for line in decoded(data).splitlines():
         is_move = bool(_KIF_WORD.match(line))
@@ -202,13 +206,13 @@ def _kif_game(lines: Sequence[str]) -> ReadGame:
     placed, tags, handicap = Placed(), dict[str, str](), "平手"
     moves, outcome, ended, last, rank = list[str](), None, None, "", 0
     for line in lines:
-        # Comments on moves, comments on the file, and bookmarks.
+        # Skip comments on moves, comments on the file, and bookmarks.
         if line.startswith(("*", "#", "&")):
             continue
-        # Variations follow the game itself, and are no part of it.
+        # Variations follow the main line and are not read.
         if line.startswith("変化"):
             break
-        # A board that is drawn, from the first rank on.
+        # A line of a drawn board; the first is rank 1.
         if line.startswith("|"):
             rank += 1
             for file, (sign, name) in zip("987654321", re.findall(r"([ v^])(.)", line[1:]), strict=False):
@@ -236,7 +240,8 @@ def _kif_game(lines: Sequence[str]) -> ReadGame:
 
 
 def _kif_start(placed: Placed, handicap: str) -> tuple[str, int]:
-    """(start position, side to move first). Raises ValueError."""
+    """Return (start position, side to move first). Raises ValueError for an unknown handicap or an impossible
+    position."""
     if placed.codes:
         return placed.sfen(), placed.side
     if handicap not in HANDICAPS:
@@ -248,7 +253,7 @@ def _kif_start(placed: Placed, handicap: str) -> tuple[str, int]:
 
 
 def _kif_held(hand: Counter[int], text: str) -> None:
-    """Read the pieces in a hand. Raises ValueError."""
+    """Read the pieces in a hand. Raises ValueError for an unknown word."""
     for word in text.split():
         code, number = _KIF_CODES.get(word[0], 0), word[1:]
         if code in IN_ALL and number in (*KIF_NUMBERS, "一"):
@@ -258,7 +263,7 @@ def _kif_held(hand: Counter[int], text: str) -> None:
 
 
 def _kif_move(found: re.Match[str], last: str, number: int) -> tuple[str, str]:
-    """(target, the move in USI). `last`: target of the move before."""
+    """Return (target, the move in USI). `last`: the target of the move before."""
     _, square, name, how, origin = found.groups()
     if square == "同":
         target = last

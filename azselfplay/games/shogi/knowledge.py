@@ -1,4 +1,4 @@
-"""What is known about shogi: openings and material, and the formats of game files.
+"""Knowledge about shogi: openings, a heuristic by material, and the formats of game files.
 
 The heuristic value of a position is material, on the board and in hand, in hundredths of a pawn
 (`games.shogi.encoding.BY_CODE`). Captures and promotions are noisy.
@@ -91,7 +91,7 @@ def _worth_of_side(men: Men, hand: np.uint64) -> int:
 
 @jit
 def material(state: State) -> int:
-    """Own material minus the opponent's, for the side to move."""
+    """Return the material of the side to move minus the opponent's."""
     side = state[10] & ONE
     kinds = kinds_seen(state, ZERO)
     black, white = sides_seen(state, occupied_of(kinds), ZERO)
@@ -102,7 +102,7 @@ def material(state: State) -> int:
 
 @jit
 def is_noisy(state: State, action: int) -> bool:
-    """Whether the move is a capture or a promotion."""
+    """Return whether the move is a capture or a promotion."""
     _, target, plane = squares_of(action, state[10] & ONE)
     if plane >= _DROP_PLANE:
         return False
@@ -111,14 +111,14 @@ def is_noisy(state: State, action: int) -> bool:
 
 @jit
 def order_score(state: State, action: int) -> int:
-    """Ordering score: the most valuable victim first, taken by the least valuable piece; then promotions;
-    then the rest."""
+    """Return the ordering score: first captures, by the most valuable victim and then the least valuable
+    attacker; then promotions; then the rest."""
     origin, target, plane = squares_of(action, state[10] & ONE)
     if plane >= _DROP_PLANE:
         return 0
     victim, taker = code_at(state, target) & _PLAIN, code_at(state, origin) & _PLAIN
     if victim:
-        # The victim's value counts first; the taker's only decides between equal victims.
+        # The victim's value dominates; the attacker's only decides between equal victims.
         return 10 * BY_CODE[victim] + 10 - BY_CODE[taker] // 100
     return _PROMOTION_SCORE if plane >= _PROMOTION_PLANE else 0
 

@@ -1,11 +1,12 @@
 """Shogi as text and pictures: SFEN positions, USI moves, a board for a terminal, and boards as SVG.
 
-A position that no game of shogi could reach is refused with a sentence saying why. Three liberties: the move
-number may be missing or 0 (then 1), "" and "startpos" stand for the usual start, and pieces may be missing
-from the game, as in problems; but both kings must be there.
+A position that no game of shogi could reach is refused with a sentence that says why. Reading is tolerant in
+three points: the move number may be missing or 0 (then it is 1), "" and "startpos" stand for the usual start,
+and pieces other than the kings may be missing, as in problems.
 
-On a picture each hand is on its own side. Pieces are letters, as in SFEN, so that no Japanese font is needed;
-they point in their direction of movement. `data-kanji` has the Japanese name, which pages show instead.
+On a picture each hand is on its side of the board. Pieces are shown as letters, as in SFEN, so that no
+Japanese font is needed, and point in their direction of movement. `data-kanji` has the Japanese name, which
+web pages show instead.
 """
 
 from __future__ import annotations
@@ -68,25 +69,25 @@ SQUARE_NAMES = tuple(f"{file}{rank}" for file in "123456789" for rank in "abcdef
 COLOURS = ("Black", "White")
 MAX_MOVE = 9999
 HAND_ORDER = "RBGSNLP"
-"""The order of a hand in SFEN."""
+"""The order of pieces in a hand in SFEN."""
 
 _CODE_OF = {letters: code for code, letters in enumerate(CODE_LETTERS) if letters and code}
 _CODE_OF |= {letters.lower(): code + WHITES for letters, code in _CODE_OF.items()}
 _NAMES = {1: "pawns", 2: "lances", 3: "knights", 4: "silvers", 5: "golds", 6: "bishops", 7: "rooks"}
 _RANK_OF_NO_MOVE = {PAWN: 1, LANCE: 1, KNIGHT: 2}
-"""Number of ranks in front on which the unpromoted piece would have no move."""
+"""Number of last ranks on which the unpromoted piece would have no move."""
 
 
 def state_from_sfen(text: str) -> State:
-    """The position that an SFEN describes; "" is the usual start. Raises ValueError saying what is wrong with
-    it."""
+    """Return the position that an SFEN describes; "" is the usual start. Raises ValueError that says what is
+    wrong."""
     state = unchecked_state(text)
     check_position(state)
     return state
 
 
 def unchecked_state(text: str) -> State:
-    """Like `state_from_sfen`, but for any text that is an SFEN, even with two kings of a side or three
+    """Return the position in any text with the form of an SFEN, even one with two kings of a side or three
     rooks."""
     state = np.zeros(STATE_WORDS, dtype=np.uint64)
     if text.strip() in ("", "startpos"):
@@ -98,7 +99,7 @@ def unchecked_state(text: str) -> State:
             f"an SFEN has 4 fields (board, side, hands, move number), or the first 3; got {len(fields)} "
             f"in {text!r}"
         )
-    # Squares run down the files from the right, which is file 1; ranks are written from the left.
+    # Squares run down the files, beginning at the right with file 1; ranks are written from the left.
     ranks = ranks_from_text(fields[0], "an SFEN", "abcdefghi", _CODE_OF, 0)
     write_codes(state, [ranks[rank][8 - file] for file in range(9) for rank in range(9)])
     if fields[1] not in ("b", "w"):
@@ -121,14 +122,14 @@ def unchecked_state(text: str) -> State:
 
 
 def check_position(state: State) -> None:
-    """Raise ValueError saying why no game of shogi reaches the position."""
+    """Raise ValueError that says why no game of shogi reaches the position, if none does."""
     codes = codes_of(state)
     for side, name in enumerate(COLOURS):
         kings = codes.count(KING + side * WHITES)
         if kings != 1:
             raise ValueError(f"{name} has {kings} kings instead of 1")
     in_hands = Counter(hand_counts(state, 0)) + Counter(hand_counts(state, 1))
-    # A promoted piece still is one of its kind.
+    # A promoted piece counts as one of its kind.
     counts = Counter(code % PROMOTED for code in codes) + in_hands
     for kind, most in IN_ALL.items():
         if counts[kind] > most:
@@ -141,14 +142,14 @@ def check_position(state: State) -> None:
         for file in range(9):
             if codes[9 * file : 9 * file + 9].count(PAWN + side * WHITES) > 1:
                 raise ValueError(f"{name} has two unpromoted pawns on file {file + 1}")
-    # Kings that touch, and a side to move that could take the other's king.
+    # Refuse kings that touch, and a side to move that could take the other's king.
     black, white = codes.index(KING), codes.index(KING + WHITES)
-    # 63 squares are in the first word.
+    # The first word has 63 squares.
     around = int(AROUND[black, 0]) | int(AROUND[black, 1]) << 63
     if around >> white & 1:
         raise ValueError(f"the kings stand side by side on {SQUARE_NAMES[black]} and {SQUARE_NAMES[white]}")
     other = state.copy()
-    # The other side to move: is its king in check now?
+    # Give the turn to the other side: is its king in check?
     other[REST] ^= np.uint64(1)
     if in_check(other):
         side = int(state[REST]) & 1
@@ -156,7 +157,7 @@ def check_position(state: State) -> None:
 
 
 def state_to_sfen(state: State) -> str:
-    """The SFEN of a position, four fields."""
+    """Return the SFEN of a position, with four fields."""
     codes, rest = codes_of(state), int(state[REST])
     letters = [piece_letters(code) for code in codes]
     board = ranks_to_text(letters[rank::9][::-1] for rank in range(9))
@@ -176,7 +177,7 @@ def piece_letters(code: int) -> str:
 
 
 def hand_counts(state: State, side: int) -> dict[int, int]:
-    """Pieces of each kind in a hand, including zeros."""
+    """Return the number of pieces of each kind in a hand, including zeros."""
     hand = np.uint64(int(state[REST]) >> 1 + side * int(HAND_BITS))
     return {kind: int(in_hand(hand, kind)) for kind in IN_ALL}
 
@@ -193,12 +194,12 @@ legal_list = partial(spec.legal_list, legal_actions, MAX_LEGAL)
 
 
 def dropped_kind(action: int) -> int:
-    """The kind of piece that a drop puts on the board."""
+    """Return the kind of piece that a drop puts on the board."""
     return int(action) // 81 - DROP_PLANE + PAWN
 
 
 def action_to_usi(state: State, action: int) -> str:
-    """An action of the side to move as USI text: "7g7f", "8h2b+", "P*5e"."""
+    """Return an action of the side to move as USI text: "7g7f", "8h2b+", "P*5e"."""
     origin, target, plane = squares_of(action, state[REST] & ONE)
     if plane >= DROP_PLANE:
         return f"{CODE_LETTERS[dropped_kind(action)]}*{SQUARE_NAMES[target]}"
@@ -206,8 +207,9 @@ def action_to_usi(state: State, action: int) -> str:
 
 
 def action_from_usi(state: State, text: str) -> int:
-    """The legal action that USI text names. ValueError if there is no such legal move."""
-    # The action of the text if it is legal: writing all legal moves to compare them takes ten times as long.
+    """Return the legal action that USI text names. Raises ValueError if there is no such legal move."""
+    # Compute the action from the text, and then check that it is legal. Comparing with the texts of all legal
+    # moves would take ten times as long.
     action = -1
     if move := _MOVE.fullmatch(text):
         dropped, origin, target, promotes = move.groups()
@@ -235,7 +237,7 @@ def hand_text(state: State, side: int) -> str:
 
 
 def render(state: State) -> str:
-    """The board with Black at the bottom, upper case for Black, the hands, and the side to move."""
+    """Return the board with Black at the bottom, upper case for Black, the hands, and the side to move."""
     pieces = [f"{piece_letters(code) or '.':>2}" for code in codes_of(state)]
     rows = [" ".join([*pieces[rank::9][::-1], f" {name}"]) for rank, name in enumerate("abcdefghi")]
     mover = COLOURS[int(state[REST]) & 1]
@@ -258,7 +260,7 @@ NOTATION = Notation(
 
 
 STEP, MARGIN, HAND = 42, 18, 48
-"""Pixels: a square, the margin left and right of the board, and the height of a hand above and below it."""
+"""Pixels: size of a square, margin left and right of the board, height of the hands above and below it."""
 TOP, WIDTH, HEIGHT = HAND + 16, 9 * STEP + 2 * MARGIN, 9 * STEP + 2 * HAND + 32
 
 WOOD, LINE, PIECE, PROMOTED_LETTERS, LAST = "#efd9a7", "#6b5427", "#fbf3dd", "#b02a2a", "#e3b04f"
@@ -270,8 +272,8 @@ RANK_KANJI = "一二三四五六七八九"
 
 
 def svg(state: State, move: str, *, turned: bool = False) -> bytes:
-    """The position; `move` (USI, "" at the start) led to it, and its squares are marked. `turned`: White at
-    the bottom."""
+    """Return the position as SVG. The squares of `move` (USI, "" at the start), which led to the position,
+    are marked. `turned`: White at the bottom."""
     parts = [
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#f6efdf"/>',
         f'<rect x="{MARGIN}" y="{TOP}" width="{9 * STEP}" height="{9 * STEP}" fill="{WOOD}"/>',
@@ -291,7 +293,7 @@ def svg(state: State, move: str, *, turned: bool = False) -> bytes:
         parts.append(text_at(MARGIN + STEP * (at + 0.5), TOP - 4, file, 11, LINE))
         name = f' data-kanji="{RANK_KANJI["abcdefghi".index(rank)]}"'
         parts.append(text_at(WIDTH - MARGIN / 2, TOP + STEP * (at + 0.6), rank, 11, LINE, name))
-    # Spots run along the ranks, squares down the files.
+    # Look up by name: spots run along the ranks, squares down the files.
     by_name = dict(zip(SQUARE_NAMES, codes_of(state), strict=True))
     for spot in squares:
         code = int(by_name[spot.name])
@@ -309,14 +311,14 @@ def svg(state: State, move: str, *, turned: bool = False) -> bytes:
 
 
 def _piece(spot: Spot, kind: int, *, turned: bool) -> str:
-    """A pentagon that points to the other side. kind: code of the piece as Black's."""
+    """Return a piece: a pentagon that points to the opponent. kind: the piece's code without colour."""
     x, y = spot.x + spot.width / 2, spot.y + spot.height / 2
     up = -1 if turned else 1
     outline = " ".join(
         f"{x + dx:g},{y - up * dy:g}" for dx, dy in ((0, 18), (12, 12), (16, -16), (-16, -16), (-12, 12))
     )
     colour = PROMOTED_LETTERS if kind > KING else "#202020"
-    # Letters stay upright. What is written here turns a name around its own middle.
+    # Letters stay upright. `data-turn` lets pages turn a Japanese name around its own middle.
     around = f' data-turn="rotate(180 {x:g} {y - 2:g})"' if turned else ""
     more = f' data-kanji="{KANJI[kind]}"{around}'
     shape = f'<polygon points="{outline}" fill="{PIECE}" stroke="{LINE}"/>'
@@ -324,7 +326,7 @@ def _piece(spot: Spot, kind: int, *, turned: bool) -> str:
 
 
 def _in_hand(side: int, letter: str) -> str:
-    """The name of a spot."""
+    """Return the name of a hand's spot."""
     return f"{COLOURS[side]}'s {letter} in hand"
 
 
@@ -337,7 +339,7 @@ def _hand_spots(side: int) -> tuple[Spot, ...]:
 
 
 def _clicked(state: State, action: int) -> tuple[str, ...]:
-    """The square that the piece leaves, or its kind in the hand, and the square that it goes to."""
+    """Return the spots of the origin (a square, or a kind in the hand) and of the target."""
     origin, target, plane = squares_of(action, state[REST] & ONE)
     if plane >= DROP_PLANE:
         letter = CODE_LETTERS[dropped_kind(action)]

@@ -1,20 +1,21 @@
 """The rules of shogi: legal moves and drops, the position after a move, and how a game ends.
 
-Legal moves come by check mask and pins, as in chess (`games.chess.rules`): no move is made to see whether it
-was legal. The board is turned so that the side to move always moves up; so one generator serves both sides
-and directly writes policy indices. A pinned piece may only move on the ray from its king to the pinning
-piece. In check, only moves and drops that take the checker or come between it and the king remain. `actions`,
-in all functions, is uint16[max_legal]; `count` says how many are written.
+Legal moves are generated directly with check masks and pins, as in chess (`games.chess.rules`); no move has
+to be made to see whether it was legal. The board is rotated so that the side to move always moves up. So one
+generator serves both sides and directly writes policy indices. A pinned piece may only move on the ray from
+its king to the pinning piece. In check, only moves and drops remain that capture the checker or interpose.
+`actions`, in all functions, is uint16[max_legal]; `count` says how many are written.
 
-A move gives two squares new codes, and a piece goes into a hand or leaves it.
+A move changes the codes of one or two squares, and a captured or dropped piece changes a hand.
 
-A position that stands on the board for the fourth time (the same board, hands and side to move) ends the
-game. If from its first occurrence on every move of one side gave check, that side loses; if that is true of
-both sides or of neither, the game is drawn. The fourth occurrence may come after a move of either side.
+The game ends when a position occurs for the fourth time (the same board, hands and side to move). If every
+move of one side since the first occurrence gave check, that side loses. If that is true of both sides or of
+neither, the game is drawn. The fourth occurrence may come after a move of either side.
 
-By declaration (the 27-point rule, a setting) the side to move wins when its king stands in the promotion zone
-and not in check, ten other pieces of its own stand there too, and these and its hand make 28 points for Black
-or 27 for White: five for each rook and bishop, promoted or not, one for any other piece.
+By declaration (the 27-point rule, a variant) the side to move wins if its king stands in the promotion zone
+and is not in check, at least ten other pieces of its own stand there too, and these and its hand are worth at
+least 28 points for Black or 27 for White: five for each rook and bishop, promoted or not, one for any other
+piece.
 """
 
 from __future__ import annotations
@@ -102,14 +103,15 @@ _PROMOTION = np.uint64(PROMOTION)
 
 
 class Bounds(NamedTuple):
-    """What limits the moves of all pieces except the king."""
+    """Limits on the moves of all pieces except the king."""
 
     king: np.uint64
     """Its square."""
     pinned: Board
     occupied: Board
     allowed: Board
-    """Where a piece may go: not onto a piece of its own side and, in check, only where it ends the check."""
+    """Squares where a piece may go: not onto a piece of its own side and, in check, only where it ends the
+    check."""
 
 
 @jit
@@ -135,7 +137,7 @@ def _write_steps(
 def _write(
     square: np.uint64, attacked: Board, stays: Board, bounds: Bounds, actions: Actions, count: np.uint64
 ) -> np.uint64:
-    """Append the moves of a piece that may promote; on the squares `stays` it may also remain unpromoted."""
+    """Append the moves of a piece that can promote. On the squares `stays` it may also remain unpromoted."""
     targets = _bounded(square, attacked, bounds)
     count = _write_steps(square, overlap(targets, stays), ZERO, actions, count)
     # A piece may promote where it enters the zone, moves in it, or leaves it.
@@ -146,7 +148,7 @@ def _write(
 
 @jit
 def _bounded(square: np.uint64, attacked: Board, bounds: Bounds) -> Board:
-    """Where the piece on `square` may go."""
+    """Return the squares where the piece on `square` may go."""
     targets = overlap(attacked, bounds.allowed)
     if contains(bounds.pinned, square):
         targets = overlap(targets, ray_through(bounds.king, square))
@@ -155,7 +157,7 @@ def _bounded(square: np.uint64, attacked: Board, bounds: Bounds) -> Board:
 
 @jit
 def _pawn_moves(pawns: Board, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
-    """Append all pawn moves: one bit down is forward."""
+    """Append all pawn moves. (`STEPS` begins with the rows of pawns.)"""
     while some(pawns):
         square = lowest(pawns)
         pawns = without_lowest(pawns)
@@ -166,7 +168,7 @@ def _pawn_moves(pawns: Board, bounds: Bounds, actions: Actions, count: np.uint64
 @jit
 def _stepping_moves(men: Men, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
     """Append the moves of knights, silvers and golds."""
-    left = without(men.knights, bounds.pinned)  # a pinned knight can never stay on the line
+    left = without(men.knights, bounds.pinned)  # a pinned knight can never move: no jump stays on the line
     while some(left):
         square = lowest(left)
         left = without_lowest(left)
@@ -225,9 +227,9 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     checkers = attackers_of(king, foes, occupied, DOWN)
     goals = EVERYWHERE
     if some(checkers):
-        if some(without_lowest(checkers)):  # two at once: only the king can move
+        if some(without_lowest(checkers)):  # double check: only the king can move
             return int(count)
-        # For a knight's check there is nothing between: then it is the checker alone.
+        # Between a knight and the king there is no square: then `goals` is the checker alone.
         goals = line_to(king, lowest(checkers))
     bounds = Bounds(king, pinned(king, own, foes, occupied, DOWN), occupied, without(goals, own))
     count = _pawn_moves(men.pawns, bounds, actions, count)
@@ -249,25 +251,26 @@ _BEFORE_PAWNS = np.uint64(DROP_PLANE - PAWN)
 
 @jit
 def _clear_of(pawns: np.uint64, last_rank: np.uint64) -> np.uint64:
-    """The files of one word without any of `pawns`, of which no file has two."""
-    # A pawn borrows its bit from the file's bit of the last rank, so that this bit stays set only on files
-    # without a pawn; twice that bit minus the file's lowest bit is the whole file.
+    """Return all squares of the files of one word that have none of `pawns`. No file may have two of them."""
+    # Subtracting a pawn borrows from its file's bit of the last rank. So that bit stays set only in files
+    # without a pawn. Twice that bit minus the file's lowest bit is the whole file.
     free = (last_rank - pawns) & last_rank
     return (free << ONE) - (free >> _EIGHT)
 
 
 @jit
 def files_clear_of(pawns: Board) -> Board:
-    """All squares of the files without any of `pawns`."""
+    """Return all squares of the files that have none of `pawns`."""
     return _clear_of(pawns[0], OWN_LAST_RANK[0]), _clear_of(pawns[1], OWN_LAST_RANK[1])
 
 
 @jit
 def mates(pawn: np.uint64, men: Men, foes: Men, sides: tuple[Board, Board]) -> bool:
-    """Whether a pawn dropped on the empty square `pawn`, in front of the other's king, mates.
+    """Return whether a pawn dropped on the empty square `pawn`, in front of the other side's king, gives
+    mate.
 
-    It does when no piece but the king can take it (a pinned one cannot) and the king has no safe step: the
-    pawn itself may shield a square from the dropping side's pieces.
+    It does if no piece except the king can take it (a pinned one cannot) and the king has no safe step. The
+    pawn counts as occupying its square, because it may shield another one from the dropping side's pieces.
     """
     foe = sides[1]
     king = lowest(foes.king)
@@ -280,9 +283,11 @@ def mates(pawn: np.uint64, men: Men, foes: Men, sides: tuple[Board, Board]) -> b
 
 @jit
 def _pawn_goals(men: Men, foes: Men, sides: tuple[Board, Board], goals: Board) -> Board:
-    """Where a pawn may be dropped: not on a file with a pawn of the same side, and not to mate."""
+    """Return the squares where a pawn may be dropped: not on a file with a pawn of the same side, and not if
+    it gives mate."""
     goals = overlap(overlap(goals, NOT_LAST_RANK), files_clear_of(men.pawns))
-    # In front of a king on the nearest rank is no square: the next number is of the next file.
+    # If the king is on the rank nearest to the dropping side, there is no square in front of it: the next
+    # number belongs to the next file.
     before_king = lowest(foes.king) + ONE
     if contains(goals, before_king) and before_king % np.uint64(9) and mates(before_king, men, foes, sides):
         goals = without(goals, single(before_king))
@@ -299,9 +304,9 @@ def write_drops(
     actions: npt.NDArray[np.uint16],
     count: np.uint64,
 ) -> np.uint64:
-    """Append the drops onto empty squares of `goals`; returns the new count.
+    """Append the drops onto empty squares of `goals`. Returns the new count.
 
-    hand: of the side to move. sides: its squares and the other's. actions: uint16[max_legal].
+    hand: that of the side to move. sides: its squares and the other side's. actions: uint16[max_legal].
     """
     empty = without(goals, union(sides[0], sides[1]))
     for kind in range(PAWN, ROOK + 1):
@@ -336,7 +341,8 @@ _WHITE_SHIFT = np.uint64(4)
 
 @jit
 def _place(parent: State, cleared: Board, target: np.uint64, code: np.uint64, child: State) -> None:
-    """Write the board of `parent` with the squares `cleared` empty and then `code` on `target`."""
+    """Write the board of `parent` to `child`, with the squares `cleared` emptied and then `code` on
+    `target`."""
     reached = single(target)
     for bit in range(CODE_BITS):
         one = (code >> np.uint64(bit)) & ONE  # multiplied by the square, this sets the bit without a branch
@@ -379,7 +385,7 @@ END_REASONS = (
 MATE, REPETITION, PERPETUAL_CHECK_GIVEN, PERPETUAL_CHECK_SUFFERED, DECLARATION = range(1, 6)
 
 OCCURRENCES = 4
-"""Occurrences of a position, the last of which ends the game."""
+"""The game ends when a position occurs this many times."""
 DECLARATION_PIECES = 10
 DECLARATION_POINTS = 28
 """Points that Black needs; White needs one less."""
@@ -388,7 +394,7 @@ _FOUR = 4
 
 @jit
 def in_check(state: State) -> bool:
-    """Whether the king of the side to move is attacked."""
+    """Return whether the king of the side to move is attacked."""
     side = state[10] & ONE
     kinds = kinds_seen(state, ZERO)
     occupied = occupied_of(kinds)
@@ -400,9 +406,9 @@ def in_check(state: State) -> bool:
 
 @jit
 def same_position(first: State, second: State) -> bool:
-    """Whether pieces, squares, hands and side to move are the same.
+    """Return whether pieces, squares, hands and side to move are the same.
 
-    White's squares are compared first: between two positions of a game they nearly always differ.
+    White's squares are compared first: in two positions of a game they nearly always differ.
     """
     if first[8] != second[8] or first[9] != second[9]:
         return False
@@ -414,9 +420,9 @@ def same_position(first: State, second: State) -> bool:
 
 @jit
 def occurrence_before(positions: Positions, last: int, before: int) -> int:
-    """The newest position before `before` that equals the position `last`, -1 if there is none.
+    """Return the newest position before `before` that equals the position `last`; -1 if there is none.
 
-    The whole game is read, because drops undo captures. `before - last` is even.
+    The search goes back to the start of the game, because drops can undo captures. `before - last` is even.
     """
     earlier = before - 2
     while earlier >= 0:
@@ -428,7 +434,7 @@ def occurrence_before(positions: Positions, last: int, before: int) -> int:
 
 @jit
 def _always_in_check(positions: Positions, last: int, first: int) -> bool:
-    """Whether the side to move is in check at `last`, `last - 2` and so on, `first` not included."""
+    """Return whether the side to move is in check at `last`, `last - 2` and so on, excluding `first`."""
     while last > first:
         if not in_check(positions[last]):
             return False
@@ -438,11 +444,11 @@ def _always_in_check(positions: Positions, last: int, first: int) -> bool:
 
 @jit
 def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
-    """`ONGOING`, or why the game is over (see `games.spec`). In a search a first repetition ends it too, if
-    the earlier occurrence is in the searched line."""
+    """Return `ONGOING`, or why the game is over (see `games.spec`). In a search the first repetition already
+    ends the game if the earlier occurrence is in the searched line."""
     if legal_count == 0:
         return MATE
-    # By the rules it ends when the position has occurred three times before.
+    # By the rules the game ends if the position has occurred three times before.
     last = n - 1
     first = newest = occurrence_before(positions, last, last)
     found = 1
@@ -453,7 +459,8 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
         if root == NO_ROOT or newest < root:
             return 0
         first = newest
-    # The side to move was in check at its turns; the other one at the plies between.
+    # `suffered`: the side to move was in check at all its turns. `given`: the other side was, at the plies
+    # between.
     suffered = _always_in_check(positions, last, first)
     given = _always_in_check(positions, last - 1, first)
     # Both or neither.
@@ -464,10 +471,12 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
 
 @jit
 def maybe_won(positions: Positions, n: int) -> bool:
-    """Whether the last move may have won (see `games.spec`): by mate, or by ending a perpetual check.
+    """Return whether the last move may have won (see `games.spec`): by mate, or by a repetition after
+    perpetual check.
 
-    Without check, a side may be out of moves only if its king cannot step and it has nothing but pawns in
-    hand: at least 41 squares are empty, and even a knight may be dropped on 23 of them.
+    Without check, a side can be out of moves only if its king cannot step and it has nothing but pawns in
+    hand. Any other piece could be dropped: at least 41 squares are empty, and even a knight may be dropped on
+    at least 23 of them.
     """
     state = positions[n - 1]
     side = state[10] & ONE
@@ -490,7 +499,7 @@ def _squares_in(board: Board) -> int:
 
 @jit
 def can_declare(state: State) -> bool:
-    """Whether the side to move may declare that it has won."""
+    """Return whether the side to move may declare that it has won."""
     side = state[10] & ONE
     kinds = kinds_seen(state, side)
     own, _ = sides_seen(state, occupied_of(kinds), side)
@@ -499,7 +508,7 @@ def can_declare(state: State) -> bool:
     pieces = _squares_in(overlap(own, ZONE)) - 1
     if not some(inside.king) or pieces < DECLARATION_PIECES or in_check(state):
         return False
-    # Rooks and bishops count five, of which each has one as a piece.
+    # Rooks and bishops count five points, and one is already counted in `pieces`.
     points = pieces + _FOUR * _squares_in(union(inside.diagonal, inside.straight))
     hand = hand_of(state, side)
     for kind in range(PAWN, ROOK + 1):
@@ -509,7 +518,7 @@ def can_declare(state: State) -> bool:
 
 @jit
 def end_reason_with_declaration(positions: Positions, n: int, legal_count: int, root: int) -> int:
-    """Like `end_reason`; in addition the side to move declares that it has won as soon as it may."""
+    """Return the `end_reason`; in addition, the side to move declares that it has won as soon as it may."""
     reason = end_reason(positions, n, legal_count, root)
     if reason == 0 and can_declare(positions[n - 1]):
         return DECLARATION
