@@ -1,7 +1,7 @@
-"""Avoid three: on a board of 4 x 4, whoever first has three stones in a row loses.
+"""Avoid three: on a board of 4 x 4, the first player to have three stones in a row loses.
 
-A whole game in one file, in a package of its own: pyproject.toml beside it registers `GAME`. What the fields
-mean is said in `azselfplay/games/spec.py` of azselfplay. Cells and actions are 0-15, row by row from the
+A whole game in one file, in a package of its own: the pyproject.toml beside it registers `GAME`.
+`azselfplay/games/spec.py` of azselfplay explains the fields. Cells and actions are 0-15, row by row from the
 bottom left.
 """
 
@@ -20,7 +20,7 @@ CELLS = SIZE * SIZE
 
 
 def _triples() -> list[int]:
-    """Every three cells in a row, as a set of bits."""
+    """Return every three cells in a row, as bits."""
     found = []
     for row in range(SIZE):
         for col in range(SIZE):
@@ -34,13 +34,13 @@ def _triples() -> list[int]:
 TRIPLES = np.array(_triples(), dtype=np.uint64)
 
 THREE, FULL = 1, 2
-# The value is for the side to move in the final position. It is the other side that has made three, and lost.
+# The value is for the side to move in the final position. The other side has made three, and lost.
 END_REASONS = (EndReason("ongoing", 0), EndReason("three_in_a_row", +1), EndReason("board_full", 0))
 
 
 @jit
 def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
-    """The empty cells, ascending, into `actions` [16]."""
+    """Write the empty cells, ascending, to `actions` [16]. Return their number."""
     taken = positions[n - 1, 0] | positions[n - 1, 1]
     count = 0
     for cell in range(CELLS):
@@ -52,7 +52,8 @@ def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16])
 
 @jit
 def play(parent: State, action: int, child: State) -> None:
-    """Word 0 has the stones of the side to move, word 1 the other's, word 2 counts the stones."""
+    """Write the position after a move. Word 0 has the stones of the side to move, word 1 the other side's,
+    word 2 the number of stones."""
     child[0] = parent[1]
     child[1] = parent[0] | (ONE << np.uint64(action))
     child[2] = parent[2] + ONE
