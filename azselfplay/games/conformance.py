@@ -111,7 +111,7 @@ def random_games(game: Game, count: int = GAMES_EACH) -> Iterator[Playout]:
         yield Playout(positions[:n].copy(), actions, reason)
 
 
-# ---- Packed features, read slowly ----------------------------------------------------------------
+# ---- Simple, slow readers of packed features -----------------------------------------------------
 
 
 def features(game: Game, positions: Positions, n: int, history: int, fill: int = 0) -> Words:

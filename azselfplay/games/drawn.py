@@ -155,7 +155,7 @@ def look_of(game: Game) -> Look:
 
 
 def _cells_by_name(game: Game, plies: list[Ply]) -> dict[str, int]:
-    """`Look.cells`"""
+    """Return `Look.cells` of the game."""
     named = set().union(*(ply.names_of_all for ply in plies))
     letters = ascii_uppercase if any(map(str.isupper, named)) else ascii_lowercase
     names = [f"{letter}{row + 1}" for row in range(game.rows) for letter in letters[: game.cols]]

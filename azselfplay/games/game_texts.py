@@ -87,7 +87,7 @@ def _plain(move: str) -> str:
     return move.rstrip("+#!?").replace("0", "O")
 
 
-# ---- Saying --------------------------------------------------------------------------------------
+# ---- Moves as people write them ------------------------------------------------------------------
 
 
 def said(game: Game, positions: Positions, actions: Sequence[int], before: int | None = None) -> list[str]:

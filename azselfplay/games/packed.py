@@ -69,7 +69,7 @@ class LegalMasks:
     """
 
     def __init__(self, mask_bytes: int) -> None:
-        """`mask_bytes`: size of one position's mask (`Game.mask_bytes`)."""
+        """Take `mask_bytes`, the size of one position's mask (`Game.mask_bytes`)."""
         self._bytes = mask_bytes
         self._ranks = np.zeros(8 * mask_bytes, np.uint16)
 

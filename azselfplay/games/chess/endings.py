@@ -97,7 +97,7 @@ def cache_folder() -> Path:
 
 @cache
 def ending(name: str) -> Ending:
-    """The tables of one of ENDINGS, read from the cache folder, or made and stored there."""
+    """Return the tables of one of ENDINGS, read from the cache folder, or made and stored there."""
     path = cache_folder() / f"{name}-{_VERSION}.npz"
     with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         with np.load(path) as file:
@@ -277,8 +277,8 @@ def _before_white(index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, wh
 def _before_black(
     index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, black: Table, ways: Table
 ) -> int:
-    """In all positions from which Black can move to this one, which White wins, count one way less. A
-    position without ways left is lost for Black. Returns how many are new."""
+    """Count one way less in all positions from which Black can move to this one, which White wins. A position
+    without ways left is lost for Black. Returns how many lost positions are new."""
     bk = (index >> _SIX) & _LAST
     origins = KING_ATTACKS[bk] & ~((ONE << (index & _LAST)) | _men(index, len(kinds)))
     found = 0

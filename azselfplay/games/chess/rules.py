@@ -280,7 +280,7 @@ _UNDERPROMOTION_PLANE = np.uint64(UNDERPROMOTION_PLANE)
 
 @jit
 def en_passant_field(state: State, side: np.uint64, file: np.uint64) -> np.uint64:
-    """`file + 1` if `side` may legally take en passant on `file`, else 0. Does not read word 8."""
+    """Return `file + 1` if `side` may legally take en passant on `file`, else 0. Does not read word 8."""
     own, other = turned(state[_SIX + side], side), turned(state[np.uint64(7) - side], side)
     pawns, knights, queens = turned(state[0], side), turned(state[1], side), turned(state[4], side)
     diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens

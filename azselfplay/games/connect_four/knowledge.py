@@ -127,7 +127,7 @@ def to_lines(rows: list[Labelled]) -> bytes:
 
 
 def read(path: Path = COMMITTED) -> list[Labelled]:
-    """The labelled positions in a file. Raises BadTruth."""
+    """Return the labelled positions in a file. Raises BadTruth."""
     try:
         return msgspec.json.Decoder(Labelled).decode_lines(path.read_bytes())
     except (OSError, ValueError, msgspec.MsgspecError) as error:
@@ -244,7 +244,7 @@ def probe(state: State) -> Known | None:
 
 
 def rows_in(file: Path) -> list[Row]:
-    """The labelled positions in a file. Raises BadTruth."""
+    """Return the labelled positions in a file. Raises BadTruth."""
     return [
         Known(one.phase, one.value, frozenset(column - 1 for column in one.keeps), len(one.legal)).row(
             moves=[int(column) - 1 for column in one.moves]

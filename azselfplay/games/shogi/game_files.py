@@ -92,12 +92,12 @@ def up_to_resignation(
 
 
 def numbers_of(square: int) -> str:
-    """ "77" for 7g."""
+    """Return a square in digits: "77" for 7g."""
     return f"{square // 9 + 1}{square % 9 + 1}"
 
 
 def usi_square(numbers: str) -> str:
-    """ "7g" for "77"."""
+    """Return a square as in USI: "7g" for "77"."""
     return numbers[0] + "abcdefghi"[int(numbers[1]) - 1]
 
 

@@ -171,7 +171,7 @@ def state_to_sfen(state: State) -> str:
 
 
 def piece_letters(code: int) -> str:
-    """ "P", "+r", ...: upper case Black; "" for an empty square."""
+    """Return "P", "+r" and so on: upper case for Black; "" for an empty square."""
     letters = CODE_LETTERS[code % WHITES] if code else ""
     return letters.lower() if code >= WHITES else letters
 
@@ -230,7 +230,7 @@ def action_from_usi(state: State, text: str) -> int:
 
 
 def hand_text(state: State, side: int) -> str:
-    """ "R2 P3", "-" for an empty hand."""
+    """Return a hand as text, such as "R2 P3"; "-" for an empty hand."""
     counts = hand_counts(state, side)
     held = [(letter, counts[CODE_LETTERS.index(letter)]) for letter in HAND_ORDER]
     return " ".join(f"{letter}{count if count > 1 else ''}" for letter, count in held if count) or "-"
