@@ -177,7 +177,7 @@ def _sort_visited(
     return count
 
 
-# ---- Beside the raw network --------------------------------------------------------------------------
+# ---- Comparison with the raw network -----------------------------------------------------------------
 
 
 def search_stats(

@@ -72,7 +72,7 @@ ROOT_EDGES = 32
 """Edges of a root that are prefetched before their number is known."""
 
 
-# ---- What a step calls without knowing it -----------------------------------------------------------
+# ---- Stubs for the selection and the network --------------------------------------------------------
 # These are stubs. `search.compiled` binds a selection and a network to them.
 
 

@@ -149,7 +149,7 @@ class SearchTree:
         return position
 
     def legal_actions(self) -> npt.NDArray[np.uint16]:
-        """[n] legal actions at the root."""
+        """Return [n] the legal actions at the root."""
         count = self.game.rules.legal_actions(self._history, self.ply + 1, self._root_actions)
         return self._root_actions[:count].copy()
 
