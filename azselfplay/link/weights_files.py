@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import re
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -28,7 +29,9 @@ MOST_BYTES = 4 << 30
 DIGITS = 8
 """Hex digits of the sha256 in a name; where it matters, the whole hash is compared with the bytes."""
 KEPT_FILES = 2
-"""Files left in the folder of `in_cache`: the one in use, and the previous one for inspection."""
+"""Files that stay in the folder of `in_cache`: the one in use, and the previous one for inspection."""
+KEPT_SECONDS = 120.0
+"""Younger files stay, too: another process may be writing or loading them."""
 _NAMED = re.compile(f"[0-9]{{6,}}-([0-9a-f]{{{DIGITS}}})")
 """The stem of a file with its hash in the name."""
 
@@ -105,13 +108,24 @@ def in_cache(folder: Path, load: Load) -> Use:
         fault = load(path, info)
         # Renamed, so that no start uses it, but kept for anybody who looks for the reason.
         if fault:
-            path.rename(path.with_suffix(".refused"))
-        files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-        for old in files[KEPT_FILES:]:
-            old.unlink()
+            with contextlib.suppress(FileNotFoundError):  # another process has refused it, too
+                path.rename(path.with_suffix(".refused"))
+        _prune(folder)
         return fault
 
     async def use(info: WeightsInfo, data: bytes | bytearray) -> str:
         return await asyncio.to_thread(store_and_load, info, data)
 
     return use
+
+
+def _prune(folder: Path) -> None:
+    """Remove old files from a folder that other processes may use at the same time: the evaluators of several
+    GPUs, or all workers of a machine."""
+    ages: list[tuple[float, Path]] = []
+    for file in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process has just removed or renamed it
+            ages.append((time.time() - file.stat().st_mtime, file))
+    for age, file in sorted(ages)[KEPT_FILES:]:
+        if age > KEPT_SECONDS:
+            file.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import random
 from pathlib import Path
 
@@ -322,12 +323,31 @@ def run_downloader(
 
 
 def test_announced_weights_are_stored_loaded_and_used(tmp_path: Path) -> None:
-    """The file in the cache is named by its hash; old files are deleted."""
+    """The file in the cache is named by its hash."""
     downloader, loaded = run_downloader(tmp_path, {}, [1, 2, 3])
     assert downloader.version in (2, 3)
     assert len(loaded) == 3
     assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
-    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_old_weights_are_deleted_and_what_another_process_is_writing_is_not(tmp_path: Path) -> None:
+    """The evaluators of eight GPUs write the same weights to one folder at the same time."""
+    old = [tmp_path / name for name in ("a.safetensors", "b.safetensors", "c.refused", "d.7.partial")]
+    young = [tmp_path / f"e.safetensors.{pid}.partial" for pid in range(8)]
+    for path in (*old, *young):
+        path.touch()
+    for path in old:
+        os.utime(path, (0, 0))
+    run_downloader(tmp_path, {}, [1])
+    assert [path.exists() for path in (*old, *young)] == [False] * 4 + [True] * 8
+
+
+def test_weights_that_another_process_has_refused_already_are_refused_in_the_same_way(tmp_path: Path) -> None:
+    def load(path: Path, _: WeightsInfo) -> str:
+        path.unlink()  # the other one has renamed it meanwhile
+        return "it holds NaN"
+
+    assert asyncio.run(in_cache(tmp_path, load)(info(1, DATA), DATA)) == "it holds NaN"
 
 
 def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path) -> None:
