@@ -56,7 +56,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 JOBS_PER_COMMIT = 256
-"""Most games checked and committed together; those that arrive meanwhile make the next batch."""
+"""Most games checked and committed together without an archive (with one: `archive.GAMES`); those that arrive
+meanwhile make the next batch."""
 WATCHED = 256
 """About how many games of one commit alerts and figures look at: of 300 every second one."""
 FRESH_LIMIT = 8192

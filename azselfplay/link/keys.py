@@ -121,7 +121,7 @@ def read_pair(path: Path, how_to_make: str, instead: str = "") -> KeyPair:
         raise Fatal(f"there is no key in {path}: {how_to_make} makes one{instead}", Exit.CONFIG) from None
     except (OSError, ValueError) as error:
         raise Fatal(f"the key in {path} cannot be read: {error}", Exit.CONFIG) from None
-    # Its group may read it and nothing more; others may do nothing.
+    # Its group may read it, but not change it; others may do nothing.
     if mode & 0o027:
         raise Fatal(f"other users may read {path} (mode {mode:03o}): chmod 600 {path}", Exit.CONFIG)
     keys = [from_text(str(table.get(name, "")), f"`{name}` in {path}") for name in ("public", "secret")]

@@ -57,8 +57,7 @@ class SearchPool:
     async def expand(self, tree: SearchTree) -> None:
         """Evaluate the root of `tree`, which must not be the end of the game."""
         if self.forest.evaluates:
-            while self.forest.step_alone(tree.slot, OPEN_ROOT) != EXPANDED:
-                pass  # the trees had to grow
+            self.forest.step_alone(tree.slot, OPEN_ROOT)  # no leaf is sent, so the root is expanded at once
         else:
             await self._wait_for(tree, self._roots)
 
