@@ -307,9 +307,13 @@ def _check(record: GameRecord) -> None:
         raise BadRecord("the flag of a game that is played on is set at some plies and not at others")
     if not ((record.root_values >= -1) & (record.root_values <= 1)).all():
         raise BadRecord("a root value is not in [-1, 1]", Code.BAD_VALUES)
-    fault = fault_of(record.prior_kl, record.prior_values, record.mean_depths)
-    if fault:
-        raise BadRecord(fault, Code.BAD_VALUES)
+    for name, low, high in _LIMITS:
+        column = getattr(record, name)
+        unknown = np.isnan(column)
+        if not (unknown | ((column >= low) & (column <= high))).all():
+            raise BadRecord(f"{name} has an entry that is not in [{low:g}, {high:g}]", Code.BAD_VALUES)
+        if (column[unknown].view(np.uint16) != _NAN).any():
+            raise BadRecord(f"{name} has a NaN with other bits than 0x{_NAN:04x}", Code.BAD_VALUES)
     # Check that visits are never 0 and their actions ascend within a ply, so that the encoding is unique.
     if ((record.visited == 0) & (record.flags & POLICY_TARGET != 0)).any():
         raise BadRecord("a policy target without visits", Code.BAD_VISITS)
@@ -331,14 +335,3 @@ def _check_lengths(record: GameRecord) -> None:
         length, expected = len(getattr(record, name)), total if name in OF_VISITS else record.plies
         if length != expected:
             raise BadRecord(f"column {name} has {length} entries, expected {expected}")
-
-
-def fault_of(*columns: npt.NDArray[np.float16]) -> str:
-    """Describe what is wrong with the columns prior_kl, prior_values and mean_depths; "" if nothing is."""
-    for (name, low, high), column in zip(_LIMITS, columns, strict=True):
-        unknown = np.isnan(column)
-        if not (unknown | ((column >= low) & (column <= high))).all():
-            return f"{name} has an entry that is not in [{low:g}, {high:g}]"
-        if (column[unknown].view(np.uint16) != _NAN).any():
-            return f"{name} has a NaN with other bits than 0x{_NAN:04x}"
-    return ""
