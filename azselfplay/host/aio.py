@@ -1,8 +1,8 @@
 """Runs one asyncio program per process: uvloop, two-stage stop on signals, plain errors.
 
 The first SIGINT, SIGTERM or SIGHUP asks for a clean end (`Stop.finishing`), the second one cancels at once.
-Signals within TOGETHER of the first count as one: `timeout` and some supervisors signal a process and then
-its group.
+Signals that follow the first within TOGETHER seconds count as one signal with it: `timeout` and some
+supervisors signal a process and then its group.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from azselfplay.host.logs import Repeated
 log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""And SIGHUP, which comes when a terminal is closed, unless it is ignored from outside (nohup)."""
+"""SIGHUP, which the kernel sends when a terminal is closed, is handled too, unless the process was started
+with SIGHUP ignored (nohup)."""
 TOGETHER = 0.3
-"""Seconds. Nobody presses Ctrl-C twice so fast."""
+"""Seconds. Nobody presses Ctrl-C twice within this time."""
 LEAST_FILES = 128
 """File descriptors that any of our programs may need: a trainer has 34 open, and more while it writes a
-checkpoint or uses a GPU. Where none is left, libzmq ends the process without a message of ours."""
+checkpoint or uses a GPU. When a process has no descriptor left, libzmq aborts it before we can print an error
+message."""
 
 
 class Stop:
@@ -36,7 +38,7 @@ class Stop:
     def __init__(self, waits_for: str = "what is in flight") -> None:
         self.finishing = asyncio.Event()
         self.waits_for = waits_for
-        """What a clean end waits for, as text for people. The program may set it to something more exact."""
+        """What a clean end waits for, as text for people. The program may set a more exact text."""
         self._cancel_now: Callable[[], object] | None = None
         self._signalled: float | None = None
 
@@ -56,7 +58,7 @@ class Stop:
     def on_signal(self, number: int, now: float) -> None:
         """Handle a signal. `now` is in seconds, on any one clock."""
         name = signal.Signals(number).name
-        # One Ctrl-C may reach a process twice, by its group and by its supervisor.
+        # One Ctrl-C may reach a process twice: from the terminal through its group, and from its supervisor.
         if self._signalled is not None and now - self._signalled < TOGETHER:
             return
         self._signalled = now
@@ -85,9 +87,10 @@ def run(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
 
 
 def raise_file_limit(least: int = LEAST_FILES) -> int:
-    """Raise RLIMIT_NOFILE to this user's maximum. Returns it. Raises Fatal(CONFIG) if it is below `least`."""
+    """Raise RLIMIT_NOFILE to this user's maximum and return that maximum. Raises Fatal(CONFIG) if it is below
+    `least`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Without a limit: more than any of our programs opens.
+    # If there is no limit, take a number that is larger than any of our programs needs.
     files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
     if files < least:
         raise Fatal(
@@ -123,7 +126,7 @@ async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> No
 
     def on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        # With a transport only that connection has failed, and the loop has closed it.
+        # If the context names a transport, only that connection has failed, and the loop has closed it.
         if error is None or "transport" in context:
             loop.default_exception_handler(context)
             return
@@ -152,8 +155,8 @@ async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> No
 
 
 class Faults:
-    """The unexpected exceptions of one process. A Fatal is not one of them: it ends the process on
-    purpose."""
+    """Counts and logs the unexpected exceptions of one process. A Fatal is not unexpected: it ends the
+    process on purpose."""
 
     def __init__(self, log: logging.Logger) -> None:
         self.count = 0
@@ -162,8 +165,8 @@ class Faults:
         self._known: set[str] = set()
 
     def note(self, where: str, error: Exception, now: float) -> None:
-        """Count `error`. The first of its kind at `where` is logged with its traceback, further ones in one
-        line.
+        """Count `error`. The first error of its kind at `where` is logged with its traceback; each further
+        one gets a single line.
 
         Raises `error` again if it is a Fatal.
         """
@@ -179,7 +182,7 @@ class Faults:
 
     @contextmanager
     def survived(self, where: str, now: float) -> Iterator[None]:
-        """Note an exception of the block, and continue after the block."""
+        """Note an exception that the block raises, and continue after the block."""
         try:
             yield
         except Exception as error:

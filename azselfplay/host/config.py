@@ -1,5 +1,5 @@
-"""Settings of a command: defaults < TOML file (`--config`; of several the last) < environment (`AZ_*`) <
-flags.
+"""Settings of a command: defaults < TOML files (`--config`; a later file counts more) < environment (`AZ_*`)
+< flags.
 
 A command's settings are one frozen dataclass whose field docstrings become the help texts. An unknown key or
 variable is an error that names the nearest one. It is never ignored, because a setting that silently does
@@ -34,7 +34,7 @@ PREFIX = "AZ_"
 NOT_SETTINGS = frozenset({"AZ_JIT_CACHE", "AZ_CUDA_KERNELS", "AZ_BENCH_SECONDS", "AZ_CRASH_AT"})
 """Variables with our prefix that are not settings of a command."""
 FOREIGN = "AZ_BATCH_"
-"""Azure Batch sets variables of this name on its machines."""
+"""Prefix of the variables that Azure Batch sets on its machines."""
 FOR_ALL_PROGRAMS = frozenset({"AZ_SERVER", "AZ_SERVER_KEY", "AZ_KEY", "AZ_KEYS"})
 """Variables that say how a machine reaches its server. They are exported once for all programs, so a program
 without such a setting ignores them."""
@@ -49,8 +49,8 @@ def load(
     description: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> T:
-    """Return the settings of `command`. `argv` (without the program's name) and `environment` default to this
-    process's own.
+    """Return the settings of `command`. `argv` (without the program's name) and `environment` default to
+    those of this process.
 
     `description` is for `--help`; without one it is the docstring of `config_class`.
 
@@ -58,12 +58,13 @@ def load(
     `--version` and `--print-config` print and exit with 0.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # Before all else: it must work with a wrong file or variable, too.
+    # This comes first, so that `--version` also works with a wrong file or variable.
     if "--version" in arguments:
         print(f"{command} {version()}")
         raise SystemExit(Exit.OK)
     values: dict[str, Any] = {}
-    # Several may be given, as a general one and one with the differences: a later one counts more.
+    # Several files may be given, for example a general one and one with the differences. A later file counts
+    # more.
     while (file := _take_option(arguments, "--config")) is not None:
         values |= _from_file(config_class, Path(file))
     printing = "--print-config" in arguments
@@ -83,7 +84,7 @@ def load(
     except ValueError as error:
         name, _, why = str(error).partition(" ")
         raise Fatal(f"--{name.replace('_', '-')} {why}", Exit.CONFIG) from None
-    # From here on a game has one name, with the size of its board in it.
+    # From here on the name of the game includes the size of its board.
     settings: Any = config
     if getattr(settings, "board", ""):
         try:
@@ -145,11 +146,11 @@ def _from_environment(config_class: type, environment: Mapping[str, str], comman
     kinds = settings_in(config_class)
     known = {PREFIX + name.replace(".", "_").upper(): name for name in kinds}
     values: dict[str, Any] = {}
-    # Sorted, so that of several wrong variables the same one is named each time.
+    # Sorted, so that the error names the same variable each time if several are wrong.
     for variable in sorted(filter(_is_setting, environment)):
         if variable in known:
             name, where = known[variable], f"environment variable {variable}"
-            # Variables are text, so a number in one is read from it.
+            # Environment variables are text, so numbers are parsed from text (not strict).
             values[name] = _converted(environment[variable], kinds[name], where, strict=False)
         elif variable not in FOR_ALL_PROGRAMS:
             what = f"the environment variable {variable}"
@@ -205,7 +206,7 @@ def to_toml(config: Any, table: str = "") -> str:
     mapping = isinstance(config, Mapping)
     names = config if mapping else (field.name for field in dataclasses.fields(config))
     lines: list[str] = [f"\n[{table}]"] if table else []
-    # Tables come last: in TOML, what follows a table's head belongs to it.
+    # Tables come last: in TOML, all lines after a table's header belong to that table.
     nested: list[str] = []
     for name in names:
         value = config[name] if mapping else getattr(config, name)
@@ -231,9 +232,9 @@ def to_toml(config: Any, table: str = "") -> str:
 
 @cache
 def version() -> str:
-    """Return a version such as `0.1.0+9c1ff05a`: behind the plus a hash of our sources, which tells
-    installations of one number apart. The number is `unknown` where it is run from its folder, and not
-    installed."""
+    """Return a version such as `0.1.0+9c1ff05a`. After the plus sign comes a hash of our sources, which
+    distinguishes installations with the same version number. The number is `unknown` if azselfplay runs from
+    its source folder without being installed."""
     from importlib.metadata import PackageNotFoundError, version  # some commands never need it
 
     digest, home = hashlib.sha256(), Path(__file__).resolve().parents[2]

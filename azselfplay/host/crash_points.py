@@ -1,8 +1,8 @@
 """Named places around every important write, at which tests kill the process (tests/faults).
 
 `AZ_CRASH_AT=spool.renamed:3` kills this process with SIGKILL when it reaches that place for the third time.
-Nothing else happens at these places: without the variable each costs a function call. `NAMES` lists all of
-them; a test compares the list with the source.
+Without the variable, each place costs one function call and does nothing. `NAMES` lists all places; a test
+compares the list with the source.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ def _from_environment() -> Callable[[str], None] | None:
     name, _, times = os.environ.get(VARIABLE, "").partition(":")
     if not name:
         return None
-    # A misspelt place would never be reached, and the test would pass for nothing.
+    # A misspelt place would never be reached, and the test would pass without testing anything.
     if name not in NAMES or not (times or "1").isdigit():
         raise SystemExit(f"{VARIABLE}={name}:{times} names no crash point; they are {', '.join(NAMES)}")
     return killing(name, int(times or 1))
 
 
 def killing(name: str, times: int) -> Callable[[str], None]:
-    """Return a watcher that kills the process with SIGKILL when it reaches this place for the given time."""
+    """Return a watcher that kills the process with SIGKILL when it reaches the place `name` for the
+    `times`-th time."""
     left = times
 
     def count(reached: str) -> None:
@@ -64,15 +65,15 @@ def killing(name: str, times: int) -> Callable[[str], None]:
         if reached == name:
             left -= 1
             if left == 0:
-                # Nothing may be tidied up: that is what the tests are about.
+                # SIGKILL leaves the process no chance to clean up, which is what the tests examine.
                 os.kill(os.getpid(), signal.SIGKILL)
 
     return count
 
 
 watcher: Callable[[str], None] | None = _from_environment()
-"""Called with the name of each place. Simulations set it, because they end a part of themselves instead of a
-process."""
+"""Called with the name of each place that is reached. Simulations set their own watcher, which ends one
+simulated part instead of the whole process."""
 
 
 def reach(name: str) -> None:

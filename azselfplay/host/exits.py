@@ -21,7 +21,7 @@ from azselfplay.games.names import UnknownGame
 
 
 class Exit(IntEnum):
-    """What an exit status means."""
+    """Exit codes and their meaning."""
 
     OK = 0
     USAGE = 2
@@ -88,17 +88,18 @@ def guarded(main: Callable[[], int]) -> int:
     A full or read-only disk, missing permissions, and a missing optional package are reported the same way.
     Any other exception is a bug: its traceback is printed, and the code is INTERNAL.
     """
-    # As it was called: the name of a script, or the module of `python -m package.module`.
+    # The name under which the command was called: a script's, or the module's for `python -m package.module`.
     called = sys.argv[0] if sys.argv and sys.argv[0] else "azselfplay"
     command, spec = Path(called).stem, getattr(sys.modules.get("__main__"), "__spec__", None)
-    # `python -m` puts the path of the module's file there.
+    # `python -m` sets sys.argv[0] to the path of the module's file.
     if spec is not None and called == spec.origin:
         command = _COMMANDS.get(spec.name, spec.name.removesuffix(".__main__"))
     if sys.platform != "linux":
         _say(f"{command}: error: azselfplay needs Linux (on Windows: WSL 2), and this is {sys.platform}")
         return int(Exit.CONFIG)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A path in a script that the terminal's encoding lacks is shown with escapes and ends nothing.
+        # Characters that the terminal's encoding lacks, for example in a path, are printed as escapes instead
+        # of raising UnicodeEncodeError.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return main()
@@ -109,11 +110,11 @@ def guarded(main: Callable[[], int]) -> int:
         _say(f"{command}: interrupted")
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has closed it (`--help | head`); nothing more may be written to it.
+        # The reader of our output has closed the pipe (`--help | head`); nothing more may be written to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.OK)
     except ModuleNotFoundError as error:
-        # One of ours that is missing, or a part of a package that is installed, is a bug.
+        # If the missing module is our own or belongs to an installed package, this is a bug.
         package = (error.name or "").partition(".")[0]
         extra = extra_of(package)
         if extra is None or is_installed(package):
@@ -129,13 +130,14 @@ def guarded(main: Callable[[], int]) -> int:
     except UnicodeEncodeError as error:
         if not error.reason.startswith("surrogates"):
             return _fault(command)
-        # Python's stand-ins for bytes of a path that are no text in the encoding of the file system.
+        # Surrogates are Python's placeholders for bytes of a path that the file system's encoding cannot
+        # decode.
         what = (
             "a path or a name has bytes that are not UTF-8 text; rename it (with LC_ALL=C: set PYTHONUTF8=1)"
         )
         _say(f"{command}: error: {what}: {error.object[max(0, error.start - 40) : error.end + 20]!a}")
         return int(Exit.CONFIG)
-    except UnknownGame as error:  # of a file: those who read settings say which setting it was
+    except UnknownGame as error:  # from a file: code that reads settings names the setting itself
         _say(f"{command}: error: {error}")
         return int(Exit.BAD_DATA)
     except Exception:
@@ -159,7 +161,7 @@ def _of_the_disk(error: OSError) -> str:
 
 
 def _fault(command: str) -> int:
-    """Report a bug, or that too many files are open. To be called while an exception is handled."""
+    """Report a bug, or that too many files are open. Call this only while an exception is being handled."""
     error = sys.exc_info()[1]
     if getattr(error, "errno", None) in OUT_OF_FILES:  # an OSError, or ZeroMQ's own
         _say(f"{command}: error: {error}; raise the limit on open files (ulimit -n), or run fewer programs")
@@ -190,7 +192,7 @@ _COMMANDS = {
 
 
 BESIDE = ("client", "net", "protocol", "server", "trainer")
-"""Our packages that stand beside `azselfplay`."""
+"""Our top-level packages other than `azselfplay`."""
 
 
 @cache
@@ -215,7 +217,7 @@ def is_installed(package: str) -> bool:
 
 
 def how_to_install(what: str, packages: Sequence[str], extra: str) -> str:
-    """Return the sentence for a person who asked for `what` without these packages."""
+    """Return the sentence that tells a person how to install the packages that `what` needs."""
     return (
         f"{what} needs packages that are not installed ({', '.join(packages)}): "
         f"pip install 'azselfplay[{extra}]'"

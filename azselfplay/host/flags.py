@@ -1,8 +1,8 @@
-"""Flags of a command, made by tyro from a dataclass of settings: their help texts, and what was meant by a
+"""Flags of a command, which tyro makes from a dataclass of settings: their help texts, and suggestions for a
 flag that the command does not have.
 
-The help text of a setting is the docstring below its field. tyro finds these by itself, but keeps the line
-breaks of the source, which are wrong for a terminal.
+The help text of a setting is the docstring below its field. tyro finds these docstrings by itself, but keeps
+the line breaks of the source, which do not fit a terminal.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ PROGRAMS = {
     "azclient": ("client.config", "ClientConfig", "--client-config"),
     "the trainer": ("trainer.config", "TrainerConfig", "--trainer-config"),
 }
-"""By program: where its settings are, and azrun's flag for the file with them. Imported by name and only
-for a hint: a machine need not have all of them."""
+"""For each program: the module and class of its settings, and azrun's flag for the file with these settings.
+The modules are imported by name, and only for a hint, because a machine need not have all programs."""
 COMMANDS = {"azrun": "", "azserver": "azserver", "azclient": "azclient", "python -m trainer": "the trainer"}
 
 
@@ -52,8 +52,8 @@ def parse_flags(
     examples: tuple[str, str, str, *tuple[str, ...]],
     about: str,
 ) -> T:
-    """Return the settings with the flags in `arguments`. `values`: settings given elsewhere, by name;
-    `about`: text for `--help`. Exits with 2 for a wrong flag, and with 0 after `--help`."""
+    """Return the settings after applying the flags in `arguments`. `values`: settings from other sources, by
+    name; `about`: text for `--help`. Exits with 2 for a wrong flag, and with 0 after `--help`."""
     import tyro  # not at the top, so that processes without flags do not pay for it
 
     fields = dataclasses.fields(cast(Any, config_class))
@@ -61,7 +61,8 @@ def parse_flags(
         print("examples:", *(f"  {example}" for example in examples), "", sep="\n")
         if any(field.name == "game" for field in fields):
             print("games:", listed(), end="\n\n")
-    # A setting without a default is missing until tyro has read the flags, and then an error of its own.
+    # A setting without a default is MISSING until tyro has read the flags; if it is still missing then, tyro
+    # reports the error.
     needed = {
         one.name: tyro.MISSING for one in fields if one.default is one.default_factory is dataclasses.MISSING
     }
@@ -140,8 +141,8 @@ def _without_none(kind: Any) -> Any:
 
 
 def what_was_meant(name: str, known: Sequence[str]) -> str:
-    """Return text to follow "... is not a setting": the nearest of `known`, or the program with this
-    group."""
+    """Return the text that follows "... is not a setting": the nearest name in `known`, or the program that
+    has this group of settings."""
     name = _in_program(name)
     group = name.partition(".")[0]
     if not any(one.partition(".")[0] == group for one in known):
@@ -154,7 +155,7 @@ def what_was_meant(name: str, known: Sequence[str]) -> str:
 
 
 def _programs() -> dict[str, tuple[list[str], str]]:
-    """Names of all settings, and azrun's flag, by program; of those that are installed."""
+    """Return the names of all settings and azrun's flag, for each program that is installed."""
     found = {}
     for program, (module, config_class, flag) in PROGRAMS.items():
         with contextlib.suppress(ImportError):
@@ -164,8 +165,9 @@ def _programs() -> dict[str, tuple[list[str], str]]:
 
 
 def refuse_foreign_flags(config_class: type, arguments: Sequence[str], command: str) -> None:
-    """Exit with USAGE at the first flag that another program of a run has, and say how to give it."""
-    # Other commands share no run with these programs.
+    """Exit with USAGE at the first flag that belongs to another program of a run, and say how to give it to
+    that program."""
+    # All other commands take no part in a run with these programs.
     if command not in COMMANDS:
         return
     known = list(settings_in(config_class))
@@ -181,12 +183,13 @@ def refuse_foreign_flags(config_class: type, arguments: Sequence[str], command: 
 
 
 def _in_program(name: str) -> str:
-    """The setting without its program: a recipe calls the trainer's `optimizer.lr` `trainer.optimizer.lr`."""
+    """Return the setting's name without its program: recipes write `trainer.optimizer.lr` for the trainer's
+    `optimizer.lr`."""
     return re.sub(r"^(server|client|trainer)\.", "", name)
 
 
 def _way(name: str, value: str, known: Sequence[str], command: str) -> str:
-    """How to give the setting `name`; "" if it is of no program."""
+    """Return text that says how to give the setting `name`; "" if no program has it."""
     name = _in_program(name)
     own = [one for one in known if name in (one, one.rpartition(".")[2])]
     if own:
@@ -198,14 +201,14 @@ def _way(name: str, value: str, known: Sequence[str], command: str) -> str:
             files = " or ".join(programs[one][1] for one in owners)
             text = value if wanted == name else "false"
             if not re.fullmatch(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?|true|false", text):
-                text = json.dumps(text) if text else "true"  # only a truth value needs no value
+                text = json.dumps(text) if text else "true"  # only a boolean flag needs no value
             table, _, last = wanted.rpartition(".")
             lines = "\n".join([*([f"  [{table}]"] if table else []), f"  {last} = {text}"])
             to_do = f"give it to {' or '.join(owners)}, or to azrun with {files} FILE, a file of"
             if command == "azrun":
                 to_do = f"give azrun {files} FILE, with a file of"
             return f"it is one of {' and '.join(owners)}: {to_do}\n{lines}"
-    # No setting of any program, but it is like one of another program, or of a group there.
+    # No program has this setting, but another program has one with a similar name, or a group of that name.
     group = f"{name.partition('.')[0]}."
     for program, (names, flag) in programs.items():
         meant = near(name, names) if "." in name and not near(name, known) else None
@@ -218,7 +221,7 @@ def _way(name: str, value: str, known: Sequence[str], command: str) -> str:
 
 
 def _positive(name: str) -> str:
-    """The setting that a flag such as `--a.no-b` turns off."""
+    """Return the name of the setting that a flag such as `--a.no-b` turns off."""
     group, dot, last = name.rpartition(".")
     return group + dot + last.removeprefix("no_")
 

@@ -1,10 +1,9 @@
-"""Folders other than a run's: those that are complete or absent, temporary ones, and whether one can be
-written.
+"""Folders other than run folders: folders that are either complete or absent, temporary folders, and checks
+whether a folder can be written.
 
-A whole folder (`filled`) is filled under the name NAME.partial and renamed at the end. So a folder called
-NAME is complete, and what a killed process has left can be recognised by its name. The bytes of its files are
-known by their hashes. Of temporary folders (`own_folder`), the next process removes what a killed one has
-left.
+`filled` fills a folder under the name NAME.partial and renames it at the end. So a folder called NAME is
+complete, and the name shows what a killed process has left behind. Hashes verify the bytes of its files. A
+temporary folder (`own_folder`) that a killed process has left is removed by the next process.
 """
 
 from __future__ import annotations
@@ -24,23 +23,24 @@ from azselfplay.host.runs import PARTIAL, sync_folder
 
 OURS = "FILLED_BY_AZPLAY"
 """A file in NAME.partial that marks its content as ours, so that we may remove it. It is deleted after the
-renaming; a process killed in between leaves it behind, where it means nothing."""
+renaming. A process that is killed in between leaves the file in NAME, where it does no harm."""
 SUMS = "SHA256SUMS"
 """The hashes of all other files of a folder, as `sha256sum -c SHA256SUMS` reads them."""
 _BLOCK = 1 << 20
 PREFIX = "az-"
 _NEW = ".az-"
-"""Prefix until the folder is locked, so that it is not mistaken for one without an owner."""
+"""Prefix of a temporary folder until it is locked, so that no other process takes it for abandoned."""
 _LOCK = "owner.lock"
 
 
 @contextlib.contextmanager
 def filled(folder: Path) -> Iterator[Path]:
-    """Yield a new folder to put files in. At the end of the block it is made durable and renamed to `folder`.
+    """Yield a new folder to put files in. At the end of the block, it is synced to disk and renamed to
+    `folder`.
 
-    If the block raises, everything in it is removed. What a killed process left under that name is removed
-    first. Raises Fatal(CONFIG) if `folder` exists, or if another process is filling it; Fatal(DISK) if
-    writing fails.
+    If the block raises, the new folder is removed. Anything that a killed process left under the same name is
+    removed first. Raises Fatal(CONFIG) if `folder` exists, or if another process is filling it; Fatal(DISK)
+    if writing fails.
     """
     partial = folder.with_name(folder.name + PARTIAL)
     if folder.exists() or folder.is_symlink():
@@ -59,12 +59,13 @@ def filled(folder: Path) -> Iterator[Path]:
             for path in left:
                 if path.name != OURS:
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-            # Only now that everything else in it is ours.
+            # The folder is marked as ours only now, when it holds nothing that belongs to somebody else.
             (partial / OURS).touch()
             sync_folder(partial)
             try:
                 yield partial
-                # Every folder is synced before the rename that says that all is there.
+                # Every folder is synced before the rename, because the new name says that everything is
+                # there.
                 for path in sorted(partial.rglob("*")):
                     if path.is_dir():
                         sync_folder(path)
@@ -73,7 +74,7 @@ def filled(folder: Path) -> Iterator[Path]:
                 sync_folder(folder.parent)
                 (folder / OURS).unlink()
             except BaseException:
-                # All or nothing, also when somebody presses Ctrl-C.
+                # The folder is complete or absent, also when somebody presses Ctrl-C.
                 shutil.rmtree(partial, ignore_errors=True)
                 raise
     except OSError as error:
@@ -83,8 +84,8 @@ def filled(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(folder: Path, waiting: int = 0) -> Iterator[None]:
-    """Lock a folder itself until the block, or the process, ends. `waiting`: LOCK_NB raises BlockingIOError
-    instead of waiting."""
+    """Lock the folder itself until the block or the process ends. With `waiting` = LOCK_NB, raises
+    BlockingIOError instead of waiting."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | waiting)
@@ -99,7 +100,7 @@ def is_unfinished(folder: Path) -> bool:
 
 
 def copy_file(source: Path, target: Path) -> str:
-    """Copy a file so that it survives a power loss, with its modification time.
+    """Copy a file with its modification time, so that the copy survives a power loss.
 
     Returns the SHA-256 of the bytes that were read, in hex. Raises OSError.
     """
@@ -111,15 +112,15 @@ def copy_file(source: Path, target: Path) -> str:
             digest.update(block)
             new.write(block)
         new.flush()
-        # Before the sync, so that it survives as well.
+        # The times are set before the sync, so that they survive a power loss as well.
         os.utime(new.fileno(), ns=(about.st_atime_ns, about.st_mtime_ns))
         os.fsync(new.fileno())
     return digest.hexdigest()
 
 
 def hash_file(path: Path, *, sync: bool = False) -> str:
-    """Return the SHA-256 of a file in hex. `sync`: make it survive a power loss, because another program
-    wrote it."""
+    """Return the SHA-256 of a file in hex. `sync`: also make the file survive a power loss, for a file that
+    another program wrote."""
     with open_regular(path) as file:
         if sync:
             os.fsync(file.fileno())
@@ -137,14 +138,14 @@ def write_file(target: Path, data: bytes) -> str:
 
 
 def write_sums(folder: Path, sums: Mapping[str, str]) -> None:
-    """Write the hashes. `sums`: SHA-256 in hex by path below `folder`. Raises OSError."""
+    """Write the file of hashes. `sums`: SHA-256 in hex by path below `folder`. Raises OSError."""
     lines = "".join(f"{sums[path]}  {path}\n" for path in sorted(sums))
     write_file(folder / SUMS, lines.encode())
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 in hex by path. Raises Fatal(BAD_DATA) unless exactly these files are in
-    `folder`."""
+    """Return the recorded SHA-256 in hex by path. Raises Fatal(BAD_DATA) unless `folder` holds exactly the
+    files on record."""
     sums: dict[str, str] = {}
     try:
         for line in read_text(folder / SUMS).splitlines():
@@ -168,17 +169,18 @@ def read_sums(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def own_folder() -> Iterator[Path]:
-    """Yield a folder with a short name for this process (ipc endpoints are limited in length); remove it at
-    the end.
+    """Yield a temporary folder for this process; remove it at the end. Its name is short because ipc
+    endpoints are limited in length.
 
-    First removes this user's folders whose process is gone: the lock in each ends with its owner. A second
-    lock, on the folder itself, keeps systemd-tmpfiles from removing old sockets in it (tmpfiles.d(5)).
+    First removes this user's folders whose process is gone: each folder holds a lock file, and the lock ends
+    with its owner. A second lock, on the folder itself, keeps systemd-tmpfiles from removing old sockets in
+    it (tmpfiles.d(5)).
     """
     root = Path(tempfile.gettempdir())
     # Folders without a lock file, or of other users, are left alone.
     for path in root.glob(f"{PREFIX}*/{_LOCK}"):
         with contextlib.suppress(OSError):
-            # Others may have a folder of this name in /tmp.
+            # Other users may have folders with our prefix in /tmp.
             if path.parent.stat().st_uid != os.getuid():
                 continue
             with path.open("r+") as lock:
@@ -187,7 +189,8 @@ def own_folder() -> Iterator[Path]:
     new = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
     with _locked(new), (new / _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Under its name only once it is locked, or another start would take it for abandoned.
+        # The folder gets its final name only once it is locked; otherwise another process that starts would
+        # take it for abandoned.
         folder = new.rename(root / (PREFIX + new.name.removeprefix(_NEW)))
         try:
             yield folder
@@ -199,18 +202,18 @@ def own_folder() -> Iterator[Path]:
 
 
 def compiled_code_folder() -> Path:
-    """Return where `games.jit` keeps compiled code. Not imported from there, because that import fails where
-    nothing can be kept."""
+    """Return where `games.jit` keeps compiled code. The path is not imported from `games.jit`, because that
+    import fails if the folder cannot be written."""
     return Path(os.environ.get("AZ_JIT_CACHE") or Path.home() / ".cache" / "azselfplay" / "jit")
 
 
 def check_folders(own: Path, setting: str) -> None:
-    """Raise Fatal(CONFIG) naming the first folder that cannot be written by a program of a run, and what to
-    do: at the start, before a child process fails. A container may have a read-only root file system, and
-    then only folders mounted for a purpose can be written.
+    """Raise Fatal(CONFIG) if a program of a run cannot write to one of its folders; the error names the first
+    such folder and says what to do. Called at the start, before a child process fails. A container may have a
+    read-only root file system, where only folders that were mounted on purpose can be written.
 
-    `own`: its own folder (a run's folder, a spool), which need not exist yet. `setting`: the setting that
-    names it.
+    `own`: the program's own folder (a run's folder, a spool), which need not exist yet. `setting`: the
+    setting that names this folder.
     """
     _check(own, f"give another folder with {setting}")
     _check(
@@ -225,7 +228,7 @@ def check_folders(own: Path, setting: str) -> None:
 
 
 def _check(folder: Path, what_to_do: str) -> None:
-    # It need not exist yet: then the nearest folder that does must be writable.
+    # If the folder does not exist yet, its nearest existing parent must be writable.
     there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return

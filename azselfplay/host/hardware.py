@@ -1,13 +1,14 @@
-"""What this machine gives a process: processors, memory, and whether there is a GPU.
+"""The resources that this machine gives a process: processors, memory, and whether there is a GPU.
 
-The processors are those that it may run on, within its container's quota. A container with `--cpus 2` on a
-machine with 64 processors may run on any of them, but gets the time of two. Linux control groups define that
-quota: `cpu.max` in version 2, `cpu.cfs_quota_us` and `cpu.cfs_period_us` in version 1 (kernel documentation,
-"Control Group v2" and "CFS Bandwidth Control").
+Processors are counted if the process may run on them, up to its container's quota. A container with `--cpus
+2` on a machine with 64 processors may run on any of them, but gets the time of two. Linux control groups
+define that quota: `cpu.max` in version 2, `cpu.cfs_quota_us` and `cpu.cfs_period_us` in version 1 (kernel
+documentation, "Control Group v2" and "CFS Bandwidth Control").
 
-Also how much processor time processes have used, and giving freed memory back: glibc keeps memory that was
-freed in the middle of its heap. After large messages that is megabytes, which the next such message may not
-be able to reuse, so a process would grow with each flood of them.
+This module also measures the processor time that processes have used, and gives freed memory back to the
+system. glibc keeps memory that was freed in the middle of its heap. After large messages these are megabytes,
+which the next large message may not be able to reuse, so a process would grow with each flood of large
+messages.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
 """Device files of GPU drivers on Linux; without any of them there is no need to ask torch."""
 NOT_FOUND = "this machine has the driver of a GPU, but torch finds no GPU: see what nvidia-smi says"
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-"""None where the C library is not glibc."""
+"""glibc's `malloc_trim`; None if the C library is not glibc."""
 
 
 def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
-    """Return whole processors, at least 1. `mount`: the control groups. `membership`: which of them are
-    ours."""
-    # Rounded down: a thread more than the quota would stand still for part of the time.
+    """Return the number of whole processors, at least 1. `mount`: folder of the control groups. `membership`:
+    file that names our groups."""
+    # Rounded down: with one thread more than the quota, a thread would stand still for part of the time.
     return max(1, int(min(len(os.sched_getaffinity(0)), cpu_quota(mount, membership))))
 
 
 def workers_beside(devices: Sequence[str], cores: int) -> int:
-    """Return how many workers keep these evaluators of the same machine busy: most cores where GPUs evaluate,
-    a quarter where the evaluators need the cores."""
+    """Return how many workers keep the evaluators on these devices of the same machine busy. Workers get most
+    cores if GPUs evaluate, and a quarter of the cores if the evaluators run on the CPU."""
     return max(1, cores // 4 if "cpu" in devices else cores - len(devices) - 1)
 
 
@@ -67,7 +68,7 @@ def _groups(mount: Path, membership: Path, controller: str) -> Iterator[Path]:
         controllers, _, path = rest.partition(":")
         if controller in controllers.split(","):
             parts = [part for part in path.split("/") if part not in ("", "..")]
-            # Each parent may have a quota of its own, and the smallest counts.
+            # Each parent may have a quota of its own; the smallest one counts.
             for depth in range(1, len(parts) + 1):
                 yield mount.joinpath(*parts[:depth])
 
@@ -89,14 +90,15 @@ def _read(path: Path) -> str:
 
 
 def seconds_of(pid: int) -> float:
-    """Return the seconds of one process with all its threads. Raises OSError if there is none."""
+    """Return the processor seconds that one process has used, with all its threads. Raises OSError if there
+    is no such process."""
     user, system = _stat(pid)[11:13]
     return (int(user) + int(system)) / TICKS
 
 
 def seconds_of_trees(roots: Collection[int]) -> float:
-    """Return the seconds of these processes and their descendants, including those in other sessions and
-    children that they have waited for."""
+    """Return the processor seconds of these processes and their descendants, including descendants in other
+    sessions and ended children that they have waited for."""
     ticks, parents = dict[int, int](), dict[int, int]()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended meanwhile
@@ -114,13 +116,14 @@ def seconds_of_trees(roots: Collection[int]) -> float:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of `stat` from the third (the state) on."""
+    """Return the fields of /proc/PID/stat, starting with the third (the state)."""
     # The second field is the name in brackets, which may hold spaces and brackets.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def give_back() -> bool:
-    """Return whether any memory went back to the system. Takes about a millisecond for a heap of 100 MB."""
+    """Give freed memory back to the system; return whether any was given back. Takes about a millisecond for
+    a heap of 100 MB."""
     return _trim is not None and bool(_trim(0))
 
 

@@ -1,7 +1,7 @@
 """Logs: one line per event, to stderr and to a file in the run folder, as plain text or as one JSON object.
 
-Nothing that peers or faults repeat may fill a log: `RepeatFilter` counts the lines of each place in the code,
-and `Repeated` and `Sparing` decide before a line is made. `LogFile` bounds the files.
+Repeated messages from peers or faults must not fill a log. `RepeatFilter` limits the lines from each place in
+the code; `Repeated` and `Sparing` decide before a line is formatted. `LogFile` bounds the size of the files.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any, Literal
 DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 """Format of local time."""
 LINES, WINDOW = 20, 60.0
-"""Most lines of one kind in this many seconds; further ones are only counted."""
+"""At most LINES lines of one kind are written in WINDOW seconds; further ones are only counted."""
 KINDS = 1000
-"""Number of kinds of lines that are remembered; some 200 places in the code log."""
+"""Most kinds of lines that are remembered; about 200 places in the code write to the log."""
 COUNTED = "counted"
-"""Attribute of a record that `Repeated` has already counted."""
+"""Attribute of a record that `Repeated` or `Sparing` has already counted."""
 Form = Literal["text", "json"]
 """Format of the lines (`--log-format`)."""
 MAX_BYTES = 10_000_000
-"""Most bytes in one file."""
+"""Most bytes in one log file."""
 BACKUPS = 3
-"""Older files kept besides it: at most 40 MB in total for each log."""
+"""Number of older files that are kept beside the current one: at most 40 MB in total for each log."""
 FORMAT = "%(asctime)s %(levelname).1s %(process_name)s  %(message)s"
 
 
@@ -44,7 +44,7 @@ def set_up(name: str, file: Path | None = None, *, quiet: bool = False, form: Fo
         file.parent.mkdir(parents=True, exist_ok=True)
         handlers.append(LogFile(file))
     root = logging.getLogger()
-    # It may be called twice: first for stderr, and again once there is a run folder.
+    # `set_up` may be called twice: first for stderr only, and again once there is a run folder.
     for old in root.handlers[:]:
         root.removeHandler(old)
         old.close()
@@ -53,14 +53,14 @@ def set_up(name: str, file: Path | None = None, *, quiet: bool = False, form: Fo
         handler.addFilter(RepeatFilter())
         root.addHandler(handler)
     root.setLevel(logging.INFO)
-    # Do not collect what our lines never show: it is half of what a line costs that is not written (Python's
-    # logging HOWTO, "Optimization").
+    # Do not collect data that our lines never show: collecting it is half the cost of a line that is not
+    # written (Python's logging HOWTO, "Optimization").
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None
 
 
 class Allowance:
-    """Allows `lines` lines of one kind per `window` seconds; others are counted. Pure."""
+    """Allows `lines` lines of one kind per `window` seconds; further lines are only counted. Pure."""
 
     def __init__(self, lines: int = LINES, window: float = WINDOW) -> None:
         self._lines, self._window = lines, window
@@ -72,7 +72,8 @@ class Allowance:
         """Return None if this line must not be written, else the number of lines of its kind left out before
         it."""
         if not 0 <= now - self._begun.get(kind, float("-inf")) < self._window:  # a clock may be set back
-            # Texts that peers choose must not fill the memory; a few lines more are written for it.
+            # Texts that peers choose must not fill the memory. Forgetting all kinds lets a few more lines
+            # through.
             if len(self._begun) >= KINDS:
                 self._begun.clear()
                 self._written.clear()
@@ -86,7 +87,7 @@ class Allowance:
 
 
 class RepeatFilter(logging.Filter):
-    """Prevents peers or repeated faults from filling a log. A kind is one place in the code that logs: its
+    """Prevents peers or repeated faults from filling a log. Lines are of the same kind if they have the same
     logger, level, and text before the values are inserted."""
 
     def __init__(self) -> None:
@@ -102,7 +103,7 @@ class RepeatFilter(logging.Filter):
 
 
 class CountingFormatter(logging.Formatter):
-    """Appends to a line how many of its kind `RepeatFilter` has left out before it."""
+    """Appends to a line how many lines of its kind `RepeatFilter` has left out before it."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
         unsaid = getattr(record, "unsaid", 0)
@@ -187,7 +188,7 @@ class Sparing:
 
 
 class Repeated:
-    """Logs a message that may come thousands of times a minute only now and then, with its count."""
+    """Logs a message that may come thousands of times a minute, but only now and then and with a count."""
 
     def __init__(self, log: logging.Logger, every: float = 30.0) -> None:
         """`every`: seconds between two lines of the same kind."""
@@ -213,15 +214,16 @@ class Repeated:
 
 
 class LogFile(RotatingFileHandler):
-    """One rotating file, for log lines as a handler and for the output of children by `write`.
+    """One rotating file. As a handler it takes log lines; `write` takes the output of child processes.
 
-    A full file is renamed to `NAME.1`, the one before it to `NAME.2`, and so on. A disk that is full, or
-    fails, never stops the process: output that it does not take is dropped and counted, and a line says so as
-    soon as the disk can be written again.
+    A full file is renamed to `NAME.1`, the one before it to `NAME.2`, and so on. A full or failing disk never
+    stops the process: output that cannot be written is dropped and counted, and a line says so as soon as the
+    disk can be written again.
     """
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES, backups: int = BACKUPS) -> None:
-        # Never opened as a stream: what a full disk leaves in its buffer would be written later, or in part.
+        # Never opened as a stream: output that a full disk leaves in the stream's buffer would be written
+        # later, or only in part.
         super().__init__(path, maxBytes=max_bytes, backupCount=backups, delay=True)
         self.path = path
         self.dropped = 0
@@ -230,7 +232,7 @@ class LogFile(RotatingFileHandler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record)
-        except Exception:  # a wrong log call must not stop what it reports on
+        except Exception:  # a wrong log call must not stop the code that logs
             self.handleError(record)
             return
         self.write(line.encode(errors="replace") + b"\n")
@@ -243,7 +245,7 @@ class LogFile(RotatingFileHandler):
             whole = f"\n{datetime.now():{DATE_FORMAT}} {text}\n".encode() + output
         try:
             size = self.path.stat().st_size if self.path.exists() else 0
-            # A first line is written however long it is.
+            # The first line of a file is written however long it is.
             if size and size + len(whole) > self.maxBytes:
                 self.doRollover()  # by renaming, which needs no space on the disk
             append_whole(self.path, whole)
@@ -265,5 +267,5 @@ def append_whole(path: Path, data: bytes) -> None:
             while rest:
                 rest = rest[file.write(rest) :]
         except OSError:
-            file.truncate(before)  # part of a line would spoil the one that is written after it
+            file.truncate(before)  # part of a line would spoil the next line
             raise

@@ -1,11 +1,11 @@
-"""What a process shows to those who watch it: /metrics, /livez and /readyz over HTTP (docs/metrics.md).
+"""Monitoring of a process over HTTP: /metrics, /livez and /readyz (docs/metrics.md).
 
-A table of `Metric` names figures that the process counts anyway; prometheus_client writes them out when they
-are asked for, at most once in `KEEP_SECONDS`. The process's own event loop answers, over
-`asyncio.start_server`: any answer shows that the loop turns, which a server in a thread would not. Whoever
-asks can cost only a bounded number of connections, bytes and seconds.
+A table of `Metric` names figures that the process counts anyway. prometheus_client formats them on request,
+at most once in `KEEP_SECONDS`. The process's own event loop answers, with `asyncio.start_server`, so any
+answer shows that the loop is running; a server in a thread would not show this. The connections, bytes and
+seconds that a client can cost are bounded.
 
-Names: prefix `az_`, base units (seconds, bytes), suffix `_total` for what only grows
+Names: prefix `az_`, base units (seconds, bytes), suffix `_total` for counters that only grow
 (https://prometheus.io/docs/practices/naming/). No label has a value that a peer chose. prometheus_client is
 imported only where it is needed: clients read the tables without it.
 """
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""Upper bounds of a histogram of durations."""
+"""Upper bounds of the buckets in a histogram of durations."""
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-"""Upper bounds of a histogram of sizes of batches."""
+"""Upper bounds of the buckets in a histogram of batch sizes."""
 KEEP_SECONDS = 1.0
-"""Seconds for which every request gets the same metrics."""
+"""Seconds for which the same metrics are returned to every request."""
 BEAT_SECONDS = 1.0
 STOOD_STILL = 5.0
-"""Seconds of lag from which on a line is logged."""
+"""Seconds of event loop lag from which a warning is logged."""
 BEATS = 60
 """The reported lag of the loop is the largest of this many beats."""
 STARTING = "it is starting"
 MOST_CONNECTIONS, MOST_OF_ADDRESS = 32, 8
-"""Most connections at a time, in total and from one address; further ones are closed. So one address cannot
-keep others out."""
+"""Most connections at a time, in total and from one address; further connections are closed. So one address
+cannot keep others out."""
 MOST_HEAD = 8 * 1024
 """Most bytes in a request; a longer one is refused."""
 PATIENCE = 5.0
@@ -73,7 +73,7 @@ class Metric:
     label: str = ""
     """If set, the figure is a mapping: one sample for each key, with the key under this label."""
     scale: float = 1.0
-    """Factor from the figure to the value, in the unit of the name."""
+    """Factor that converts the figure to the unit in the metric's name."""
     is_histogram: bool = False
     """The figure is a `histogram()`, or a mapping to histograms."""
 
@@ -88,7 +88,8 @@ EVERYWHERE = (
 
 
 def histogram(bounds: Sequence[float] = SECONDS) -> Histogram:
-    """Return a histogram that only we know. Its name is that of the `Metric` that shows it."""
+    """Return a histogram outside prometheus_client's global registry. It is shown under the name of its
+    `Metric`."""
     from prometheus_client import Histogram
 
     return Histogram("az", "see its Metric", registry=None, buckets=bounds)
@@ -124,7 +125,7 @@ def families(metrics: Sequence[Metric], figures: Mapping[str, Any]) -> Iterator[
 
 @dataclass(frozen=True)
 class Watched:
-    """What a process has to show, once it can. The functions are called in the event loop."""
+    """What a process shows once it has figures. The functions are called in the event loop."""
 
     metrics: Sequence[Metric]
     figures: Callable[[], Mapping[str, Any]]
@@ -135,11 +136,12 @@ class Watched:
 
 
 class Monitor:
-    """A context manager, to be entered in the event loop. With port 0 it serves nothing."""
+    """Serves the metrics. A context manager, to be entered in the event loop. With port 0 it serves
+    nothing."""
 
     def __init__(self, address: str, port: int) -> None:
-        """Listens at once, answers once entered. Raises Fatal(TRY_AGAIN) if the port is in use, Fatal(CONFIG)
-        if it is unavailable for another reason."""
+        """Listen at once; requests are answered once the context is entered. Raises Fatal(TRY_AGAIN) if the
+        port is in use, Fatal(CONFIG) if it is unavailable for another reason."""
         self.watched = Watched((), dict, lambda: STARTING)
         """What is shown; replaced once there are figures."""
         try:
@@ -165,7 +167,8 @@ class Monitor:
         if self._sockets:
             from prometheus_client import CollectorRegistry, ProcessCollector
 
-            # A registry of this process alone: prometheus_client's own is shared by all users of the library.
+            # A registry of our own: all users of the library in this process share prometheus_client's
+            # default registry.
             self._registry = CollectorRegistry(auto_describe=False)
             self._registry.register(cast(Any, self))
             ProcessCollector(registry=self._registry)
@@ -195,13 +198,13 @@ class Monitor:
             transport.abort()
             return
         self._open[address] += 1
-        transport.set_write_buffer_limits(0)  # `drain` then waits until the kernel has all of it
+        transport.set_write_buffer_limits(0)  # `drain` then waits until the kernel has all bytes
         try:
             async with asyncio.timeout(PATIENCE):
                 writer.write(await self._response(reader))
                 await writer.drain()
             writer.close()
-        # Who asks too slowly or goes away gets no answer, and that is nothing to report.
+        # A client that asks too slowly or hangs up gets no answer, and this is not worth a log line.
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -229,7 +232,7 @@ class Monitor:
         if path == "/metrics":
             from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-            # Kept for a moment: whoever asks a hundred times a second costs no more than who asks once.
+            # The answer is kept for a moment, so that a hundred requests a second cost no more than one.
             now = time.monotonic()
             if now - self._kept_at >= KEEP_SECONDS:
                 assert self._registry is not None
@@ -250,7 +253,7 @@ class Monitor:
             "lag": max(self._lags, default=0.0),
         }
         if folder := self.watched.folder:
-            # A spool may not exist yet; then the folder that it will be made in counts.
+            # A spool may not exist yet; its nearest existing parent is on the same disk.
             there = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
             with suppress(OSError):
                 own["free"] = shutil.disk_usage(there).free
@@ -263,7 +266,7 @@ class Monitor:
         due = loop.time() + BEAT_SECONDS
 
         def on_beat() -> None:
-            # How late the loop calls back is how long other work kept it.
+            # The delay of this callback is the time for which other work kept the loop busy.
             lag = max(0.0, loop.time() - due)
             self._lags.append(lag)
             if lag >= STOOD_STILL:

@@ -1,5 +1,5 @@
-"""Addresses and ports of a server (base port P for leaves, P+1 for games and weights), and how it listens
-there.
+"""Addresses and ports of a server (base port P for leaves, P+1 for games and weights), and how the server
+listens on them.
 
 Endpoints are written as for ZeroMQ: `tcp://HOST:PORT` and `ipc://PATH`.
 """
@@ -27,17 +27,18 @@ PORTS = 2
 """Number of consecutive ports that azserver uses."""
 LAST_BASE = 65_533
 TRIES = 500
-"""Base ports that are looked at."""
+"""Number of base ports that are tried."""
 ANYWHERE = ("0.0.0.0", "::", "*")
 """Addresses to listen on that cannot be dialled."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses to listen on that only this machine can dial."""
 LARGEST_PORT = 65535
 USER_TIMEOUT = 30_000
-"""Milliseconds after which the kernel closes a connection that acknowledges nothing."""
+"""Milliseconds after which the kernel closes a connection whose peer acknowledges nothing."""
 UNSENT_IN_KERNEL = 256 * 1024
-"""Bytes that the kernel buffers per connection before sending them. Bytes in transit do not count, so long
-distances can be filled; without this limit the kernel buffers 4 MB for a peer that does not read."""
+"""Bytes that the kernel buffers per connection before sending them. Bytes in transit do not count, so a
+connection with a long round trip keeps its full throughput. Without this limit the kernel buffers 4 MB for a
+peer that does not read."""
 BACKLOG = 1024
 """Connections that may wait to be accepted; the kernel may allow fewer."""
 ACCEPTS = 64
@@ -46,19 +47,19 @@ ACCEPT_PAUSE = 0.2
 """Seconds without accepting after a connection was turned away, or the system had no file descriptor or
 memory for one. A flood of connections then waits in the kernel: at most 320 a second are turned away."""
 MAY_PASS = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, socket.EAI_AGAIN})
-"""Errors of listening that may be gone at the next start: a port in use, an address or a name server that is
-not there yet, as while a machine starts."""
+"""Errors of listening that may be gone at the next start: a port in use, or an address or a name server that
+is not available yet, for example while a machine boots."""
 
 LOCAL = ""
 """Stands for the address of a local socket."""
 
 
 UNKNOWN_NAME = "the name "
-"""How a sentence of `unknown_name` begins."""
+"""Beginning of the sentence that `unknown_name` returns."""
 
 
 def unknown_name(host: str, error: OSError | UnicodeError) -> str:
-    """Say that a host's name has no address, or can have none."""
+    """Return a sentence saying that a host name has no address, or cannot have one."""
     return f"{UNKNOWN_NAME}{host!r} is not known ({getattr(error, 'strerror', error)})"
 
 
@@ -77,20 +78,21 @@ def find_base_port(first: int = DEFAULT_PORT) -> int:
 def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
     """Like `find_base_port`, but no other process on this machine gets the same port until the block ends.
 
-    Seconds pass between finding a port and binding it, in which another azrun may look for one too.
+    Seconds pass between finding a port and binding it, and another azrun may look for a port in that time.
     """
     base = first
     while True:
         base = find_base_port(base)
-        # The socket is abstract: all users of the machine see its name (within its network namespace, as with
-        # ports), it leaves no file that its first user would own, and it disappears with its process.
+        # The socket is abstract: its name is visible to all users of the machine (within its network
+        # namespace, like a port), it leaves no file that its first user would own, and it disappears with its
+        # process.
         with socket.socket(socket.AF_UNIX) as claim:
             try:
                 claim.bind(f"\0azselfplay-port-{base}")
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
-                # Another process looks for a port at this moment.
+                # Another process has claimed this base port.
                 base += 10
                 continue
             yield base
@@ -99,7 +101,7 @@ def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As `_tcp` does: what lingers of an earlier server does not count.
+        # As in `_tcp`: lingering connections of an earlier server do not make the port count as in use.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -110,12 +112,12 @@ def _is_free(port: int) -> bool:
 
 @dataclass(frozen=True)
 class Address:
-    """Address of a server: the base port carries leaves, the next one games and weights."""
+    """Address of a server. The base port carries leaves; the next port carries games and weights."""
 
     host: str
     port: int
     keys: DialKeys | None = None
-    """Keys for a server that requires one."""
+    """Keys for a server that requires a key."""
 
     @property
     def leaves(self) -> str:
@@ -148,8 +150,8 @@ def parse_address(text: str) -> Address:
 
 
 def parse_listen(text: str, port: int) -> tuple[str, int]:
-    """Return host and base port to listen on: `text` as for `parse_address`, or `*`; `port` is taken where it
-    names none. Raises Fatal(CONFIG) saying what is wrong."""
+    """Return the host and base port to listen on. `text` has the forms of `parse_address`, or is `*`; `port`
+    counts if `text` names no port. Raises Fatal(CONFIG) saying what is wrong."""
     host, own = _parts(text, "--listen", "give an address of this machine, for example 0.0.0.0 or ::")
     if own is not None and port not in (own, DEFAULT_PORT):
         raise Fatal(f"--listen {text} and --port {port} name two ports: give one", Exit.CONFIG)
@@ -157,10 +159,9 @@ def parse_listen(text: str, port: int) -> tuple[str, int]:
 
 
 def _parts(text: str, flag: str, example: str) -> tuple[str, int | None]:
-    """Return host and port; None: there is none.
+    """Return the host, and the port or None if there is none.
 
-    `::1:5600` is a whole IPv6 address, and may be meant as ::1 with a port. Nobody can tell, so it is
-    refused.
+    `::1:5600` is a whole IPv6 address, but the user may mean ::1 with a port. Such ambiguous text is refused.
     """
     host, port = text.strip(), ""
     problem = f"{flag}: {text!r} is not an address; {example}"
@@ -199,11 +200,11 @@ def _is_ipv6(host: str) -> bool:
 
 
 def network_of(address: str) -> str:
-    """Return whose limits an address has: an IPv6 address those of its /64, which one host has for itself,
-    and one that carries an IPv4 address those of the latter."""
+    """Return the network by which the limits of an address are counted. This is the /64 network of an IPv6
+    address, because one host usually has a whole /64, and the IPv4 address of an IPv4-mapped one."""
     if ":" not in address:
         return address
-    # Without the zone, such as %eth0, which is no part of an address.
+    # The zone, such as %eth0, is not part of the address.
     number = ipaddress.IPv6Address(address.partition("%")[0])
     if number.ipv4_mapped is not None:
         return str(number.ipv4_mapped)
@@ -211,8 +212,8 @@ def network_of(address: str) -> str:
 
 
 def wants_ipv6(host: str) -> bool:
-    """Return whether a host can only be dialled over IPv6: it is such an address, or a name without an IPv4
-    one. A name with both is dialled over IPv4, since most servers listen there."""
+    """Return whether a host can only be dialled over IPv6: it is an IPv6 address, or a name without an IPv4
+    address. A name with both is dialled over IPv4, because most servers listen there."""
     try:
         socket.getaddrinfo(host, None, socket.AF_INET)
     except (OSError, UnicodeError):
@@ -227,7 +228,7 @@ class Listener:
     """Accepts connections at several endpoints once it is started."""
 
     def __init__(self, endpoints: Sequence[str], clock: Callable[[], float]) -> None:
-        """Listen at once. Raises Fatal as `listen` does if an endpoint is unavailable."""
+        """Open the listening sockets. Raises Fatal as `listen` does if an endpoint is unavailable."""
         self._sockets = listen(endpoints)
         self._clock = clock
         self._warn = Repeated(log)
@@ -236,8 +237,9 @@ class Listener:
     def start(
         self, loop: asyncio.AbstractEventLoop, on_connection: Callable[[socket.socket, str], bool]
     ) -> None:
-        """Begin to accept. `on_connection(socket, address)` is called for each connection, with the network
-        that its limits go by (`host.ports.network_of`); it returns False to turn it away."""
+        """Begin to accept. `on_connection(socket, address)` is called for each connection, where `address` is
+        the network by which its limits are counted (`network_of`). It returns False to turn the connection
+        away."""
         self._loop, self._on_connection = loop, on_connection
         for sock in self._sockets:
             loop.add_reader(sock.fileno(), self._accept, sock)
@@ -254,7 +256,7 @@ class Listener:
         for _ in range(ACCEPTS):
             try:
                 sock, address = listening.accept()
-            # Nobody waits any more, or who waited has hung up.
+            # No connection is waiting any more, or the peer has hung up.
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 break
             except OSError as error:  # no file descriptor or memory for another connection
@@ -276,8 +278,8 @@ class Listener:
 
 
 def check_base_port(host: str, base: int) -> None:
-    """Raise Fatal as `listen` does if the ports of a server are not available now; nothing listens
-    afterwards."""
+    """Raise Fatal as `listen` does if the ports of a server are not available now. The check keeps no socket
+    open."""
     with named_base_port(base):
         for sock in listen([f"tcp://{host}:{base + offset}" for offset in range(PORTS)]):
             sock.close()
@@ -295,8 +297,8 @@ def named_base_port(base: int) -> Iterator[None]:
 
 
 def listen(endpoints: Sequence[str]) -> list[socket.socket]:
-    """Open one listening socket per endpoint, or none: Raises Fatal(TRY_AGAIN) if an endpoint is in use
-    or its address is not there yet, Fatal(CONFIG) if it is unavailable for another reason."""
+    """Open one listening socket per endpoint, or none at all. Raises Fatal(TRY_AGAIN) if an endpoint is in
+    use or its address is not available yet, Fatal(CONFIG) if it is unavailable for another reason."""
     opened: list[socket.socket] = []
     for endpoint in endpoints:
         local = endpoint.startswith("ipc://")
@@ -321,7 +323,8 @@ def listen(endpoints: Sequence[str]) -> list[socket.socket]:
 
 
 def bind_message(endpoint: str, number: int, text: str) -> str:
-    """Return the message for error `number` (of `errno`) of listening on `endpoint`, with what to do."""
+    """Return the message for the error `number` (of `errno`) when listening on `endpoint`; the message says
+    what to do."""
     if number == errno.EADDRINUSE and endpoint.startswith("tcp:"):
         port = endpoint.rpartition(":")[2]
         return (
@@ -345,7 +348,7 @@ def _tcp(address: str) -> socket.socket:
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:
-        # Otherwise a server that starts again would wait until the kernel forgets its old connections.
+        # Otherwise a restarted server would have to wait until the kernel forgets its old connections.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Accepted connections inherit these options.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

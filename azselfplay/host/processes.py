@@ -1,12 +1,13 @@
 """Child processes: started fresh (never forked without exec), watched, restarted with back-off, and ended in
-two stages. `ChildProcess` is one from its start to its end; `Children` keeps a set of them running.
+two stages. `ChildProcess` is one process from start to end; `Children` keeps a set of child processes
+running.
 
 A child has its own session, so that Ctrl-C in a terminal reaches only the parent, which then ends its
-children in order. It never outlives its parent: before exec the kernel is told to kill the child when this
-process dies (PR_SET_PDEATHSIG), so the promise holds for any command, even while it is still importing. To
-the kernel the parent is a thread, so children are started from the main thread alone. `subprocess.Popen` and
-a pidfd take the place of uvloop's own start, which leaks descriptors when it fails for want of them. The end
-is SIGKILL: a child that hangs must end, too.
+children in order. A child never outlives its parent: before exec, the kernel is told to kill the child when
+this process dies (PR_SET_PDEATHSIG). This holds for any command, even while it is still importing. The kernel
+regards a thread as the parent, so only the main thread starts children. We use `subprocess.Popen` and a pidfd
+instead of uvloop's own subprocess support, which leaks descriptors when a start fails because there are too
+few of them. The last stage of ending is SIGKILL, because a child that hangs must end, too.
 """
 
 from __future__ import annotations
@@ -40,17 +41,18 @@ BACKOFF_LONGEST = 30.0
 READ_LIMIT = 1 << 16
 """Bytes of a child's output that are buffered before the child must wait."""
 SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
-"""Errors of a start that may work later: no room for a process, no memory, or no open files."""
+"""Errors of a start that may succeed later: no room for another process, no memory, or no file descriptor
+left."""
 
 HEALTHY_AFTER = 60.0
-"""Seconds alive after which the back-off starts again from its shortest wait."""
+"""If a child has run for this many seconds, the back-off starts again from its shortest wait."""
 _SOURCES = Path(__file__).resolve().parents[2]
 """The folder that holds our packages."""
 TAIL = 4096
 """Bytes of a child's last output that are kept, for the error message if it must not be restarted."""
 _BUG = "this is a bug in azselfplay"
 _PR_SET_PDEATHSIG = 1
-"""Of Linux's <sys/prctl.h>."""
+"""From Linux's <sys/prctl.h>."""
 
 
 def is_shortage(error: OSError) -> bool:
@@ -59,7 +61,7 @@ def is_shortage(error: OSError) -> bool:
 
 
 class ChildProcess:
-    """A process that runs, or ran. Made by `start`; its output is in `stdout` (and `stderr`).
+    """A process that runs or has run. `start` makes it; its output is in `stdout` (and `stderr`).
 
     The caller must close it: `async with contextlib.aclosing(await start(argv)) as child`.
     """
@@ -77,9 +79,9 @@ class ChildProcess:
         self._transports: list[asyncio.ReadTransport] = []
 
         def watch() -> None:
-            """Wait for its end, in a thread."""
-            with contextlib.suppress(ChildProcessError):  # `terminate` found that it has ended
-                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # not reaped: its number stays its own
+            """Wait in a thread for the end of the process."""
+            with contextlib.suppress(ChildProcessError):  # `terminate` has already reaped the process
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # not reaped: the pid stays reserved
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._on_end)
 
@@ -105,7 +107,7 @@ class ChildProcess:
 
     async def wait(self) -> int:
         """Wait until it has ended, and return its exit code."""
-        # Shielded, because several may wait: one that is cancelled must not cancel it for the others.
+        # Shielded, because several tasks may wait: cancelling one must not cancel the future for the others.
         return await asyncio.shield(self._ended)
 
     def terminate(self) -> None:
@@ -113,10 +115,10 @@ class ChildProcess:
         self._process.terminate()
 
     def kill(self) -> None:
-        """Send SIGKILL to it and to everything it started in its session."""
+        """Send SIGKILL to the process and to everything that it started in its session."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                # The whole session, or what it has started would be nobody's.
+                # Kill its whole process group; otherwise processes that it has started would be orphaned.
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def aclose(self) -> None:
@@ -149,17 +151,17 @@ async def start(
     process = subprocess.Popen(  # noqa: ASYNC220 (why it is not asyncio's: see the top)
         argv,
         env={**without_settings(os.environ), **(env or {})},
-        # It must not read what somebody types for its parent.
+        # The child must not read keyboard input that is meant for its parent.
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=stderr,
-        # A session of its own: Ctrl-C in the terminal reaches the parent alone.
+        # With a session of its own, Ctrl-C in the terminal reaches only the parent.
         start_new_session=True,
         preexec_fn=ending_with_parent(),
     )
-    # From here on there is a process that must not be left behind, whatever fails.
+    # From here on a process exists, which must not be left behind if anything fails.
     try:
-        # Pythons that were built for old systems (of conda, for example) lack `pidfd_open`.
+        # Python builds for old systems (conda's, for example) lack `pidfd_open`.
         child = ChildProcess(process, os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None)
     except BaseException:
         process.kill()
@@ -201,8 +203,8 @@ async def start_patiently(
 
 
 def ending_with_parent(by: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
-    """Return what the child does between fork and exec, so that the kernel sends it the signal `by` when this
-    process ends; nothing is looked up or imported there any more."""
+    """Return the function that the child calls between fork and exec. It makes the kernel send the signal
+    `by` to the child when this process ends. All look-ups and imports happen here, before the fork."""
     prctl, parent, code = ctypes.CDLL(None).prctl, os.getpid(), int(Exit.INTERRUPTED)
 
     def tell_kernel() -> None:
@@ -219,8 +221,9 @@ def ending_with_parent(by: signal.Signals = signal.SIGKILL) -> Callable[[], None
 def python_module(module: str, *flags: str) -> list[str]:
     """Return the command line that runs one of our modules in a process of its own.
 
-    `-P` keeps the current folder out of its imports: a file `server.py` or `net.py` there is not ours. Only
-    where that folder is our own source tree may it be how our packages are found at all.
+    `-P` keeps the current folder out of the import path, because a file `server.py` or `net.py` there is not
+    ours. `-P` is left out if the current folder is our own source tree: Python may find our packages only
+    there.
     """
     apart = () if Path.cwd() == _SOURCES else ("-P",)
     return [sys.executable, *apart, "-m", module, *flags]
@@ -237,7 +240,7 @@ def describe_exit(code: int) -> str:
 
 
 def to_stderr(output: bytes) -> None:
-    """Default place for a child's output; what stderr does not accept is dropped."""
+    """Write a child's output to stderr (the default sink). Output that stderr does not accept is dropped."""
     with contextlib.suppress(OSError):
         sys.stderr.buffer.write(output)
         sys.stderr.buffer.flush()
@@ -256,21 +259,23 @@ class Child:
     on_start: Callable[[], None] | None = None
     on_exit: Callable[[int], None] | None = None
     pid: int | None = None
-    """Process id of the running process; None between two."""
+    """Process id of the running process; None while none runs."""
     starts: int = 0
     tail: bytearray = field(default_factory=bytearray)
 
     def last_error(self) -> str:
-        """Return its last line about an error, without its command name and without box-drawing frames."""
+        """Return the child's last line about an error, without its command name and without box-drawing
+        frames."""
         words = [line for line in self._lines() if line and line[0].isalnum()]
         return self.told_error() or (words or ["it said nothing"])[0]
 
     def told_error(self) -> str:
-        """Return its last line about an error, "" if there is none. For a bug also what was raised."""
+        """Return the child's last line about an error, "" if there is none. For a bug, the line also names
+        the exception."""
         lines = [line for line in self._lines() if line]
         for index in reversed(range(len(lines))):
             told = lines[index].partition("error: ")[2]
-            # The line before names the exception, which says more than that it is a bug.
+            # The line before names the exception, which says more than "this is a bug".
             if told and _BUG in told and index:
                 return f"{lines[index - 1]} ({_BUG})"
             if told:
@@ -300,7 +305,7 @@ class Children:
         self._children: dict[str, Child] = {}
         self._new: asyncio.Queue[Child] = asyncio.Queue(maxsize=4096)
         self._served_ended = asyncio.Event()
-        """Set after a stop, once only children that serve others are left."""
+        """Set after a stop, once all children have ended except those that serve others."""
 
     def add(
         self,
@@ -317,9 +322,9 @@ class Children:
         """Keep `argv` running under this name, from now on or from the beginning of `run`.
 
         `env` is added to this process's environment without our settings (`AZ_*`). `on_start()` is called
-        after each start, `on_exit(code)` after each end; negative codes are signals. Without `restart` it
-        runs once, and `on_exit` decides what its end means. One that `serves` the others is needed until they
-        have ended: a stop reaches it only then.
+        after each start, `on_exit(code)` after each end; negative codes are signals. Without `restart` the
+        child runs once, and `on_exit` decides what its end means. A child that `serves` the others is needed
+        until they have ended, so a stop ends it only after them.
         """
         child = Child(name, argv, env or {}, sink or self._sink, restart, serves, on_start, on_exit)
         self._children[name] = child
@@ -330,11 +335,11 @@ class Children:
         return {child.name: child.pid for child in self._children.values() if child.pid is not None}
 
     def told_error(self, name: str) -> str:
-        """Return the last line about an error of a child's last process, "" if there is none."""
+        """Return the last line about an error that the child's last process printed, "" if there is none."""
         return self._children[name].told_error()
 
     def restarts(self) -> int:
-        """Return how often a child was restarted."""
+        """Return how often children were restarted, in total."""
         return sum(max(0, child.starts - 1) for child in self._children.values())
 
     async def run(self, stop: Stop) -> None:
@@ -369,7 +374,7 @@ class Children:
             code = await self._run_once(child, ending)
             if code is None:
                 return
-            # Before `on_exit`, which may ask for the stop itself.
+            # Read this before calling `on_exit`, which may itself request the stop.
             asked = ending.is_set()
             if child.on_exit is not None:
                 child.on_exit(code)
@@ -381,21 +386,21 @@ class Children:
                 else:
                     log.warning("%s has ended: %s", child.name, describe_exit(code))
                 return
-            # The same settings would end it in the same way.
+            # With the same settings, the child would end in the same way again.
             if code in NOT_RETRIED:
                 raise Fatal(f"{child.name}: {child.last_error()}", Exit(code))
-            # One that ran for a while had another reason than the ends before it.
+            # A child that ran for a while ended for another reason than the times before.
             if time.monotonic() - started > HEALTHY_AFTER:
                 delay = self._backoff
             why = describe_exit(code) + (f": {told}" if (told := child.told_error()) else "")
             log.warning("%s ended (%s), starting it again in %.1f s", child.name, why, delay)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ending.wait(), delay)
-            # A child that cannot work must not be started all the time.
+            # A child that keeps failing must not be restarted in a tight loop.
             delay = min(2 * delay, BACKOFF_LONGEST)
 
     async def _run_once(self, child: Child, ending: asyncio.Event) -> int | None:
-        """Run one process and return its exit code. It is gone when this returns or is cancelled.
+        """Run one process and return its exit code. The process has ended when this returns or is cancelled.
 
         Returns None when `ending` was set before it could be started.
         """
@@ -418,7 +423,7 @@ class Children:
         async def copy_output() -> None:
             while output := await process.stdout.read(65_536):
                 child.tail += output
-                # Only the end is kept, where an error stands.
+                # Only the end of the output is kept: errors are there.
                 del child.tail[:-TAIL]
                 child.sink(output)
 

@@ -1,7 +1,9 @@
-"""Reads files that people have made, moved or damaged: whatever is wrong with one is an error to catch.
+"""Reads files that people have made, moved or damaged. Anything wrong with a file becomes an error that
+callers can catch.
 
-Only regular files are read: a pipe would be waited for, and a device may have no end. A fault of the file is
-an OSError, one of its content a ValueError; nothing here raises RecursionError, MemoryError or OverflowError.
+Only regular files are read: reading a pipe could block, and a device may have no end. A fault of the file
+raises OSError, a fault of its content ValueError. Nothing here raises RecursionError, MemoryError or
+OverflowError.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ import msgspec
 T = TypeVar("T")
 
 MOST_BYTES = 1 << 28
-"""Most bytes of a text, and of other files that are read at once: 256 MiB. Ours are far smaller."""
+"""Most bytes of a text file, or of another file that is read as a whole: 256 MiB. Our files are far
+smaller."""
 MOST_LEVELS = 50
-"""Most levels of tables or lists in each other; our files have up to 6."""
+"""Most levels of nested tables or lists; our files have up to 6."""
 _TOO_DEEP = f"it has more than {MOST_LEVELS} levels in each other"
 _SPECIAL = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"))
-_WIDE = {  # UTF-32 first, because its mark begins like that of UTF-16
+_WIDE = {  # UTF-32 first, because its byte order mark begins with that of UTF-16
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
@@ -36,9 +39,9 @@ _WIDE = {  # UTF-32 first, because its mark begins like that of UTF-16
 
 
 def open_regular(path: Path | str) -> io.BufferedReader:
-    """Open a regular file for reading. Raises OSError, also for a folder, a pipe or a device; its strerror
-    says which."""
-    # Opened before it is looked at, so that nobody can put another file in its place in between. Without
+    """Open a regular file for reading. Raises OSError, also for a folder, a pipe or a device; the error's
+    strerror says which of these it is."""
+    # The file is opened before its type is checked, so that nobody can replace it in between. Without
     # O_NONBLOCK, opening a pipe would wait for a writer.
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb")
     mode = os.fstat(file.fileno()).st_mode
@@ -55,18 +58,18 @@ def open_regular(path: Path | str) -> io.BufferedReader:
 
 
 def is_endless(path: Path | str) -> bool:
-    """Return whether this is a pipe, a socket or a device, for which another library might wait for ever."""
+    """Return whether this is a pipe, a socket or a device, on which another library might block for ever."""
     try:
         mode = Path(path).stat().st_mode
     except OSError:
-        return False  # the library says why
+        return False  # the library will report the error
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file of at most `most` bytes. Raises OSError."""
     with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > most:  # a file with a hole may be larger than any memory
+        if os.fstat(file.fileno()).st_size > most:  # a sparse file may be larger than memory
             raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
         return file.read()
 
@@ -77,13 +80,14 @@ def read_text(path: Path | str, most: int = MOST_BYTES, *, otherwise: str = "") 
 
 
 def text_in(data: bytes, otherwise: str = "") -> str:
-    """Return a text in UTF-8 without the byte order mark that some editors write before it. Bytes that are
-    not UTF-8 are in the encoding `otherwise`, if there is one. Raises ValueError for any other encoding."""
+    """Decode UTF-8 text, without the byte order mark that some editors write at its beginning. Bytes that are
+    not UTF-8 are decoded with the encoding `otherwise`, if one is given. Raises ValueError for any other
+    encoding."""
     for mark, name in _WIDE.items():
         if data.startswith(mark):
             raise ValueError(f"it is text in {name}; save it as UTF-8")
     try:
-        # Also without a byte order mark.
+        # "utf-8-sig" also decodes text without a byte order mark.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if otherwise:
@@ -98,7 +102,7 @@ def read_toml(path: Path | str) -> dict[str, Any]:
 
 
 def toml_in(text: str) -> dict[str, Any]:
-    """Return the tables in a text. Raises ValueError."""
+    """Return the tables in a TOML text. Raises ValueError."""
     table: dict[str, Any] = _parsed(tomllib.loads, text)
     return table
 
@@ -127,17 +131,17 @@ def _parsed(parse: Callable[[str], Any], text: str) -> Any:
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     except ValueError as error:
-        # Python's own message names a function that nobody here has called.
+        # Python's own message advises a call that does not help the user here.
         if "integer string conversion" in str(error):
             raise ValueError("a number in it has thousands of digits") from None
         raise
 
     def values(one: Any) -> list[Any]:
         if isinstance(one, str):
-            one.encode()  # half of a surrogate pair, which JSON can hold, could not be printed: a ValueError
+            one.encode()  # ValueError for a lone surrogate, which JSON can hold but which cannot be printed
         return [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list) else []
 
-    # Level by level, because a recursion could be as deep as the file.
+    # Level by level instead of recursively, because a recursion would be as deep as the file's nesting.
     inside = [found]
     for _ in range(MOST_LEVELS + 1):
         inside = [value for one in inside for value in values(one)]

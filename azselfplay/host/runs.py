@@ -1,4 +1,4 @@
-"""The run folder: everything a run leaves on disk, so that one folder is all there is to back up.
+"""The run folder holds everything that a run leaves on disk, so only this folder needs a backup.
 
 runs/NAME/run.json       what the run is: game, history, when it was made, its identity (`id`)
          config.toml     azserver's settings as last used
@@ -11,8 +11,8 @@ runs/NAME/run.json       what the run is: game, history, when it was made, its i
          logs/ spool/ tensorboard/
          azserver.lock, trainer.lock   held by the process that works on the run
 
-A lock file (`RunLock`) is empty after a clean end. While the lock is held, and after a kill, it names its
-holder's machine, so that it tells afterwards how that process ended.
+A lock file (`RunLock`) is empty after a clean end. While the lock is held, and after its holder was killed,
+the file names the holder's machine. So the file shows afterwards how the holder ended.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import json_in, open_regular, read_bytes, read_json, read_toml
 
 OLD_PART = 600.0
-"""Seconds after which an unfinished file is abandoned."""
+"""Seconds after which an unfinished file counts as abandoned."""
 FOLDERS = ("weights", "checkpoints", "logs", "spool", "tensorboard")
 FORMAT = 5
-"""Of run folders, in run.json. Records, spools and messages of this version have the same number."""
+"""Format version of run folders, kept in run.json. Records, spools and messages have the same number."""
 PARTIAL = ".partial"
 """Suffix of a file or folder that is being written; no run's name ends in it."""
 LAST_BYTES = 65_536
-"""Bytes read from the end of figures.jsonl: more than two lines."""
+"""Number of bytes that are read from the end of figures.jsonl: more than two lines."""
 TRIES, TRY_AGAIN = 5, 0.05
-"""How often a lock that is held is tried, and the seconds between."""
+"""How often a lock is tried while another process holds it, and the seconds between two tries."""
 
 
 def _is_name(name: str) -> bool:
@@ -83,15 +83,15 @@ class RunFolder:
     def create(self, game: str, history: int, run_id: bytes = b"") -> None:
         """Create the folder, or open it again if it has the same game, history and identity.
 
-        `run_id`: 16 bytes, the identity that the server names. Empty: the folder's own, which is drawn for a
-        new folder and for a restored one without. Raises Fatal(BAD_DATA) if it belongs
-        to another run, Fatal(DISK) if it cannot be written.
+        `run_id`: 16 bytes, the identity that the server names. If empty, the folder keeps its own identity; a
+        new folder, or a restored one without identity, gets a random one. Raises Fatal(BAD_DATA) if the
+        folder belongs to another run, Fatal(DISK) if it cannot be written.
         """
         try:
             for folder in FOLDERS:
                 (self.path / folder).mkdir(parents=True, exist_ok=True)
-            # What killed processes have left; a younger part may be in use at this moment, and a folder is a
-            # backup under way that somebody makes here.
+            # Remove files that killed processes have left. A younger partial file may still be in use, and a
+            # partial folder is a backup that somebody is making here.
             for part in self.path.glob(f"*{PARTIAL}"):
                 with contextlib.suppress(FileNotFoundError):
                     if part.is_file() and time.time() - part.stat().st_mtime > OLD_PART:
@@ -125,7 +125,7 @@ class RunFolder:
 
     @property
     def run_id(self) -> bytes:
-        """Return the run's identity, 16 bytes; empty in a restored folder that nobody has served yet.
+        """Return the run's identity, 16 bytes. It is empty for a restored folder that no server has used yet.
 
         Raises Fatal(BAD_DATA) as `describe` does.
         """
@@ -137,11 +137,11 @@ class RunFolder:
 
     @contextlib.contextmanager
     def removed_if_refused(self, *, with_games: bool = False) -> Iterator[None]:
-        """Remove the folder, if it is new, when an error comes before there is a network in it.
+        """Remove the folder, if it is new, when the block raises before the folder contains a network.
 
-        with_games: also remove `games.db`, which is this process's own and has no games yet.
+        with_games: also remove `games.db`, which this process has made and which has no games yet.
         """
-        # The parent, too: with a misspelt --runs it would be left behind empty.
+        # The parent is removed, too: with a misspelt --runs it would be left behind empty.
         new = [path for path in (self.path, self.path.parent) if not path.exists()]
         try:
             yield
@@ -153,13 +153,13 @@ class RunFolder:
             ]
             if self.path in new and not kept and (with_games or not self.games.exists()):
                 shutil.rmtree(self.path, ignore_errors=True)
-                with contextlib.suppress(OSError):  # others have runs there by now
+                with contextlib.suppress(OSError):  # not empty: other runs are there by now
                     new[-1].rmdir()
             raise
 
     def describe(self) -> dict[str, Any]:
-        """Return the contents of run.json. Raises Fatal(BAD_DATA) if there is none, it is damaged or of
-        another version, Fatal(DISK) if it cannot be read now."""
+        """Return the contents of run.json. Raises Fatal(BAD_DATA) if it is missing, damaged or of another
+        version, Fatal(DISK) if it cannot be read now."""
         try:
             about = read_json(self.about)
             if isinstance(about["game"], str) and isinstance(about["history"], int):
@@ -189,9 +189,9 @@ class RunFolder:
         return Fatal(text, Exit.BAD_DATA)
 
     def lock(self, program: str) -> RunLock:
-        """Claim the folder for one `program` (azserver, trainer) until the lock is closed or this process has
-        ended in any way. Raises Fatal(TRY_AGAIN) if another process has it, which may be about to end;
-        Fatal(DISK) if the file cannot be made."""
+        """Claim the folder for one `program` (azserver, trainer) until the lock is closed or this process
+        ends in any way. Raises Fatal(TRY_AGAIN) if another process holds the lock, since that process may be
+        about to end; Fatal(DISK) if the lock file cannot be made."""
         try:
             return RunLock(self.lock_of(program))
         except BlockingIOError as error:
@@ -204,7 +204,7 @@ class RunFolder:
             raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
 
     def lock_of(self, program: str) -> Path:
-        """Return the file of that lock."""
+        """Return the path of the program's lock file."""
         return self.path / f"{program}.lock"
 
     def write_figures(self, figures: dict[str, Any]) -> None:
@@ -220,16 +220,16 @@ class RunFolder:
 
 
 def made_at(about: Mapping[str, Any]) -> float | None:
-    """Return when a run was made, in seconds since 1970, by its run.json; None if that does not say. A
-    restored copy has the date of its original."""
+    """Return when a run was made, in seconds since 1970, according to its run.json; None if run.json does not
+    say. A restored copy has the date of its original."""
     with contextlib.suppress(KeyError, ValueError, TypeError):
         return datetime.fromisoformat(about["created"]).timestamp()
     return None
 
 
 def shown_settings(path: Path) -> dict[str, Any]:
-    """Return the tables of a program's settings file in a run folder, to be shown; empty if it cannot be
-    read."""
+    """Return the tables of a program's settings file in a run folder, for display; empty if the file cannot
+    be read."""
     try:
         return read_toml(path)
     except (OSError, ValueError):
@@ -237,8 +237,8 @@ def shown_settings(path: Path) -> dict[str, Any]:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds the lock of this file (`RunFolder.lock`), which is shared for a moment
-    to find that out."""
+    """Return whether a process holds the lock of this file (`RunFolder.lock`). To find out, this takes a
+    shared lock for a moment."""
     try:
         with open_regular(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -265,9 +265,9 @@ def write_atomically(path: Path, data: bytes | bytearray) -> None:
         partial.replace(path)
         reach("atomic.replaced")
     except OSError as error:
-        # On a full disk the part would take the space that others need to continue.
+        # On a full disk, the partial file would take space that other processes need to continue.
         partial.unlink(missing_ok=True)
-        # That of a write names no file, and people are told which one it was.
+        # The error of a write names no file, and the message for people must name it.
         error.filename = error.filename or str(path)
         raise
     sync_folder(path.parent)
@@ -287,15 +287,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def newest_row(run: RunFolder) -> dict[str, Any]:
-    """Return the last whole line of figures.jsonl; {} if there is none. Only the end is read: the file grows
-    for hours, and some look at it every second."""
+    """Return the last whole line of figures.jsonl; {} if there is none. Only the end is read, because the
+    file grows for hours and some programs read it every second."""
     try:
         with open_regular(run.figures_log) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
             lines = file.read(LAST_BYTES).split(b"\n")
     except OSError:
         return {}
-    for line in reversed(lines[:-1]):  # behind the last newline is what a kill has cut off
+    for line in reversed(lines[:-1]):  # a kill may have cut off the text after the last newline
         with contextlib.suppress(ValueError):
             found = json_in(line)
             return found if isinstance(found, dict) else {}
@@ -303,8 +303,8 @@ def newest_row(run: RunFolder) -> dict[str, Any]:
 
 
 def has_final_figures(run: RunFolder) -> bool:
-    """Return whether `figures.json`, which the trainer writes at a clean end, is no older than the lines of
-    figures.jsonl: a trainer that was killed leaves only these."""
+    """Return whether figures.json is at least as new as figures.jsonl. The trainer writes figures.json at a
+    clean end; a killed trainer leaves only newer lines in figures.jsonl."""
     return modified(run.figures) >= modified(run.figures_log)
 
 
@@ -320,7 +320,7 @@ def modified(path: Path) -> float:
 
 
 class Left(Enum):
-    """What a lock that no process here holds tells of its last holder."""
+    """How the last holder of a lock ended, as far as a lock file that no process here holds can tell."""
 
     ENDED = "ended"
     """The holder ended cleanly."""
@@ -337,7 +337,8 @@ class RunLock:
         """Raises BlockingIOError if another process holds it, OSError if the file cannot be made."""
         self._file = path.open("a")
         try:
-            # Whoever looks whether the lock is held (`is_locked`) has it for a moment, so it is tried again.
+            # A process that checks whether the lock is held (`is_locked`) holds it for a moment, so try
+            # again.
             for attempt in range(TRIES):
                 try:
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -373,7 +374,8 @@ class RunLock:
 
 
 def left_by(path: Path) -> Left | None:
-    """Return what the lock file of a process that no longer holds it tells; None if there is none."""
+    """Return how the last holder of this lock file ended; None if there is no such file. Call this only while
+    no process here holds the lock."""
     try:
         holder = read_bytes(path).decode(errors="replace")
     except OSError:
@@ -386,8 +388,8 @@ def left_by(path: Path) -> Left | None:
 
 @cache
 def here() -> str:
-    """Return an identity of this machine since its last start, and of its process namespace, which differs in
-    a container. Where the kernel does not give one, the machine's name."""
+    """Return an identity of this machine's current boot and process namespace, which differs in each
+    container. If the kernel provides none, return the machine's name."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"

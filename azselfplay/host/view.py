@@ -1,8 +1,8 @@
 """The figures of STATUS as text for people: rows of a table, one line, or (`View`) a live table on a
 terminal.
 
-Keys are those in docs/protocol.md, and `troubles`: the last errors of azrun's parts, by part. Any may be
-missing. rich is imported only for a live table: a small client lacks it.
+The keys are those in docs/protocol.md, and `troubles`: the last errors of azrun's parts, by part. Any key may
+be missing. rich is imported only for a live table, because a small client does not have it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
     sessions: Figures = figures.get("sessions") or {}
     outcomes: Figures = trainer.get("outcomes") or {}
     reasons: Figures = trainer.get("reasons") or {}
-    # The five most frequent ways in which games end; of equals by name, so that lines do not jump.
+    # The five most frequent ways in which games end. Ties are sorted by name, so that lines do not jump.
     common = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:5]
     ended = ", ".join(f"{name.replace('_', ' ')} {_count(number)}" for name, number in common)
     losses = [_number(trainer.get(key), 3) for key in ("policy_loss", "value_loss")]
@@ -42,7 +42,7 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         ("ended by", ended or "-"),
         ("evaluations/s", _count(figures.get("evals_per_s"))),
     ]
-    # A server whose players evaluate computes no batches.
+    # If the players evaluate the network themselves, the server computes no batches.
     if not figures.get("players_evaluate"):
         batch = f"{_number(figures.get('mean_batch'), 1)} of {_count(figures.get('target_rows'))}"
         shown += [("mean batch", batch), ("queue wait", f"{_number(figures.get('queue_wait_ms'), 2)} ms")]
@@ -64,7 +64,7 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         shown.append(("gate", _gate(gate)))
     players = ", ".join(_count(sessions.get(kind)) for kind in ("workers", "clients"))
     shown += [("workers, clients", players), ("trainer", _trainer_state(figures))]
-    # Where sides may resign: the threshold, and how often resigning is a mistake.
+    # If sides may resign: the threshold, and how often resigning would be a mistake.
     if resignation := trainer.get("resignation"):
         mistakes = resignation.get("mistakes")
         rate = "-" if mistakes is None else f"{100 * mistakes:.1f} %"
@@ -77,8 +77,8 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
 
 
 def line(figures: Figures) -> str:
-    """Return the most important figures in one line; before anything is played, what is being prepared
-    instead."""
+    """Return the most important figures in one line. Before any game is played, the line says what is being
+    prepared."""
     troubles = "".join(f", {part} FAILS: {text}" for part, text in (figures.get("troubles") or {}).items())
     if figures.get("preparing"):
         return _preparing(figures) + troubles
@@ -150,7 +150,7 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> str:
 
 
 class View:
-    """Shows figures as they come: a live table on a terminal, elsewhere one plain line now and then. A
+    """Shows figures as they come: a live table on a terminal, or one plain line now and then elsewhere. A
     context manager: the terminal is restored at the end.
 
     It writes to stderr, so that stdout stays free for results. NO_COLOR is respected.
@@ -212,18 +212,20 @@ class View:
 
     @contextlib.contextmanager
     def _while_it_is_there(self) -> Iterator[None]:
-        """Draw no more once the terminal is gone, as after a logout: rich keeps what it could not write."""
+        """Stop drawing once the terminal is gone, for example after a logout: rich would keep the output that
+        it could not write."""
         try:
             yield
         except OSError:
-            # First, so that what follows draws no more.
+            # Reset this first, so that later calls do not draw.
             live, self._live = self._live, None
             with contextlib.suppress(OSError):
                 if live is not None:
                     live.stop()  # gives sys.stderr back
 
     def notes(self, level: int = logging.WARNING, formatter: logging.Formatter | None = None) -> Notes:
-        """Return a log handler that shows events from `level` on above the table. It logs while entered."""
+        """Return a log handler that shows events of at least `level` above the table. It is a context manager
+        and handles events while entered."""
         return Notes(self, level, formatter)
 
 
@@ -243,5 +245,5 @@ class Notes(logging.Handler):
         logging.getLogger().removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        # Without a format only the message: a traceback would push the table off the screen.
+        # Without a formatter, show only the message: a traceback would push the table off the screen.
         self._view.note(self.format(record) if self.formatter else record.getMessage())
