@@ -1,8 +1,8 @@
 """What to do about each alert: the first thing to do, the likely cause, and what else to change.
 
-Alerts are shown by many commands, and few of these take the flags of azserver or of the trainer. So advice
-names settings as they stand in files. docs/troubleshooting.md says how each command takes them; it has a
-heading for each alert, which `Advice` and the pages of a run link to.
+Many commands show alerts, but few of them take the flags of azserver or of the trainer. So advice names
+settings as they are written in files. docs/troubleshooting.md says how to give these settings to each
+command; it has a heading for each alert, to which `Advice` and the pages of a run link.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Advice:
     change: str
     """Everything to try, the most useful first."""
     is_warning: bool = False
-    """Whether it is mostly harmless and over by itself: `azplay status` then does not end with 3 for it."""
+    """Whether the alert is mostly harmless and ends by itself. `azplay status` does not exit with 3 for such
+    an alert."""
 
 
 ADVICE: Mapping[str, Advice] = {
@@ -78,7 +79,8 @@ ADVICE: Mapping[str, Advice] = {
         "seldom, players do not get new weights",
         "if no games wait, look for weights that were refused or not delivered in the logs of azserver, "
         "trainer and clients; a larger publishing.steps makes versions rarer",
-        # Each backlog after an outage has it, and would hide in the exit status what is wrong.
+        # Every backlog after an outage raises this alert; as an error, it would hide real faults in the exit
+        # status.
         is_warning=True,
     ),
     "memorising": Advice(
@@ -91,21 +93,22 @@ ADVICE: Mapping[str, Advice] = {
 
 
 def link_to(name: str) -> str:
-    """A link to the explanation of the alert called `name`: the page and its heading."""
-    # As pages of Markdown name their headings.
+    """Return a link to the explanation of the alert called `name`: the page and its heading."""
+    # Markdown pages name the anchors of their headings like this.
     return f"{PAGE}#{name.replace(' ', '-')}"
 
 
 def is_warning(alert: str) -> bool:
-    """Whether an alert, as the trainer sends it, is only a warning. One of a newer trainer is not."""
+    """Return whether an alert, as the trainer sends it, is only a warning. An unknown alert, from a newer
+    trainer, is not."""
     advice = ADVICE.get(alert.partition(":")[0])
     return advice is not None and advice.is_warning
 
 
 def told(alert: str) -> str:
-    """An alert as the trainer sends it (`NAME: what was seen`), with what to do next and where to read
-    more."""
+    """Return an alert as the trainer sends it (`NAME: what was seen`), followed by what to do next and where
+    to read more."""
     name = alert.partition(":")[0]
-    # None for an alert of a newer trainer.
+    # A newer trainer may send alerts that we do not know.
     advice = ADVICE.get(name)
     return alert if advice is None else f"{alert}. What to do: {advice.first}. More: {link_to(name)}"

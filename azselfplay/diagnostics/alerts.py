@@ -1,8 +1,8 @@
-"""Signs that a run does not learn, and the figures behind each (for what to do see `diagnostics.advice`).
+"""Signs that a run does not learn, with the figures behind each sign (`diagnostics.advice` says what to do).
 
-`find_alerts` is pure. `azplay report` calls it afterwards; the trainer calls it during training, through a
-`Watch` that remembers recent games and training figures. The limits come from projects that failed and wrote
-about it (docs/web.md).
+`find_alerts` is pure. `azplay report` calls it after training; the trainer calls it during training, through
+a `Watch` that remembers recent games and training figures. The limits come from published accounts of failed
+projects (docs/web.md).
 """
 
 from __future__ import annotations
@@ -26,33 +26,35 @@ SMALLEST_STRETCH = 30
 """Least number of games in a stretch; with fewer, chance alone may explain anything."""
 
 LEAST_STEPS = 1000
-"""Training steps before which nothing is judged: 10 publications by default. The first games of a run are few
-and played by networks that know nothing, so any network memorises them, and they end in any way."""
+"""No alert is raised before this training step: 10 publications by default. The first games of a run are few
+and played by networks that know nothing, so any network memorises them, and their endings mean nothing."""
 
 # One bad stretch may be chance, three in a row hardly are.
 IN_A_ROW = 3
-"""Stretches that must all show a collapse, and training figures that must all show memorising."""
+"""Number of consecutive stretches that must all show a collapse, and of training figures that must all show
+memorising."""
 
 DRAWS = 0.60
-"""Share of draws in a collapse."""
+"""Share of draws above which a stretch counts as collapsed."""
 
 DRAWN_LOSS = 0.5
-"""Value loss below which, with so many draws, the value says hardly anything but draw."""
+"""Value loss below which, with a share of draws above DRAWS, the value head predicts hardly anything but
+draws."""
 
 THREEFOLD = 0.30
-"""Share of games that end by repetition."""
+"""Share of games that end by repetition above which there is an alert."""
 
 SATURATED_VALUES = 0.10
-"""Share of values that call the result certain."""
+"""Share of root values that may call the result certain (beyond SATURATED)."""
 
 WRONG_VALUES = 0.05
 """Share of the certain values that may be wrong; at |value| > 0.99 a calibrated network has under 0.01."""
 
 CAPPED = 0.25
-"""Share of games cut off by the cap on their length."""
+"""Share of games that may be cut off by the cap on their length."""
 
 LAG = 3.0
-"""Weights versions that games may be behind."""
+"""Number of weights versions that games may be behind."""
 
 GAP = 0.02
 """Policy loss minus the entropy of its targets, nats: what is still to be learned from the window."""
@@ -64,8 +66,8 @@ HELD_OUT_ROSE = 1.05
 """... while on held-out games it is above this part of its former value, and above the loss in training."""
 
 HELD_OUT_GAP = 0.20
-"""Memorising, too: nats by which the value loss on held-out games exceeds that in training. (We measured 0.25
-in Connect Four at 4 samples a position, 0.05 at 2.)"""
+"""Also a sign of memorising: nats by which the value loss on held-out games exceeds the value loss in
+training. (We measured 0.25 in Connect Four at 4 samples a position, 0.05 at 2.)"""
 
 NO_EFFECT = 0.05
 """KL of visits and priors, in nats, below which a search teaches the network nothing new."""
@@ -77,13 +79,13 @@ STRETCHES = 20
 """Stretches remembered: the recent ones that alerts judge, and older ones for comparison."""
 
 LESSONS = 10 * IN_A_ROW
-"""Training figures that are compared."""
+"""Number of training figures that are compared."""
 
 LESSON_STEPS = 20
 """Steps between two training figures that are compared."""
 
 NEWEST_GAMES = 100
-"""Newest games, whose weights are compared with the current ones."""
+"""Number of newest games whose weights version is compared with the current one."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Alert:
         return ADVICE[self.name].change
 
     def __post_init__(self) -> None:
-        # An alert without advice would leave a person alone with it.
+        # Every alert must come with advice.
         assert self.name in ADVICE, self.name
 
     @property
@@ -137,7 +139,8 @@ class Signs:
     """The data in which alerts are found."""
 
     game: Game
-    """In a game of few positions many alerts make no sense: it can be memorised, and may be a draw."""
+    """In a game with few positions many alerts make no sense: all positions can be memorised, and perfect
+    play may be a draw."""
     stretches: Sequence[Stretch]
     """Oldest first."""
     lessons: Sequence[Lesson] = ()
@@ -152,11 +155,11 @@ class Signs:
 Check = Callable[[Signs], str]
 """What was seen, with numbers; "" if there is nothing to report."""
 CHECKS: dict[str, Check] = {}
-"""By the name of the alert, the most serious first: in the order in which they stand below."""
+"""Checks by the name of their alert, in the order of their definitions below: the most serious first."""
 
 
 def alert(name: str) -> Callable[[Check], Check]:
-    """Register the decorated check as that of the alert `name`."""
+    """Register the decorated function as the check for the alert `name`."""
 
     def register(check: Check) -> Check:
         CHECKS[name] = check
@@ -175,8 +178,8 @@ def find_alerts(signs: Signs) -> list[Alert]:
 
 
 def is_judged(stretch: Stretch) -> bool:
-    """Whether alerts are looked for in it: it has enough games, most of them by trained weights."""
-    # Fewer games than this say little.
+    """Return whether alerts are looked for in `stretch`: it has enough games, and most of them began with
+    trained weights."""
     return stretch.games >= SMALLEST_STRETCH and 2 * stretch.untrained < stretch.games
 
 
@@ -186,7 +189,7 @@ def draw_collapse(signs: Signs) -> str:
     collapsed = len(recent) == IN_A_ROW and all(stretch.draw_share > DRAWS for stretch in recent)
     if signs.game.few_positions or not collapsed:
         return ""
-    # Says whether it was ever better.
+    # The least share so far shows whether the run was ever better.
     least = min(stretch.draw_share for stretch in signs.stretches)
     draws = ", ".join(f"{stretch.draw_share:.0%}" for stretch in recent)
     return f"{draws} draws in the last {IN_A_ROW} stretches (least so far {least:.0%}; limit {DRAWS:.0%})"
@@ -205,7 +208,7 @@ def says_draw(signs: Signs) -> str:
 @alert("search without effect")
 def no_effect(signs: Signs) -> str:
     recent = signs.stretches[-IN_A_ROW:]
-    # Foreign clients may not say it.
+    # Clients of other projects may not report the KL divergence.
     known = [kl for stretch in recent if (kl := stretch.roots.means()["kl"]) is not None]
     if signs.game.few_positions or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
         return ""
@@ -227,7 +230,7 @@ def repetitions(signs: Signs) -> str:
 
 @alert("short draws")
 def short_draws(signs: Signs) -> str:
-    # 0 where nobody knows it: then no game is shorter.
+    # 0 if the game defines no limit; then no game is shorter.
     limit = signs.game.played_out_plies
     newest = signs.stretches[-1] if signs.stretches else None
     if newest is None or newest.mean_plies >= limit or newest.draw_share <= DRAWS:
@@ -246,7 +249,7 @@ def capped(signs: Signs) -> str:
 @alert("values too sure")
 def saturated(signs: Signs) -> str:
     newest = signs.stretches[-1] if signs.stretches else None
-    # Sure values alone are no fault: a good network is sure of decided games.
+    # Certain values alone are no fault: a good network is certain about decided games.
     if newest is None or newest.saturated_share <= SATURATED_VALUES or newest.wrong_share <= WRONG_VALUES:
         return ""
     return (
@@ -267,18 +270,19 @@ def memorising(signs: Signs) -> str:
     lessons = list(signs.lessons)
     if signs.game.few_positions or len(lessons) < 2 * IN_A_ROW:
         return ""
-    # The newest against all before them.
+    # Compare the newest figures with all earlier ones.
     before, now = lessons[:-IN_A_ROW], lessons[-IN_A_ROW:]
     value_was = sum(lesson.value_loss for lesson in before) / len(before)
-    # The worst of them: all must have fallen.
+    # Take the largest loss, because all of them must have fallen.
     value_is = max(lesson.value_loss for lesson in now)
     was = [one.held_out_value_loss for one in before if one.held_out_value_loss is not None]
     is_now = [one.held_out_value_loss for one in now if one.held_out_value_loss is not None]
     seen = ""
     if value_is < VALUE_FELL * value_was:
-        # What fell in training rose where nothing was trained on, or the policy has nothing left to learn.
+        # Memorising shows if the value loss rose on held-out games, or if the policy has nothing left to
+        # learn.
         policy_gap = max(lesson.policy_loss - lesson.policy_entropy for lesson in now)
-        # Without games that are held out only the policy can show it.
+        # Without held-out games, only the policy can show memorising.
         if min(len(was), len(is_now)) >= IN_A_ROW:
             mean, least = sum(was) / len(was), min(is_now)
             if least > HELD_OUT_ROSE * max(mean, *(lesson.value_loss for lesson in now)):
@@ -286,7 +290,7 @@ def memorising(signs: Signs) -> str:
         if not seen and policy_gap < GAP:
             seen = f"policy loss only {policy_gap:.3f} above the entropy of its targets"
     if not seen and len(is_now) == IN_A_ROW:
-        # Both may have come to rest long ago: then only the distance between them shows it.
+        # Both losses may have been stable for long; then only the gap between them shows memorising.
         gap = min(held_out - lesson.value_loss for held_out, lesson in zip(is_now, now, strict=True))
         if gap > HELD_OUT_GAP:
             seen = f"value loss {gap:.2f} higher on games never trained on"
@@ -318,7 +322,7 @@ class Watch:
         """Count games that were just stored, while the server had weights `newest_version`."""
         for record in records:
             self._open.add(record, self._movers(record.start, record.actions))
-            # By the newest weights in the game: it was finished with them.
+            # The newest weights in a game count, because the game was finished with them.
             self._lags.append(max(0, newest_version - int(record.versions.max())))
             if self._open.games == self._size:
                 self._stretches.append(self._open)
@@ -327,7 +331,7 @@ class Watch:
     def figures(self) -> dict[str, Any]:
         """Figures of the newest full stretch of games, or of the unfinished one before there is a full
         one."""
-        # A full one, because figures of few games jump.
+        # A full stretch is preferred, because figures of few games fluctuate.
         return (self._stretches[-1] if self._stretches else self._open).figures(self.lag)
 
     @property
@@ -336,11 +340,13 @@ class Watch:
         return statistics.median_low(self._lags) if len(self._lags) == NEWEST_GAMES else None
 
     def alerts(self, figures: Mapping[str, Any]) -> list[str]:
-        """Short texts of all present alerts. Those that began or ended since the last call are logged.
+        """Return short texts of all present alerts. Alerts that began or ended since the last call are
+        logged.
 
-        figures: those of the trainer, with the keys of docs/protocol.md.
+        figures: the trainer's figures, with the keys of docs/protocol.md.
         """
-        # One lesson in LESSON_STEPS: then they span enough of training to compare its ends.
+        # Keep one lesson per LESSON_STEPS steps, so that the lessons span enough of the training to be
+        # compared.
         last = self._lessons[-1].step if self._lessons else -LESSON_STEPS
         if figures["policy_loss"] is not None and figures["step"] - last >= LESSON_STEPS:
             policy, entropy, value = (figures[n] for n in ("policy_loss", "policy_entropy", "value_loss"))
@@ -352,7 +358,7 @@ class Watch:
         )  # fmt: skip
         found = {one.name: one for one in find_alerts(signs)}
         for name, one in found.items():
-            # Told once, not at each look.
+            # An alert is logged once, not at each call.
             if name not in self._told:
                 log.warning("ALERT %s", one)
         for name in self._told.keys() - found.keys():

@@ -1,8 +1,9 @@
 """Figures of each player's games, compared with those of all others.
 
-A player that makes games up has to imitate what follows from search and network by itself: how long games
-are, how often they are resigned, how well the search foresees the end. None of these figures proves anything.
-Each suggests whose games a person should look at, who may then put the player into quarantine.
+A player that fakes games would have to imitate figures that follow naturally from search and network: how
+long games are, how often they are resigned, how well the search predicts the outcome. None of these figures
+proves anything. They suggest whose games a person should look at; that person may then put the player into
+quarantine.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from protocol.records import GameRecord
 
 FIGURES = ("lengths", "resignations", "value errors")
 NEWEST_GAMES = 20_000
-"""Newest games of all players that are compared."""
+"""Number of newest games, of all players together, that are compared."""
 LEAST_GAMES = 30
-"""Games that a player and the others must have for a comparison."""
+"""Least number of games that a player, and all others together, must have for a comparison."""
 MOST_SET_ASIDE = 20
 """Most players that are named, because each costs another comparison of all the rest."""
 SURE = 6.0
-"""Standard errors by which a mean must differ to count as different. Many players are compared again and
-again, and games of one network resemble each other more than independent ones would."""
+"""Standard errors by which a mean must differ to count as different. The limit is high because many players
+are compared again and again, and games of one network resemble each other more than independent games."""
 MATTERS = {"lengths": 0.25, "resignations": 0.1, "value errors": 0.1}
 """Least difference that matters: lengths as a share of the others' mean, resignations as a share of games,
 value errors (squared, 0..4) directly."""
@@ -44,7 +45,8 @@ class Seen(NamedTuple):
     resignations: float
     """1 if it was resigned."""
     value_errors: float
-    """Squared difference of the root value at the end of the opening and the outcome; NaN without one."""
+    """Squared difference between the root value at the end of the opening and the outcome; NaN if there is no
+    such value."""
 
 
 @dataclass
@@ -63,7 +65,7 @@ class Sums:
             self.squares += sign * value * value
 
     def __sub__(self, other: Sums) -> Sums:
-        """The sums of the other games."""
+        """Return the sums over the remaining games."""
         return Sums(self.count - other.count, self.total - other.total, self.squares - other.squares)
 
     @property
@@ -75,9 +77,9 @@ class Sums:
         """Squared standard error of the mean."""
         if self.count < 2:
             return math.inf
-        # Rounding may leave a little less than nothing.
+        # Rounding errors may make the difference slightly negative.
         spread = max(0.0, self.squares / self.count - self.mean**2)
-        # The unbiased variance over the number of games.
+        # This equals the unbiased variance divided by the number of games.
         return spread / (self.count - 1)
 
 
@@ -95,7 +97,7 @@ class Compared(NamedTuple):
     z: float
     """Difference in standard errors (Welch); NaN where there are too few games."""
     differs: bool
-    """Whether it differs certainly, and by so much that it matters."""
+    """Whether the difference is significant (SURE) and large enough to matter (MATTERS)."""
 
 
 class PlayerBook:
@@ -112,7 +114,7 @@ class PlayerBook:
     def on_games(self, played: Iterable[tuple[GameRecord, str]]) -> None:
         """Add games with their players, oldest first; all follow the rules."""
         for record, player in played:
-            # The first search after the opening: later ones all know the end.
+            # Take the first search after the opening, because later searches come closer to knowing the end.
             searched = np.flatnonzero(record.visited[self._opening :])
             error = math.nan
             if len(searched):
@@ -122,7 +124,8 @@ class PlayerBook:
             resigned = float(record.reason == RESIGNATION)
             self._count(Seen(player, float(record.plies), resigned, error), 1)
             if len(self._games) > self._newest:
-                # Sums are kept by adding and removing: to go over all games each time would be slow.
+                # The sums are updated by adding and removing games, because summing over all games each time
+                # would be slow.
                 self._count(self._games.popleft(), -1)
 
     def _count(self, seen: Seen, sign: int) -> None:
@@ -133,7 +136,7 @@ class PlayerBook:
             counted.games += sign
             for name, value in zip(FIGURES, seen[1:], strict=True):
                 counted.sums[name].add(value, sign)
-        # Else the table of players would grow for ever.
+        # Remove players without games, or the table would grow for ever.
         if not one.games:
             del self._players[seen.player]
 
@@ -150,14 +153,16 @@ class PlayerBook:
         return {name: compare(name, sums[name], self._all.sums[name] - sums[name]) for name in FIGURES}
 
     def who_differs(self) -> dict[str, list[str]]:
-        """By the names of FIGURES, the players whose games certainly differ, the most different first."""
-        # Of a few games any figure may be far off.
+        """Return, by the names of FIGURES, the players whose games differ significantly, the most different
+        first."""
+        # With few games, any figure may be far off by chance.
         enough = {player: one for player, one in self._players.items() if one.games >= LEAST_GAMES}
         differs: dict[str, list[str]] = {}
         for name in FIGURES:
             left = {player: one.sums[name] for player, one in enough.items()}
             pool, found = self._all.sums[name], differs.setdefault(name, [])
-            # Next to one odd player all look odd, so the oddest leaves before the rest are compared.
+            # One odd player makes all others look odd, so the oddest is removed before the rest are compared
+            # again.
             while len(found) < MOST_SET_ASIDE:
                 compared = {player: compare(name, mine, pool - mine) for player, mine in left.items()}
                 odd = {player: abs(one.z) for player, one in compared.items() if one.differs}
@@ -170,20 +175,20 @@ class PlayerBook:
 
 
 def compare(name: str, mine: Sums, others: Sums) -> Compared:
-    """A figure of one player compared with that of all others."""
+    """Compare a figure of one player with that of all others."""
     if min(mine.count, others.count) < LEAST_GAMES:
         return Compared(mine.mean, others.mean, math.nan, differs=False)
     difference = mine.mean - others.mean
     error = math.sqrt(mine.variance_of_mean + others.variance_of_mean)
     z = difference / error if error else (math.copysign(math.inf, difference) if difference else 0.0)
-    # Ten plies are much in tic-tac-toe and little in Go.
+    # Lengths are compared in relation to the mean: ten plies are much in tic-tac-toe and little in Go.
     scale = others.mean if name == "lengths" else 1.0
     return Compared(mine.mean, others.mean, z, abs(z) >= SURE and abs(difference) >= MATTERS[name] * scale)
 
 
 def rates(times: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Games per hour by player, over the time from the first to the last of all games `(player, seconds)`.
-    Empty for games that all came at one moment, as one game does."""
+    """Return games per hour by player, over the time from the first to the last of all games `(player,
+    seconds)`. The result is empty if all games came at the same moment, for example if there is only one."""
     moments = [time for _, time in times] or [0.0]
     seconds = max(moments) - min(moments)
     counts = Counter(player for player, _ in times if seconds)

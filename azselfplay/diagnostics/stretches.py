@@ -1,6 +1,6 @@
-"""A stretch: consecutive finished games, in sums for alerts, figures and reports; and among these, how far
-searches at the roots of games differ from the network's own policy and value (`RootSums`). Of these only
-policy targets count, and figures that are unknown (foreign clients) are left out.
+"""A stretch: sums over consecutive finished games, for alerts, figures and reports. `RootSums` measures how
+far the searches at the roots differ from the network's own policy and value. It counts only policy targets,
+and leaves out figures that clients of other projects do not report.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from azselfplay.games.stubs import Signs
 from protocol.records import POLICY_TARGET, SEARCH_DIFFERS, GameRecord
 
 SATURATED = 0.99
-"""A root value beyond this, on either side, says that the game is decided."""
+"""A root value whose magnitude exceeds this says that the game is decided."""
 
 END_PLIES = 4
-"""Number of last plies of a game whose values do not count, because a search that sees the mate is rightly
-certain."""
+"""Number of plies at the end of a game whose values do not count, because a search that sees the mate is
+rightly certain."""
 
 OPENINGS = (10, 20)
-"""Lengths of openings, plies; a shorter game is one opening as a whole."""
+"""Lengths of openings in plies; a shorter game counts as an opening as a whole."""
 
 PERCENTILES = (10, 50, 90)
 
@@ -64,7 +64,7 @@ class RootSums:
         self.top_share += float(top_shares(record)[targets].sum())
         self.visited += int(record.visited[targets].sum(dtype=np.int64))
         kl = record.prior_kl[targets].astype(np.float64)
-        # NaN where a record does not say it.
+        # The KL divergence is NaN if a record does not report it.
         compared = ~np.isnan(kl)
         self.compared += int(compared.sum())
         self.kl += float(kl[compared].sum())
@@ -105,7 +105,7 @@ def top_shares(record: GameRecord) -> npt.NDArray[np.float64]:
     """[plies] share of the visits that the most visited move has; 0 without visits."""
     owner, shares = _shares(record)
     largest = np.zeros(record.plies)
-    # `at`, because many moves belong to one ply.
+    # `maximum.at`, because many moves belong to one ply.
     np.maximum.at(largest, owner, shares)
     return largest
 
@@ -130,7 +130,7 @@ class Variety:
         """Count one more game."""
         self.lengths[record.plies] += 1
         for plies, seen in self._openings.items():
-            # Hashes, because a stretch of long games would hold megabytes of moves.
+            # Store hashes, because the moves of a stretch of long games would take megabytes.
             seen.add(hash((record.start, record.actions[:plies].tobytes())))
 
     def percentile(self, percent: int) -> int:
@@ -138,7 +138,7 @@ class Variety:
         return percentile_of(self.lengths, percent)
 
     def unique(self, plies: int) -> float:
-        """Different openings of `plies` plies, as a share of the games."""
+        """Return the number of different openings of `plies` plies, as a share of the games."""
         return len(self._openings[plies]) / max(1, self.lengths.total())
 
 
@@ -148,7 +148,7 @@ class Stretch:
 
     games: int = 0
     draws: int = 0
-    """Draws of any kind; the ply cap is one."""
+    """Draws of any kind, including games that reach the ply cap."""
     plies: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     """Games by how they ended."""
@@ -159,7 +159,7 @@ class Stretch:
     saturated_wrong: int = 0
     """Saturated values that named another result than the game's."""
     version: int = 0
-    """Newest weights that played in it."""
+    """Newest version of the weights that played in these games."""
     untrained: int = 0
     """Games that began with untrained weights (version 0)."""
     roots: RootSums = field(default_factory=RootSums)
@@ -172,7 +172,7 @@ class Stretch:
         self.plies += record.plies
         self.reasons[record.reason] += 1
         self.version = max(self.version, int(record.versions.max()))
-        # By its first ply: new weights may come in the middle of a game.
+        # The first ply counts, because new weights may come in the middle of a game.
         self.untrained += int(record.versions[0]) == 0
         self.roots.add(record)
         self.variety.add(record)
@@ -183,7 +183,7 @@ class Stretch:
         self.values += int(np.count_nonzero(searched))
         self.saturated += len(sure)
         if len(sure):
-            # For the first player, like the outcome.
+            # Convert the signs to the first player's view, like the outcome.
             said = np.sign(values[sure]) * movers[sure]
             self.saturated_wrong += int(np.count_nonzero(said != record.outcome))
 
@@ -209,11 +209,12 @@ class Stretch:
         return self.saturated_wrong / max(1, self.saturated)
 
     def figures(self, lag: int | None) -> dict[str, Any]:
-        """Figures by the names of docs/protocol.md; None for unknown ones, and for all without games.
+        """Return figures by the names of docs/protocol.md; unknown figures are None, and all are None without
+        games.
 
         lag: how many weights versions the newest games are behind.
         """
-        # Without games a share would be 0, which says something else than None.
+        # Without games a share would be 0, but it is unknown: None.
         known, variety = self.games > 0, self.variety
         lengths = {f"p{percent}": variety.percentile(percent) if known else None for percent in PERCENTILES}
         openings = {f"ply_{plies}": rounded(variety.unique(plies)) if known else None for plies in OPENINGS}
@@ -231,7 +232,7 @@ class Stretch:
 
 def percentile_of(lengths: Counter[int], percent: int) -> int:
     """The shortest length that at least `percent` % of the games do not exceed; 0 without games."""
-    # In hundredths of a game: whole numbers round nothing.
+    # Count in hundredths of a game: integers avoid rounding errors.
     left = percent * lengths.total()
     for plies, games in sorted(lengths.items()):
         left -= 100 * games
@@ -241,5 +242,5 @@ def percentile_of(lengths: Counter[int], percent: int) -> int:
 
 
 def rounded(figure: float | None) -> float | None:
-    """To five decimals; None stays None."""
+    """Round to five decimals; None stays None."""
     return None if figure is None else round(figure, 5)

@@ -20,7 +20,7 @@ LITTLE_MEMORY, NO_MEMORY = 1.5 * GB, 0.3 * GB
 """Available bytes below which there is a warning or a fault. A worker takes 0.3 to 0.9 GB, torch 0.5 GB."""
 LITTLE_DISK, NO_DISK = 5 * GB, 0.1 * GB
 PROBE_BYTES = 1 << 20
-"""Bytes that are written, and removed again, to test a disk: a quota shows in no other way."""
+"""Bytes that are written and removed again to test a disk: only writing shows that a quota is used up."""
 SMI = "nvidia-smi"
 SMI_SECONDS = 20.0
 
@@ -52,14 +52,14 @@ class Machine:
     memory: int | None
     """Bytes available; None: unknown."""
     files: int
-    """Files that a process may have open, after raising its limit as far as possible."""
+    """Number of files that a process may have open, after raising its limit as far as possible."""
     folder: Folder
     """The folder of games."""
     cache: Folder
     """The folder of compiled code."""
     gpus: Sequence[Gpu] = ()
     gpu_error: str = ""
-    """Why the driver of GPUs that seem to exist cannot be queried."""
+    """Why the GPU driver cannot be queried although GPUs seem to exist."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Needs:
     files: int
     """Least number of open files."""
     usual_files: int
-    """Number of open files with which it is never delayed."""
+    """Number of open files with which the part is never delayed."""
     folder: str
     """A description of the folder, for people."""
     gpus: Sequence[int] = ()
@@ -78,10 +78,10 @@ class Needs:
 
 def look_at(folder: Path, cache: Path) -> Machine:
     """Gather the facts. Writes a file to each folder, and removes it."""
-    # Asked of their driver: no library is loaded for it.
+    # Query the GPUs through the driver's program, so that no GPU library is loaded.
     gpus: list[Gpu] = []
     gpu_error = ""
-    # nvidia0, nvidia1, ...: nvidiactl and its like can be there without a GPU.
+    # Only nvidia0, nvidia1, ... count: files such as nvidiactl can exist without a GPU.
     expected = any(path.name[6:].isdigit() for path in Path("/dev").glob("nvidia*"))
     if (program := shutil.which(SMI)) is None:
         gpu_error = f"there is no {SMI}" if expected else ""
@@ -97,9 +97,9 @@ def look_at(folder: Path, cache: Path) -> Machine:
             if said.returncode and expected:
                 gpu_error = f"{SMI}: {(said.stdout + said.stderr).strip()[:200]}"
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # More than any part can use.
+    # If there is no limit, take more than any part can use.
     files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
-    # Only Linux says it there.
+    # Only Linux has /proc/meminfo.
     memory = None
     with contextlib.suppress(OSError, StopIteration, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -109,8 +109,8 @@ def look_at(folder: Path, cache: Path) -> Machine:
 
 
 def probe_folder(path: Path) -> Folder:
-    """Test whether files can be written to it, or whether it can be created."""
-    # A folder that does not exist yet will be made on the disk of the nearest one that does.
+    """Test whether files can be written to the folder, or whether the folder can be created."""
+    # A folder that does not exist yet will be on the disk of its nearest existing parent.
     there = next((one for one in (path, *path.parents) if one.exists()), Path("/"))
     try:
         free = shutil.disk_usage(there).free
@@ -122,7 +122,7 @@ def probe_folder(path: Path) -> Folder:
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(bytes(PROBE_BYTES))
             file.flush()
-            # Some file systems find out only now that there is no room.
+            # Some file systems report a lack of space only at this point.
             os.fsync(file.fileno())
     except OSError as error:
         return Folder(path, free, error.strerror or str(error))
@@ -165,7 +165,7 @@ def machine_findings(machine: Machine, needs: Needs) -> list[Finding]:
 
     there = "; ".join(f"{gpu.name} ({gpu.memory}, driver {gpu.driver})" for gpu in machine.gpus)
     gpus = ok("GPUs", there or "none")
-    # They are numbered from 0.
+    # GPUs are numbered from 0.
     missing = ", ".join(str(number) for number in needs.gpus if number >= len(machine.gpus))
     if machine.gpu_error:
         gpus = fault("GPUs", machine.gpu_error, "install the driver that fits the kernel, then restart")
@@ -176,7 +176,7 @@ def machine_findings(machine: Machine, needs: Needs) -> list[Finding]:
 
 
 def _limited(check: str, free: float, limits: tuple[float, float], found: str, todo: str) -> Finding:
-    """A fault if less is free than the first limit, a warning if less than the second."""
+    """Return a fault if less is free than the first limit, and a warning if less than the second."""
     nothing, little = limits
     if free < nothing:
         return fault(check, found, todo)

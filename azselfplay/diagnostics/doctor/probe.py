@@ -1,6 +1,6 @@
 """Queries a server, as any peer would: each port, its status, and for a moment its evaluators.
 
-Blocking, with deadlines: a doctor does one thing after the other.
+The calls block, with deadlines, because a doctor does one thing after the other.
 """
 
 from __future__ import annotations
@@ -76,25 +76,27 @@ class _Peer:
     def __init__(self, context: Context, endpoint: str, limit: int, keys: DialKeys | None) -> None:
         self._socket: Socket = new_dealer(context, endpoint, limit=limit, keys=keys)
         self._keys = keys
-        # Before it dials: libzmq reports a refused handshake once, to monitors that exist by then.
+        # Open the monitor before dialling: libzmq reports a refused handshake only once, to existing
+        # monitors.
         self._monitor = self._socket.get_monitor_socket(REFUSED_HANDSHAKES)
         dial(self._socket, endpoint)
         self.refused = ""
         """Why the server refused the handshake."""
 
     def send(self, message: Message, *frames: Frame, seconds: float = ANSWER_SECONDS) -> bool:
-        # A full queue means that nobody reads, and sending would wait for ever.
+        # If nobody reads, the queue is full, and sending would block for ever.
         if not self._wait(zmq.POLLOUT, time.monotonic() + seconds):
             return False
         self._socket.send_multipart([encode(message), *map(plain, frames)])
         return True
 
     def receive(self, *kinds: type[Message], until: float) -> Message | None:
-        """The next message of one of these kinds; others are dropped. None if it has not come in time."""
+        """Return the next message of one of these kinds; other messages are dropped. None if it has not come
+        in time."""
         while self._wait(zmq.POLLIN, until):
             try:
                 message = decode(self._socket.recv_multipart()[0])
-            # Of another version, perhaps: HELLO's answer says so.
+            # The message may be of another version; the answer to HELLO says so.
             except BadMessage:
                 continue
             if isinstance(message, kinds):
@@ -102,7 +104,8 @@ class _Peer:
         return None
 
     def _wait(self, flag: int, until: float) -> bool:
-        """Whether the socket can be read or written in time; at once False if the handshake is refused."""
+        """Return whether the socket can be read or written in time. Returns False at once if the handshake is
+        refused."""
         poller = zmq.Poller()
         poller.register(self._socket, flag)
         poller.register(self._monitor, zmq.POLLIN)
@@ -128,7 +131,8 @@ class _Peer:
     def close(self) -> None:
         self.send(Bye(), seconds=0.1)
         self._socket.disable_monitor()
-        # Milliseconds for the BYE: without it the server would keep the session until its lease is over.
+        # Linger, in milliseconds, for the BYE: without BYE, the server would keep the session until its lease
+        # expires.
         self._socket.close(200)
 
 
@@ -149,7 +153,7 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
         ports, status, ahead = [], None, None
         for offset, (name, _) in enumerate(PORTS):
             place = f"{address.host}:{address.port + offset}"
-            # By a plain connection first: ZeroMQ would try again in silence.
+            # Try a plain connection first, because ZeroMQ would keep retrying without an error.
             unreachable = ""
             try:
                 socket.create_connection((address.host, address.port + offset), CONNECT_SECONDS).close()
@@ -165,7 +169,7 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
             with _peer(context, address, name) as peer:
                 answer = peer.hello("watcher")
                 ports.append(PortFacts(name, place, answer=answer, refused=peer.refused))
-                # One status is enough.
+                # The status of one port is enough.
                 if not isinstance(answer, Welcome) or status is not None:
                     continue
                 asked = time.time()
@@ -175,7 +179,7 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
                 if isinstance(found, Status):
                     status = found
                     there = found.figures.get("time")
-                    # The server's clock was read when about half the round trip was over.
+                    # The server read its clock after about half of the round trip.
                     if isinstance(there, int | float):
                         ahead = there - (asked + time.time()) / 2
         figures = status.figures if status else None
@@ -185,7 +189,7 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
             facts = replace(facts, throughput=_throughput(context, address, welcome, probing.seconds))
         return facts
     finally:
-        # Milliseconds, so that a doctor ends also where nobody reads its last words.
+        # Linger, in milliseconds: the doctor must end even if nobody reads its last messages.
         context.destroy(200)
 
 
@@ -194,7 +198,7 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
 
 def _throughput(context: Context, address: Address, watched: Welcome, seconds: float) -> Throughput:
     """Request evaluations like a player for some seconds, with as many in flight as are granted."""
-    # With its own key a server lets nobody play, and logs a warning about who asks.
+    # A server lets nobody play with the server's own key, and logs a warning about such a peer.
     if address.keys is not None and address.keys.own.public == address.keys.server:
         return Throughput(only_watches=True)
     with _peer(context, address, "leaves") as peer:
@@ -220,7 +224,7 @@ def _throughput(context: Context, address: Address, watched: Welcome, seconds: f
                 answer = peer.receive(Evaluated, Refused, Goodbye, until=began + seconds + ANSWER_SECONDS)
             if isinstance(answer, Refused | Goodbye):
                 return Throughput(why_not=answer.reason)
-            if not isinstance(answer, Evaluated):  # all are answered, or the server has gone silent
+            if not isinstance(answer, Evaluated):  # all were answered, or the server has gone silent
                 # Never 0, because rates are divided by it.
                 took = max(last - began, 1e-3) if answered else seconds + ANSWER_SECONDS
                 return Throughput(answered, took, first)
@@ -234,8 +238,8 @@ def _throughput(context: Context, address: Address, watched: Welcome, seconds: f
 
 
 def empty_leaves(name: str, history: int, rows: int) -> tuple[Frame, Frame, Frame]:
-    """Frames of EVALUATE: empty boards with one legal action each. A device's work does not depend on the
-    positions, and no rules need to be compiled."""
+    """Return the frames of EVALUATE for empty boards with one legal action each. The work of a device does
+    not depend on the positions, and so no rules need to be compiled."""
     game = get_game(name)
     features = np.zeros((rows, game.feature_words(history or game.history)), np.uint64)
     counts, actions = np.ones(rows, np.uint16), np.zeros(rows, np.uint16)

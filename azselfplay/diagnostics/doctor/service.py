@@ -1,9 +1,9 @@
-"""`azclient doctor` and `azserver doctor`: find what keeps a part from working, and say what to do about it.
+"""`azclient doctor` and `azserver doctor`: find out why a part does not work, and say what to do about it.
 
-Facts are gathered in one place (`machine`, `probe`) and interpreted in another, by pure functions from facts
-to findings: those about the machine in `machine`, those about a server as its peers see it here.
-docs/troubleshooting.md lists all checks. `azplay status` shows the findings about a run's health; a doctor
-also says why a server cannot be reached, and measures it.
+`machine` and `probe` gather facts. Pure functions turn facts into findings: `machine` has those for the
+machine, this module those for a server as its peers see it. docs/troubleshooting.md lists all checks. `azplay
+status` shows the findings about a run's health; a doctor also says why a server cannot be reached, and
+measures its throughput.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
 from protocol.settings import Amount
 
 CLOCK_WARNING, CLOCK_FAULT = 5.0, 60.0
-"""Seconds between the two clocks that cause a warning or a fault."""
+"""Seconds of difference between the two clocks from which there is a warning or a fault."""
 
 STARTING_SECONDS = 90.0
 """Seconds after azserver's start during which its evaluators may still be loading torch and the network."""
@@ -83,18 +83,18 @@ def fault(check: str, found: str, todo: str) -> Finding:
 
 
 def exit_status(findings: Iterable[Finding]) -> Exit:
-    """FOUND if there is a fault; warnings do not count."""
+    """Return FOUND if there is a fault, else OK; warnings do not count."""
     return Exit.FOUND if any(one.level is Level.FAULT for one in findings) else Exit.OK
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """One object: `findings`, and how many of each level there are."""
+    """Return one JSON object: `findings`, and the number of findings of each level."""
     counts = {level.value: sum(one.level is level for one in findings) for level in Level}
     return json.dumps({**counts, "findings": [asdict(one) for one in findings]}, indent=1)
 
 
 def as_text(findings: Sequence[Finding]) -> str:
-    """A table, then what to do, the most serious first, then a summary line."""
+    """Return a table, then what to do (the most serious findings first), then a summary line."""
     rows = [(_NAMES[one.level], one.check, one.found) for one in findings]
     lines = [aligned([("", "check", "found"), *rows], left=3)]
     for level in (Level.FAULT, Level.WARNING):
@@ -117,9 +117,9 @@ class PortFacts:
     unreachable: str = ""
     """Why no connection is possible; empty: it is possible."""
     answer: Welcome | Goodbye | None = None
-    """The answer to HELLO; None: nothing came that azserver would send."""
+    """The answer to HELLO; None: no valid answer came."""
     refused: str = ""
-    """Why the server does not let us in, as azclient says it (`link.connection.refusal`)."""
+    """Why the server does not let us in, in azclient's words (`link.connection.refusal`)."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Throughput:
     why_not: str = ""
     """Why there was no measurement."""
     only_watches: bool = False
-    """Whether the reason is our key, which may not request evaluations."""
+    """Whether there was no measurement because our key may not request evaluations."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class ServiceFacts:
 
 
 def service_findings(facts: ServiceFacts) -> list[Finding]:
-    """All findings about reaching a server and its answers."""
+    """Return all findings about reaching a server and about its answers."""
     first, *others = facts.ports
     wrong = not isinstance(first.answer, Welcome)
     if wrong and all(replace(one, name=first.name, address=first.address) == first for one in others):
@@ -170,7 +170,8 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
     else:
         findings = [_port(port, f"{port.name} port") for port in facts.ports]
     host, _, port = first.address.rpartition(":")
-    # Both ports answer a HELLO alike, so only the second one tells.
+    # Both ports answer HELLO alike. Only an unreachable second port suggests that the given port is not the
+    # base port.
     if not wrong and others and others[0].unreachable:
         todo = (
             f"{port} may be azserver's bulk port: then give the base port, one less ({host}:{int(port) - 1})"
@@ -212,7 +213,7 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
             findings.append(warning(check, text, "try again when the server is ready"))
         elif not measured.rows:
             text = f"no evaluation came back within {measured.seconds:.1f} s"
-            # Small packets have come through: the handshake and the status before it.
+            # The handshake and the status have come through before, so small packets do arrive.
             todo = (
                 "look at azserver's log: its evaluators may hang, or the network may lose large packets (MTU)"
             )
@@ -225,7 +226,7 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
 
 
 def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
-    """Findings about the run's health from STATUS; `azplay status` shows the same."""
+    """Return findings about the run's health from STATUS; `azplay status` shows the same findings."""
     working, rate = figures.get("evaluators") or 0, figures.get("evals_per_s") or 0.0
     if figures.get("players_evaluate"):
         found = f"none is needed: the players evaluate, {rate:,.0f} positions a second now"
@@ -249,7 +250,7 @@ def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
     if not (figures.get("sessions") or {}).get("trainer"):
         todo = "start it (python -m trainer --server HOST); until then games wait on the players' disks"
         trainer = warning("trainer", "none is connected", todo)
-    # A trainer that has left says nothing about now.
+    # The last figures of a trainer that has left say nothing about the present.
     elif trouble := said.get("not_stored"):
         todo = "do as it says; until then games wait on the players' disks, and none is lost"
         trainer = fault("trainer", f"it stores no games: {trouble}", todo)
@@ -267,7 +268,7 @@ def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
 
 
 def _port(port: PortFacts, check: str) -> Finding:
-    # The same for all ports, and no port's fault.
+    # An unknown host name affects all ports alike, so no port is named.
     if port.unreachable.startswith(UNKNOWN_NAME):
         todo = "check the name of the machine that azserver runs on, or give its address"
         return fault("address", port.unreachable, todo)
@@ -293,7 +294,7 @@ def _port(port: PortFacts, check: str) -> Finding:
         if goodbye.code in WRONG_PROTOCOL:
             todo = "install the same version on both sides"
             return fault(check, f"{port.address}: {goodbye.reason}", todo)
-        # It will let others in later: not a fault of this machine.
+        # The server will let peers in later, so this is no fault of this machine.
         if goodbye.retry_after:
             found = f"{port.address}: azserver takes nobody in now: {goodbye.reason}"
             return warning(check, found, "wait: it will take peers in later")
@@ -303,8 +304,8 @@ def _port(port: PortFacts, check: str) -> Finding:
 
 
 def is_starting(figures: Mapping[str, Any]) -> bool:
-    """Whether azserver has no evaluator only because it was just started."""
+    """Return whether azserver has no evaluator only because it was just started."""
     if figures.get("players_evaluate"):
         return False
-    # A server that does not say how long it runs is taken for an old one.
+    # If a server does not report its uptime, it counts as long started.
     return not figures.get("evaluators") and figures.get("uptime_s", math.inf) < STARTING_SECONDS
