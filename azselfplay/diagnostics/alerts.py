@@ -169,7 +169,7 @@ def alert(name: str) -> Callable[[Check], Check]:
 
 
 def find_alerts(signs: Signs) -> list[Alert]:
-    """All alerts, the most serious first."""
+    """Return all alerts, the most serious first."""
     if signs.step is not None and signs.step < LEAST_STEPS:
         return []
     # Untrained weights play at random: their games show every sign of a run that does not learn.
@@ -329,8 +329,8 @@ class Watch:
                 self._open = Stretch()
 
     def figures(self) -> dict[str, Any]:
-        """Figures of the newest full stretch of games, or of the unfinished one before there is a full
-        one."""
+        """Return the figures of the newest full stretch of games, or of the unfinished one before there is a
+        full one."""
         # A full stretch is preferred, because figures of few games fluctuate.
         return (self._stretches[-1] if self._stretches else self._open).figures(self.lag)
 

@@ -78,7 +78,7 @@ class RootSums:
         self.deepest = max(self.deepest, int(record.max_depths[targets].max(initial=0)))
 
     def means(self) -> dict[str, float | None]:
-        """Means by name; None where nothing is known."""
+        """Return the means by name; None where nothing is known."""
 
         def mean(total: float, count: int) -> float | None:
             return total / count if count else None
@@ -96,13 +96,13 @@ class RootSums:
 
 
 def entropies(record: GameRecord) -> npt.NDArray[np.float64]:
-    """[plies] entropy of the visits, nats; 0 without visits."""
+    """Return [plies] the entropy of the visits, nats; 0 without visits."""
     owner, shares = _shares(record)
     return np.bincount(owner, -shares * np.log(shares), record.plies).astype(np.float64)
 
 
 def top_shares(record: GameRecord) -> npt.NDArray[np.float64]:
-    """[plies] share of the visits that the most visited move has; 0 without visits."""
+    """Return [plies] the share of the visits that the most visited move has; 0 without visits."""
     owner, shares = _shares(record)
     largest = np.zeros(record.plies)
     # `maximum.at`, because many moves belong to one ply.
@@ -111,7 +111,7 @@ def top_shares(record: GameRecord) -> npt.NDArray[np.float64]:
 
 
 def _shares(record: GameRecord) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """(ply, share of the visits of that ply) of each visited move, both [visited moves]."""
+    """Return (ply, share of the visits of that ply) of each visited move, both [visited moves]."""
     owner = np.repeat(np.arange(record.plies), record.visited)
     visits = record.visits.astype(np.float64)
     return owner, visits / np.bincount(owner, visits, record.plies)[owner]
@@ -188,7 +188,7 @@ class Stretch:
             self.saturated_wrong += int(np.count_nonzero(said != record.outcome))
 
     def share(self, reason: str) -> float:
-        """Share of the games that ended by `reason`."""
+        """Return the share of the games that ended by `reason`."""
         return self.reasons[reason] / max(1, self.games)
 
     @property
@@ -231,7 +231,7 @@ class Stretch:
 
 
 def percentile_of(lengths: Counter[int], percent: int) -> int:
-    """The shortest length that at least `percent` % of the games do not exceed; 0 without games."""
+    """Return the shortest length that at least `percent` % of the games do not exceed; 0 without games."""
     # Count in hundredths of a game: integers avoid rounding errors.
     left = percent * lengths.total()
     for plies, games in sorted(lengths.items()):

@@ -1,7 +1,8 @@
 """Players, engines, analysis, matches, ratings.
 
-`azselfplay.play` is also the function that plays a game (`azselfplay.lab.api.play`): Python sets a package's
-attribute to the room of that name as soon as anything in it is imported, so the room can be called.
+`azselfplay.play` is also the function that plays a game (`azselfplay.lab.api.play`). As soon as anything in
+this subpackage is imported, Python sets the attribute `azselfplay.play` to the subpackage, so the subpackage
+itself must be callable.
 """
 
 import importlib
@@ -12,9 +13,9 @@ from typing import Any
 
 class _Room(ModuleType):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        # By name: this room knows nothing of the one above it, but for this.
+        # Imported by name: this is the only place where this subpackage uses the one above it.
         return importlib.import_module("azselfplay.lab.api").play(*arguments, **options)
 
 
-# A module is called like any object, by its class.
+# A module can be called if its class defines `__call__`.
 sys.modules[__name__].__class__ = _Room

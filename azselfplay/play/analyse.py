@@ -1,6 +1,5 @@
-"""The command `azplay analyse`: its settings, the network that it loads, and what it says about its speed.
-
-Reading, searching and writing are `play.analysis`.
+"""The command `azplay analyse`: its settings, loading the network, and messages about its speed.
+`play.analysis` reads, searches and writes.
 """
 
 from __future__ import annotations
@@ -63,16 +62,16 @@ class AnalyseConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(AnalyseConfig, command="azplay analyse", examples=EXAMPLES)
-    # A network may be named as an argument or by a flag, not by both.
+    # A network may be named as an argument or by a flag, but not by both.
     config = replace(config, weights=one_network(config.network, config.weights, config.runs))
 
-    from azselfplay.host import aio  # these import torch: not on the way to --help
+    from azselfplay.host import aio  # these import torch, which --help does not need
     from azselfplay.play.analysis import Analyst, Service, positions_in_flight
     from azselfplay.play.nets import load_net, search_for, search_name
     from azselfplay.play.syzygy import open_tables
 
     net = load_net(config.weights, config.game, device=config.device, threads=config.threads)
-    # Said aloud: the answers of an untrained network look like any others.
+    # Tell the user: the answers of an untrained network look like any other answers.
     if config.weights is None:
         _say(f"no network given: an untrained network for {net.game.name} answers")
     with contextlib.closing(net):
@@ -86,11 +85,11 @@ def main() -> int:
         )
 
         async def serve(stop: Stop) -> None:
-            # They have been read, so whoever sent them expects answers.
+            # These positions have been read already, so the sender expects answers.
             stop.waits_for = "positions in flight"
             try:
                 await service.run(sys.stdin.fileno(), sys.stdout.fileno(), stop)
-            # From a task group, whose errors come in groups.
+            # The task group raises its errors in an exception group.
             except* OSError as errors:
                 raise Fatal(f"cannot write the answers: {aio.first_cause(errors)}", Exit.DISK) from errors
 

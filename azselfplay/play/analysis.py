@@ -1,9 +1,9 @@
-"""The service behind `azplay analyse`: lines of JSON in and out, many positions at once by one evaluator.
+"""The service behind `azplay analyse`: lines of JSON in and out, many positions at once with one evaluator.
 
 `parse` turns a line into a request, or refuses it with a sentence. An `Analyst` searches the position and
-puts the result into words and numbers. `Service` does so for many lines at once, so that the network's
-batches are full; answers come in the order in which they are found. A position keeps its place until the
-writer takes its answer: when our output is read slowly, no place becomes free, and we stop reading our input.
+describes the result. `Service` handles many lines at once, so that the network's batches are full; answers
+come in the order in which they are found. A position keeps its place until its answer is queued for the
+writer. If our output is read slowly, the queue fills, no place becomes free, and we stop reading our input.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ UNWRITTEN = 1024
 """Most answers that may wait for the writer."""
 
 BATCHES_IN_FLIGHT = 3
-"""Batches worth of positions: one is computed, one waits, one is being answered."""
+"""Positions in flight, in batches: one batch is computed, one waits, and one is being answered."""
 
 MAX_SIMULATIONS_IN_FLIGHT = 1_500_000
-"""Limit over all trees. It bounds memory: in chess about 0.7 kB a simulation, so 1 GB."""
+"""Limit over all trees together. It bounds memory: in chess a simulation takes about 0.7 kB, so 1 GB in
+all."""
 
 MAX_LINE = 256 * 1024
 """Most bytes in a line."""
@@ -74,7 +75,7 @@ class Request:
 
 
 class BadRequest(ValueError):
-    """The text says what is wrong with a line. `request_id` is None when the id could not be read."""
+    """A line is wrong; the text says why. `request_id` is None if the id could not be read."""
 
     def __init__(self, reason: str, request_id: Id | None = None) -> None:
         super().__init__(reason)
@@ -97,7 +98,7 @@ class Service:
         self._analyst = analyst
         self._simulations = simulations
         self._room = Room(in_flight)
-        # Set when a position leaves, for the reader that waits for room.
+        # Set when a position leaves, to wake the reader that waits for room.
         self._left = asyncio.Event()
         # Bounded: a slow reader of our output must slow us down, not fill the memory.
         self._unwritten: asyncio.Queue[bytes | None] = asyncio.Queue(UNWRITTEN)
@@ -111,7 +112,8 @@ class Service:
         try:
             async with asyncio.TaskGroup() as group:
                 stopping = group.create_task(stop.finishing.wait())
-                # In the outer group: answers are written until the last position has ended.
+                # The writer is in the outer group, because answers are written until the last position has
+                # ended.
                 group.create_task(self._write(Output(sink)))
                 async with asyncio.TaskGroup() as positions:
                     together: list[Line] | None = []
@@ -120,17 +122,17 @@ class Service:
                             if not stop.finishing.is_set() and (line is None or line.strip()):
                                 await self._accept(line, positions)
                         reading = group.create_task(lines.lines())
-                        # The input may be silent for hours: a stop does not wait for its next line.
+                        # The input may be silent for hours, so a stop does not wait for the next line.
                         await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
                         if not reading.done():
                             reading.cancel()
                             break
                         together = reading.result()
-                # Else the group would wait for a stop that nobody asks for.
+                # Otherwise the group would wait for a stop that never comes.
                 stopping.cancel()
-                # Behind all answers: the writer ends with it.
+                # None comes after all answers and ends the writer.
                 await self._unwritten.put(None)
-        # Who reads our answers has enough of them: a clean end, as of `head` in a pipe.
+        # The reader of our answers has closed the pipe, as `head` does: a clean end.
         except* OutputClosed:
             pass
 
@@ -140,7 +142,7 @@ class Service:
         except BadRequest as error:
             await self._refuse(error)
             return
-        # No further line is read meanwhile: memory is bounded by what is in flight.
+        # No further line is read while we wait here, so the positions in flight bound the memory.
         while not self._room.fits(request.simulations):
             self._left.clear()
             await self._left.wait()
@@ -157,7 +159,8 @@ class Service:
         except BadEvaluation as error:
             await self._refuse(BadRequest(str(error), request.id))
         finally:
-            # After the answer was queued: a slow reader keeps the room occupied, and so stops our reading.
+            # The position leaves only after its answer was queued, so a slow reader keeps the room full and
+            # stops our reading.
             self._room.leave(request.simulations)
             self._left.set()
 
@@ -167,7 +170,8 @@ class Service:
 
     async def _write(self, output: Output) -> None:
         """Write the answers in the order in which they were finished. None ends it."""
-        # All that wait are written with one call: a system call an answer would limit fast networks.
+        # All waiting answers are written with one call, because one system call per answer would slow down
+        # fast networks.
         waiting: list[bytes | None] = [b""]
         while waiting[-1] is not None:
             waiting = [await self._unwritten.get()]
@@ -177,7 +181,7 @@ class Service:
 
 
 class Room:
-    """Bounds positions and their simulations in flight. A position alone always fits."""
+    """Bounds the positions in flight and their simulations. A single position always fits."""
 
     def __init__(self, positions: int, simulations: int = MAX_SIMULATIONS_IN_FLIGHT) -> None:
         self.positions = 0
@@ -186,7 +190,7 @@ class Room:
         self._max_simulations = simulations
 
     def fits(self, simulations: int) -> bool:
-        # Otherwise a single request above the limit would wait for ever.
+        # Otherwise a request above the limit would wait for ever.
         if not self.positions:
             return True
         has_room = self._simulations + simulations <= self._max_simulations
@@ -210,7 +214,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def parse(line: bytes | None, simulations: int) -> Request:
-    """The request in `line` (None: a line that was too long). Raises BadRequest.
+    """Return the request in `line` (None: a line that was too long). Raises BadRequest.
 
     `simulations` is for lines without a number of their own.
     """
@@ -218,14 +222,14 @@ def parse(line: bytes | None, simulations: int) -> Request:
         raise BadRequest(f"the line is longer than {MAX_LINE} bytes")
     try:
         fields = msgspec.json.decode(line)
-    # Deep brackets end as a RecursionError.
+    # Deeply nested brackets raise RecursionError.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"not a line of JSON: {error}") from error
     if not isinstance(fields, dict):
         raise BadRequest('not a JSON object; a line looks like {"id": 1, "moves": []}')
     if "id" not in fields:
         raise BadRequest("no id; give each line a text or a whole number of its own")
-    # Read first, so that all further errors can name it.
+    # The id is read first, so that all further errors can name it.
     request_id = fields["id"]
     if isinstance(request_id, str):
         is_id = len(request_id) <= MAX_ID
@@ -233,7 +237,7 @@ def parse(line: bytes | None, simulations: int) -> Request:
         is_id = type(request_id) is int and abs(request_id) < MAX_INTEGER_ID  # a bool is no id
     if not is_id:
         raise BadRequest(f"the id must be a text of at most {MAX_ID} characters or a whole number of 64 bits")
-    # A misspelt field would otherwise have its default in silence.
+    # Otherwise a misspelt field would silently have its default.
     unknown = [name for name in fields if name not in FIELDS]
     if unknown:
         meant = nearest(unknown[0], FIELDS)
@@ -251,7 +255,7 @@ def parse(line: bytes | None, simulations: int) -> Request:
                 f"move {number} has {len(move)} characters, a move has at most {MAX_MOVE}", request_id
             )
     count = fields.get("simulations", simulations)
-    # Not isinstance: True would be a number.
+    # `type`, not isinstance, because True is an int for isinstance.
     if type(count) is not int or not 0 <= count <= MAX_SIMULATIONS:
         raise BadRequest(f"simulations must be a whole number from 0 to {MAX_SIMULATIONS}", request_id)
     return Request(request_id, fen, tuple(moves), count)
@@ -266,7 +270,7 @@ class Analyst:
     settings: SelfPlaySettings
     """The search without noise and temperature. `simulations` and `max_plies` come from the request."""
     tables: Tables | None = None
-    """Endgame tables: of the moves that they call best, the search's choice is the best one."""
+    """Endgame tables: the best move is the search's choice among the moves that the tables call best."""
 
     @classmethod
     def of(
@@ -282,11 +286,11 @@ class Analyst:
         return cls(game, evaluator, settings, tables)
 
     def warm_up(self) -> None:
-        """Compile the rules that `answer` calls. The first time takes up to a minute, so a server does it in
-        a thread."""
+        """Compile the rules that `answer` calls. The first time takes up to a minute, so a server calls this
+        in a thread."""
         history = self.history_of(Request(id="", fen="", moves=(), simulations=0))
         leaf = self._leaf(history)
-        # Also the rules that `play` needs.
+        # This compiles the rules that `play` needs.
         history.play(int(leaf.actions[0]))
 
     async def answer(self, request: Request) -> Answer:
@@ -300,7 +304,7 @@ class Analyst:
     def history_of(self, request: Request) -> GameHistory:
         """Return the game up to the position asked for. Raises BadRequest naming what cannot be read, or the
         move that is not legal."""
-        # The cap of self-play is no rule of the game: it counts from the given position.
+        # The ply cap of self-play is not a rule of the game, so it counts from the given position.
         cap = self.game.max_plies + len(request.moves)
         try:
             history = GameHistory(self.game, knowledge_of(self.game).read_start(request.fen), cap)
@@ -316,12 +320,12 @@ class Analyst:
         return history
 
     async def analyse(self, history: GameHistory, simulations: int) -> Answer:
-        """Analyse the position at the end of `history`: without simulations by the network alone, which takes
-        no tree."""
+        """Analyse the position at the end of `history`. Without simulations, the network alone answers and no
+        tree is needed."""
         finished = history.end_reason()
         if finished is not None:
             outcome = history.outcome()
-            # The same function turns it back: for the side to move.
+            # The same function also converts the outcome back to the view of the side to move.
             won = outcome_for_first_player(outcome, history.side_to_move)
             return {"finished": finished, "outcome": outcome, "value": won}
         leaf = self._leaf(history)
@@ -333,14 +337,15 @@ class Analyst:
             changes = {"search.simulations": simulations, "max_plies": history.max_plies}
             settings = resolve(changed(self.settings, changes), self.game)
             with tree_for(self.game, settings, np.random.default_rng(0)) as tree:
-                # From the start of the game, so that the search knows which positions would be repetitions.
+                # Play from the start of the game, so that the search knows which positions would be
+                # repetitions.
                 tree.reset(history.states[0])
                 for action in history.actions:
                     tree.advance(action)
                 tree.expand_root(evaluation.priors, value)
                 result = await search(tree, SearchPool(tree.forest, self.evaluator))
                 value = result.value
-                # Without noise and temperature nothing is drawn.
+                # Without noise and temperature, no random numbers are used.
                 best = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
                 visits = _visits(tree, result)
                 # A move that wins at once is not searched, so the tree has no line for it.
@@ -354,14 +359,14 @@ class Analyst:
             line = (best,)
         notation, state = self.game.notation, history.state
         text = {action: notation.action_to_text(state, action) for action in priors}
-        # A move's text depends on the position before it (captures, drops), so the line is played.
+        # A move's text depends on the position before it (captures, drops), so the line is played out.
         pv = []
         for action in line:
             pv.append(notation.action_to_text(state, action))
             after = np.zeros_like(state)
             self.game.rules.play(state, action, after)
             state = after
-        # The best first; equal ones by their number, so that answers do not depend on the machine.
+        # Most likely first; ties by action number, so that answers do not depend on the machine.
         likely = sorted(priors, key=lambda a: (-priors[a], a))
         return {
             "best": text[best],
@@ -375,8 +380,8 @@ class Analyst:
     async def analyse_all(
         self, histories: Sequence[GameHistory], simulations: int, room: asyncio.Semaphore
     ) -> list[Answer]:
-        """Analyse positions side by side, and return the answers in their order. Only as many as `room` lets
-        in have a tree at a time: there may be thousands."""
+        """Analyse positions side by side, and return the answers in the order of the positions. `room` limits
+        how many have a tree at the same time, because there may be thousands."""
 
         async def analysed(history: GameHistory) -> Answer:
             async with room:
@@ -395,9 +400,10 @@ class Analyst:
 
 
 def _visits(tree: SearchTree, result: SearchResult) -> dict[int, int]:
-    """Visits of the visited actions; a Gumbel search reports shares, and has the visits in its scores."""
+    """Return the visits of the visited actions. A Gumbel search reports shares instead, and its visits are in
+    its scores."""
     actions, visits = result.actions, result.visits
-    # Moves that win at once are not searched: it is as if all simulations had gone to them.
+    # Moves that win at once are not searched: share all simulations evenly among them.
     if result.is_improved and result.scores is None:
         visits = evenly(tree.settings.search.simulations, len(actions))
     elif result.is_improved and result.scores is not None:

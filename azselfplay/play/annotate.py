@@ -1,8 +1,8 @@
-"""The command `azplay annotate`: whole games with the value of each position, mistakes, and what was better.
+"""The command `azplay annotate`: whole games with the value of each position, mistakes, and better lines.
 
-Every position of a game is searched for itself, many at once, so that the network's batches are full: those
-of several games, where a file has several. What a move has lost is the difference between the value of the
-position and the value after it. How values, marks and other lines are written is the format's affair.
+Every position of a game is searched by itself. Many positions, also of several games, are searched at once,
+so that the network's batches are full. A move's loss is the value of the position before it minus the value
+after it. The file format decides how values, marks and other lines are written.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ EXAMPLES = (
     "azplay annotate game.kif shogi-1 --out annotated.kif",
 )
 GAMES_IN_FLIGHT = 16
-"""Games whose positions are searched at the same time: the end of one leaves no batch half empty."""
+"""Number of games whose positions are searched at the same time, so that the end of one game leaves no batch
+half empty."""
 MARKS: tuple[tuple[float, Mark, str], ...] = (
     (0.3, "??", "Blunder"),
     (0.2, "?", "Mistake"),
     (0.1, "?!", "Inaccuracy"),
 )
-"""Loss of value from which a move gets a mark, and its name (lichess's numbers for its winning chances)."""
+"""Least loss of value for each mark, and the mark's name (lichess's thresholds for its winning chances)."""
 LINE = 12
-"""Most moves of a line that was better."""
+"""Most moves in a better line."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class AnnotateConfig:
 
 @dataclass
 class Counts:
-    """What was done."""
+    """Numbers of games and positions so far."""
 
     games: int = 0
     positions: int = 0
@@ -111,7 +112,7 @@ def main() -> int:
         annotator = Annotator(analyst, f"azselfplay, {net.name}", config, in_flight)
         _say(f"search {search_name(search)}; it may take up to a minute to be compiled")
         texts = list[str]()
-        # Flushed game by game, so that whoever reads a pipe sees each as soon as it is done.
+        # Flushed after each game, so that the reader of a pipe sees each game as soon as it is done.
         write: Callable[[str], None] = texts.append if config.out else partial(print, end="", flush=True)
         began = time.perf_counter()
         try:
@@ -128,13 +129,13 @@ def main() -> int:
         f"{counts.games} games annotated, {counts.bad} that cannot be read left out; {counts.positions} "
         f"positions in {seconds:.1f} s: {counts.positions / seconds:,.0f} positions/s"
     )
-    # What could be annotated was, but a script should know.
+    # All readable games were annotated, but a script should know about the bad ones.
     return int(Exit.BAD_DATA if counts.bad else Exit.OK)
 
 
 class Annotator:
-    """Annotates games one after the other, with the positions of several in flight, at most `in_flight`.
-    `name`: who annotates, for the file."""
+    """Annotates games in order. Positions of several games are in flight, at most `in_flight`. `name`: the
+    annotator's name in the file."""
 
     def __init__(self, analyst: Analyst, name: str, config: AnnotateConfig, in_flight: int) -> None:
         self.counts = Counts()
@@ -145,9 +146,9 @@ class Annotator:
     async def run(
         self, games: Iterator[FileGame | BadGame], form: GameFormat, write: Callable[[str], None], stop: Stop
     ) -> None:
-        """Annotate `games` and give the text of each to `write`, in their order. A stop ends it after those
-        that are in flight."""
-        from azselfplay.play.game_files import BadGame  # imports numpy: not on the way to --help
+        """Annotate `games` and give the text of each to `write`, in their order. After a stop, only the games
+        in flight are finished."""
+        from azselfplay.play.game_files import BadGame  # imports numpy, which --help does not need
 
         stop.waits_for = "games in flight"
         waiting = deque[asyncio.Task[str]]()
@@ -179,19 +180,20 @@ class Annotator:
 
 
 def written_moves(game: Game, found: FileGame, answers: Sequence[Answer]) -> list[WrittenMove]:
-    """The moves of a game with what the search says of them; `answers` [moves + 1]: of all its positions."""
+    """Return the moves of a game with the search's comments. `answers` [moves + 1]: the answers for all its
+    positions."""
     from azselfplay.games.knowledge import WrittenMove
 
     signs = [1 if game.rules.side_to_move(state) == 0 else -1 for state in found.history.states]
     written = []
     for ply, move in enumerate(found.history.moves_text()):
-        # For the side that moves, also after its move.
+        # Both values are for the side that moves, also the value after its move.
         before = answers[ply]["value"]
         after = answers[ply + 1]["value"] * signs[ply] * signs[ply + 1]
         marked = next((one for one in MARKS if before - after >= one[0]), None)
         comment, others = "", []
         mark: Mark = ""
-        # The same move may look worse after it than before it, which is no fault of who plays it.
+        # Even the best move may have a lower value after it is played; this is not the player's fault.
         if marked is not None and move != answers[ply]["best"]:
             _, mark, name = marked
             comment = f"{name}: {_percent(before)} became {_percent(after)}."
@@ -201,7 +203,7 @@ def written_moves(game: Game, found: FileGame, answers: Sequence[Answer]) -> lis
 
 
 def _percent(value: float) -> str:
-    """What a side expects to score; a draw is a half."""
+    """Return the score that a side expects in percent; a draw is a half."""
     return f"{50 * (1 + value):.0f} %"
 
 

@@ -1,12 +1,13 @@
-"""Who is rated, and the games played for ratings, on disk.
+"""The rated players and the games played for ratings, on disk.
 
-The book is one JSON file that grows pairing by pairing and is always complete. Ratings are computed from the
-games whenever the file is read. A ladder that is stopped, or extended, plays only the missing games.
+The book is one JSON file. It grows by one pairing at a time, and the file on disk is always complete. Ratings
+are computed from the games whenever the file is read. A ladder that is stopped, or extended, plays only the
+missing games.
 
 Rated players are networks of a run (`points_of` lists them) at some number of simulations, and anchors, which
 never change. The anchors and their Elo are part of the game (`games.knowledge`). Their Elo was measured once
-(`play.ladder.calibrate`, docs/measure_strength.md) and is fixed: based on a ladder's own few games, an
-interval down to `random` would be hundreds of Elo wide.
+(`play.ladder.calibrate`, docs/measure_strength.md) and is fixed. A ladder's own few games would give
+intervals, relative to `random`, that are hundreds of Elo wide.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ZERO = "random"
 """The player whose rating is 0."""
 
 UNMEASURED = (ZERO, "greedy")
-"""Anchors of a game for which none have been measured."""
+"""Anchors of a game without measured anchors."""
 
 FORMAT = 1
 
@@ -47,15 +48,16 @@ class Point:
     version: int
     step: int
     games_before: int | None
-    """Self-play games that only older weights took part in."""
+    """Number of self-play games in which only older weights took part."""
     hours: float
     """Hours from the creation of the run to the file's last change."""
     sha256: str
-    """Hash of the file, hexadecimal: at least the digits in its name (`link.weights_files`)."""
+    """Hash of the file in hexadecimal; maybe only the digits in the file's name (`link.weights_files`)."""
 
 
 def points_of(run: RunFolder) -> list[Point]:
-    """All complete weights files of a run, oldest version first. A file removed meanwhile is left out.
+    """Return all complete weights files of a run, oldest version first. A file that is removed meanwhile is
+    left out.
 
     Raises Fatal(BAD_DATA) when there is none.
     """
@@ -72,13 +74,13 @@ def points_of(run: RunFolder) -> list[Point]:
     found = []
     for path in run.weights.glob("*.safetensors"):
         try:
-            # The head alone: reading hundreds of networks would take minutes.
+            # Read only the head: reading hundreds of whole networks would take minutes.
             meta = read_meta(head(path))
             changed = path.stat().st_mtime
-        # It may be removed, or replaced, at this moment.
+        # The file may be removed or replaced at this moment.
         except (BadWeights, OSError):
             continue
-        # A file that was copied there by hand.
+        # This file was copied there by hand.
         if meta.game != about["game"]:
             continue
         before = None if games is None else sum(n for version, n in games.items() if version < meta.version)
@@ -92,7 +94,8 @@ def points_of(run: RunFolder) -> list[Point]:
 
 
 def thinned(points: Sequence[Point], room: int, rated: Collection[str] = ()) -> list[Point]:
-    """At most `room` (at least 2) points: the first, the newest, and an even spread of steps in between.
+    """Return at most `room` (at least 2) points: the first, the newest, and an even spread of steps in
+    between.
 
     `rated`: hashes of networks that already have games. They are preferred unless another one improves the
     spread by half, so that a longer ladder extends the shorter one.
@@ -104,19 +107,21 @@ def thinned(points: Sequence[Point], room: int, rated: Collection[str] = ()) -> 
         # The index decides between equal gaps, so that the choice is the same each time.
         return width * (2.0 if left[index].sha256 in rated else 1.0), index
 
-    # Again and again the point whose two neighbours are nearest; the first and the last have only one.
+    # Repeatedly drop the point with the smallest gap between its two neighbours. The first and the last point
+    # stay.
     while len(left) > max(room, 2):
         left.pop(min(gap(index) for index in range(1, len(left) - 1))[1])
     return left
 
 
 def head(path: Path) -> bytes:
-    """The part of a weights file that holds its metadata."""
+    """Return the part of a weights file that holds its metadata."""
     with open_regular(path) as file:
         length = file.read(8)
         if len(length) < 8:
             return length
-        # safetensors: the length of the JSON header, then the header. A damaged length must not fill memory.
+        # A safetensors file begins with the length of its JSON header, then the header. A damaged length must
+        # not fill memory.
         return length + file.read(min(struct.unpack("<Q", length)[0], 8 << 20))
 
 
@@ -148,7 +153,7 @@ class Candidate:
     spec: str
     """Spec for `play.players.make_player`."""
     file: Path | None = None
-    """Its weights file. The server may remove it at any time."""
+    """The player's weights file. The server may remove it at any time."""
 
 
 class Gone(Exception):
@@ -156,11 +161,10 @@ class Gone(Exception):
 
 
 def network(point: Point, simulations: int, search: str = "puct") -> Candidate:
-    """A network of a run at `simulations` a move of `search` (`play.nets.search_name`).
-
-    Its name is the same in every ladder of the run.
+    """Return a network of a run that makes `simulations` of `search` per move (`play.nets.search_name`). The
+    player's name is the same in every ladder of the run.
     """
-    # PUCT is the usual search, and is left out of names.
+    # PUCT is the usual search, so it is left out of names.
     how = f"@{simulations}" if search == "puct" else f"@{simulations}/{search}"
     entrant = Entrant(
         name=f"v{point.version}-{short_hash(point.sha256)}{how}",
@@ -177,15 +181,15 @@ def network(point: Point, simulations: int, search: str = "puct") -> Candidate:
 
 
 def anchor(spec: str) -> Candidate:
-    """A player that never changes."""
+    """Return a candidate for an anchor, a player that never changes."""
     return Candidate(Entrant(name=spec, label=spec), spec)
 
 
 def anchors_of(chosen: str, game: Game) -> list[str]:
-    """Player specs from a comma-separated list, or the game's own. Raises Fatal(CONFIG) unless `random` comes
-    first."""
+    """Return player specs from a comma-separated list, or the game's own anchors if the list is empty. Raises
+    Fatal(CONFIG) unless `random` comes first."""
     specs = [spec.strip() for spec in chosen.split(",") if spec.strip()]
-    # Each once, in the order given: weak to strong.
+    # Keep each spec once, in the given order: weak to strong.
     found = list(dict.fromkeys(specs or knowledge_of(game).anchors or UNMEASURED))
     if found[0] != ZERO:
         raise Fatal(f"--anchors must begin with {ZERO!r}, the zero of the scale", Exit.CONFIG)
@@ -193,7 +197,7 @@ def anchors_of(chosen: str, game: Game) -> list[str]:
 
 
 def fixed_ratings(specs: list[str], game: Game) -> dict[str, float]:
-    """Elo of those of `specs` that were measured; the others are rated together with the networks."""
+    """Return the Elo of all measured players in `specs`; the others are rated together with the networks."""
     known = {ZERO: 0.0, **knowledge_of(game).anchors}
     return {spec: known[spec] for spec in specs if spec in known}
 
@@ -203,21 +207,21 @@ def names_of(candidates: Iterable[Candidate]) -> list[str]:
 
 
 def networks_at(players: Iterable[Entrant], simulations: int, search: str = "puct") -> list[Entrant]:
-    """All networks ever rated at `simulations` a move of `search`, in the order of training."""
+    """Return all networks ever rated at `simulations` of `search` per move, in the order of training."""
     wanted = (simulations, search)
     chosen = [one for one in players if one.version is not None and (one.simulations, one.search) == wanted]
     return sorted(chosen, key=lambda player: (player.version or 0, player.step or 0, player.name))
 
 
 def searches_of(players: Iterable[Entrant], sha256: str, search: str = "puct") -> list[Entrant]:
-    """One network at all its numbers of simulations of `search`, ascending."""
+    """Return one network at each number of simulations at which it played with `search`, ascending."""
     wanted = short_hash(sha256), search
     chosen = [one for one in players if (short_hash(one.sha256), one.search) == wanted]
     return sorted(chosen, key=lambda one: one.simulations)
 
 
 class Published(Struct, frozen=True):
-    """A rating as a book's file says it."""
+    """A rating as it is stored in a book's file."""
 
     elo: float
     margin95: float
@@ -232,14 +236,14 @@ class _Shown(Struct, frozen=True):
 
 
 def published(path: Path) -> list[tuple[Entrant, Published]]:
-    """The players of a book's file that have a rating, with it. Raises OSError, and ValueError if it is
-    damaged."""
+    """Return the rated players of a book's file with their ratings. Raises OSError, and ValueError if the
+    file is damaged."""
     found = read_struct(path, _Shown)
     return [(one, found.ratings[one.name]) for one in found.players if one.name in found.ratings]
 
 
 def doublings(most: int) -> Sequence[int]:
-    """1, 2, 4, ... and `most` itself."""
+    """Return 1, 2, 4, ... and `most` itself."""
     return sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most})
 
 
@@ -251,7 +255,7 @@ class Rated(NamedTuple):
 
 
 class Pairing(Struct):
-    """All games between two players, counted for the player called `first`; each plays each opening from both
+    """All games between two players, counted for the player called `first`. Each opening is played from both
     sides."""
 
     first: str
@@ -268,7 +272,7 @@ class _File(Struct):
     players: list[Entrant]
     pairings: list[Pairing]
     ratings: dict[str, Published] = {}
-    """For `published`: the book computes its own from the games."""
+    """Written for `published`; the book itself computes its ratings from the games."""
     settings: dict[str, Any] = {}
     format: int = FORMAT
 
@@ -277,7 +281,7 @@ class Book:
     """Players and pairings of one file. Only `save` writes."""
 
     def __init__(self, path: Path, game: str, settings: Mapping[str, Any]) -> None:
-        """`settings`: those that all games of the file share (how openings are made).
+        """`settings`: settings that all games of the file share (how openings are made).
 
         Raises Fatal(BAD_DATA) if the file cannot be read, or is for another game or other settings.
         """
@@ -312,14 +316,14 @@ class Book:
             self.players.setdefault(entrant.name, entrant)
 
     def pairing(self, first: str, second: str) -> Pairing:
-        """The games of two players so far; `first` may be either."""
+        """Return the games of two players so far, in any order of the names."""
         low, high = _key(first, second)
         return self._pairings.setdefault((low, high), Pairing(low, high))
 
     def add(self, score: Score, openings: int) -> None:
         """Add the games of `openings` new openings."""
         pairing = self.pairing(score.first, score.second)
-        # A pairing is stored in one direction only.
+        # A pairing is stored in one direction only, so swap the results if the score has the other one.
         same = pairing.first == score.first
         pairing.wins += score.wins if same else score.losses
         pairing.losses += score.losses if same else score.wins
@@ -327,14 +331,14 @@ class Book:
         pairing.openings += openings
 
     def scores(self) -> list[Score]:
-        """The results of all pairings that have games."""
+        """Return the results of all pairings that have games."""
         found = [Score(p.first, p.second, p.wins, p.draws, p.losses) for p in self._pairings.values()]
         return [score for score in found if score.games]
 
     def fit(self, anchors: Mapping[str, float]) -> Fit:
-        """Ratings of all players that games connect to an anchor."""
+        """Return the ratings of all players that games connect to an anchor."""
         scores = self.scores()
-        # A pairing may have been played with anchors that this command does not name.
+        # Leave out players connected only to anchors that this command does not name.
         outside = set(unconnected(scores, anchors))
         return fit([score for score in scores if not outside & {score.first, score.second}], anchors)
 
@@ -344,7 +348,7 @@ class Book:
             name: Published(round(rating.elo, 1), round(rating.margin, 1), rating.games)
             for name, rating in self.fit(anchors).ratings.items()
         }
-        # Sorted, so that the same games give the same file.
+        # Pairings are sorted, so that the same games give the same file.
         pairings = [self._pairings[key] for key in sorted(self._pairings) if self._pairings[key].openings]
         file = _File(self.game, list(self.players.values()), pairings, ratings, self.settings)
         try:

@@ -3,16 +3,18 @@
 The probability that a player rated `a` beats one rated `b` is `1 / (1 + 10 ** ((b - a) / 400))`; a draw
 counts as half a win and half a loss. (A model of draws would narrow the intervals of drawish games; with
 draws as halves, they are too wide, never too narrow.) There is no term for the first move: pairings are
-played from paired openings, each side once, so that its advantage cancels.
+played from paired openings, each side once, so that the advantage of moving first cancels.
 
-Players in `anchors` keep their rating; all others are estimated. Weak prior: every free player gets
-`PRIOR_DRAWS` extra drawn games, distributed over its opponents like its real games, so that a score of 100 %
-has a finite rating. 20 wins of 20 are 763 Elo over an anchor; 10 of 20 stay 0.
+Players in `anchors` keep their rating; all others are estimated. There is a weak prior: every free player
+gets `PRIOR_DRAWS` extra drawn games, distributed over its opponents like its real games, so that a score of
+100 % has a finite rating. 20 wins in 20 games give 763 Elo more than an anchor; 10 wins in 20 games stay at
+0.
 
 `next_pair` chooses what to play next: first a chain that connects all players, then always the pairing whose
-games lower the sum of the squared errors of all ratings most (A-optimal design). Games between players far
-apart tell little (`p (1 - p)` is small), and so do games between two whose difference is well known. So it
-chooses players with similar ratings and those about whom least is known, such as new weights.
+games lower the sum of the squared errors of all ratings most (A-optimal design). Games between players of
+very different strength tell little (`p (1 - p)` is small), and so do games between players whose difference
+is well known. So it chooses players with similar ratings, and players about whom little is known, such as new
+weights.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ Pair = tuple[str, str]
 Array = npt.NDArray[np.float64]
 
 PER_ELO = float(np.log(10.0) / 400.0)
-"""Log odds of one Elo."""
+"""Log odds per Elo point."""
 
 PRIOR_DRAWS = 0.5
 """Drawn games added for each free player; half a game in 40 shrinks a difference by about 1 %."""
@@ -80,10 +82,11 @@ class Fit:
     """Elo squared, [free, free]."""
 
     def spread(self, first: str, second: str) -> Array:
-        """[free] covariance of every free player with the difference between two players, Elo squared."""
+        """Return [free] the covariance of every free player's rating with the difference between two players,
+        Elo squared."""
         column = np.zeros(len(self.free))
         for name, sign in ((first, 1.0), (second, -1.0)):
-            # An anchor's rating is fixed: it varies with nothing.
+            # An anchor's rating is fixed, so it has no covariance.
             if name in self.free:
                 column += sign * self.covariance[self.free.index(name)]
         return column
@@ -98,7 +101,7 @@ class NotConnected(ValueError):
 
 
 def merged(scores: Iterable[Score]) -> list[Score]:
-    """One score per pair, sorted by names."""
+    """Return one score per pair, sorted by names."""
     totals: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for score in scores:
         if score.first == score.second:
@@ -107,7 +110,7 @@ def merged(scores: Iterable[Score]) -> list[Score]:
             raise ValueError(f"negative count in the score of {score.first} and {score.second}")
         won, lost = score.wins, score.losses
         pair = (score.first, score.second)
-        # One direction for each pair, so that its scores add up.
+        # Use one direction for each pair, so that its scores can be added.
         if score.first > score.second:
             pair, won, lost = (score.second, score.first), lost, won
         totals[pair].update(wins=won, draws=score.draws, losses=lost)
@@ -125,7 +128,7 @@ def unconnected(scores: Iterable[Score], anchors: Iterable[str], names: Iterable
             opponents[score.first].add(score.second)
             opponents[score.second].add(score.first)
     reached = set(anchors)
-    # From the anchors on, along games.
+    # Follow the games, starting from the anchors.
     edge = list(reached)
     while edge:
         new = opponents[edge.pop()] - reached
@@ -135,18 +138,18 @@ def unconnected(scores: Iterable[Score], anchors: Iterable[str], names: Iterable
 
 
 def fit(scores: Iterable[Score], anchors: Mapping[str, float]) -> Fit:
-    """Most likely ratings with 95 % intervals from the curvature of the log-likelihood.
+    """Return the most likely ratings, with 95 % intervals from the curvature of the log-likelihood.
 
     `anchors`: name to fixed Elo, at least one. Raises NotConnected, naming the players that games do not
     connect to an anchor.
     """
     pairs = merged(scores)
-    # Their ratings could be anything: the curvature would have no inverse.
+    # Ratings of unconnected players are undetermined: the curvature would have no inverse.
     if missing := unconnected(pairs, anchors):
         raise NotConnected(missing)
     names = sorted({name for score in pairs for name in (score.first, score.second)} | anchors.keys())
     free = [name for name in names if name not in anchors]
-    # Any start will do: the likelihood has one maximum.
+    # Any starting point will do, because the likelihood has only one maximum.
     elo = np.array([float(anchors.get(name, 0.0)) for name in names])
     place = {name: index for index, name in enumerate(names)}
     first = np.array([place[score.first] for score in pairs], dtype=np.int64)
@@ -169,7 +172,8 @@ def fit(scores: Iterable[Score], anchors: Mapping[str, float]) -> Fit:
     rows = np.array([place[name] for name in free], dtype=np.int64)
     problem = _Problem(first, second, games, points, rows)
     elo = _maximise(problem, elo)
-    # Of all free players at once: what is not known about one makes those unsure who played against it.
+    # Invert for all free players together, because uncertainty about one player carries over to its
+    # opponents.
     covariance: Array = np.linalg.inv(problem.curvature(elo)).astype(np.float64)
     margins = dict(zip(free, Z95 * np.sqrt(np.diag(covariance)), strict=True))
     ratings = {
@@ -186,31 +190,31 @@ class _Problem:
     first: npt.NDArray[np.int64]
     """[pairs] index of one player."""
     second: npt.NDArray[np.int64]
-    """[pairs] index of the other."""
+    """[pairs] index of the other player."""
     games: Array
-    """[pairs] games, with those of the prior."""
+    """[pairs] number of games, including those of the prior."""
     points: Array
-    """[pairs] of the first player."""
+    """[pairs] points of the first player."""
     rows: npt.NDArray[np.int64]
     """[free] indices of the players whose rating is estimated."""
 
     def likelihood(self, elo: Array) -> float:
-        """Logarithm of the likelihood."""
+        """Return the logarithm of the likelihood."""
         odds = PER_ELO * (elo[self.first] - elo[self.second])
         # `logaddexp`, because log(1 + exp(odds)) overflows for players far apart.
         return float(np.sum(self.points * odds - self.games * np.logaddexp(0.0, odds)))
 
     def slope(self, elo: Array) -> Array:
-        """[free] derivative of the log-likelihood per Elo."""
+        """Return [free] the derivative of the log-likelihood per Elo."""
         surplus = PER_ELO * (self.points - self.games * self._expected(elo))
         slope = np.zeros(len(elo))
-        # `add.at`, because a player is in many pairs: `slope[first] += surplus` would keep one of them.
+        # `add.at`, because a player is in many pairs: `slope[first] += surplus` would count only one of them.
         np.add.at(slope, self.first, surplus)
         np.subtract.at(slope, self.second, surplus)
         return np.asarray(slope[self.rows])
 
     def curvature(self, elo: Array) -> Array:
-        """[free, free] minus its second derivative."""
+        """Return [free, free] minus its second derivative."""
         share = self._expected(elo)
         weight = PER_ELO**2 * self.games * share * (1.0 - share)
         full = np.zeros((len(elo), len(elo)))
@@ -225,15 +229,15 @@ class _Problem:
 
 
 def _maximise(problem: _Problem, elo: Array) -> Array:
-    """Newton's method from `elo [players]`. The likelihood is concave; a step that does not raise it is
-    halved."""
-    # With anchors alone there is nothing to fit, and no equation to solve.
+    """Maximise the likelihood by Newton's method, starting from `elo [players]`. The likelihood is concave; a
+    step that does not raise it is halved."""
+    # If all players are anchors, there is nothing to fit.
     for _ in range(_STEPS if len(problem.rows) else 0):
         step = np.linalg.solve(problem.curvature(elo), problem.slope(elo))
-        # Far from the maximum Newton's step may leave the range in which the model is smooth.
+        # Far from the maximum, Newton's step may be far too long, so limit it to 400 Elo.
         step *= min(1.0, 400.0 / max(float(np.abs(step).max()), 1e-12))
         before, moved = problem.likelihood(elo), elo
-        # A smaller step changes no digit that anybody is shown.
+        # A smaller step would not change any displayed digit.
         while float(np.abs(step).max()) > 1e-7:
             moved = elo.copy()
             moved[problem.rows] += step
@@ -247,7 +251,8 @@ def _maximise(problem: _Problem, elo: Array) -> Array:
 
 
 def chain_of(anchors: Sequence[str], players: Sequence[str]) -> list[Pair]:
-    """Neighbours among the anchors (weak to strong), the first of both, neighbours among the players."""
+    """Return pairs that connect everybody: neighbours among the anchors (weak to strong), the first anchor
+    with the first player, and neighbours among the players."""
     pairs = list(pairwise(anchors))
     if players:
         pairs.append((anchors[0], players[0]))
@@ -262,31 +267,31 @@ def next_pair(
     games: int,
     spent: Collection[Pair] = (),
 ) -> Pair | None:
-    """The pairing for the next `games` games between players in `names` (at least two).
+    """Return the pairing for the next `games` games, of players in `names` (at least two).
 
-    `chain`: pairs that connect all of them, played in this order as long as they are needed. `spent`: pairs,
-    in the order of `names`, that cannot play any more; returns None if there is no other. `scores` may
-    include players that are not in `names`: they count, but play no more.
+    `chain`: pairs that connect all players, played in this order as long as they are needed. `spent`: pairs,
+    in the order of `names`, that cannot play any more; returns None if no other pair is left. `scores` may
+    include players that are not in `names`: their games count, but they play no more.
     """
     known = list(scores)
     missing = set(unconnected(known, anchors, names))
-    # Without a rating for both, nothing says how much a game would tell: connect everybody first.
+    # Connect everybody first: without ratings for both players, the information in a game is unknown.
     for first, second in chain:
         if first in missing or second in missing:
             return first, second
     if stray := missing & set(names):
         raise ValueError(f"the chain does not connect {', '.join(sorted(stray))}")
-    # Players of another ladder, which nothing connects to these, have no rating to learn from.
+    # Leave out players of another ladder that no games connect to these anchors: they have no rating.
     known = [score for score in known if not missing & {score.first, score.second}]
     found = fit(known, anchors)
-    # Two anchors learn nothing from each other.
+    # Games between two anchors tell nothing, because their ratings are fixed.
     pairs = [pair for pair in combinations(names, 2) if not set(pair) <= anchors.keys() and pair not in spent]
     return max(pairs, key=lambda pair: gain(found, pair[0], pair[1], games), default=None)
 
 
 def gain(found: Fit, first: str, second: str, games: int) -> float:
-    """By how much `games` games between two players would lower the sum of variances, Elo squared."""
-    # Fisher information of `games` results, and by Sherman-Morrison what it takes from the covariance.
+    """Return by how much `games` games between two players would lower the sum of variances, Elo squared."""
+    # The Fisher information of `games` results; the Sherman-Morrison formula gives the covariance after them.
     share = score_of_elo(found.ratings[first].elo - found.ratings[second].elo)
     information = PER_ELO**2 * games * share * (1.0 - share)
     column = found.spread(first, second)

@@ -1,9 +1,9 @@
-"""The players that are no other program: networks, solvers, endgame tables, blends with random moves.
+"""Players that need no other program: networks, solvers, endgame tables, blends with random moves.
 
 `NetPlayer` searches with a network; its tree follows the game. A `ThinkingPlayer` is one function from the
-game to a move; `play.kernel_players` has those that search without a network, and `solver` and
-`tablebase` here look up what is known about a game (`games.knowledge`). Slow ones run in a thread pool with
-one thread per core, because jitted code releases the interpreter lock.
+game to a move. `play.kernel_players` has functions that search without a network; `solver` and `tablebase`
+here look up known results of a game (`games.knowledge`). Slow functions run in a thread pool with one thread
+per core, because jitted code releases the interpreter lock.
 """
 # ruff: noqa: ARG002
 
@@ -34,15 +34,15 @@ from azselfplay.search.tree import SearchTree, tree_for
 from protocol.settings import SelfPlaySettings, changed
 
 THREADS = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="player")
-"""Where slow players think, whatever the number of games. A thread starts with its first move."""
+"""Thread pool in which slow players think, for all games together. A thread starts only when it is needed."""
 
 
 class NetPlayer(Player):
     """Searches with `simulations` per move (0: plays the policy's first choice, without a search).
 
-    It plays without noise and without temperature: the most visited move, or with a Gumbel root the winner of
-    sequential halving. The tree is kept from move to move unless the search says otherwise (a Gumbel root
-    keeps none).
+    It plays without noise and without temperature: the most visited move, or the winner of sequential halving
+    with a Gumbel root. The tree is kept from move to move unless the search says otherwise (a search with a
+    Gumbel root does not keep it).
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class NetPlayer(Player):
         self._search = search or FOR_EVALUATION
 
     def settings(self, max_plies: int) -> SelfPlaySettings:
-        """Settings of the search in games of at most `max_plies`."""
+        """Return the settings of the search in games of at most `max_plies`."""
         changes = {
             "search.simulations": max(1, self.simulations),
             "history": self.net.history,
@@ -87,9 +87,10 @@ class NetSeat(Seat):
         self._rng = np.random.default_rng(0)  # never used: no noise, no temperature
 
     def _follow(self, game_history: GameHistory) -> SearchTree:
-        """Set the tree to the game's position: by advancing if possible, else from the start."""
+        """Set the tree to the game's position: advance it if possible, otherwise start from the beginning of
+        the game."""
         tree = self._tree
-        # Another game, or moves were taken back: a tree only goes forward.
+        # A tree can only go forward, so another game, or a taken-back move, needs a new one.
         if (
             tree is None
             or game_history is not self._game_history
@@ -98,7 +99,7 @@ class NetSeat(Seat):
             settings = self._player.settings(game_history.max_plies)
             net = self._player.net
             tree = tree_for(net.game, settings, self._rng, net.own)
-            # From the start, because repetitions are counted over the whole game.
+            # Begin at the start of the game, because repetitions are counted over the whole game.
             tree.reset(game_history.states[0])
             self._tree, self._game_history, self._followed = tree, game_history, []
         for action in game_history.actions[len(self._followed) :]:
@@ -118,7 +119,7 @@ class NetSeat(Seat):
             leaf = tree.root_leaf()
             answer = await evaluate(evaluator, LeafBatch.of(leaf))
             return Choice(int(leaf.actions[np.argmax(answer.priors)]), float(answer.values[0]), 1)
-        # A sparse network is part of the search and its positions pass no evaluator: they are counted here.
+        # A sparse network runs inside the search, without the evaluator, so its positions are counted here.
         before = tree.forest.evaluated
         result = await search(tree, SearchPool(tree.forest, evaluator))
         net.evaluator.rows += tree.forest.evaluated - before
@@ -129,22 +130,23 @@ class NetSeat(Seat):
 class ThinkingPlayer(Player):
     """A player whose every move is one call of `think(game_history, rng)`.
 
-    `threaded`: in a thread of the pool. `alone`: one call at a time, for a `think` with a memory.
+    `threaded`: call `think` in a thread of the pool. `alone`: one call at a time, for a `think` that keeps
+    state.
     """
 
     def __init__(self, name: str, think: Think, *, threaded: bool = True, alone: bool = False) -> None:
         self.name = name
         self._think = think
         self._threaded = threaded
-        # A memory (a solver's table) may be used by one thread at a time.
+        # State such as a solver's table may be used by only one thread at a time.
         self._turn = asyncio.Lock() if alone else contextlib.nullcontext()
 
     async def sit_down(self, seed: int) -> Seat:
         return ThinkingSeat(self, np.random.default_rng(seed))
 
     async def think(self, game_history: GameHistory, rng: np.random.Generator) -> Choice:
-        """The move to play; `rng` breaks ties."""
-        # A thread costs more than such a move.
+        """Return the move to play; `rng` breaks ties."""
+        # For such a quick move, a thread costs more than it saves.
         if not self._threaded:
             return self._think(game_history, rng)
         async with self._turn:
@@ -166,8 +168,8 @@ class ThinkingSeat(Seat):
 class Blend(Player):
     """Plays like `inner` with probability `share`, else any legal move.
 
-    Blends are intermediate steps for ratings: in chess `greedy` beats `random` in 99 of 100 games, which says
-    little about how far apart they are.
+    Blends are intermediate steps for ratings: in chess `greedy` beats `random` in 99 of 100 games, and such a
+    score hardly measures the distance between them.
     """
 
     def __init__(self, name: str, inner: Player, share: float) -> None:
@@ -179,7 +181,8 @@ class Blend(Player):
         await self.inner.prepare()
 
     async def sit_down(self, seed: int) -> Seat:
-        # Not `seed` alone: the inner player draws from that, and both would draw the same numbers.
+        # The inner player draws from `seed`; the blend needs another seed, or both would draw the same
+        # numbers.
         return BlendSeat(await self.inner.sit_down(seed), self.share, np.random.default_rng([seed, 1]))
 
     async def close(self) -> None:
@@ -207,22 +210,24 @@ class BlendSeat(Seat):
 
 
 def solver_think(game: Game) -> Think:
-    """A random one of the actions that keep the result of perfect play; a shallow search where it is unknown.
+    """Return a player that picks a random action among those that keep the result of perfect play, or makes a
+    shallow search where the result is unknown.
 
-    Fails in an unknown position if the game says that searching makes no sense there. Raises Fatal(CONFIG)
+    The player fails in an unknown position if the game's solution has no search depth. Raises Fatal(CONFIG)
     for a game of which too little is solved.
     """
     solution = knowledge_of(game).solution
     if solution is None or not solution.plays_whole_games:
         have = ", ".join(name for name, one in solved_games().items() if one.plays_whole_games)
         raise Fatal(f"there is no solver for {game.name}; there is one for {have}", Exit.CONFIG)
-    # Made once: it compiles the game's kernels.
+    # Made only once, because this compiles the game's kernels.
     before = alphabeta_think(game, solution.depth) if solution.depth else None
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
         known = solution.known(game_history.states)
         if known is not None:
-            # Sorted, because the order of a set may differ between processes, and the seed should decide.
+            # Sorted, because the order of a set may differ between processes, but the seed alone should
+            # decide.
             return Choice(int(rng.choice(sorted(known.keeps))), float(known.value))
         if before is None:
             raise PlayerFailed(f"{game.notation.state_to_text(game_history.state)} is not solved")
@@ -232,7 +237,8 @@ def solver_think(game: Game) -> Think:
 
 
 def tablebase_think(game: Game) -> Think:
-    """The fastest way to win, or the slowest to lose. Fails in a position without a table.
+    """Return a player that wins as fast, or loses as slowly, as possible. The player fails in a position
+    without a table.
 
     Raises Fatal(CONFIG) for a game without tables that count the plies to the end.
     """
@@ -249,8 +255,8 @@ def tablebase_think(game: Game) -> Think:
 
 
 def table_of(game: Game, what: str) -> Solution:
-    """The game's solution, if it counts the plies to the end. Otherwise raises Fatal(CONFIG), naming `what`
-    needs it."""
+    """Return the game's solution if it counts the plies to the end. Otherwise raises Fatal(CONFIG), naming
+    `what` needs the solution."""
     solution = knowledge_of(game).solution
     if solution is None or not solution.counts_plies:
         have = ", ".join(name for name, one in solved_games().items() if one.counts_plies)
@@ -259,6 +265,6 @@ def table_of(game: Game, what: str) -> Solution:
 
 
 def solved_games() -> dict[str, Solution]:
-    """What is known about each game of which positions are solved, by its name."""
+    """Return the solutions of all games with solved positions, by the game's name."""
     found = {name: knowledge_of(get_game(name)).solution for name in WITH_SOLVED}
     return {name: solution for name, solution in found.items() if solution is not None}

@@ -1,7 +1,7 @@
-"""The command `azplay check-game`: whether a game keeps what search and training rely on.
+"""The command `azplay check-game`: checks whether a game meets the assumptions of search and training.
 
-The checks are those that the games of azselfplay itself pass (`games.conformance`). They run on a game of any
-package, with every index of compiled code checked.
+azselfplay's own games pass the same checks (`games.conformance`). The checks also run on a game from another
+package. Compiled code checks every array index meanwhile.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class CheckGameConfig:
 def main() -> int:
     """Entry point. Returns the exit status: FOUND if a check fails."""
     config = load(CheckGameConfig, command="azplay check-game", examples=EXAMPLES)
-    # An index out of bounds is then an error, where it would spoil memory. Not in a process that has numba
-    # already: it would read all its options anew, and forget where compiled code is cached.
+    # With this variable, an index out of bounds raises an error instead of corrupting memory. Do not set it
+    # if numba is already imported: numba would read all its options again and forget where compiled code is
+    # cached.
     if "numba" not in sys.modules:
         os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
     from azselfplay.games import get_game
@@ -58,7 +59,7 @@ def main() -> int:
     print(f"{game.name} is compiled, which takes up to a minute", file=sys.stderr, flush=True)
     try:
         playouts = tuple(random_games(game, config.games))
-    # Whatever the game raises is what is to be shown.
+    # Any exception that the game raises is the result to show.
     except Exception as error:
         print(f"FAILED  random games cannot be played\n        {_said(error)}")
         return int(Exit.FOUND)
@@ -80,10 +81,10 @@ def main() -> int:
 
 
 def fault_of(check: Check, game: Game, playouts: Playouts) -> str:
-    """What a check finds wrong; "" if nothing."""
+    """Return the fault that a check finds; "" if there is none."""
     try:
         check(game, playouts)
-    # As above.
+    # Any exception that the game raises is the result to show.
     except Exception as error:
         return _said(error)
     return ""
@@ -92,11 +93,11 @@ def fault_of(check: Check, game: Game, playouts: Playouts) -> str:
 def _said(error: Exception) -> str:
     from azselfplay.games.conformance import Nonconforming
 
-    # Numba colours its messages.
+    # Numba's messages contain colour codes; remove them.
     text = " ".join(re.sub(r"\x1b\[[\d;]*m", "", str(error)).split())[:1000]
     if isinstance(error, Nonconforming):
         return text
-    # The innermost line of ours that calls one of the game's functions.
+    # Find the innermost line of our code that calls one of the game's functions.
     lines = "\n".join(frame.line or "" for frame in traceback.extract_tb(error.__traceback__))
     called = re.findall(r"(?:rules|notation|sparse)\.(\w+\()", lines)
     return f"{called[-1] + '): ' if called else ''}{type(error).__name__}: {text}"

@@ -1,10 +1,11 @@
-"""The engine as a process: standard input in, orders of a protocol carried out, standard output.
+"""The engine as a process: it reads standard input, carries out a protocol's orders, and writes standard
+output.
 
 `EngineConfig` has the settings that all engines share, and `serve` runs a protocol until it ends. The
-`Driver` carries out orders on an event loop. What would block it has a thread of its own: reading and writing
-pipes, and preparing (loading the network and compiling its search takes up to a minute, in which the GUI must
-still get answers). The threads are daemons, so that a process that ends waits neither for the other side of a
-pipe nor for a compiler.
+`Driver` carries out orders on an event loop. Work that would block the loop has its own thread: reading and
+writing pipes, and preparing (loading the network and compiling its search takes up to a minute, in which the
+GUI must still get answers). The threads are daemons, so that the process can end without waiting for the
+other side of a pipe or for a compiler.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ class EngineConfig:
     """Seed of the untrained network, and of moves drawn with a temperature."""
 
     def resolved(self) -> Self:
-        """The same settings, with the file of the network in `weights`. Raises Fatal(BAD_DATA) if there is
-        none."""
+        """Return the same settings, with the file of the network in `weights`. Raises Fatal(BAD_DATA) if
+        there is none."""
         return replace(self, network="", weights=one_network(self.network, self.weights, self.runs))
 
     @property
@@ -83,7 +84,7 @@ class EngineConfig:
         return f"azselfplay {self.weights.resolve().stem if self.weights else 'untrained tiny'}"
 
     def setup(self, game: str) -> Setup:
-        """The set-up of the command line."""
+        """Return the set-up of the command line."""
         return Setup(
             weights=str(self.weights or ""),
             backend=self.device,
@@ -114,7 +115,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
         async with asyncio.TaskGroup() as group:
             watch = group.create_task(end_on_signal())
             await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE), first)
-            # The driver has ended by itself: nobody waits for a signal any more.
+            # The driver has ended by itself, so stop waiting for a signal.
             watch.cancel()
 
     def run() -> int:
@@ -122,7 +123,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
         return 0
 
     code = guarded(run)
-    # After `guarded`, so that its message is printed before the process is cut off.
+    # This comes after `guarded`, so that an error message is printed before the process is cut off.
     leave_if_preparing(code)
     return code
 
@@ -148,16 +149,16 @@ def prepare(setup: Setup, seed: int) -> Thinker:
     game = get_game(setup.game)
     tables = open_tables(game, setup.syzygy_path) if setup.syzygy_path else None
     weights = None if not setup.weights else weights_named(setup.weights)
-    # A trained network may be for another variant with the same board, which `check_fits` decides.
+    # A trained network may be for another variant with the same board; `check_fits` decides whether it fits.
     wanted = "" if weights else game.name
     net = load_net(weights, wanted, device=setup.backend, threads=setup.threads, seed=seed)
     try:
         check_fits(net, game)
-        # More in flight than the device's batch would only spread the search.
+        # More leaves in flight than the device's batch would only make the search less focused.
         leaves = setup.leaves or min(MOST_LEAVES, net.target_rows)
         search = search_for(setup.search, game)
         thinker = Thinker(net, setup.hash_mib, leaves, seed, search, game, tables)
-    # The GUI's Hash option may ask for more than there is.
+    # The GUI's Hash option may ask for more memory than there is.
     except MemoryError as error:
         net.close()
         raise Fatal(f"not enough memory for Hash {setup.hash_mib} MiB: choose less", Exit.CONFIG) from error
@@ -175,7 +176,7 @@ PREPARATION = "preparation"
 """Name of the threads that load and compile."""
 
 PATIENCE = 1.0
-"""Seconds of preparation after which the protocol may say that it takes a while."""
+"""Seconds of preparation after which the protocol may say that the preparation takes a while."""
 
 
 class Driver:
@@ -222,21 +223,21 @@ class Driver:
             for line in together:
                 text = TOO_LONG if line is None else line.decode("utf-8", errors="replace")
                 self._carry_out(self._engine.feed(text, loop.time()))
-            # A protocol that answers one command after the other leaves further input in the pipe, so that
-            # the writer is slowed down and nothing piles up here.
+            # A protocol that answers commands one by one leaves further input in the pipe. This slows the
+            # writer down, and no lines pile up here.
             while not self._engine.takes_input:
                 self._changed.clear()
                 await self._changed.wait()
-        # A controller that died has sent no `quit`; an engine must not outlive it.
+        # A controller that died has sent no `quit`, but the engine must not outlive it.
         self._carry_out(self._engine.feed("quit", loop.time()))
 
     def _carry_out(self, orders: Iterable[Order]) -> None:
-        # Whatever led to these orders may have made room for input.
+        # The event behind these orders may have made room for input.
         self._changed.set()
         for order in orders:
             if isinstance(order, Say):
                 self._say(order.text)
-            # After the end a best move is still printed, but nothing begins.
+            # After the end, the best move is still printed, but no new work begins.
             elif self._over.is_set():
                 continue
             elif isinstance(order, Prepare):
@@ -258,18 +259,18 @@ class Driver:
         found = await self._thinker.think(
             thinking, lambda report: self._carry_out(self._engine.reported(report))
         )
-        # Before the engine is told: it may start the next search at once.
+        # Reset this before the engine is told, because the engine may start the next search at once.
         self._thinking = None
         self._carry_out(self._engine.searched(found, asyncio.get_running_loop().time()))
 
     async def _make_ready(self, setup: Setup) -> None:
         loop = asyncio.get_running_loop()
-        # A GUI may take silence for a hang, but most preparations are over at once and need no notice.
+        # A GUI may take long silence for a hang. Most preparations end at once and need no message.
         patience = loop.call_later(PATIENCE, lambda: self._carry_out(self._engine.still_preparing()))
         try:
             thinker = await in_thread(lambda: self._prepare(setup))
         except Fatal as error:
-            # A wrong --weights ends the process; a wrong option of a GUI is only told to it.
+            # A wrong --weights ends the process; a wrong option from the GUI is only reported to the GUI.
             if self._thinker is None and setup == self._engine.first_setup:
                 raise
             self._preparation = None
@@ -277,7 +278,7 @@ class Driver:
             return
         finally:
             patience.cancel()
-        # Only now: if the new options had failed, the old tree would still be needed.
+        # Close the old tree only now: if the new options had failed, it would still be needed.
         if self._thinker is not None:
             self._thinker.close()
         self._thinker, self._preparation = thinker, None
@@ -287,7 +288,7 @@ class Driver:
 class DaemonThread:
     """Runs blocking calls one after the other. Made and used on the event loop.
 
-    No executor: the interpreter would wait for its threads before it ends.
+    This is no executor, because the interpreter waits for an executor's threads before it ends.
     """
 
     def __init__(self, name: str) -> None:
@@ -297,18 +298,18 @@ class DaemonThread:
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of `work()`, or what it raises."""
+        """Return the result of `work()`, or raise its exception."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put((work, future))
         return await future
 
     def end(self) -> None:
-        """End the thread after the calls that were begun."""
+        """End the thread after the calls that were already requested."""
         self._jobs.put(None)
 
     def _work(self) -> None:
         def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-            if future.done():  # who waited for it was cancelled
+            if future.done():  # the waiting task was cancelled
                 return
             if error is None:
                 future.set_result(result)
@@ -320,7 +321,7 @@ class DaemonThread:
             result, failure = None, None
             try:
                 result = work()
-            # Whatever it is, whoever awaits the result must hear of it.
+            # Pass any exception on to the task that awaits the result.
             except BaseException as error:
                 failure = error
             try:
@@ -340,7 +341,7 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 def leave_if_preparing(code: int) -> None:
     """End the process with `code` if a thread of `in_thread` is still working, because its compiler would
-    abort when the interpreter shuts down. To be called when everything else has ended."""
+    abort when the interpreter shuts down. Call this when everything else has ended."""
     if any(thread.name == PREPARATION for thread in threading.enumerate()):
         if code == Exit.OK:  # otherwise a message was already printed
             print("ended while the search was being prepared", file=sys.stderr)
@@ -366,7 +367,7 @@ class LineSplitter:
         self._is_first = True
 
     def feed(self, data: bytes) -> list[Line]:
-        """The lines that `data` completes, without their newlines."""
+        """Return the lines that `data` completes, without their newlines."""
         # The last piece waits for its newline.
         *ended, begun = data.split(b"\n")
         lines = [self._complete(part) for part in ended]
@@ -374,12 +375,12 @@ class LineSplitter:
         return lines
 
     def finish(self) -> list[Line]:
-        """The last line, if the stream ended without a newline."""
+        """Return the last line, if the stream ended without a newline."""
         return [self._complete(b"")] if self._begun or self._too_long else []
 
     def _begin(self, part: bytes) -> None:
         self._begun += part
-        # Only the length is known from here on: the rest of the line costs no memory.
+        # From here on, the rest of the line is dropped, so it costs no memory.
         if len(self._begun) > self._limit:
             self._begun, self._too_long = b"", True
 
@@ -387,7 +388,7 @@ class LineSplitter:
         self._begin(part)
         line = None if self._too_long else self._begun
         if self._is_first and line is not None:
-            line = line.removeprefix(codecs.BOM_UTF8)  # as Windows programs write it
+            line = line.removeprefix(codecs.BOM_UTF8)  # some Windows programs write one
         self._is_first = False
         self._begun, self._too_long = b"", False
         return line
@@ -407,15 +408,15 @@ class Input:
         self._has_ended = False
 
     async def lines(self) -> list[Line] | None:
-        """The next lines, together; None at the end of the stream.
+        """Return the next lines, together; None at the end of the stream.
 
-        Nothing is read before it is asked for: an unread chunk stays in the pipe and holds the writer back.
-        If this is cancelled, what the thread reads afterwards is lost.
+        Input is read only on request: an unread chunk stays in the pipe and slows the writer down. If this
+        call is cancelled, data that the thread reads afterwards is lost.
         """
         lines: list[Line] = []
         while not (lines or self._has_ended):
             try:
-                # `read` returns what there is: one line of a person, or a chunk of a file.
+                # `read` returns the data that is available: one line typed by a person, or a chunk of a file.
                 data = await self._thread.run(lambda: os.read(self._descriptor, CHUNK))
             except OSError:
                 data = b""  # a terminal that is gone
@@ -438,7 +439,7 @@ class Output:
         def write_all() -> None:
             view = memoryview(data)
             while view:
-                # A pipe may take only a part of it.
+                # A pipe may accept only a part of the data.
                 view = view[os.write(self._descriptor, view) :]
 
         try:

@@ -1,17 +1,18 @@
-"""Elo difference and its error from a match of paired games, and the test that ends one early. Pure.
+"""Elo difference and its error from a match of paired games, and the test that ends a match early. Pure.
 
 Two games from one opening with colours swapped are one observation, because their results depend on each
 other (an opening that is good for White gives 1-1). So the error comes from the variance of pairs, not of
 games. A pair scores 0, 1/2, 1, 3/2 or 2 points: the pentanomial counts n[0..4].
 
-Elo is logistic: score s <-> -400 log10(1/s - 1). The 95 % interval is that of the mean score, s +- 1.96
-standard errors, put through the same curve; where it reaches 0 or 1 the Elo is infinite.
+Elo is logistic: a score s corresponds to -400 log10(1/s - 1). The 95 % interval of the mean score, s +- 1.96
+standard errors, is converted to Elo by the same formula; where the interval reaches 0 or 1, the Elo is
+infinite.
 
-Where nearly all pairs are alike, the sample says too little about their variance: with 50 pairs of which 6 %
-are not won 2-0, such an interval would hold the truth in 85 % of matches. So it is that of the sample with
-one pair won 2-0 and one lost 0-2 added (in the way of Agresti and Coull 1998), which holds it in 94 % or more
-there. It always contains the score itself. The score and its Elo are those of the sample (a score of 0 or 1
-is -inf or +inf).
+If nearly all pairs are alike, the sample says too little about their variance: with 50 pairs of which 6 % are
+not won 2-0, such an interval would contain the true value in only 85 % of matches. So the interval is
+computed after adding one pair won 2-0 and one pair lost 0-2 to the sample (as in Agresti and Coull 1998); it
+then contains the true value in 94 % or more of these matches. The interval always contains the score itself.
+The score and its Elo are those of the sample without the added pairs (a score of 0 or 1 is -inf or +inf).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PAIR_SCORES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def elo_of_score(score: float) -> float:
-    """Elo difference at which `score` (in [0, 1]) is expected; -inf and +inf at the ends."""
+    """Return the Elo difference at which `score` (in [0, 1]) is expected; -inf and +inf at the ends."""
     if score <= 0.0:
         return -math.inf
     if score >= 1.0:
@@ -37,12 +38,12 @@ def elo_of_score(score: float) -> float:
 
 
 def score_of_elo(elo: float) -> float:
-    """Expected score at an Elo difference."""
+    """Return the expected score at an Elo difference."""
     return float(1.0 / (1.0 + 10.0 ** (-elo / 400.0)))
 
 
 def wilson(hits: float, trials: int) -> tuple[float, float]:
-    """95 % interval of a share of independent trials, by Wilson's score; (0, 1) without trials."""
+    """Return the 95 % interval of a share of independent trials, by Wilson's score; (0, 1) without trials."""
     if not trials:
         return 0.0, 1.0
     share, square = hits / trials, Z95**2
@@ -61,18 +62,19 @@ def pair_counts(outcomes: Sequence[int]) -> tuple[int, ...]:
         raise ValueError(f"{len(outcomes)} games cannot be grouped into pairs")
     counts = [0] * 5
     for one, other in zip(outcomes[::2], outcomes[1::2], strict=True):
-        # From -2 (both lost) to +2 become 0 to 4.
+        # A sum of -2 (both lost) to +2 becomes an index from 0 to 4.
         counts[one + other + 2] += 1
     return tuple(counts)
 
 
 def won_drawn_lost(outcomes: Sequence[int]) -> tuple[int, int, int]:
-    """How many of the outcomes (+1, 0, -1) are wins, draws and losses."""
+    """Return the numbers of outcomes (+1, 0, -1) that are wins, draws and losses."""
     return outcomes.count(1), outcomes.count(0), outcomes.count(-1)
 
 
 def mean_and_variance(counts: Sequence[float]) -> tuple[float, float]:
-    """Mean and variance of the score of a pair (0 to 1) over the sample; the variance divides by n."""
+    """Return the mean and variance of the score of a pair (0 to 1) over the sample; the variance divides by
+    n."""
     total = sum(counts)
     mean = sum(n * s for n, s in zip(counts, PAIR_SCORES, strict=True)) / total
     variance = sum(n * (s - mean) ** 2 for n, s in zip(counts, PAIR_SCORES, strict=True)) / total
@@ -102,14 +104,14 @@ class EloEstimate:
 
 
 def estimate(counts: Sequence[int]) -> EloEstimate:
-    """The estimate from pentanomial counts. Raises ValueError without pairs."""
+    """Return the estimate from pentanomial counts. Raises ValueError without pairs."""
     pairs = sum(counts)
     if pairs == 0:
         raise ValueError("no pair of games has been played")
     score, _ = mean_and_variance(counts)
     centre, variance = mean_and_variance([counts[0] + 1, *counts[1:4], counts[4] + 1])
     error = math.sqrt(variance / (pairs + 2))  # with the two pairs that were added
-    # The interval contains the score itself, and no more than what a score can be.
+    # The interval contains the score itself and stays within [0, 1].
     low = max(0.0, min(score, centre - Z95 * error))
     high = min(1.0, max(score, centre + Z95 * error))
     los = 0.5 * (1.0 + math.erf((score - 0.5) / error / math.sqrt(2.0)))
@@ -118,7 +120,8 @@ def estimate(counts: Sequence[int]) -> EloEstimate:
     )
 
 
-# Sequential test of two Elo differences on paired games: ends a match as soon as one can be accepted.
+# Sequential test of two Elo differences on paired games: it ends a match as soon as one of them can be
+# accepted.
 #
 # Generalised SPRT on pentanomial counts (Michel Van den Bergh, as in fishtest): the log likelihood ratio of
 # the most likely distributions of pair scores whose means are those of elo1 and of elo0. A kind of pair that
@@ -145,7 +148,7 @@ class Sprt:
     def __post_init__(self) -> None:
         if not self.elo0 < self.elo1:
             raise ValueError(f"elo0 {self.elo0:g} must be less than elo1 {self.elo1:g}")
-        # `not <=`, so that a number that is none is refused too.
+        # `not <=`, so that NaN is refused, too.
         if not max(abs(self.elo0), abs(self.elo1)) <= MOST_ELO:
             raise ValueError(f"differences of more than {MOST_ELO:g} Elo cannot be told apart")
         if not (0 < self.alpha < 0.5 and 0 < self.beta < 0.5):
@@ -167,8 +170,8 @@ class Sprt:
         return "H0" if ratio <= self.lower else ""
 
     def log_likelihood_ratio(self, counts: Sequence[int]) -> float:
-        """Logarithm of the likelihood ratio of H1 to H0."""
-        # A kind of pair that was not seen has a small count: its logarithm must exist.
+        """Return the logarithm of the likelihood ratio of H1 to H0."""
+        # An unseen kind of pair gets a small count, so that its logarithm exists.
         seen = [max(float(count), UNSEEN) for count in counts]
         total = sum(seen)
         shares = [count / total for count in seen]
@@ -178,7 +181,7 @@ class Sprt:
 
 
 def most_likely(shares: Sequence[float], mean: float) -> list[float]:
-    """The distribution with mean `mean` under which a sample with `shares` (all > 0) is most likely.
+    """Return the distribution with mean `mean` under which a sample with `shares` (all > 0) is most likely.
 
     By Lagrange `p = share / (1 + t (score - mean))`. Bisection finds the t that gives the mean, among those
     for which all p are positive.
@@ -189,7 +192,7 @@ def most_likely(shares: Sequence[float], mean: float) -> list[float]:
     def excess(t: float) -> float:
         return sum(p * (s - mean) / (1.0 + t * (s - mean)) for p, s in zip(shares, PAIR_SCORES, strict=True))
 
-    # Each halves the range: 60 of them reach the last bit of a float.
+    # Each step halves the range; 60 steps reach the last bit of a float.
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         if excess(middle) > 0:

@@ -1,9 +1,10 @@
-"""The player that is another program: an engine that runs as a child process, for each game in progress one.
+"""A player that is another program: an engine that runs as a child process, one process for each concurrent
+game.
 
 A process is reused for the next game. An engine that fails (dies, does not answer, plays an illegal move)
-loses its game; its process is killed, and the next game gets a new one. What differs between UCI, USI and GTP
-is a `Connection` (`play.engine_protocols`); here are the spec, the seat with its patience, and a process that
-speaks in lines.
+loses its game; its process is killed, and the next game gets a new one. A `Connection`
+(`play.engine_protocols`) covers the differences between UCI, USI and GTP. This module has the spec, the seat
+with its time-outs, and a process that speaks in lines.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ START_SECONDS = 120.0
 """An engine that is not ready after this time counts as dead; `timeout=` in the spec may allow more."""
 
 GRACE_SECONDS = 5.0
-"""Time after `movetime` or the clock until an engine that does not answer counts as hung."""
+"""Seconds after `movetime` or the end of the clock until an engine that does not answer counts as hung."""
 
 PATIENCE_SECONDS = 120.0
-"""Time until an engine without `movetime` and clock counts as hung. `timeout=` in the spec overrides both."""
+"""Seconds until an engine without `movetime` and clock counts as hung. `timeout=` in the spec overrides this
+and GRACE_SECONDS."""
 
 DEBIANS_GAMES = "/usr/games"
 """Where Debian installs engines, which is not on everyone's path."""
@@ -55,12 +57,13 @@ class EngineSpec:
 
     @property
     def has_limit(self) -> bool:
-        """Whether the engine is told when to stop, without a clock."""
+        """Whether the spec tells the engine when to stop, even without a clock."""
         return (self.nodes, self.depth, self.movetime) != (None, None, None)
 
 
 def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
-    """The spec after `kind:`. Raises Fatal(CONFIG) if the program is not installed or a number is invalid."""
+    """Return the spec after `kind:`. Raises Fatal(CONFIG) if the program is not installed or a number is
+    invalid."""
     command, _, query = text.partition("?")
     try:
         words = shlex.split(command)
@@ -68,7 +71,7 @@ def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
         raise Fatal(
             f"{kind}:{text}: {error}; close the quotation marks in the command", Exit.CONFIG
         ) from error
-    # Found now, because an error in the middle of a match would be worse.
+    # The program is looked up now, because an error in the middle of a match would be worse.
     found = (shutil.which(words[0]) or shutil.which(words[0], path=DEBIANS_GAMES)) if words else None
     if found is None:
         raise Fatal(
@@ -76,11 +79,11 @@ def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
             f"{example}",
             Exit.CONFIG,
         )
-    # In a query a plus means a blank, but option values such as +1 contain it.
+    # In a query string a plus means a blank, but option values such as +1 contain a real plus.
     values = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
     try:
         numbers = {name: int(values.pop(name)) for name in ("nodes", "depth", "movetime") if name in values}
-        # What is left are the engine's own options.
+        # All remaining values are the engine's own options.
         timeout = float(values.pop("timeout", 0))
     except ValueError as error:
         raise Fatal(
@@ -109,13 +112,13 @@ class Connection(Protocol):
     """One engine process. Raises EngineError, OSError or ValueError when it fails."""
 
     async def begin(self) -> None:
-        """Say hello, set the options, wait until the engine is ready."""
+        """Start the dialogue, set the options, and wait until the engine is ready."""
 
     async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
-        """Say that a game begins, and wait until the engine could move at once: its network is loaded."""
+        """Announce a game, and wait until the engine can move at once, with its network loaded."""
 
     async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
-        """The engine's move in the game that was begun last. Raises PlayerResigned if it resigns."""
+        """Return the engine's move in the game that was begun last. Raises PlayerResigned if it resigns."""
 
     async def quit(self) -> None:
         """Ask it to end."""
@@ -139,7 +142,7 @@ class EnginePlayer(Player):
         self._games = 0
 
     async def sit_down(self, seed: int) -> Seat:
-        """A seat with an engine of its own. Raises PlayerFailed if none starts."""
+        """Return a seat with an engine of its own. Raises PlayerFailed if none starts."""
         self._games += 1
         connection = self._idle.pop() if self._idle else await self._start()
         return EngineSeat(self, connection, EngineGame(self._games, seed))
@@ -160,12 +163,12 @@ class EnginePlayer(Player):
             raise PlayerFailed(f"{self.name} did not start: {str(error) or 'it says nothing'}") from error
 
     def give_back(self, connection: Connection) -> None:
-        """Take back an engine after its game, so that it may play another one."""
+        """Take back an engine after its game, so that it can play another one."""
         self._idle.append(connection)
 
     async def close(self) -> None:
         """Ask all engines to end, and kill those that do not, also when this is interrupted."""
-        # Taken first: a second call, after an interruption, finds none and ends nothing twice.
+        # The list is emptied first, so that a second call, after an interruption, does not end engines twice.
         engines, self._idle = self._idle, []
         try:
             for connection in engines:
@@ -187,7 +190,7 @@ class EngineSeat(Seat):
         self._is_ready = False
 
     async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
-        # Also if it fails: the seat is dead then, and asks no second time.
+        # Set this before asking: if the engine fails, the seat is dead and must not ask again.
         self._is_ready = True
         patience = max(START_SECONDS, self._player.spec.timeout)
         await self._answer(lambda engine: engine.begin_game(game_history, clock, self._game), patience)
@@ -198,22 +201,23 @@ class EngineSeat(Seat):
         spec = self._player.spec
         patience = PATIENCE_SECONDS if spec.movetime is None else spec.movetime + GRACE_SECONDS
         if clock is not None:
-            # Its flag has fallen by then: the grace is only for the way to us.
+            # The engine has lost on time by then; the grace covers only the transmission to us.
             patience = max(0.0, clock.remaining) + GRACE_SECONDS
         return await self._answer(lambda engine: engine.choose(game_history, clock), spec.timeout or patience)
 
     async def _answer(self, ask: Callable[[Connection], Awaitable[T]], patience: float) -> T:
-        """What the engine answers within `patience` seconds. Raises PlayerFailed otherwise, and kills it."""
+        """Return the engine's answer within `patience` seconds. Otherwise kills the engine and raises
+        PlayerFailed."""
         if self._connection is None:
             raise PlayerFailed(f"{self._player.name} has failed in this game before")
         try:
             async with asyncio.timeout(patience):
                 return await ask(self._connection)
-        # It is well: the process may play the next game.
+        # The engine works as it should, so its process can play the next game.
         except PlayerResigned:
             raise
         except asyncio.CancelledError:
-            # Its answer to this search would be taken for that to the next one.
+            # The engine's answer to this search would be taken for the answer to the next one.
             self._drop()  # the match ends early, in the middle of a search
             raise
         except TimeoutError as error:
@@ -262,8 +266,8 @@ class LineProcess:
         await self._input.drain()
 
     async def line(self) -> str:
-        """The next line, without its end. Raises EngineError if the process has ended or the line is too
-        long."""
+        """Return the next line without its newline. Raises EngineError if the process has ended or the line
+        is too long."""
         try:
             read = await self._output.readline()
         except ValueError as error:
@@ -283,7 +287,7 @@ class LineProcess:
         """End the process at once, if it has not ended."""
         with contextlib.suppress(ProcessLookupError):
             self._transport.kill()
-        # Also the pipes, which a dead process leaves open on our side.
+        # Close the pipes too: a dead process leaves them open on our side.
         self._transport.close()
 
 

@@ -1,9 +1,10 @@
 """UCI, USI and GTP as spoken to other programs' engines: chess, shogi, Go.
 
-Each protocol is a `Connection` to one process. UCI goes through python-chess, which knows the protocol's
-corners; only the announced options are read here, because for python-chess a name ends at the first word such
-as `max`, and a default that the option does not allow is an error. USI and GTP are lines to a child process.
-An engine without any limit would think forever, so where the protocol can count nodes it gets USUAL_NODES.
+Each protocol is a `Connection` to one process. UCI uses python-chess, which knows the protocol's corner
+cases. Only the announced options are parsed here: python-chess ends an option's name at the first word such
+as `max`, and raises an error for a default that the option does not allow. USI and GTP exchange lines with a
+child process. An engine without any limit would think forever, so it gets USUAL_NODES if the protocol can
+count nodes.
 """
 # ruff: noqa: ARG002
 
@@ -44,7 +45,7 @@ EXAMPLES = {
 
 
 def engine_player(name: str, kind: str, text: str) -> EnginePlayer:
-    """The engine that `text` after `kind:` describes.
+    """Return a player for the engine that `text`, after `kind:`, describes.
 
     Raises Fatal(CONFIG) if it is not installed, or for limits that the protocol does not have.
     """
@@ -59,7 +60,7 @@ def engine_player(name: str, kind: str, text: str) -> EnginePlayer:
 
 
 async def connect(kind: str, spec: EngineSpec) -> Connection:
-    """A running engine with its options set; none is left behind if that fails or is cancelled. Raises
+    """Start an engine and set its options. If this fails or is cancelled, no process is left behind. Raises
     EngineError or OSError."""
     connection: Connection
     if kind == "uci":
@@ -71,7 +72,7 @@ async def connect(kind: str, spec: EngineSpec) -> Connection:
         connection = UsiConnection(spec, process) if kind == "usi" else GtpConnection(spec, process)
     try:
         await connection.begin()
-    # Also when it is cancelled: nobody else knows the process yet.
+    # Kill the process also on cancellation, because nobody else knows it yet.
     except BaseException:
         connection.kill()
         raise
@@ -79,14 +80,14 @@ async def connect(kind: str, spec: EngineSpec) -> Connection:
 
 
 USUAL_NODES = 1000
-"""Default where the protocol can count nodes and nothing else limits a move."""
+"""Default number of nodes, if the protocol can count nodes and nothing else limits a move."""
 
 OPTION = re.compile(
     r"\s*option\s+name\s+(?P<name>\S.*?)\s+type\s+(?P<kind>check|spin|combo|button|string)"
     r"(?:\s+(?P<rest>(?:default|min|max|var)\b.*))?\s*$"
 )
-"""An option that an engine for UCI or USI announces. Its name may contain `type`, `default`, `min`, `max` and
-`var`: it ends where one of the types follows, and then values or nothing."""
+"""An option that an engine for UCI or USI announces. The name may contain `type`, `default`, `min`, `max` and
+`var`; it ends before `type` and a valid type, followed by values or nothing."""
 
 
 class UciConnection:
@@ -106,9 +107,9 @@ class UciConnection:
 
     async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
         protocol = self._protocol
-        # By hand, because python-chess would only send it with the first move.
+        # Send `ucinewgame` here, because python-chess would only send it with the first move.
         protocol.send_line("ucinewgame")
-        # Else python-chess sends it again, while a clock runs.
+        # Otherwise python-chess would send it again, while a clock runs.
         protocol.game, protocol.first_game = game, False
         with _engine_errors():
             await protocol.ping()
@@ -118,7 +119,8 @@ class UciConnection:
         spec = self._spec
         limit = chess.engine.Limit(nodes=spec.nodes, depth=spec.depth, time=spec.movetime)
         if clock is not None:
-            # Engines plan with both clocks; where the other one is not known, it is taken for equal.
+            # Engines plan with both clocks. If the opponent's clock is unknown, assume that it shows the same
+            # time.
             mine, other = ("white", "black") if board.turn == chess.WHITE else ("black", "white")
             setattr(limit, f"{mine}_clock", clock.remaining)
             setattr(limit, f"{other}_clock", clock.opponent or clock.remaining)
@@ -132,7 +134,7 @@ class UciConnection:
             raise EngineError(f"gave no move in {board.fen()}")
         action = game_history.game.notation.action_from_text(game_history.state, played.move.uci())
         score = played.info.get("score")
-        # From the chance of points, 0 to 1, to a value.
+        # Convert the expected score, 0 to 1, to a value in [-1, 1].
         value = None if score is None else 2.0 * score.relative.wdl().expectation() - 1.0
         return Choice(action, value, int(played.info.get("nodes", 0)))
 
@@ -148,7 +150,7 @@ class UciConnection:
 
 @contextlib.contextmanager
 def _engine_errors() -> Iterator[None]:
-    """Raises python-chess's errors as ours: the player does not know which library speaks."""
+    """Convert python-chess's errors to ours: the player does not know which library is used."""
     try:
         yield
     except chess.engine.EngineError as error:
@@ -156,11 +158,11 @@ def _engine_errors() -> Iterator[None]:
 
 
 class Uci(chess.engine.UciProtocol):
-    """Reads the announced options itself: for python-chess a name ends at the first word such as `max`, and a
-    default that the option does not allow is an error."""
+    """Parses the announced options itself: python-chess ends a name at the first word such as `max`, and
+    raises an error for a default that the option does not allow."""
 
     def _line_received(self, line: str) -> None:
-        # After the greeting such a line is no announcement.
+        # After the greeting, a line that begins with `option` announces nothing.
         if self.initialized or line.split()[:1] != ["option"]:
             super()._line_received(line)
             return
@@ -169,7 +171,7 @@ class Uci(chess.engine.UciProtocol):
             return
         self.options[option.name] = option
         with contextlib.suppress(chess.engine.EngineError, TypeError):
-            # python-chess sends an option only if it differs from this.
+            # python-chess sends an option only if its value differs from this one.
             self.config[option.name] = option.parse(option.default)
 
 
@@ -178,8 +180,8 @@ MANAGED = {"ponder": "check", "uci_analysemode": "check", "uci_chess960": "check
 
 
 def option_of(line: str) -> chess.engine.Option | None:
-    """The option that a line announces; None if the line makes no sense. A number or default that makes no
-    sense counts as missing."""
+    """Return the option that a line announces; None if the line makes no sense. A number or default that
+    makes no sense counts as missing."""
     found = OPTION.match(line)
     if found is None or MANAGED.get(found["name"].lower(), found["kind"]) != found["kind"]:
         return None
@@ -192,7 +194,7 @@ def option_of(line: str) -> chess.engine.Option | None:
             re.search(rf"\b{word}\s+(-?[0-9]{{1,18}})(?!\S)", rest) for word in ("min", "max", "default")
         )
         low, high, default = (None if number is None else int(number[1]) for number in numbers)
-        # A range that nothing can be in counts as none.
+        # An empty range counts as no range.
         if low is not None and high is not None and low > high:
             low = high = None
         if name.lower() == "multipv":  # python-chess sets it to its default
@@ -208,7 +210,7 @@ def option_of(line: str) -> chess.engine.Option | None:
 
 
 CENTIPAWN_SCALE = 600.0
-"""Centipawns at which the chances are 73 to 27, as in most shogi engines."""
+"""Centipawns at which the expected score is 73 to 27, as in most shogi engines."""
 
 
 class UsiConnection:
@@ -220,7 +222,8 @@ class UsiConnection:
 
     async def begin(self) -> None:
         await self._process.send("usi")
-        # An option that an engine does not announce would be ignored in silence, and a match mean nothing.
+        # The engine would silently ignore an option that it does not announce, and the match would be
+        # meaningless.
         known = {""}
         while (line := await self._process.line()).strip() != "usiok":
             if option := OPTION.match(line):
@@ -245,7 +248,7 @@ class UsiConnection:
         moves = game_history.moves_text()
         await self._process.send(" ".join(["position", start, *(["moves", *moves] if moves else [])]))
         await self._process.send(go_line(self._spec, clock, game_history.side_to_move))
-        # The last line before the move counts; an `info` without a score leaves the one before it.
+        # The last score before the move counts; an `info` line without a score keeps the earlier one.
         value, nodes = None, 0
         while not (line := await self._process.line()).startswith("bestmove"):
             value, nodes = heard(line, value, nodes)
@@ -265,7 +268,8 @@ class UsiConnection:
 
 
 def go_line(spec: EngineSpec, clock: Clock | None, side: int) -> str:
-    """The `go` command with the limits of the spec, or by the clock of `side` (0: the first player)."""
+    """Return the `go` command with the limits of the spec, or with the clock of `side` (0: the first
+    player)."""
     words = ["go"]
     if clock is not None:
         times = (clock.remaining, clock.opponent or clock.remaining)
@@ -274,7 +278,7 @@ def go_line(spec: EngineSpec, clock: Clock | None, side: int) -> str:
         words += ["btime", _ms(first), "wtime", _ms(second)]
         words += ["binc", _ms(clock.increment), "winc", _ms(clock.increment)]
     elif spec.movetime is not None:
-        # USI has no time for a single move: a byoyomi without main time is one.
+        # USI has no time per move, but a byoyomi without main time has the same effect.
         words += ["btime", "0", "wtime", "0", "byoyomi", _ms(spec.movetime)]
     if spec.depth is not None:
         words += ["depth", str(spec.depth)]
@@ -284,19 +288,19 @@ def go_line(spec: EngineSpec, clock: Clock | None, side: int) -> str:
 
 
 def heard(line: str, value: float | None, nodes: int) -> tuple[float | None, int]:
-    """(value for the side to move, nodes) after an `info` line, which may contain neither."""
+    """Return (value for the side to move, nodes) after an `info` line, which may contain neither."""
     words = line.split()
-    # After `string` comes free text, in which numbers mean nothing.
+    # Free text follows `string`, so its numbers mean nothing.
     if words[:1] != ["info"] or "string" in words[:2]:
         return value, nodes
-    # Each word with the one after it: keys and values, in whatever order an engine writes them.
+    # Pair each word with the next one: keys and values, in any order.
     pairs = dict(pairwise(words))
     if pairs.get("nodes", "").isdecimal():
         nodes = int(pairs["nodes"])
     if pairs.get("score") == "mate":
         value = -1.0 if pairs.get("mate", "").startswith("-") else 1.0
     elif re.fullmatch(r"-?[0-9]{1,9}", pairs.get("cp", "")):
-        # The logistic chance of points as a value: 2 / (1 + exp(-x)) - 1 is tanh(x / 2).
+        # The logistic expected score as a value: 2 / (1 + exp(-x)) - 1 is tanh(x / 2).
         value = math.tanh(int(pairs["cp"]) / (2 * CENTIPAWN_SCALE))
     return value, nodes
 
@@ -321,15 +325,15 @@ class GtpConnection:
         self._spec = spec
         self._process = process
         self._knows: set[str] = set()
-        """Commands that the engine has beyond those that every engine has."""
+        """Optional commands that the engine knows."""
         self._played: list[int] = []
         """Actions on the engine's board."""
 
     async def begin(self) -> None:
-        """Check that it is a GTP engine, and send the options."""
+        """Check that the process is a GTP engine, and send the options."""
         if await self.command("protocol_version") != "2":
             raise EngineError("it does not speak version 2 of GTP")
-        # Asked once: a command that the engine does not know would be an error in every game.
+        # Ask once, because sending an unknown command would be an error in every game.
         for name in (RULES, SEED):
             if await self.command(f"known_command {name}") == "true":
                 self._knows.add(name)
@@ -337,9 +341,10 @@ class GtpConnection:
             await self.command(f"{name} {value}".strip())
 
     async def command(self, text: str) -> str:
-        """The answer to a command. Raises EngineError if it is refused, or the answer is invalid."""
+        """Send a command and return its answer. Raises EngineError if the command is refused or the answer is
+        invalid."""
         await self._process.send(text)
-        # Empty lines before an answer are allowed; the one after it ends it.
+        # Empty lines before an answer are allowed; an empty line after the answer ends it.
         while not (head := await self._process.line()).strip():
             pass
         if head[:1] not in ("=", "?"):
@@ -359,7 +364,8 @@ class GtpConnection:
             await self.command(f"play {colour} {game.notation.action_to_text(state, action)}")
             self._played.append(action)
         if clock is not None:
-            # GTP counts whole seconds: rounded down, so that the engine does not use what it does not have.
+            # GTP counts whole seconds; round down, so that the engine does not use time that it does not
+            # have.
             await self.command(f"time_left {NAMES[side]} {max(0, int(clock.remaining))} 0")
         move = await self.command(f"genmove {NAMES[side]}")
         if move.lower() == "resign":
@@ -369,8 +375,8 @@ class GtpConnection:
         return Choice(action)
 
     async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
-        """Set up the board and the clock. An engine that loads its network late, such as ours, does so before
-        it answers `time_settings`."""
+        """Set up the board and the clock. An engine that loads its network late, such as ours, loads it
+        before it answers `time_settings`."""
         rules = rules_of(game_history.game)
         await self.command(f"boardsize {rules.size}")
         await self.command("clear_board")
@@ -387,7 +393,8 @@ class GtpConnection:
         if clock is not None:
             await self.command(f"time_settings {int(clock.remaining)} 0 0")
         elif self._spec.movetime is not None:
-            # GTP's only time for a single move: no main time, then so many whole seconds for one stone.
+            # GTP can only express a time per move as no main time and a period of whole seconds for one
+            # stone.
             await self.command(f"time_settings 0 {max(1, int(self._spec.movetime))} 1")
 
     async def quit(self) -> None:

@@ -35,7 +35,7 @@ class ExportConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(ExportConfig, command="azplay export", examples=EXAMPLES)
-    # Before anything is computed, which takes a minute.
+    # Check the path before the model is computed, which takes a minute.
     if config.onnx.is_dir():
         raise Fatal(f"--onnx {config.onnx} is a folder; name a file to write", Exit.CONFIG)
     if not config.onnx.parent.is_dir():
@@ -44,7 +44,7 @@ def main() -> int:
     if not config.network:
         raise Fatal("say which network: azplay export RUN --onnx PATH", Exit.USAGE)
     model, about = _model(weights_named(config.network, config.runs))
-    # Hidden and renamed at the end: nobody finds half a model under the wanted name.
+    # The file is hidden and renamed at the end, so that nobody finds half a model under the wanted name.
     partial = config.onnx.with_name(f".{config.onnx.name}.{os.getpid()}.partial")
     try:
         partial.write_bytes(model)
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def _model(weights: Path) -> tuple[bytes, str]:
-    """(the model, its description). Raises Fatal(BAD_DATA) for weights that cannot be used."""
+    """Return (the model, its description). Raises Fatal(BAD_DATA) for weights that cannot be used."""
     from azselfplay.games import get_game
     from net.architectures.registry import name_of
     from net.onnx_export import RELATIVE, differences, onnx_model
@@ -78,7 +78,7 @@ def _model(weights: Path) -> tuple[bytes, str]:
         )
     try:
         model = onnx_model(network, game, meta)
-        # Both are asked about the same positions.
+        # Compare both models on the same positions.
         wrong = differences(model, network, game, meta.history)
     # ONNX and its runtime are extras, which most installations do not have.
     except ImportError as error:
@@ -87,7 +87,7 @@ def _model(weights: Path) -> tuple[bytes, str]:
             "pip install 'azselfplay[onnx]'",
             Exit.CONFIG,
         ) from error
-    # A model that answers otherwise than our network must not reach a program that cannot notice it.
+    # A model that differs from our network must not be written: the program that uses it could not notice.
     if wrong:
         raise Fatal(
             f"ONNX Runtime and our network give different answers ({wrong}): nothing was written; please "

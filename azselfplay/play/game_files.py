@@ -1,7 +1,7 @@
-"""Games out of files that other programs have written, in a format of the game: PGN, SGF, KIF, CSA.
+"""Reads games from files of other programs, in one of the game's formats: PGN, SGF, KIF, CSA.
 
-A file may hold thousands of games, and some of them may be damaged or of another kind. Each that cannot be
-used is returned as its number and the reason, and the others are taken.
+A file may hold thousands of games, and some of them may be damaged or of another kind. A game that cannot be
+used is returned as its number and the reason; all others are used.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import open_regular, read_bytes
 
 SUFFIXES = frozenset({".pgn", ".sgf", ".csa", ".kif", ".kifu"})
-"""Of files of games, in lower case. Names say which format a file has only where a game has several."""
+"""Suffixes of game files, in lower case. The suffix decides the format only if a game has several formats."""
 
 
 HEAD = 4096
-"""Bytes in which a file shows its format."""
+"""Number of first bytes from which a file's format is recognised."""
 
 
 class FileGame(NamedTuple):
     """A game of a file; its moves are legal."""
 
     number: int
-    """Its place in the file, from 1."""
+    """The game's position in the file, from 1."""
     read: ReadGame
     history: GameHistory
-    """All of it. No cap on the length of games ends it, because that is of self-play, and no rule."""
+    """The whole game. No ply cap ends it, because the cap belongs to self-play and is not a rule of the
+    game."""
 
 
 class BadGame(NamedTuple):
@@ -44,8 +45,8 @@ class BadGame(NamedTuple):
 
 
 def format_of(game: Game, path: Path) -> GameFormat:
-    """The format of a file of games by its name, by how it begins, or else the usual one of the game. Raises
-    Fatal(BAD_DATA) if the game has none, or the name is that of another game's."""
+    """Return the format of a game file: by its name, by its first bytes, or else the game's usual format.
+    Raises Fatal(BAD_DATA) if the game has no format, or the name is that of another game's format."""
     formats, suffix = knowledge_of(game).formats, path.suffix.lower()
     for one in formats:
         if suffix in one.suffixes:
@@ -54,14 +55,14 @@ def format_of(game: Game, path: Path) -> GameFormat:
         names = ", ".join(one.name for one in formats)
         todo = f"it reads {names}" if names else "it reads no format of game files"
         raise Fatal(f"{path} has games in a form that {game.name} does not read: {todo}", Exit.BAD_DATA)
-    # A file that cannot be read is told of where it is read.
+    # If the file cannot be read, the error is reported later, where it is read.
     with suppress(OSError), open_regular(path) as file:
         return form_in(game, file.read(HEAD).decode(errors="replace")) or formats[0]
     return formats[0]
 
 
 def games_in(game: Game, path: Path) -> Iterator[FileGame | BadGame]:
-    """The games of a file, in its order. Raises Fatal(BAD_DATA) for a file that cannot be read at all."""
+    """Yield the games of a file, in order. Raises Fatal(BAD_DATA) for a file that cannot be read at all."""
     form = format_of(game, path)
     try:
         data = read_bytes(path)

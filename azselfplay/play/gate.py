@@ -36,7 +36,8 @@ NICE = 10
 
 
 LEAST_CONCURRENT = 16
-"""Games at once. More games fill batches better, but those in progress at the decision are wasted."""
+"""Least number of games played at once. More games fill batches better, but games in progress at the decision
+are wasted."""
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -54,7 +55,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Load both, play, and print reports. Raises Fatal(BAD_DATA) for a weights file that cannot be used."""
+    """Load both networks, play, and print reports. Raises Fatal(BAD_DATA) for a weights file that cannot be
+    used."""
     game = get_game(options.game)
     try:
         settings = resolve(msgspec.json.decode(options.self_play, type=SelfPlaySettings), game)
@@ -71,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
         NetPlayer(f"{net.name}, {name}", net, settings.search.simulations, net.close, settings)
         for net, name in zip(nets, "AB", strict=True)
     ]
-    # Enough for full batches, but not so many that the decision comes when most have begun.
+    # Enough games for full batches, but not so many that most games have begun before the decision.
     concurrent = max(LEAST_CONCURRENT, min(2 * nets[0].target_rows, options.games // 4))
 
     def evaluated() -> int:
@@ -120,12 +122,12 @@ class Progress:
         self._tell(report)
 
     async def repeat(self, evaluated: Callable[[], int], every: float = PROGRESS_SECONDS) -> None:
-        """Report every `every` seconds in which `evaluated()`, a count of positions, has grown. Runs until
-        cancelled."""
-        # So that the first look always reports.
+        """Look every `every` seconds, and report if `evaluated()`, a count of positions, has grown. Runs
+        until cancelled."""
+        # With -1, the first look always reports.
         before = -1
         while True:
-            # A gate that hangs must look dead to the server, so silence is kept then.
+            # A gate that hangs must look dead to the server, so it must not report.
             if (now := evaluated()) != before:
                 self._tell(self._last)
             before = now
@@ -142,10 +144,11 @@ async def play(
     concurrent: int,
     max_plies: int = 0,
 ) -> GateReport:
-    """Play two games from each opening, one with each colour, until it is decided (`server.gate.verdict`).
+    """Play two games from each opening, one with each colour, until the match is decided
+    (`server.gate.verdict`).
 
-    An opening counts only when all before it are complete, so the result does not depend on which games end
-    early.
+    An opening counts only when all openings before it are complete, so the result does not depend on which
+    games end early.
     """
 
     def report(games: Sequence[PlayedGame]) -> GateReport:
@@ -154,7 +157,7 @@ async def play(
     def decided(games: Sequence[PlayedGame]) -> bool:
         so_far = report(games)
         on_report(so_far)
-        # As azserver will judge it.
+        # Judge as azserver will judge the last report.
         return verdict(so_far, share) is not None
 
     settings = MatchSettings(concurrent, max_plies)
@@ -163,13 +166,13 @@ async def play(
 
 
 def gate_openings(game: Game, count: int, seed: int, start: str = "") -> list[Opening]:
-    """Up to `count` openings to different positions: the game's book, then random plies.
+    """Return up to `count` openings that lead to different positions: the game's book, then random plies.
 
-    Random openings have `usual_plies` moves, and one ply more each time there are too few of them. Fewer than
-    `count` are returned only if the game has no more.
+    Random openings have `usual_plies` plies, and one ply more each time this gives too few openings. Fewer
+    than `count` are returned only if the game has no more.
     """
     found: dict[bytes, Opening] = {}
-    # The book begins at the usual start.
+    # The book begins at the usual start, so it does not fit another start.
     for opening in [] if start else book_openings(game):
         found.setdefault(opening.game_history(game).state.tobytes(), opening)
     plies = max(1, usual_plies(game))
@@ -183,7 +186,7 @@ def gate_openings(game: Game, count: int, seed: int, start: str = "") -> list[Op
 def main() -> int:
     """Entry point of the process."""
     options = parse()
-    # Before torch starts threads, which inherit it.
+    # Set this before torch starts threads, which inherit the niceness.
     os.nice(NICE)
     run(options)
     return int(Exit.OK)

@@ -1,9 +1,10 @@
-"""`azplay gtp`: the network as a Go engine, by GTP 2 (Gunnar Farneback's draft 2 of the specification).
+"""`azplay gtp`: the network as a Go engine that speaks GTP 2 (Gunnar Farneback's draft 2 of the
+specification).
 
-The engine's side is a pure state machine (`play.orders.Engine`). GTP answers one command after the other,
-so while a search runs, new lines wait unread; any line ends a stream of analysis. Commands that need no
-search are functions in `play.gtp_commands`, which work on a `Desk`. Commands that need the network wait
-until it is ready, among them those that set clocks, so that no clock runs while kernels are compiled.
+The engine's side is a pure state machine (`play.orders.Engine`). GTP answers one command after the other, so
+new lines wait unread while a search runs; any line ends a stream of analysis. Commands that need no search
+are functions in `play.gtp_commands`, which work on a `Desk`. Commands that need the network wait until it is
+ready. Commands that set clocks wait, too, so that no clock runs while kernels are compiled.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def main() -> int:
     game = game_for(settings.game or (meta.game if meta else ""), default="go")
     heads = meta.architecture.training_heads if meta else ()
     try:
-        # An untrained network is made for any size; a trained one has weights for each cell of one size.
+        # An untrained network can be made for any board size; a trained network has weights for each cell of
+        # one size.
         size = game.rows if settings.weights else None
         desk = Desk(GoBoard(rules_of(game)), size, asks_network="ownership" in heads)
     except ValueError as error:
@@ -107,20 +109,22 @@ USUAL_SIMULATIONS = 800
 """Simulations of a move without a clock and without --nodes."""
 
 ABOUT = ("protocol_version", "name", "version", "known_command", "list_commands", "stop", "quit")
-"""Commands about the engine itself. `stop` ends a stream, as any input does."""
+"""Commands about the engine itself. `stop` ends a stream of analysis, as any input does."""
 
 SEARCHING = frozenset({"genmove", "reg_genmove", *FORMATS, *GENMOVE_FORMATS})
 
 NEED_NETWORK = SEARCHING | {"time_settings", "kgs-time_settings", "time_left"}
-"""Commands that wait for the network. Clocks start after the commands that set them."""
+"""Commands that wait for the network. Commands that set clocks are among them, because clocks start after
+these."""
 
 OF_OWNERSHIP = frozenset({"final_score", "final_status_list"})
-"""Commands that ask the network which stones are dead, if it knows; else all are alive."""
+"""Commands that ask the network which stones are dead. If the network has no ownership head, all stones are
+alive."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """The command that a search answers."""
+    """A command whose answer needs a search."""
 
     command: Command
     colour: int
@@ -150,7 +154,7 @@ class GtpEngine:
         """The command that waits for the network."""
         self._task: Task | None = None
         self._has_ended = False
-        """Whether the search of a stream has ended by itself."""
+        """Whether the search behind a stream has ended by itself."""
         self._is_quitting = False
 
     @property
@@ -166,13 +170,13 @@ class GtpEngine:
     def feed(self, line: str, now: float) -> list[Order]:
         if self._is_quitting:
             return []
-        # In order: GTP answers one command after the other.
+        # GTP answers commands in order.
         self._waiting.append(line)
         task = self._task
-        # Only a stream is ended by input; `genmove` is finished first.
+        # Input ends only a stream; a `genmove` is finished first.
         if task is None or task.format is None:
             return self._go_on(now)
-        # The search is over, and only its answer was held back.
+        # The search is over already; only its answer was held back.
         if self._has_ended:
             return self._finish(task, None, now)
         return [StopSearch()]
@@ -186,8 +190,8 @@ class GtpEngine:
     def searched(self, found: Found, now: float) -> list[Order]:
         assert self._task is not None, "a search has a command"
         if self._task.command.name in OF_OWNERSHIP:
-            # Only now is it known who will own the points: the network says it for the side to move, the
-            # answer is for Black.
+            # Only now the ownership is known. The network gives it for the side to move; the answer needs it
+            # for Black.
             task, self._task = self._task, None
             sign = -1 if task.colour else 1
             desk = replace(self.desk, ownership=tuple(sign * one for one in found.ownership))
@@ -196,14 +200,14 @@ class GtpEngine:
             except GtpError as error:
                 text = failure(task.command, str(error))
             return [Say(text), *self._go_on(now)]
-        # A stream has no answer of its own: it stays open until the controller sends something.
+        # A stream without a move stays open until the controller sends something.
         if not self._task.has_move and not self._waiting:
             self._has_ended = True
             return []
         return self._finish(self._task, found, now)
 
     def still_preparing(self) -> list[Order]:
-        return []  # in GTP every line answers a command
+        return []  # in GTP, every line belongs to the answer of a command
 
     def prepared(self, setup: Setup, now: float) -> list[Order]:
         self._loaded, self._preparing = setup, None
@@ -220,14 +224,14 @@ class GtpEngine:
     # ---- Commands -----------------------------------------------------------------------------
 
     def _go_on(self, now: float) -> list[Order]:
-        """Answer waiting commands, up to the first one that takes time."""
+        """Answer waiting commands, up to the first one that needs a search or a preparation."""
         orders: list[Order] = []
         while self._waiting and self._task is None and self._held is None and not self._is_quitting:
             command = parse(self._waiting.popleft())
             if command is not None:
                 orders += self._answer(command, now)
         if self._waiting and self._task is not None and self._task.format is not None:
-            orders.append(StopSearch())  # as in a script, the line that ends this stream came before it began
+            orders.append(StopSearch())  # in a script, the line that ends this stream has already come
         return orders
 
     def _answer(self, command: Command, now: float) -> list[Order]:
@@ -235,7 +239,7 @@ class GtpEngine:
         asks_owners = self.desk.asks_network and name in OF_OWNERSHIP
         is_ready = self._loaded == self._setup and self._preparing is None
         if (name in NEED_NETWORK or asks_owners) and not is_ready:
-            self._held = command  # also while another set-up is being prepared, which this one replaces
+            self._held = command  # also if another set-up is being prepared; this one follows it
             return self._prepare()
         try:
             if name in SEARCHING:
@@ -244,7 +248,7 @@ class GtpEngine:
                 return self._ask_owners(command, now)
             if name in self.desk.commands:
                 text = self.desk.answer(name, arguments)
-                # A new game is the time to load: the controller sets its clocks only afterwards.
+                # Load when a new game begins: the controller sets its clocks only afterwards.
                 begins = name == "clear_board" and self._loaded != self._setup
                 return [Say(success(command, text)), *(self._prepare() if begins else [])]
             if name == "known_command":
@@ -252,14 +256,14 @@ class GtpEngine:
         except GtpError as error:
             return [Say(failure(command, str(error)))]
         names = sorted({*self.desk.commands, *ABOUT, *NEED_NETWORK})
-        # `stop` and `quit` answer with nothing.
+        # The answers to `stop` and `quit` are empty.
         about = dict.fromkeys(ABOUT, "") | {"protocol_version": "2", "name": "azselfplay"}
         about |= {"version": self.version, "list_commands": "\n".join(names)}
         if name == "known_command":
             about[name] = str(arguments[0] in names).lower()
         if name not in about:
             return [Say(failure(command, f"unknown command: {shown(name)}" if name else "syntax error"))]
-        # What comes after it is not read any more.
+        # Lines after `quit` are ignored.
         self._is_quitting = name == "quit"
         return [Say(success(command, about[name])), *([Quit()] if self._is_quitting else [])]
 
@@ -295,9 +299,9 @@ class GtpEngine:
         side_clock = None if clock is None else clock.for_move()
         simulations = 0
         if has_move and len(allowed) == 1:
-            simulations = 1  # nothing is to be chosen; one simulation still gives the move a value
+            simulations = 1  # there is no choice; one simulation still gives the move a value
         elif has_move:
-            # Without any limit a move would never come: GTP has no `stop`.
+            # A move always needs a limit: GTP has no `stop` that would end its search.
             simulations = self._most_nodes or (USUAL_SIMULATIONS if clock is None else 0)
         overhead = self.options.overhead_ms / 1000
         request = Request(
@@ -320,11 +324,11 @@ class GtpEngine:
         return [*begin, Start(request)]
 
     def _finish(self, task: Task, found: Found | None, now: float) -> list[Order]:
-        """Handle the end of the search: answer its command, then those that wait."""
+        """Handle the end of the search: answer its command, then the waiting commands."""
         self._task = None
         if found is None or not task.has_move:
             return [Say(""), *self._go_on(now)]
-        # A search that did not change the board (reg_genmove) took no time from the clock.
+        # A search that does not play its move (reg_genmove) takes no time from the clock.
         clock = self.desk.clocks[task.colour]
         if clock is not None and task.plays:
             # The controller may send no time_left, so the clock is kept here too.
@@ -335,18 +339,18 @@ class GtpEngine:
         return self._play(task, move) + self._go_on(now)
 
     def _play(self, task: Task, move: str) -> list[Order]:
-        # A move of reg_genmove is only named.
+        # reg_genmove only names its move and does not play it.
         if task.plays and move != "resign":
             self.desk.board.play(task.colour, move)
         text = success(task.command, move) if task.format is None else f"play {move}\n"
         return [Say(text)]
 
     def _ask_owners(self, command: Command, now: float) -> list[Order]:
-        """Ask the network who will own the points of the present board."""
+        """Ask the network who will own each point of the present board."""
         game_history = self.desk.board.game_history
         actions, pass_ = list(game_history.actions), game_history.game.actions - 1
         colour = self.desk.board.to_move
-        # Before the passes that ended the game: no position of training comes after them.
+        # Ask about the position before the passes that ended the game: training has no positions after them.
         while actions and actions[-1] == pass_:
             actions.pop()
             colour = 1 - colour
@@ -362,7 +366,7 @@ class GtpEngine:
         return replace(self.options.setup, game=self.desk.board.rules.name)
 
     def _prepare(self) -> list[Order]:
-        # One at a time: `prepared` looks again.
+        # Only one preparation runs at a time; `prepared` checks again.
         if self._preparing is not None:
             return []
         self._preparing = self._setup

@@ -1,8 +1,8 @@
 """The game as GTP sets it up: stones of either colour in any order, rules by KataGo's names, handicaps.
 
 Under the rules sides alternate, but a GTP controller may play one colour twice, take moves back, and change
-komi or ko rule in the middle of a game. A `GoBoard` keeps one legal game of our rules under all this, with
-passes in between. Rules are written as in KataGo's GTP extensions
+komi or ko rule in the middle of a game. A `GoBoard` always represents this as one legal game under our rules,
+with passes in between. Rules are written as in KataGo's GTP extensions
 (https://github.com/lightvector/KataGo/blob/master/docs/GTP_Extensions.md). Pure.
 """
 
@@ -23,13 +23,13 @@ from azselfplay.play.orders import shown
 from azselfplay.play.thinker import OpenGame
 
 DEAD = 0.5
-"""Ownership by the other side above which a stone is dead."""
+"""A stone is dead if the other side's ownership of its points is above this."""
 STONES, EMPTY = "xo", "."
 """Letters in a position of `games.go.notation`."""
 
 
 def rules_of(game: Game) -> GoRules:
-    """The rules of a game of Go. Raises ValueError for another game."""
+    """Return the rules of a game of Go. Raises ValueError for another game."""
     name, options = parts_of(game.name)
     if name != NAME:
         raise ValueError(f"{game.name} is not Go: GTP plays go, or a variant such as go_9x9")
@@ -37,7 +37,7 @@ def rules_of(game: Game) -> GoRules:
 
 
 def stones_of(game: Game, state: State) -> tuple[list[str], list[str]]:
-    """Vertices of the black and of the white stones."""
+    """Return the vertices of the black and of the white stones."""
     found: tuple[list[str], list[str]] = ([], [])
     rows = game.notation.state_to_text(state).split()[0].split("/")
     for place, row in enumerate(rows):
@@ -50,8 +50,8 @@ def stones_of(game: Game, state: State) -> tuple[list[str], list[str]]:
 class GoBoard:
     """A board, its rules, and the moves on it.
 
-    Under the rules, sides alternate. So where a colour plays twice, the other one passes in between; and if
-    it has just passed, that pass is dropped instead, so that the two passes do not end the game.
+    Under the rules, sides alternate. So if a colour plays twice, the other colour passes in between. If the
+    last action is already a pass, it is removed instead, so that two passes in a row do not end the game.
     """
 
     def __init__(self, rules: GoRules, start: str = "") -> None:
@@ -100,7 +100,7 @@ class GoBoard:
     @property
     def is_over(self) -> bool:
         """Whether both sides have passed."""
-        # The cap of self-play is no rule of GTP.
+        # The ply cap of self-play is not a rule of Go.
         return self.game_history.end_reason() not in (None, PLY_CAP)
 
     @property
@@ -120,8 +120,9 @@ class GoBoard:
             self.game_history.play(pass_)
 
     def turned_to(self, colour: int) -> tuple[tuple[int, ...], list[int]]:
-        """(actions, legal actions) of the game if it were the turn of `colour`."""
-        # Turned, asked and turned back: the pass is played only with the move that needs it.
+        """Return (actions, legal actions) of the game if it were the turn of `colour`."""
+        # Give the turn, read the legal actions and restore the game: the pass is kept only with a move that
+        # needs it.
         before = tuple(self.game_history.actions)
         self.give_turn(colour)
         actions, legal = tuple(self.game_history.actions), self.game_history.legal_actions().tolist()
@@ -129,7 +130,7 @@ class GoBoard:
         return actions, legal
 
     def action(self, vertex: str) -> int:
-        """The action of a vertex, legal or not. Raises GtpError if it is invalid."""
+        """Return the action of a vertex, legal or not. Raises GtpError if it is invalid."""
         try:
             return action_of(self.size, vertex)
         except ValueError as error:
@@ -157,7 +158,7 @@ class GoBoard:
 
     def _restore(self, actions: Sequence[int]) -> None:
         now = self.game_history.actions
-        # Only what differs is played again: a game may have hundreds of moves.
+        # Replay only the actions that differ, because a game may have hundreds of moves.
         same = next((i for i, pair in enumerate(zip(now, actions, strict=False)) if pair[0] != pair[1]), None)
         self.game_history.take_back(min(len(now), len(actions)) if same is None else same)
         for action in actions[self.game_history.ply :]:
@@ -186,13 +187,13 @@ class GoBoard:
             raise GtpError(str(error)) from error
 
     def stones(self) -> tuple[list[str], list[str]]:
-        """Vertices of the black and of the white stones."""
+        """Return the vertices of the black and of the white stones."""
         return stones_of(self.game_history.game, self.game_history.state)
 
     def dead(self, ownership: Sequence[float]) -> tuple[list[str], list[str]]:
-        """Vertices of the black and of the white stones that are dead: on average over its chain, each will
-        be the other side's with more than DEAD. ownership: [points] in [-1, 1], 1 for Black; () if it is
-        not known, and every stone lives."""
+        """Return the vertices of the dead black and dead white stones. A stone is dead if the other side's
+        ownership, averaged over the stone's chain, is more than DEAD. ownership: [points] in [-1, 1], 1 for
+        Black; () if it is unknown, and then every stone lives."""
         side_of = {self.action(one): side for side, found in enumerate(self.stones()) for one in found}
         dead: tuple[list[str], list[str]] = ([], [])
         left = set(side_of) if ownership else set()
@@ -213,7 +214,7 @@ class GoBoard:
         return dead
 
     def without(self, dead: tuple[list[str], list[str]]) -> GoBoard:
-        """The board without these black and white stones."""
+        """Return the board without these black and white stones."""
         board = GoBoard(self.rules)
         black, white = (
             [one for one in found if one not in gone] for found, gone in zip(self.stones(), dead, strict=True)
@@ -222,15 +223,15 @@ class GoBoard:
         return board
 
     def empty_points(self, owner: int, dead: tuple[list[str], list[str]] = ([], [])) -> list[str]:
-        """Vertices of the empty points in the area of `owner` (+1 Black, -1 White, 0 neither), once the dead
-        stones are gone."""
+        """Return the vertices of the empty points in the area of `owner` (+1 Black, -1 White, 0 neither),
+        after removing the dead stones. Points of dead stones do not count as empty."""
         stones = {self.action(vertex) for side in self.stones() for vertex in side}
         owners = owners_of(self.rules, self.without(dead).game_history.state)
         found = [point for point, one in enumerate(owners) if one == owner and point not in stones]
         return [vertex_of(self.size, point) for point in found]
 
     def score(self) -> float:
-        """Black's points minus White's and the komi, for the present board."""
+        """Return Black's points minus White's and the komi, for the present board."""
         count = self.game_history.game.score
         assert count is not None, "Go counts points"
         return count(self.game_history.state)
@@ -256,16 +257,16 @@ LONGEST = 1000
 
 
 def as_json(rules: GoRules) -> str:
-    """The answer to kata-get-rules."""
+    """Return the answer to kata-get-rules."""
     own = {"ko": rules.superko.upper(), "suicide": rules.suicide}
     return json.dumps(own | dict(FIXED), separators=(",", ":"))
 
 
 def changes_in(text: str) -> dict[str, Any]:
-    """The fields of GoRules that kata-set-rules changes. Raises GtpError for unsupported rules."""
+    """Return the fields of GoRules that kata-set-rules changes. Raises GtpError for unsupported rules."""
     wanted = NAMED.get(text.lower())
     if text.startswith("{"):
-        # The length bounds the parser's work; deep nesting ends as a RecursionError.
+        # The length bounds the parser's work; deep nesting raises RecursionError.
         try:
             wanted = json.loads(text) if len(text) <= LONGEST else None
         except (ValueError, RecursionError):
@@ -281,13 +282,13 @@ def changes_in(text: str) -> dict[str, Any]:
 
 
 def change_of(key: str, value: Any) -> dict[str, Any]:
-    """The fields that one rule changes. Raises GtpError if it is not supported."""
+    """Return the fields that one rule changes. Raises GtpError if it is not supported."""
     if key == "ko" and str(value).lower() in get_args(Superko):
         return {"superko": str(value).lower()}
-    # KataGo's name and a shorter one.
+    # KataGo's name for the rule, and a shorter one.
     if key in ("suicide", "multiStoneSuicideLegal") and isinstance(value, bool):
         return {"suicide": value}
-    # Said, but nothing changes by it.
+    # The rule has this value anyway, so nothing changes.
     if key in FIXED and str(value).lower() == str(FIXED[key]).lower():
         return {}
     known = ", ".join(f"{name} {str(one).lower() if one is False else one}" for name, one in FIXED.items())
@@ -302,20 +303,21 @@ LEAST = 2
 
 
 def handicap_points(size: int, count: int) -> list[str]:
-    """`count` vertices. Raises GtpError where the specification has none."""
+    """Return `count` vertices for handicap stones. Raises GtpError if the specification has no such
+    handicap."""
     most = most_points(size)
     if not LEAST <= count <= most:
         there_are = f"{LEAST} to {most}" if most else "none"
         raise GtpError(
             f"invalid number of stones: on {size} x {size} there are {there_are}; or set_free_handicap"
         )
-    # The specification's order: corners, then sides, and the middle last where the number is odd.
+    # The specification's order: corners, then sides, and the middle last if the number is odd.
     low, middle = (4 if size >= 13 else 3), (size + 1) // 2
     high = size + 1 - low
     corners = [(low, low), (high, high), (low, high), (high, low)]
     sides = [(low, middle), (high, middle), (middle, low), (middle, high)]
     points = corners[: min(count, 4)]
-    # In pairs across the board.
+    # Sides come in pairs of opposite points.
     points += sides[: (count - 4) // 2 * 2] if count > 5 else []
     if len(points) < count:
         points.append((middle, middle))
@@ -323,8 +325,8 @@ def handicap_points(size: int, count: int) -> list[str]:
 
 
 def most_points(size: int) -> int:
-    """The largest number of fixed handicap stones; 0 on boards that are too small."""
-    # The specification has no handicaps there.
+    """Return the largest number of fixed handicap stones; 0 on boards that are too small."""
+    # The specification has no handicaps on such boards.
     if size < 7:
         return 0
     return 9 if size % 2 and size > 7 else 4

@@ -1,9 +1,9 @@
 """GTP's commands that need no search: the board, handicaps, clocks, rules, score, `loadsgf` and `printsgf`.
 
-Each is a function of the `Desk` (board, clocks, the size that the network plays) and its arguments; the
-decorator `command` registers it under the first word of its usage, by which the number of arguments is
-checked. A `GtpError` becomes the answer, and nothing has changed then. Pure, except that `loadsgf` reads a
-file and `printsgf` writes one.
+Each command is a function of the `Desk` (board, clocks, the size that the network plays) and its arguments.
+The decorator `command` registers the function under the first word of its usage; the usage also determines
+the number of arguments. A `GtpError` becomes the answer, and the desk is unchanged. Pure, except that
+`loadsgf` reads a file and `printsgf` writes one.
 """
 
 from __future__ import annotations
@@ -43,18 +43,19 @@ class GtpClock:
     period_stones: int = 0
     """Moves to be played in each period."""
     stones: int = 0
-    """Moves still to be played in this one; 0: main time. In Japanese byo-yomi periods that are left."""
+    """Moves still to be played in this period; 0: main time. In Japanese byo-yomi, the number of periods
+    left."""
     is_japanese: bool = False
-    """Whether each move has a period of its own. `period_stones` is their number, and a move that takes
-    longer loses one."""
+    """Whether each move has its own period (Japanese byo-yomi). `period_stones` is the number of periods; a
+    move that takes longer than a period loses one."""
 
     def for_move(self) -> SideClock:
-        """The clock in the form that a search uses."""
-        # No period is ever given away: whoever has lost them all has lost the game.
+        """Return the clock in the form that a search uses."""
+        # Plan never to lose a period: a player who has lost all periods has lost the game.
         if self.is_japanese:
             main, period = (0.0, self.remaining) if self.stones else (self.remaining, self.period)
             return SideClock(main, byoyomi=period)
-        # The last move of a period gives its rest away: the next period begins in full.
+        # Time left after the last move of a period is lost: the next period begins in full.
         if self.stones:
             return SideClock(self.remaining, moves_to_go=self.stones, loses_rest=self.stones == 1)
         return SideClock(
@@ -62,7 +63,8 @@ class GtpClock:
         )
 
     def after(self, seconds: float) -> GtpClock:
-        """The clock after a move that took `seconds`. A time_left from the controller replaces it."""
+        """Return the clock after a move that took `seconds`. A time_left from the controller replaces this
+        clock."""
         left = self.remaining - seconds
         if self.is_japanese:
             if not self.stones and left > 0:
@@ -82,8 +84,8 @@ class GtpClock:
 
 
 def clock_of(main: float, period: float, stones: int) -> GtpClock | None:
-    """The clock that `time_settings` describes; None if there is no limit."""
-    # The specification's way to say "no limit": a period in which nothing has to be played.
+    """Return the clock that `time_settings` describes; None if there is no limit."""
+    # This is the specification's way to say "no limit": a period in which no move has to be played.
     if period > 0 and stones == 0:
         return None
     if main <= 0 and period > 0:
@@ -107,13 +109,13 @@ class Desk:
     size: int | None = None
     """The only board size that the network plays; None: any."""
     is_new_game: bool = True
-    """Whether no search has seen this game yet."""
+    """Whether this game has not been searched yet."""
     clocks: list[GtpClock | None] = field(default_factory=lambda: [None, None])
     """Clocks of Black and White; None: no limit."""
     asks_network: bool = False
-    """Whether the network tells who will own the points (`gtp.OF_OWNERSHIP`)."""
+    """Whether the network can be asked who will own the points (`gtp.OF_OWNERSHIP`)."""
     ownership: tuple[float, ...] = ()
-    """[points] in [-1, 1], 1 where Black will own the point; () where nobody asked the network."""
+    """[points] in [-1, 1], 1 where Black will own the point; () if the network was not asked."""
 
     @property
     def commands(self) -> Collection[str]:
@@ -121,7 +123,7 @@ class Desk:
         return COMMANDS.keys()
 
     def answer(self, name: str, arguments: Arguments) -> str:
-        """The text of the answer to a command. Raises GtpError if it cannot be carried out."""
+        """Return the text of the answer to a command. Raises GtpError if it cannot be carried out."""
         usage, handler = COMMANDS[name]
         if not usage.endswith("..."):
             expect(arguments, usage)
@@ -146,7 +148,7 @@ def _boardsize(desk: Desk, arguments: Arguments) -> str:
         desk.board.change(size=size)
     except GtpError as error:
         raise GtpError(f"unacceptable size: {error}") from error
-    # Also for the size that it has: the specification clears the board in any case.
+    # The specification clears the board in any case, also if the size stays the same.
     desk.board.clear()
     desk.is_new_game = True
     return ""
@@ -203,8 +205,8 @@ def _fixed_handicap(desk: Desk, arguments: Arguments) -> str:
 
 @command("place_free_handicap STONES")
 def _place_free_handicap(desk: Desk, arguments: Arguments) -> str:
-    """Place handicap stones on the fixed points; fewer than requested if there are no more, as the
-    specification allows."""
+    """Place handicap stones on the fixed points. If there are not enough fixed points, place fewer stones, as
+    the specification allows."""
     count = whole_number(arguments[0], "the number of stones")
     most = most_points(desk.board.size)
     return _place(desk, tuple(handicap_points(desk.board.size, min(count, most) if most else count)))
@@ -221,7 +223,7 @@ def _set_free_handicap(desk: Desk, arguments: Arguments) -> str:
 def _place(desk: Desk, vertices: Arguments) -> str:
     if not desk.board.is_empty or desk.board.game_history.actions:
         raise GtpError("board not empty")
-    # After Black's handicap it is White's turn.
+    # After Black's handicap, it is White's turn.
     desk.board.set_up(vertices, (), to_move=1)
     return " ".join(vertices)
 
@@ -236,7 +238,8 @@ def _time_settings(desk: Desk, arguments: Arguments) -> str:
 
 @command("kgs-time_settings SYSTEM [MAIN [PERIOD NUMBER]] ...")
 def _kgs_time_settings(desk: Desk, arguments: Arguments) -> str:
-    """As on KGS (https://www.gokgs.com/gtp.html): none, absolute, canadian, or Japanese byoyomi."""
+    """Set the clocks as on KGS (https://www.gokgs.com/gtp.html): none, absolute, canadian, or Japanese
+    byoyomi."""
     system, times = arguments[0].lower() if arguments else "", arguments[1:]
     counts = {"none": 0, "absolute": 1, "canadian": 3, "byoyomi": 3}
     if counts.get(system) != len(times):
@@ -246,7 +249,7 @@ def _kgs_time_settings(desk: Desk, arguments: Arguments) -> str:
         )
     main, period, many = (*times, "0", "0", "0")[:3]
     count = whole_number(many, "the number behind the period")
-    # Without a period there is only the main time, where time_settings would mean no limit.
+    # A count of 0 means here that there is only the main time; in time_settings it would mean no limit.
     seconds = max(0.0, number(period, "a time")) if count else 0.0
     clock = clock_of(max(0.0, number(main, "a time")), seconds, count) if times else None
     if system == "byoyomi" and clock is not None:
@@ -259,7 +262,7 @@ def _kgs_time_settings(desk: Desk, arguments: Arguments) -> str:
 def _time_left(desk: Desk, arguments: Arguments) -> str:
     colour = colour_of(arguments[0])
     seconds, stones = number(arguments[1], "a time"), whole_number(arguments[2], "the number of stones")
-    # The lengths of the periods stay those of time_settings.
+    # The length of the periods stays as set by time_settings.
     clock = desk.clocks[colour] or GtpClock(0.0)
     desk.clocks[colour] = replace(clock, remaining=max(0.0, seconds), stones=stones)
     return ""
@@ -280,7 +283,7 @@ def _set_rules(desk: Desk, arguments: Arguments) -> str:
 
 @command("kata-set-rule KEY VALUE")
 def _set_rule(desk: Desk, arguments: Arguments) -> str:
-    # A word of GTP has no type; JSON's `true` does.
+    # GTP words are text; convert JSON's `true` and `false`.
     value = {"true": True, "false": False}.get(arguments[1].lower(), arguments[1])
     desk.board.change(**change_of(arguments[0], value))
     return ""
@@ -293,8 +296,8 @@ def _final_score(desk: Desk, _: Arguments) -> str:
 
 @command("final_status_list STATUS")
 def _final_status_list(desk: Desk, arguments: Arguments) -> str:
-    """The status of stones by area scoring of the present board, without the stones that are dead. Those in a
-    seki are alive. Empty points as in GNU Go."""
+    """Return the status of stones under area scoring of the present board, after removing dead stones. Stones
+    in a seki count as alive. Empty points are listed as in GNU Go."""
     owners = {"black_territory": 1, "white_territory": -1, "dame": 0}
     status, board = arguments[0].lower(), desk.board
     dead = board.dead(desk.ownership)
@@ -318,7 +321,7 @@ def _showboard(desk: Desk, _: Arguments) -> str:
 def _loadsgf(desk: Desk, arguments: Arguments) -> str:
     """Load an SGF file. Nothing changes if it cannot be used."""
     path, move = path_and_move(arguments[0])
-    # All of it before anything changes.
+    # Read the whole file before anything changes.
     board = board_from(path, desk.board.rules, whole_number(move, "a move number"))
     _check_size(desk, board.size)
     desk.board, desk.is_new_game = board, True
@@ -330,9 +333,10 @@ LARGEST = 1 << 20
 
 
 def path_and_move(text: str) -> tuple[Path, str]:
-    """The arguments of `loadsgf`: a path, maybe with blanks and quotes, and digits after it (none: "0")."""
-    # A path may end with blanks and digits, so the file system decides what the last word is.
-    path, move, exists = text, "0", os.path.isfile  # which has no exception for paths that are too long
+    """Return the arguments of `loadsgf`: a path, maybe with blanks and quotes, and the digits after it ("0"
+    if there are none)."""
+    # A path may itself end with a blank and digits, so check which file exists.
+    path, move, exists = text, "0", os.path.isfile  # raises nothing for a path that is too long
     head, _, last = text.rpartition(" ")
     if head and re.fullmatch("[0-9]+", last) and not exists(text):
         path, move = head.rstrip(), last
@@ -340,19 +344,21 @@ def path_and_move(text: str) -> tuple[Path, str]:
 
 
 def path_of(text: str) -> Path:
-    """A path, maybe in quotes."""
-    exists = os.path.isfile  # which has no exception for paths that are too long
+    """Return the path in a text, maybe in quotes."""
+    exists = os.path.isfile  # raises nothing for a path that is too long
     is_quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'" and not exists(text)
     return Path(text[1:-1] if is_quoted else text)
 
 
 def board_from(path: Path, rules: GoRules, before: int = 0) -> GoBoard:
-    """The main line of the first game in a file, up to the move `before` (1 is the first; 0: all of it).
+    """Return the main line of the first game in a file, up to but without the move `before` (1 is the first
+    move; 0: the whole game).
 
-    Rules that the file does not give are as in `rules`. Raises GtpError saying why it cannot be used.
+    Rules that the file does not give are taken from `rules`. Raises GtpError saying why the file cannot be
+    used.
     """
     try:
-        if not path.is_file():  # not a device or a pipe, which may have no end
+        if not path.is_file():  # refuses devices and pipes, which may have no end
             raise ValueError(f"there is no file {str(path)!r}")
         if path.stat().st_size > LARGEST:
             raise ValueError(f"it has more than {LARGEST} bytes")
@@ -370,7 +376,8 @@ def board_from(path: Path, rules: GoRules, before: int = 0) -> GoBoard:
 
 @command("printsgf [FILE]")
 def _printsgf(desk: Desk, arguments: Arguments) -> str:
-    """The game so far as SGF, with the passes between two moves of one side; a file is replaced."""
+    """Return the game so far as SGF, with the passes between two moves of one side. An existing file is
+    replaced."""
     game_history = desk.board.game_history
     data = write(SgfGame(desk.board.rules, game_history.start, tuple(game_history.actions)))
     if not arguments:

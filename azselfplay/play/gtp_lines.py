@@ -1,9 +1,9 @@
 """Lines of GTP: commands, answers, and the streams of `lz-analyze`, `kata-analyze` and `genmove_analyze`.
 
 A command is an optional id, a name and words; the answer repeats the id after `=` or `?` and ends with an
-empty line. Streams are written in the formats of Leela Zero and KataGo; fields that need figures which a
-value network without score does not have (scoreLead, lcb) are left out; ownership is told where the network
-has that head. Pure.
+empty line. Streams are written in the formats of Leela Zero and KataGo. Fields that a value network without
+score cannot fill (scoreLead, lcb) are left out; ownership is given if the network has an ownership head.
+Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 NAMES = ("black", "white")
 
 PATHS = frozenset({"loadsgf", "printsgf"})
-"""Commands whose arguments are one text: there may be blanks in a path."""
+"""Commands whose arguments are one text, because a path may contain blanks."""
 
 LONGEST_ID = 12
 """Most digits of an id. The specification has 31 bits."""
@@ -40,14 +40,14 @@ class Command:
 
 
 def parse(line: str) -> Command | None:
-    """The command in a line; None if there is none."""
+    """Return the command in a line; None if there is none."""
     # Control characters, comments and tabs: section 3.1 of the specification.
     printable = "".join(one for one in line.replace("\t", " ") if one >= " " and one != "\x7f")
     text = printable.partition("#")[0].strip()
     if not text:
         return None
     first = text.split()[0]
-    # A longer number is the name of a command, which nobody knows: it is refused and not cut.
+    # A longer number counts as the name of an unknown command, so it is refused instead of cut.
     has_id = first.isascii() and first.isdigit() and len(first) <= LONGEST_ID
     head = first if has_id else ""
     name, _, rest = text.removeprefix(head).strip().partition(" ")
@@ -56,23 +56,23 @@ def parse(line: str) -> Command | None:
 
 
 def success(command: Command, text: str = "") -> str:
-    """The answer to a command that succeeded, without the last newline."""
-    # With the newline of `print` an empty line follows, which ends an answer of GTP.
+    """Return the answer to a command that succeeded, without the last newline."""
+    # `print` adds a second newline; the resulting empty line ends a GTP answer.
     return f"={command.id} {text}".rstrip() + "\n"
 
 
 def failure(command: Command, text: str) -> str:
-    """The answer to a command that failed."""
+    """Return the answer to a command that failed."""
     return f"?{command.id} {' '.join(text.split())}\n"
 
 
 def begun(command: Command) -> str:
-    """The first line of an answer that continues."""
+    """Return the first line of an answer that continues."""
     return f"={command.id}"
 
 
 def colour_of(text: str) -> int:
-    """0 for Black, 1 for White. Raises GtpError for anything else."""
+    """Return 0 for Black, 1 for White. Raises GtpError for anything else."""
     colour = COLOURS.get(text.lower())
     if colour is None:
         raise GtpError(f"syntax error: a colour is b or w, not {shown(text)}")
@@ -80,16 +80,16 @@ def colour_of(text: str) -> int:
 
 
 def whole_number(text: str, what: str) -> int:
-    """A number of at most six digits. Raises GtpError otherwise."""
+    """Parse a number of at most six digits. Raises GtpError otherwise."""
     if not re.fullmatch(r"[0-9]{1,6}", text):
         raise GtpError(f"syntax error: {what} is a whole number, not {shown(text)}")
     return int(text)
 
 
 def number(text: str, what: str) -> float:
-    """A finite number. Raises GtpError otherwise."""
+    """Parse a finite number. Raises GtpError otherwise."""
     try:
-        # No number that makes sense is longer.
+        # No sensible number is longer.
         found = float(text) if len(text) < 30 else math.nan
     except ValueError:
         found = math.nan
@@ -136,7 +136,7 @@ class Wanted:
     """The arguments of an analysis command."""
 
     colour: int | None = None
-    """The side to move; None: whose turn it is."""
+    """The side to analyse; None: the side to move."""
     interval: float = USUAL_INTERVAL
     """Seconds between two lines."""
     most: int = MOST_MOVES
@@ -154,7 +154,7 @@ def wanted_of(arguments: tuple[str, ...]) -> Wanted:
     interval, most = USUAL_INTERVAL, MOST_MOVES
     root_info = ownership = False
     restrictions: list[Restriction] = []
-    # An interval may stand without its key.
+    # An interval may come without its key.
     if words and words[0][:1].isdigit():
         words.insert(0, "interval")
     while words:
@@ -169,7 +169,8 @@ def wanted_of(arguments: tuple[str, ...]) -> Wanted:
             ownership = value.lower() == "true"
         elif key in ("allow", "avoid"):
             vertices = tuple(_next(words).split(","))
-            # KataGo's depth up to which it holds. Here it holds for the move to be played alone.
+            # In KataGo, this number is the depth up to which the restriction holds. Here the restriction
+            # holds only for the move to be played.
             number(_next(words), f"the last move of {key}")
             restrictions.append(Restriction(key == "allow", colour_of(value), vertices))
         elif key not in IGNORED:
@@ -184,7 +185,7 @@ def _next(words: list[str]) -> str:
 
 
 def lz_line(report: Report, wanted: Wanted) -> str:  # noqa: ARG001 - as kata_line
-    """Leela Zero's format: winrate and prior in hundredths of a percent."""
+    """Return a line in Leela Zero's format: winrate and prior in hundredths of a percent."""
     return " ".join(
         f"info move {line.moves[0]} visits {line.visits} winrate {round(10_000 * winrate(line.value))} "
         f"prior {round(10_000 * line.prior)} order {order} pv {' '.join(line.moves)}"
@@ -193,8 +194,8 @@ def lz_line(report: Report, wanted: Wanted) -> str:  # noqa: ARG001 - as kata_li
 
 
 def kata_line(report: Report, wanted: Wanted) -> str:
-    """KataGo's format: winrate and prior in [0, 1], utility and ownership in [-1, 1], for the side to move;
-    ownership by rows from the upper left."""
+    """Return a line in KataGo's format: winrate and prior in [0, 1], utility and ownership in [-1, 1], for
+    the side to move; ownership by rows from the upper left."""
     text = " ".join(
         f"info move {line.moves[0]} visits {line.visits} utility {line.value:.6f} "
         f"winrate {winrate(line.value):.6f} prior {line.prior:.6f} order {order} pv {' '.join(line.moves)}"
@@ -206,14 +207,14 @@ def kata_line(report: Report, wanted: Wanted) -> str:
         text += f" rootInfo visits {visits} utility {value:.6f} winrate {winrate(value):.6f}"
     if report.ownership:
         size = math.isqrt(len(report.ownership))
-        # Cells are counted from the lowest row.
+        # Our cells are counted from the lowest row, so reverse the rows.
         rows = [report.ownership[row * size :][:size] for row in reversed(range(size))]
         text += f" ownership {' '.join(f'{one:.4f}' for row in rows for one in row)}"
     return text
 
 
 def winrate(value: float) -> float:
-    """A value in [-1, 1] as the share of wins, a draw being half of one."""
+    """Return a value in [-1, 1] as a share of wins, where a draw is half a win."""
     return (value + 1) / 2
 
 
@@ -227,4 +228,4 @@ GENMOVE_FORMATS: dict[str, Format] = {
     "lz-genmove_analyze": lz_line,
     "kata-genmove_analyze": kata_line,
 }
-"""Streams that end with a move, at the latest at any input."""
+"""Streams that end with a move; any input ends them early."""

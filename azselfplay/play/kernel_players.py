@@ -3,15 +3,16 @@
 The searches are kernels over the stubs of a game's rules and heuristic, compiled for a game on first use
 (`kernels_for`) and cached on disk.
 
-Alpha-beta is fail-soft negamax of fixed depth on plain arrays. Value and window change sign only where the
-mover changes, since in some games a side moves twice. A win is worth WIN minus its distance in plies, so that
-shorter wins are preferred. At depth 0 a quiescence search stands pat or tries noisy moves, for at most
+Alpha-beta is fail-soft negamax of fixed depth on plain arrays. Value and window change sign only if the side
+to move changes, because in some games a side moves twice. A win is worth WIN minus its distance in plies, so
+that shorter wins are preferred. At depth 0 a quiescence search stands pat or tries noisy moves, for at most
 QUIESCENCE plies.
 
-The rollouts are UCT: each simulation adds one node, plays at random from it to the end of the game (the ply
-cap is a draw), and backs the result up, on each edge for the side that moves there. Unvisited children come
-first, then UCB1 (Kocsis and Szepesvari 2006): `Q + C sqrt(ln N / n)` with Q in [-1, 1] and C = 1.4. Random
-numbers are xorshift64* on `seed: uint64[1]`, so a seed gives one game.
+The rollouts are UCT: each simulation adds one node, plays random moves from it to the end of the game (the
+ply cap is a draw), and backs the result up; each edge gets the result for the side that moves there.
+Unvisited children come first, then UCB1 decides (Kocsis and Szepesvari 2006): `Q + C sqrt(ln N / n)` with Q
+in [-1, 1] and C = 1.4. Random numbers come from xorshift64* on `seed: uint64[1]`, so the seed determines the
+game.
 """
 
 from __future__ import annotations
@@ -47,16 +48,17 @@ from azselfplay.play.player import Choice
 Think = Callable[[GameHistory, np.random.Generator], Choice]
 
 VALUE_SCALE = 400.0
-"""Heuristic units at which a player's value is tanh(1) = 0.76; for adjudication only."""
+"""Number of heuristic units that gives a player's value tanh(1) = 0.76. Values serve only for
+adjudication."""
 
 
 def random_think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
-    """Any legal action."""
+    """Return a random legal action."""
     return Choice(int(rng.choice(game_history.legal_actions())))
 
 
 def greedy_think(game: Game) -> Think:
-    """Best after one ply; ties are broken at random (see `play.kernel_players`)."""
+    """Return a player that takes the best move after one ply; ties are broken at random."""
     kernels = kernels_for(game.name)
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
@@ -65,7 +67,7 @@ def greedy_think(game: Game) -> Think:
         count = kernels.greedy_scores(
             _with_room(game_history, 2), game_history.ply + 1, actions, replies, spare, scores
         )
-        # Any of the best: otherwise the player's games would all be the same.
+        # Draw among the best moves: otherwise the player's games would all be the same.
         best = np.flatnonzero(scores[:count] == scores[:count].max())
         return Choice(int(actions[rng.choice(best)]), simulations=int(count))
 
@@ -73,12 +75,12 @@ def greedy_think(game: Game) -> Think:
 
 
 def alphabeta_think(game: Game, depth: int) -> Think:
-    """Best by a search `depth` plies deep plus quiescence; ties are broken at random."""
+    """Return a player that searches `depth` plies deep plus quiescence; ties are broken at random."""
     kernels_for(game.name)
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
         action, value, seen = alphabeta(
-            # In a random order, because ties go to the first.
+            # The root moves are in random order, because ties go to the first one.
             game,
             game_history,
             depth,
@@ -90,11 +92,12 @@ def alphabeta_think(game: Game, depth: int) -> Think:
 
 
 def rollout_think(game: Game, simulations: int) -> Think:
-    """Most visited by UCT with random playouts; a new tree for every move."""
+    """Return a player that takes the most visited move of UCT with random playouts. Every move gets a new
+    tree."""
     kernels = kernels_for(game.name)
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
-        # A playout may go on to the cap.
+        # A playout may continue up to the ply cap.
         room = max(1, game_history.max_plies - game_history.ply) + 1
         tree = Tree(
             nodes=np.empty((simulations + 1, 3), np.int32),
@@ -103,7 +106,7 @@ def rollout_think(game: Game, simulations: int) -> Think:
             used=np.zeros(2, np.int64),
             path=np.empty(room, np.int32),
         )
-        # From 1 on: xorshift stays at 0 for ever.
+        # The seed must not be 0, because xorshift would stay at 0 for ever.
         seed = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         action, value = kernels.run_rollouts(
             tree,
@@ -121,7 +124,8 @@ def rollout_think(game: Game, simulations: int) -> Think:
 
 @cache
 def kernels_for(game_name: str) -> SimpleNamespace:
-    """`best_root`, `greedy_scores`, `run_rollouts` and all that they call, for one game."""
+    """Return `best_root`, `greedy_scores`, `run_rollouts` and the functions that they call, bound to one
+    game."""
     game = get_game(game_name)
     heuristic = knowledge_of(game).heuristic
     sets = {game.name: rules_bindings(game), "heuristic": bindings(heuristic)}
@@ -132,14 +136,14 @@ def kernels_for(game_name: str) -> SimpleNamespace:
 def alphabeta(
     game: Game, game_history: GameHistory, depth: int, root: npt.NDArray[np.uint16]
 ) -> tuple[int, int, int]:
-    """(best action, its value in the heuristic's units, positions seen).
+    """Return (best action, its value in the heuristic's units, number of positions seen).
 
     `root` uint16[n]: the actions to choose from; ties go to the lowest index.
     """
     kernels = kernels_for(game.name)
-    # Beyond the cap there is nothing to search.
+    # Beyond the ply cap there is nothing to search.
     depth = min(depth, game_history.max_plies - game_history.ply)
-    # Frames begin at ply 1, and the last one looks at a row more.
+    # Frames begin at ply 1, and the last frame uses one more row.
     rows = depth + QUIESCENCE + 2
     stack = Stack(
         actions=np.zeros((rows, game.max_legal), np.uint16),
@@ -155,16 +159,17 @@ def alphabeta(
 
 
 def squashed(value: int) -> float:
-    """A heuristic value as a number in [-1, 1]; a forced end is exactly +1 or -1."""
-    # A win is worth WIN minus its distance, and no game has 10,000 plies.
+    """Return a heuristic value as a number in [-1, 1]; a forced win or loss is exactly +1 or -1."""
+    # A win is worth WIN minus its distance in plies, and no game has 10,000 plies.
     if abs(value) >= WIN - 10_000:
         return 1.0 if value > 0 else -1.0
     return float(np.tanh(max(-INFINITE, value) / VALUE_SCALE))
 
 
 def _with_room(game_history: GameHistory, plies: int) -> Positions:
-    """A copy of the game's positions with room for `plies` more: uint64[ply + 1 + plies, state_words]."""
-    # Kernels write the searched line behind the game's own positions.
+    """Return a copy of the game's positions with room for `plies` more: uint64[ply + 1 + plies,
+    state_words]."""
+    # Kernels write the searched line after the game's own positions.
     buffer = np.zeros((game_history.ply + 1 + plies, game_history.game.state_words), np.uint64)
     buffer[: game_history.ply + 1] = game_history.states
     return buffer
@@ -174,22 +179,23 @@ def _with_room(game_history: GameHistory, plies: int) -> Positions:
 
 
 def evaluate(state: State) -> int:  # noqa: ARG001
-    """The value that alpha-beta gives a leaf, for its side to move. state  [state_words]"""
+    """Return the value that alpha-beta gives to a leaf, for the leaf's side to move. state  [state_words]"""
     raise _unbound()
 
 
 def material(state: State) -> int:  # noqa: ARG001
-    """The value that the greedy player gives a position, for the side to move. state  [state_words]"""
+    """Return the value that the greedy player gives to a position, for the side to move. state
+    [state_words]"""
     raise _unbound()
 
 
 def order_score(state: State, action: int) -> int:  # noqa: ARG001
-    """Actions with larger scores are searched first. state  [state_words]"""
+    """Return the score of an action; actions with larger scores are searched first. state  [state_words]"""
     raise _unbound()
 
 
 def is_noisy(state: State, action: int) -> bool:  # noqa: ARG001
-    """Whether the quiescence search tries the action. state  [state_words]"""
+    """Return whether the quiescence search tries the action. state  [state_words]"""
     raise _unbound()
 
 
@@ -202,7 +208,7 @@ def _unbound() -> RuntimeError:
 
 
 def bindings(heuristic: Heuristic) -> list[tuple[Any, Any]]:
-    """Pairs (stub, function of `heuristic`) for `games.jit.bind`."""
+    """Return pairs (stub, function of `heuristic`) for `games.jit.bind`."""
     return [
         (evaluate, heuristic.evaluate),
         (material, heuristic.material),
@@ -227,7 +233,7 @@ def greedy_scores(
     spare: Actions,
     scores: npt.NDArray[np.int64],
 ) -> int:
-    """Write the value of each legal action for the side to move; return how many there are.
+    """Write the value of each legal action for the side to move; return the number of actions.
 
     positions  [> n + 1, state_words]; actions, replies, spare, scores  [max_legal]; replies and spare are
     scratch
@@ -239,7 +245,7 @@ def greedy_scores(
         if reason != 0:
             scores[i] = seen_before(positions, n + 1, int(END_VALUES[reason]) * WON)
         elif SEES_REPLY and has_win_at_once(positions, n + 1, replies, spare):
-            # As bad as a loss: the other side wins with its next move.
+            # This is as bad as a loss: the other side wins with its next move.
             scores[i] = seen_before(positions, n + 1, WON)
         else:
             scores[i] = seen_before(positions, n + 1, int(material(positions[n])))
@@ -248,14 +254,14 @@ def greedy_scores(
 
 @kernel
 def seen_before(positions: Positions, n: int, value: int) -> int:
-    """Convert `value`, which is for the side to move at `positions[n - 1]`, to the side to move at
-    `positions[n - 2]`. positions: [>= n, state_words]."""
+    """Convert `value` from the side to move at `positions[n - 1]` to the side to move at `positions[n - 2]`.
+    positions: [>= n, state_words]."""
     return value if side_to_move(positions[n - 1]) == side_to_move(positions[n - 2]) else -value
 
 
 @kernel
 def has_win_at_once(positions: Positions, n: int, replies: Actions, spare: Actions) -> bool:
-    """Whether the side to move at `positions[n - 1]` has an action that wins the game.
+    """Return whether the side to move at `positions[n - 1]` has an action that wins the game.
 
     positions  [> n, state_words]; replies, spare  [max_legal] scratch
     """
@@ -278,7 +284,7 @@ COUNT, NEXT, BEST, ALPHA, BETA, TURNS = range(6)
 
 FRAME = 6
 """Length of a frame, int64[FRAME]: number of moves, index of the next move, best value so far, window (alpha,
-beta), whether the mover differs from that of the ply above."""
+beta), whether the side to move differs from that one ply higher."""
 
 
 class Stack(NamedTuple):
@@ -298,7 +304,7 @@ class Stack(NamedTuple):
 def best_root(
     positions: Positions, n: int, depth: int, max_plies: int, root: Actions, stack: Stack
 ) -> tuple[int, int]:
-    """(index in `root` of the best action, its value); ties go to the lowest index.
+    """Return (index in `root` of the best action, its value); ties go to the lowest index.
 
     positions  [> n + depth + QUIESCENCE, state_words]; root  [n] legal actions
     """
@@ -306,7 +312,7 @@ def best_root(
     for i in range(len(root)):
         play(positions[n - 1], root[i], positions[n])
         turns = side_to_move(positions[n - 1]) != side_to_move(positions[n])
-        # Only something better than the best so far matters.
+        # Only a value better than the best one so far matters, which sets the window.
         low, high = (-INFINITE, -best) if turns else (best, INFINITE)
         value = negamax(positions, n + 1, depth, low, high, max_plies, stack)
         value = -value if turns else value
@@ -319,9 +325,10 @@ def best_root(
 def negamax(
     positions: Positions, n: int, depth: int, alpha: int, beta: int, max_plies: int, stack: Stack
 ) -> int:
-    """Value of `positions[n - 1]`, one ply below the root, for its side to move.
+    """Return the value of `positions[n - 1]`, one ply below the root, for its side to move.
 
-    Depth-first over a stack of frames, one a ply: a recursive function crashes when Numba loads it from disk.
+    The search runs depth-first over a stack of frames, one per ply, because a recursive function crashes when
+    Numba loads it from its disk cache.
     positions  [> n + depth + QUIESCENCE, state_words]
     """
     actions, frames = stack.actions, stack.frames
@@ -329,7 +336,7 @@ def negamax(
     frames[ply, ALPHA], frames[ply, BETA] = alpha, beta
     enter(positions, n, ply, depth, max_plies, stack)
     while True:
-        # A frame is seen once, however often the search comes back to it.
+        # Count each frame once, however often the search comes back to it.
         stack.seen[0] += frames[ply, NEXT] == 0
         best: int = frames[ply, BEST]
         if frames[ply, NEXT] < frames[ply, COUNT] and best < frames[ply, BETA]:
@@ -339,7 +346,7 @@ def negamax(
             ply += 1
             low, high = max(frames[ply - 1, ALPHA], best), frames[ply - 1, BETA]
             turns = side_to_move(positions[at]) != side_to_move(positions[at + 1])
-            # In some games a side moves twice: then neither value nor window changes its sign.
+            # If the same side moves again, neither value nor window changes its sign.
             frames[ply, ALPHA], frames[ply, BETA] = (-high, -low) if turns else (low, high)
             frames[ply, TURNS] = turns
             enter(positions, at + 2, ply, depth, max_plies, stack)
@@ -365,10 +372,10 @@ def enter(positions: Positions, n: int, ply: int, depth: int, max_plies: int, st
         count, best = 0, int(END_VALUES[reason]) * (WIN - ply)
     elif ply >= depth:
         best = int(evaluate(positions[n - 1]))
-        # Standing pat is already good enough, or the line is long enough.
+        # Stop here if standing pat is already good enough, or the line is long enough.
         if ply - depth == QUIESCENCE or best >= frames[ply, BETA]:
             count = 0
-        # Only captures and the like: a quiet position has the value of its heuristic.
+        # Try only noisy moves such as captures: a quiet position has its heuristic value.
         noisy = 0
         for i in range(count):
             if is_noisy(positions[n - 1], actions[ply, i]):
@@ -381,13 +388,13 @@ def enter(positions: Positions, n: int, ply: int, depth: int, max_plies: int, st
 
 @kernel
 def sort_moves(state: State, actions: Actions, scores: npt.NDArray[np.int64], count: int) -> None:
-    """Sort `actions[:count]` by descending `order_score`; equals keep their order.
+    """Sort `actions[:count]` by descending `order_score`; ties keep their order.
 
     state  [state_words]; actions, scores  [max_legal]
     """
     for i in range(count):
         scores[i] = order_score(state, actions[i])
-    # Insertion sort: lists are short, often nearly sorted, and equals keep their order.
+    # Insertion sort is stable and fast here: lists are short and often nearly sorted.
     for i in range(1, count):
         action, score, at = actions[i], scores[i], i
         while at > 0 and scores[at - 1] < score:
@@ -405,7 +412,7 @@ NO_CHILD = -1
 
 
 class Tree(NamedTuple):
-    """A search tree with room for one node a simulation. Node 0 is the root."""
+    """A search tree with room for one node per simulation. Node 0 is the root."""
 
     nodes: npt.NDArray[np.int32]
     """[nodes, 3] first edge, number of edges, value if the game is over."""
@@ -421,7 +428,8 @@ class Tree(NamedTuple):
 def run_rollouts(
     tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, seed: Words, simulations: int
 ) -> tuple[int, float]:
-    """(most visited action, its mean value for the side to move). The game goes on at `positions[n - 1]`.
+    """Return (most visited action, its mean value for the side to move). The game is not over at `positions[n
+    - 1]`.
 
     positions  [max_plies + 2, state_words]; actions  [max_legal] scratch; seed  [1]
     """
@@ -439,7 +447,7 @@ def run_rollouts(
 
 @kernel
 def simulate(tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, seed: Words) -> None:
-    """One simulation from the root, at `positions[n - 1]`.
+    """Run one simulation from the root, which is at `positions[n - 1]`.
 
     positions  [max_plies + 2, state_words]; actions  [max_legal] scratch; seed  [1]
     """
@@ -456,10 +464,10 @@ def simulate(tree: Tree, positions: Positions, n: int, max_plies: int, actions: 
             edges[edge, 1] = node
             break
         node = edges[edge, 1]
-    # The value is for the side to move at the leaf; each edge gets it for its own mover.
+    # The value is for the side to move at the leaf; each edge gets it for the side that moves there.
     value, mover = nodes[node, 2], side_to_move(positions[n - 1])
     if nodes[node, 1] > 0:
-        # The game goes on at the leaf, so a random game decides.
+        # The game is not over at the leaf, so a random playout gives the value.
         value = play_out(positions, n, root, max_plies, actions, seed)
     for i in range(depth):
         edges[path[i], 2] += 1
@@ -468,9 +476,9 @@ def simulate(tree: Tree, positions: Positions, n: int, max_plies: int, actions: 
 
 @kernel
 def open_node(tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, root: int) -> int:
-    """Append the node of `positions[n - 1]`, and return it.
+    """Append a node for `positions[n - 1]`, and return its index.
 
-    `root`: index of the root in `positions`; `NO_ROOT` for the root itself, where a move is needed.
+    `root`: index of the root in `positions`; `NO_ROOT` for the root itself, which always needs a move.
     positions  [>= n, state_words]; actions  [max_legal] scratch
     """
     nodes, edges, used = tree.nodes, tree.edges, tree.used
@@ -492,21 +500,21 @@ def open_node(tree: Tree, positions: Positions, n: int, max_plies: int, actions:
 
 @kernel
 def best_edge(edges: npt.NDArray[np.int32], first: int, count: int, seed: Words) -> int:
-    """A random unvisited edge, or else the one with the largest UCB1. edges  [edges, 4]; seed  [1]"""
+    """Return a random unvisited edge, or else the edge with the largest UCB1. edges  [edges, 4]; seed  [1]"""
     unvisited, visits = 0, 0
     for e in range(first, first + count):
         visits += edges[e, 2]
         if edges[e, 2] == 0:
             unvisited += 1
     if unvisited:
-        # A random one, because the first of the rules' order would be favoured otherwise.
+        # Choose at random, because otherwise the first move in the rules' order would be favoured.
         lot = draw_below(seed, unvisited)
         for e in range(first, first + count):
             if edges[e, 2] == 0:
                 if lot == 0:
                     return e
                 lot -= 1
-    # All edges have visits here, so no logarithm or quotient is of 0.
+    # All edges have visits here, so there is no logarithm of 0 and no division by 0.
     best, best_score, log = first, -math.inf, math.log(float(visits))
     for e in range(first, first + count):
         seen = edges[e, 2]
@@ -518,8 +526,8 @@ def best_edge(edges: npt.NDArray[np.int32], first: int, count: int, seed: Words)
 
 @kernel
 def play_out(positions: Positions, n: int, root: int, max_plies: int, actions: Actions, seed: Words) -> int:
-    """Value of `positions[n - 1]` for its side to move after random moves to the end of the game, in a search
-    from `positions[root]`.
+    """Play random moves from `positions[n - 1]` to the end of the game, in a search from `positions[root]`;
+    return the value for the side to move at `positions[n - 1]`.
 
     positions  [max_plies + 2, state_words]; actions  [max_legal] scratch; seed  [1]
     """
@@ -538,11 +546,11 @@ def play_out(positions: Positions, n: int, root: int, max_plies: int, actions: A
 
 @kernel
 def draw_below(seed: Words, limit: int) -> int:
-    """A random number in [0, limit). seed  [1]"""
+    """Return a random number in [0, limit). seed  [1]"""
     word = seed[0]
     word ^= word >> np.uint64(12)
     word ^= word << np.uint64(25)
     word ^= word >> np.uint64(27)
     seed[0] = word
-    # The upper bits: the lower ones of xorshift* are less random.
+    # Use the upper bits, because the lower bits of xorshift* are less random.
     return int(((word * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(33)) % np.uint64(limit))

@@ -1,10 +1,10 @@
 """`azplay ladder` and `azplay scaling`: players rated on one scale.
 
-`Ladder` rates the networks of a run over training, `Scaling` one network over simulations per move
-(AlphaZero's Figure 2, with simulations instead of thinking time). Both play into a book (`Session`), print a
-table and draw. `python -m azselfplay.play.ladder GAME` measures the fixed players of a game against each
-other; its ratings are copied to `games/GAME/knowledge.py`, so that all ladders of a game share one scale and
-need no games between fixed players.
+`Ladder` rates the networks of a run over training. `Scaling` rates one network over simulations per move
+(AlphaZero's Figure 2, with simulations instead of thinking time). Both record their games in a book
+(`Session`), print a table and draw plots. `python -m azselfplay.play.ladder GAME` measures the fixed players
+of a game against each other; its ratings are copied to `games/GAME/knowledge.py`, so that all ladders of a
+game share one scale and need no games between fixed players.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ SCALING_EXAMPLES = (
 
 
 PAIRING_OPENINGS = 10
-"""Openings that a pairing plays before the next pairing is chosen, each from both sides and all at once."""
+"""Number of openings that a pairing plays before the next pairing is chosen. Each opening is played from both
+sides, all games at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ class RateConfig:
     """Folder of all runs."""
 
     def same_for_all(self) -> dict[str, str | int]:
-        """The settings that games must share to be on the same scale."""
+        """Return the settings that all games must share to be on the same scale."""
         return {"openings": self.openings, "max_plies": self.max_plies, "seed": self.seed}
 
 
@@ -126,13 +127,13 @@ def scaling() -> int:
 
 
 WATCH_SECONDS = 20.0
-"""Between two looks for newer weights."""
+"""Seconds between two looks for newer weights."""
 
 HEADINGS = ("player", "step", "games before", "hours", "Elo", "95 %", "games", "score")
 
 
 class Ladder:
-    """One run's ladder: who is on it, and the rounds of rating, printing and drawing."""
+    """One run's ladder: the players on it, and the rounds of rating, printing and drawing."""
 
     def __init__(self, settings: LadderConfig) -> None:
         from azselfplay.games import get_game
@@ -157,7 +158,7 @@ class Ladder:
                 try:
                     await self._session.play(players, stop)
                 except Gone as gone:
-                    # The server removes old weights while we rate; the others' games are kept.
+                    # The server removes old weights while we rate; games of the other networks are kept.
                     print(f"{gone}: choosing again", file=sys.stderr)
                     continue
                 networks = networks_at(book.players.values(), settings.simulations, self._search)
@@ -180,7 +181,7 @@ class Ladder:
             await self._session.matches.close()
 
     def players(self) -> list[Candidate]:
-        """The networks to rate now, in the order of training."""
+        """Return the networks to rate now, in the order of training."""
         from azselfplay.play.book import names_of, network, points_of, thinned
 
         how = self._settings.simulations, self._search
@@ -194,7 +195,7 @@ class Ladder:
 
 
 class Scaling:
-    """One network at many numbers of simulations."""
+    """Rates one network at many numbers of simulations."""
 
     def __init__(self, settings: ScalingConfig) -> None:
         from azselfplay.games import get_game
@@ -202,7 +203,7 @@ class Scaling:
         from azselfplay.play.nets import search_for, search_name
         from azselfplay.play.strength import SCALING
 
-        # The network is chosen once: a run that goes on has a newer one an hour later.
+        # The network is chosen once, because an ongoing run has a newer one an hour later.
         point, name, self._folder = find_network(settings.network, settings.runs)
         game = get_game(name)
         self._settings = settings
@@ -215,7 +216,7 @@ class Scaling:
         self._session = Session(game, settings, self._folder / SCALING)
 
     async def run(self, stop: aio.Stop) -> None:
-        """Play what is missing, print the table, draw the figure."""
+        """Play the missing games, print the table, draw the figure."""
         from azselfplay.play.book import Gone, searches_of
         from azselfplay.play.plots import draw_scaling
 
@@ -230,7 +231,7 @@ class Scaling:
         book = self._session.book
         networks = searches_of(book.players.values(), self._sha256, self._search)
         rated, fixed = self._session.report(networks)
-        # The file may hold games of other networks too.
+        # The file may also hold games of other networks.
         names = {one.name for one in networks}
         games = sum(score.games for score in book.scores() if names & {score.first, score.second})
         title = f"{self._title}, {games:,} games of {len(rated)} searches"
@@ -240,7 +241,7 @@ class Scaling:
 
 
 def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Path]:
-    """`(network, game, folder for the results)` of a run's newest weights, or of a weights file.
+    """Return `(network, game, folder for the results)` for a run's newest weights, or for a weights file.
 
     Raises Fatal(BAD_DATA) if `network` is neither.
     """
@@ -256,10 +257,10 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
         meta = read_meta(data)
     except BadWeights as error:
         raise Fatal(f"{path} is neither a run folder nor a weights file: {error}", Exit.BAD_DATA) from error
-    # Behind a link too: the folder says to which run it belongs.
+    # Links are resolved, because the real folder says to which run the file belongs.
     full = path.resolve()
     run_folder = full.parent.parent
-    # Its results belong to the run then, beside those of its other networks.
+    # If the file belongs to a run, its results go into the run's folder, beside those of other networks.
     is_of_run = full.parent.name == "weights" and (run_folder / "run.json").exists()
     point = Point(full, meta.version, meta.step, None, 0.0, hashlib.sha256(data).hexdigest())
     return point, meta.game, run_folder if is_of_run else full.parent
@@ -271,7 +272,7 @@ class Session:
     def __init__(
         self, game: Game, settings: RateConfig, file: Path, fixed: dict[str, float] | None = None
     ) -> None:
-        """`fixed`: Elo of the players with fixed ratings; not given: of all that were measured."""
+        """`fixed`: Elo of the players with fixed ratings; if not given, all measured players are fixed."""
         from azselfplay.play.book import Book, anchor, anchors_of, fixed_ratings
         from azselfplay.play.runner import MatchSettings
         from azselfplay.play.tournament import Matches
@@ -293,7 +294,7 @@ class Session:
 
         stop.waits_for = "the pairing that is being played"
         everyone = [*self.anchors, *players]
-        # Before any game: the book's results name their players.
+        # Enter the players before any game, because results in the book refer to them.
         self.book.enter(one.entrant for one in everyone)
         self.matches.expect(everyone)
         settings = self._settings
@@ -303,8 +304,8 @@ class Session:
         await play_on(self.book, [*names[0], *names[1]], chain_of(*names), self.fixed, goal, play, is_over)
 
     def report(self, networks: Sequence[Entrant]) -> tuple[list[Rated], list[Rated]]:
-        """Print a table of all that have a rating. Returns what to draw: the networks in the order given, and
-        the fixed players that `--anchors` names, or else those near the networks."""
+        """Print a table of all rated players. Returns the players to draw: the networks in the given order,
+        and the fixed players that `--anchors` names, or else the fixed players near the networks."""
         from azselfplay.play.book import Rated
         from azselfplay.play.plots import in_sight
 
@@ -332,7 +333,7 @@ class Session:
         return found[0], found[1] if self._settings.anchors else in_sight(found[1], found[0])
 
     def drawn(self, files: Sequence[Path]) -> None:
-        """Print where the results are."""
+        """Print where the results and plots are."""
         print(f"kept in {self.book.path}, drawn in {files[0]}", file=sys.stderr, flush=True)
 
 
@@ -363,12 +364,13 @@ def main() -> int:
 
 
 async def calibrate(settings: CalibrateConfig, stop: aio.Stop) -> None:
-    """Play until every player has its games, then print the ratings in the form of that table."""
+    """Play until every player has its games, then print the ratings in the form of the table in
+    `games/GAME/knowledge.py`."""
     from azselfplay.play.book import ZERO
     from azselfplay.play.nets import game_for
 
     file = Path(settings.folder) / f"{settings.game}-anchors.json"
-    # Only `random` is fixed here: the others are what is measured.
+    # Only `random` is fixed here, because all other players are measured.
     session = Session(game_for(settings.game), settings, file, {ZERO: 0.0})
     try:
         await session.play([], stop)

@@ -1,9 +1,9 @@
 """`azplay match A B`: the command, and the report about two players against each other.
 
-`Match` goes from settings to a result: it makes the players, shows progress, writes files and stops early by
-SPRT or Ctrl-C; the games themselves are played by `play.runner`. `report` counts finished games; the two
-games from one opening with colours swapped are one observation (`play.elo`), so a match that was cut short
-counts only complete pairs.
+`Match` turns settings into a result: it makes the players, shows progress, writes files, and stops early by
+SPRT or Ctrl-C. `play.runner` plays the games. `report` counts finished games. The two games from one opening
+with colours swapped are one observation (`play.elo`), so a match that was cut short counts only complete
+pairs.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def main() -> int:
     """Entry point of `azplay match`."""
     arguments = sys.argv[1:]
     specs: list[str] = []
-    # By hand: A and B come before the settings.
+    # A and B come before the settings, so they are parsed here.
     while arguments and not arguments[0].startswith("-") and len(specs) < 2:
         specs.append(arguments.pop(0))
     players = "\n".join(f"  {kind}" for kind in KINDS)
@@ -119,11 +119,11 @@ def main() -> int:
 
 
 def game_of_match(config: MatchConfig, specs: tuple[str, str]) -> Game:
-    """The game of `--game`, else that of the first network, else the default."""
+    """Return the game that `--game` names, else the game of the first network, else the default game."""
     from azselfplay.games.names import DEFAULT_GAME
     from azselfplay.play.nets import game_for
 
-    # The kind alone decides: a blend or an engine may name files too, but no game.
+    # Only these kinds name a game's network: a blend or an engine may name files too, but they tell no game.
     files = [rest for kind, _, rest in (spec.partition(":") for spec in specs) if kind in ("net", "policy")]
     weights = None
     if files and not config.game:
@@ -132,7 +132,7 @@ def game_of_match(config: MatchConfig, specs: tuple[str, str]) -> Game:
 
 
 def sprt_from(text: str) -> Sprt | None:
-    """The test of `--sprt`, if there is one. Raises Fatal(CONFIG)."""
+    """Return the test of `--sprt`, if there is one. Raises Fatal(CONFIG)."""
     try:
         elo0, elo1 = (float(word) for word in text.split(",")) if text else (0.0, 0.0)
         return Sprt(elo0, elo1) if text else None
@@ -141,7 +141,7 @@ def sprt_from(text: str) -> Sprt | None:
 
 
 def clock_from(text: str) -> ClockSettings | None:
-    """The clock of `--clock`, if there is one. Raises Fatal(CONFIG)."""
+    """Return the clock of `--clock`, if there is one. Raises Fatal(CONFIG)."""
     from azselfplay.play.runner import ClockSettings
 
     base, _, increment = text.partition("+")
@@ -169,7 +169,7 @@ class Match:
         from azselfplay.play.runner import Adjudication, known_results
         from azselfplay.play.syzygy import open_tables
 
-        # First: a game without tables is refused before openings are read.
+        # This comes first, so that a game without tables is refused before openings are read.
         known = known_results(game) if config.tables else None
         if config.syzygy_path:
             known = open_tables(game, config.syzygy_path).result
@@ -190,7 +190,7 @@ class Match:
         self._shown = time.monotonic()
 
     async def run(self, stop: aio.Stop) -> None:
-        """Play. Ctrl-C ends the match; its result is that of the pairs complete by then."""
+        """Play the match. Ctrl-C ends it; the result then counts the pairs that are complete."""
         from azselfplay.play.runner import GameFiles
 
         stop.waits_for = "nothing; the games that have not ended are dropped"
@@ -207,7 +207,7 @@ class Match:
                     )
                 )
             first, second = players[0].name, players[1].name
-            # One player against itself: a table needs two names.
+            # If a player meets itself, the table still needs two names.
             self._names = (first, second) if first != second else (f"{first} (A)", f"{second} (B)")
             players[0].name, players[1].name = self._names
             for player in players:
@@ -232,7 +232,7 @@ class Match:
             return sprt.verdict(pair_counts([game.outcome_for_a for game in games])) != ""
 
         def on_game(played: PlayedGame) -> None:
-            # Also those of pairs that are not complete: a Ctrl-C counts only whole ones.
+            # Games of incomplete pairs are kept here, too; after Ctrl-C only complete pairs count.
             self._ended.append(played)
             files.write(played)
             now, is_terminal = time.monotonic(), sys.stderr.isatty()
@@ -254,7 +254,7 @@ class Match:
         )
         stopping = asyncio.ensure_future(stop.finishing.wait())
         try:
-            # Not cancelled from outside: what has ended by a Ctrl-C is still the result.
+            # Ctrl-C does not cancel this wait: the games that have ended are still the result.
             await asyncio.wait({playing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if playing.done():
                 self._result = playing.result()
@@ -262,16 +262,16 @@ class Match:
             for task in (playing, stopping):
                 task.cancel()
             await asyncio.wait({playing, stopping})
-            # The line of progress has no newline yet.
+            # The progress line has no newline yet.
             if sys.stderr.isatty():
                 print(file=sys.stderr)
 
     def report(self) -> Report:
-        """The result so far. In a match that was cut short, only complete pairs count."""
+        """Return the result so far. In a match that was cut short, only complete pairs count."""
         return report(*self._names, self._games(), self.sprt)
 
     def openings_played(self) -> list[str]:
-        """The ids of the openings of all complete pairs, as often as each was played."""
+        """Return the ids of the openings of all complete pairs, each as often as it was played."""
         return [game.opening for game in self._games() if not game.swapped]
 
     def _games(self) -> list[PlayedGame]:
@@ -293,15 +293,16 @@ class Report:
     pentanomial: tuple[int, ...]
     """Pairs in which A scored 0, 1/2, 1, 3/2, 2 points."""
     distinct: int
-    """Games that differ in start, moves or first player. The others are repetitions."""
+    """Number of games that differ in start, moves or first player. All other games are repetitions."""
     reasons: dict[str, int]
     failures: dict[str, int]
     """Games lost by a failure or on time, by player."""
     mean_plies: float
     ms_a_move: tuple[float, float]
-    """Wall clock of A and of B; with several games at once it includes waiting for the others."""
+    """Mean wall-clock milliseconds per move, of A and of B. With several games at once, this includes waiting
+    for other games."""
     elo: EloEstimate | None
-    """None before the first pair is complete."""
+    """None until the first pair is complete."""
     sprt: Sprt | None
     llr: float
     """Log likelihood ratio of the SPRT."""
@@ -310,7 +311,8 @@ class Report:
 
 
 def report(a: str, b: str, games: Sequence[PlayedGame], sprt: Sprt | None = None) -> Report:
-    """Count games. Games 2i and 2i+1 are a pair; an odd last game does not count in Elo and SPRT."""
+    """Return the report on these games. Games 2i and 2i+1 are a pair; an odd last game does not count for Elo
+    and SPRT."""
     outcomes = [game.outcome_for_a for game in games]
     counts = pair_counts(outcomes[: len(outcomes) // 2 * 2])
     paired = sum(counts) > 0
@@ -335,7 +337,7 @@ def report(a: str, b: str, games: Sequence[PlayedGame], sprt: Sprt | None = None
 
 
 def ms_a_move(games: Sequence[PlayedGame]) -> tuple[float, float]:
-    """Mean milliseconds of A and of B for a move; 0 for a player who chose none."""
+    """Return the mean milliseconds per move of A and of B; 0 for a player who chose no move."""
     moves, seconds = [0, 0], [0.0, 0.0]
     for game in games:
         for side in (0, 1):
@@ -346,7 +348,7 @@ def ms_a_move(games: Sequence[PlayedGame]) -> tuple[float, float]:
 
 
 def progress(now: Report, planned: int) -> str:
-    """One line while the match is running."""
+    """Return the progress line for a running match."""
     parts = [f"{now.games}/{planned} games", f"+{now.wins} ={now.draws} -{now.losses}"]
     if now.elo is not None:
         parts.append(f"Elo {elo_text(now.elo)}")
@@ -358,8 +360,8 @@ def progress(now: Report, planned: int) -> str:
 
 
 def table(done: Report, openings: str = "", at_once: int = 1) -> str:
-    """The result for people. `openings` says how its games began, `at_once` how many were played at a
-    time."""
+    """Return the result as text for people. `openings` says how the games began, `at_once` how many were
+    played at a time."""
     waiting = f" ({at_once} games at once)" if at_once > 1 else ""
     rows = [
         ("A", done.a),
@@ -388,22 +390,23 @@ def table(done: Report, openings: str = "", at_once: int = 1) -> str:
 
 
 def elo_text(elo: EloEstimate) -> str:
-    """The estimate and its interval: `+12.3 [+7.8, +16.8]`."""
+    """Return the estimate and its interval: `+12.3 [+7.8, +16.8]`."""
     return f"{elo.elo:+.1f} [{elo.elo_low:+.1f}, {elo.elo_high:+.1f}]"
 
 
 def as_json(done: Report) -> dict[str, Any]:
-    """The report as data for JSON; infinite Elo becomes null."""
+    """Return the report as data for JSON; infinite Elo becomes null."""
     return {name: _finite(value) for name, value in asdict(done).items()}
 
 
 def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
-    """Both games of each opening whose two games have ended."""
-    # A list, because few openings are repeated in a long match: several games of one may wait for a partner.
+    """Return both games of each opening for which both have ended."""
+    # A list, because a long match with few openings repeats them: several games of one opening may wait for a
+    # partner.
     waiting: dict[str, list[PlayedGame]] = {}
     pairs: list[PlayedGame] = []
     for played in ended:
-        # The other game of the same opening, in which the other player began.
+        # The partner is a game from the same opening in which the other player began.
         partner = next(
             (one for one in waiting.get(played.opening, []) if one.swapped != played.swapped), None
         )

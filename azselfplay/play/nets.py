@@ -1,9 +1,9 @@
-"""A trained network, loaded behind a batching evaluator in this process, and how it searches.
+"""Networks loaded behind a batching evaluator in this process, and the search that they use.
 
 All searches of the process share the evaluator's batches. A sparse network on the CPU is computed without
 torch, inside the search. A network that learned from a Gumbel root plays differently under PUCT, and its
-rating differs: so commands accept the name of a search (`gumbel?gumbel_c_scale=0.1`), and by default they use
-the search of the run to which the weights belong.
+rating differs. So commands accept the name of a search (`gumbel?gumbel_c_scale=0.1`); by default they use the
+search of the run to which the weights belong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from net.weights import WeightsMeta
 
 SPARSE_ROWS = 64
-"""Rows of a batch of a sparse network: a tenth of a millisecond."""
+"""Rows in a batch of a sparse network; such a batch takes a tenth of a millisecond."""
 
 
 @dataclass
@@ -51,10 +51,10 @@ class LoadedNet:
     target_rows: int
     """Positions in flight that keep the device busy."""
     own: SparsePlayer | None = None
-    """The same network, if it can be part of a search."""
+    """The same network as part of the search; None if it needs the evaluator."""
     ownership: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float32]] | None = None
-    """Packed features [n, words] to [n, cells] in [-1, 1]: 1 where the side to move will own the cell. None:
-    the network was trained without that head."""
+    """Maps packed features [n, words] to ownership [n, cells] in [-1, 1]: 1 where the side to move will own
+    the cell. None: the network was trained without an ownership head."""
 
     def close(self) -> None:
         self.evaluator.close()
@@ -70,8 +70,8 @@ def load_net(
     seed: int = 0,
     history: int = 0,
 ) -> LoadedNet:
-    """The network in `weights`, or an untrained one of `preset` (or sizes, as 4x64) for `game_name`, with
-    `history` positions in its features (0: the game's default).
+    """Load the network in `weights`, or make an untrained one of `preset` (a name, or sizes such as 4x64) for
+    `game_name`, with `history` positions in its features (0: the game's default).
 
     Raises Fatal(BAD_DATA) if the file is not a weights file or is damaged, or if `game_name` is given and the
     network plays another game.
@@ -83,7 +83,7 @@ def load_net(
         if meta is not None and game_name and meta.game != game_name:
             raise Fatal(f"{weights} is a network for {meta.game}, not {game_name}", Exit.BAD_DATA)
         game = get_game(meta.game if meta else game_name or DEFAULT_GAME)
-        # A trained network reads what it was trained with.
+        # A trained network needs the same number of history positions as in training.
         history = meta.history if meta else history or game.history
         if weights is None or meta is None or not isinstance(meta.architecture, Sparse) or device != "cpu":
             return _behind_evaluator(weights, game, history, device, threads, preset, seed)
@@ -117,7 +117,7 @@ def _behind_evaluator(
     if weights is not None:
         network, meta = load(weights, game=game, history=history)
     else:
-        # An untrained network is the same in every process that has the seed.
+        # With the same seed, an untrained network is the same in every process.
         torch.manual_seed(seed)
         network = build(named(preset), game, history).eval()
         meta = WeightsMeta(game.name, history, network.architecture)
@@ -126,7 +126,7 @@ def _behind_evaluator(
 
     @torch.inference_mode()
     def ownership(features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
-        # One position a search: the evaluator need not know this head, which searches do not read.
+        # Each search asks for one position only, so the evaluator does not need to know this head.
         planes = unpack(features_tensor(features), PlaneShape.of(game, history))
         logits = network.all_heads(planes).training["ownership"]
         found: npt.NDArray[np.float32] = torch.tanh(logits / 2).numpy()
@@ -137,19 +137,20 @@ def _behind_evaluator(
         return Evaluations(priors, np.asarray(wdl), step)
 
     name = f"{weights.resolve().stem} (step {step})" if weights else f"untrained {preset}"
-    # Larger batches gain little speed, and the last few positions then wait alone for the device.
+    # With larger batches, the speed hardly grows, and the last few positions would wait alone for the device.
     evaluator = LocalEvaluator(infer, inference.target_rows)
     knows = ownership if "ownership" in network.architecture.training_heads else None
     return LoadedNet(game, history, name, step, evaluator, inference.target_rows, ownership=knows)
 
 
 def game_of(weights: Path) -> str:
-    """The name of a weights file's game. Raises as `meta_of`."""
+    """Return the name of the game of a weights file. Raises Fatal as `meta_of` does."""
     return meta_of(weights).game
 
 
 def meta_of(weights: Path) -> WeightsMeta:
-    """What a weights file says of its network. Raises Fatal(BAD_DATA) if it is none, or damaged."""
+    """Return the description of the network in a weights file. Raises Fatal(BAD_DATA) if it is no weights
+    file, or damaged."""
     from net.weights import BadWeights, read_meta
 
     try:
@@ -159,7 +160,8 @@ def meta_of(weights: Path) -> WeightsMeta:
 
 
 def game_for(name: str, weights: Path | None = None, default: str = "") -> Game:
-    """The game that a setting names; if it is empty, that of `weights`; without weights, `default`.
+    """Return the game that a setting names; if the setting is empty, the game of `weights`; without weights,
+    `default`.
 
     Raises Fatal(CONFIG) for an unknown game, Fatal(BAD_DATA) if `weights` is not a weights file.
     """
@@ -171,11 +173,11 @@ def game_for(name: str, weights: Path | None = None, default: str = "") -> Game:
 
 
 def check_fits(net: LoadedNet, game: Game) -> None:
-    """Raise Fatal(BAD_DATA) unless the network can play `game`: its own, or a variant with the same positions
-    and actions (with another komi or end rules).
+    """Raise Fatal(BAD_DATA) unless the network can play `game`: its own game, or a variant with the same
+    positions and actions (for example with another komi or other end rules).
 
-    Networks work for boards of one size: the value head has a weight for each cell, and so has a flat policy
-    head or the cell embedding of a transformer.
+    A network works for only one board size: the value head has a weight for each cell, and so has a flat
+    policy head or the cell embedding of a transformer.
     """
     if parts_of(net.game.name)[0] != parts_of(game.name)[0]:
         raise Fatal(f"{net.name} is a network for {net.game.name}, not {game.name}", Exit.BAD_DATA)
@@ -188,7 +190,7 @@ def check_fits(net: LoadedNet, game: Game) -> None:
 
 
 def _seen(game: Game, history: int) -> tuple[int, ...]:
-    """The sizes that determine the shapes of a network."""
+    """Return the sizes that determine the shapes of a network."""
     return game.rows, game.cols, game.actions, game.feature_words(history), game.planes(history)
 
 
@@ -197,7 +199,8 @@ WORDS = {path.replace("gumbel.", "gumbel_").rpartition(".")[2]: path for path in
 
 
 def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:
-    """Settings (not resolved) of the search that `text` names, or of the run that `weights` learned from.
+    """Return the settings (not resolved) of the search that `text` names, or of the run in which `weights`
+    were trained.
 
     `text` is SELECTION or SELECTION?SETTING=VALUE&..., such as `gumbel?gumbel_c_scale=0.1`. Settings that it
     leaves out have their defaults, not the run's values. Without text, weights outside a run's folder get
@@ -206,19 +209,19 @@ def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySe
     """
     settings = _parsed(text) if text else FOR_EVALUATION
     folder = None if weights is None or text else weights.resolve().parent
-    # A run's folder has its settings beside `weights`.
+    # A run's folder has a settings file beside the folder `weights`.
     if folder is not None and folder.name == "weights" and (folder.parent / "config.toml").is_file():
         file = folder.parent / "config.toml"
         try:
             found = flattened(read_toml(file).get("self_play", {}))
-            # Of the run's settings only those of the search: noise and temperature are for self-play.
+            # Take only the search from the run's settings: noise and temperature are for self-play.
             settings = _with({path: found[path] for path in FIELDS if path in found}, strict=True)
         except (OSError, ValueError, AttributeError, TypeError) as error:
             raise Fatal(
                 f"{file} does not say how the run searches ({error}); name the search, for example puct",
                 Exit.BAD_DATA,
             ) from error
-    # Checked for the game here, so that a wrong text is refused before anything is loaded.
+    # Check the settings for the game here, so that a wrong text is refused before anything is loaded.
     try:
         resolve(settings, game)
     except ValueError as error:
@@ -227,13 +230,13 @@ def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySe
 
 
 def run_search(run: RunFolder, text: str, game: Game) -> str:
-    """The name of the search for all networks of a run; see `search_for`."""
+    """Return the name of the search for all networks of a run; see `search_for`."""
     return search_name(search_for(text, game, run.weights / "any"))
 
 
 def search_name(settings: SelfPlaySettings) -> str:
-    """The text from which `search_for` makes these settings: the selection, and settings other than
-    defaults."""
+    """Return the text from which `search_for` makes these settings: the selection, and all settings that
+    differ from their defaults."""
     used = fields_of(settings.search.selection)
     others = [
         f"{word}={attrgetter(path)(settings)}"
@@ -246,7 +249,7 @@ def search_name(settings: SelfPlaySettings) -> str:
 def _parsed(text: str) -> SelfPlaySettings:
     name, _, rest = text.partition("?")
     changes: dict[str, Any] = {"search.selection": name}
-    # Each selection reads its own settings: one that it does not read would be ignored in silence.
+    # Each selection reads only its own settings; any other setting would be silently ignored.
     try:
         used = fields_of(name)
     except ValueError as error:
@@ -266,7 +269,8 @@ def _parsed(text: str) -> SelfPlaySettings:
 
 
 def _with(changes: Mapping[str, Any], *, strict: bool) -> SelfPlaySettings:
-    """The default search with some fields changed. Raises ValidationError (a ValueError) for a wrong type."""
-    # Not strict for text, in which every number is a string.
+    """Return the default search with some fields changed. Raises ValidationError (a ValueError) for a wrong
+    type."""
+    # Text is parsed without `strict`, because every number in it is a string.
     read = msgspec.convert(nested(changes), SelfPlaySettings, strict=strict)
     return changed(FOR_EVALUATION, {path: attrgetter(path)(read) for path in changes})

@@ -1,4 +1,5 @@
-"""Openings: where the games of a match begin. Each is played twice, colours swapped.
+"""Openings: the start positions and first moves of the games in a match. Each is played twice, with colours
+swapped.
 
 From one start, two deterministic players always play the same game. Openings make the games differ, and
 playing each from both sides cancels the advantage that an opening gives.
@@ -24,9 +25,9 @@ from azselfplay.host.reading import read_bytes, text_in
 from azselfplay.play.game_files import SUFFIXES, format_of
 
 RANDOM_PLIES = 4
-"""Plies of `random` without a number, and of `auto` after the book."""
+"""Number of plies for `random` without a number, and for `auto` after the book."""
 RANDOM = "random-"
-"""Names of random openings begin so."""
+"""Names of random openings begin with this text."""
 MISSES = 500
 """Number of random openings in a row without a new position after which we assume that there are no more."""
 
@@ -41,7 +42,7 @@ class Opening:
     actions: tuple[int, ...] = ()
 
     def game_history(self, game: Game, max_plies: int = 0) -> GameHistory:
-        """The game after the opening."""
+        """Return the game after the opening."""
         game_history = GameHistory(game, self.start, max_plies)
         for action in self.actions:
             game_history.play(action)
@@ -49,19 +50,20 @@ class Opening:
 
 
 def random_openings(game: Game, count: int, plies: int, seed: int, start: str = "") -> list[Opening]:
-    """Up to `count` openings of `plies` random moves, to distinct positions in which the game continues. They
-    begin at `start`; without one, where games of self-play usually do (`games.spec.StartGenerator`).
+    """Return up to `count` openings of `plies` random moves that lead to distinct positions in which the game
+    continues. They begin at `start`; without one, at the usual starts of self-play
+    (`games.spec.StartGenerator`).
 
-    The same seed gives the same openings in the same order, whatever `count` is. Fewer are returned where the
+    The same seed gives the same openings in the same order, whatever `count` is. Fewer are returned if the
     game has no more (Connect Four after one ply: 7).
     """
-    # Not of `count`: a longer match begins with the openings of the shorter one.
+    # The seed does not include `count`, so that a longer match begins with the openings of a shorter one.
     rng = np.random.default_rng([seed, plies])
     seen: set[bytes] = set()
     openings: list[Opening] = []
     misses, generator = 0, None if start else game.generator
     while len(openings) < count and misses < MISSES:
-        # Set back below when a new position is found.
+        # Reset below when a new position is found.
         misses += 1
         if generator is not None and generator.usual:
             start = generator.draw(generator.usual, rng)
@@ -79,7 +81,7 @@ def random_openings(game: Game, count: int, plies: int, seed: int, start: str = 
 
 
 def book_openings(game: Game) -> list[Opening]:
-    """The built-in openings of a game; most games have none."""
+    """Return the built-in openings of a game; most games have none."""
     return [
         Opening(name, "", tuple(replay(game, "", moves.split()).actions))
         for name, moves in knowledge_of(game).book.items()
@@ -87,8 +89,8 @@ def book_openings(game: Game) -> list[Opening]:
 
 
 def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[Opening]:
-    """The openings in a file: its first `most` games if it is a file of games, else one per line, a start
-    position (chess: FEN or EPD) or moves from the usual start.
+    """Return the openings in a file. A file of games gives its first `most` games; in any other file, each
+    line is one opening: a start position (chess: FEN or EPD) or moves from the usual start.
 
     A line whose first word contains `/` is a position; `|` and moves may follow it. Empty lines and comments
     (`#`) are skipped. Raises Fatal(BAD_DATA) naming the line or the game that cannot be read.
@@ -99,7 +101,7 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
     except (OSError, ValueError) as error:
         raise Fatal(f"the openings in {path} cannot be read: {error}", Exit.BAD_DATA) from error
     found: Iterator[tuple[str, list[str]]]
-    # By its content too: people name such files as they like.
+    # Look at the content too, because people name such files as they like.
     if path.suffix.lower() in SUFFIXES or form_in(game, text) or text.lstrip().startswith(("[", "(;")):
         kind, found = "game", islice(_main_lines(format_of(game, path).read(data)), most)
     else:
@@ -112,7 +114,8 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
         found = iter(lines)
     openings, number = list[Opening](), 1
     try:
-        # No `for`: what the iterator itself raises needs the number of the game or line, too.
+        # No `for` loop, because errors that the iterator itself raises need the number of the game or line,
+        # too.
         while (opening := next(found, None)) is not None:
             if any(opening):
                 start = knowledge_of(game).read_start(opening[0])
@@ -129,7 +132,7 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
 
 
 def _main_lines(games: Iterator[ReadGame | ValueError]) -> Iterator[tuple[str, list[str]]]:
-    """(start, moves) of each game. Raises ValueError at the first that cannot be read."""
+    """Yield (start, moves) of each game. Raises ValueError at the first game that cannot be read."""
     for one in games:
         if isinstance(one, ValueError):
             raise one
@@ -137,7 +140,8 @@ def _main_lines(games: Iterator[ReadGame | ValueError]) -> Iterator[tuple[str, l
 
 
 def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:
-    """`count` openings from `source`: auto, start, book, random[:PLIES] or a file; repeated if too few.
+    """Return `count` openings from `source`: auto, start, book, random[:PLIES] or a file. They are repeated
+    if there are too few.
 
     auto: the built-in book, then random moves. Raises Fatal(CONFIG) if there are none.
     """
@@ -161,8 +165,8 @@ def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Ope
 
 
 def check_lengths(openings: Iterable[Opening], max_plies: int) -> None:
-    """Raise Fatal(CONFIG) if an opening is not shorter than a game may be. `max_plies` 0: the game's cap,
-    under which every opening was read."""
+    """Raise Fatal(CONFIG) if an opening is not shorter than `max_plies`. 0 means the game's own cap; every
+    opening was already read with that cap."""
     longest = max((len(opening.actions) for opening in openings), default=0)
     if max_plies and longest >= max_plies:
         raise Fatal(
@@ -188,5 +192,5 @@ def describe(pairs: Sequence[str]) -> str:
 
 
 def usual_plies(game: Game) -> int:
-    """Plies of a random opening after which the game is usually still undecided."""
+    """Return the number of random plies after which the game is usually still undecided."""
     return min(RANDOM_PLIES, game.max_plies // 4)

@@ -1,9 +1,11 @@
-"""What a protocol and the driver exchange: options, orders, searches and their results, and the clock.
+"""The data that a protocol and the driver exchange: options, orders, searches and their results, and the
+clock.
 
-A protocol (UCI, USI, GTP, the terminal) is a pure state machine, an `Engine`: it is fed events with the time
-at which they happened, and returns orders. The driver owns network, tree and clock, and carries the orders
-out. So every dialogue of a GUI can be tested line by line without a search, and no protocol knows of threads.
-Everything here is plain data: a command can import it to print its `--help` without loading numpy.
+A protocol (UCI, USI, GTP, the terminal) is a pure state machine, an `Engine`: it receives events with the
+time at which they happened, and returns orders. The driver owns network, tree and clock, and carries out the
+orders. So every dialogue with a GUI can be tested line by line without a search, and no protocol needs to
+know about threads. Everything here is plain data: a command can import this module to print its `--help`
+without loading numpy.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from azselfplay.games.names import DEFAULT_GAME
 
 @dataclass(frozen=True)
 class Setup:
-    """Options that take a while to change, because the network is loaded and the tree is made again."""
+    """Options that take a while to change, because the network must be loaded and the tree made again."""
 
     weights: str = ""
     """Weights file; empty: an untrained network."""
@@ -27,10 +29,9 @@ class Setup:
     hash_mib: int = 256
     """Memory of the tree, in MiB."""
     leaves: int = 0
-    """Most positions evaluated together; 0: what suits the device."""
+    """Most positions evaluated together; 0: as many as suit the device."""
     search: str = "puct"
-    """A selection, or a selection with settings (`play.nets`). The option sets only the
-    selection."""
+    """A selection, or a selection with settings (`play.nets`). The GUI's option sets only the selection."""
     game: str = DEFAULT_GAME
     """Name of the game played. The network may be for another variant with the same board."""
     syzygy_path: str = ""
@@ -44,7 +45,7 @@ class Options:
     show_wdl: bool = False
     analyse_mode: bool = False
     ponder: bool = False
-    """Whether the GUI may ponder. It changes nothing here."""
+    """Whether the GUI may ponder. This has no effect on the engine."""
     overhead_ms: int = 30
     """Milliseconds lost between engine and GUI on each move."""
     temperature: int = 0
@@ -55,10 +56,11 @@ class Options:
     """Whether the engine plays with the simulations that have the strength `elo` (`play.strength`)."""
     elo: int = 0
     chess960: bool = False
-    """Whether castling is written as in the game, and not as in chess (`Notation.action_to_chess`)."""
+    """Whether castling is written in the game's own notation instead of as in chess
+    (`Notation.action_to_chess`)."""
 
     def resigns_at(self, value: float) -> bool:
-        """Whether to resign at a position of `value` in [-1, 1] for the side to move."""
+        """Return whether to resign at a position of `value` in [-1, 1] for the side to move."""
         return 50 * (value + 1) < self.resign_percent
 
 
@@ -74,7 +76,7 @@ class Spec:
     choices: tuple[str, ...] = ()
 
     def parsed(self, text: str) -> Any:
-        """The value that a GUI has set. Raises ValueError saying what is wrong with it."""
+        """Return the value that a GUI has set. Raises ValueError saying what is wrong with the text."""
         if self.kind == "string":
             return "" if text == "<empty>" else text
         if self.kind == "check":
@@ -85,7 +87,7 @@ class Spec:
             if text not in self.choices:
                 raise ValueError(f"option {self.name} is one of {', '.join(self.choices)}, not {shown(text)}")
             return text
-        # isdigit alone would accept digits of other scripts and numbers of any length.
+        # `isdigit` alone would accept digits of other scripts, and numbers of any length.
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
             raise ValueError(f"option {self.name} is a whole number, not {shown(text)}")
@@ -104,13 +106,13 @@ class OptionTable:
     specs: Sequence[Spec]
 
     def announced(self, options: Options) -> list[str]:
-        """The `option` lines, with the present values as defaults."""
+        """Return the `option` lines, with the present values as defaults."""
         lines = []
         for spec in self.specs:
             value = getattr(options.setup if spec.field in _IN_SETUP else options, spec.field)
             default = str(value).lower() if spec.kind == "check" else str(value) or "<empty>"
             if spec.kind == "combo":
-                default = default.partition("?")[0]  # the choices have no settings; those stay as they are
+                default = default.partition("?")[0]  # the choices list no settings; settings stay as they are
             line = f"option name {spec.name} type {spec.kind} default {default}"
             if spec.kind == "spin":
                 line += f" min {spec.low} max {spec.high}"
@@ -118,7 +120,7 @@ class OptionTable:
         return lines
 
     def changed(self, options: Options, name: str, text: str) -> Options:
-        """The options after a setoption. Raises ValueError saying what is wrong with it."""
+        """Return the options after a setoption. Raises ValueError saying what is wrong with the setoption."""
         spec = next((spec for spec in self.specs if spec.name.lower() == name.lower()), None)
         if spec is None:
             known = ", ".join(spec.name for spec in self.specs)
@@ -130,13 +132,13 @@ class OptionTable:
 
 
 def shown(text: str, length: int = 60) -> str:
-    """Foreign text, shortened and escaped for one line of output."""
-    # `ascii`, because a terminal may show other characters as something else, or obey them.
+    """Return text from outside, shortened and escaped for one line of output."""
+    # `ascii`, because a terminal may misrender other characters, or interpret them as commands.
     return ascii(text if len(text) <= length else text[:length] + "...")
 
 
 TOO_LONG = "line-of-too-many-bytes"
-"""What a protocol is fed instead of a line that was too long to keep."""
+"""Text that a protocol receives instead of a line that was too long to keep."""
 
 REPORT_SECONDS = 0.9
 """Seconds between two reports: GUIs expect one a second."""
@@ -152,19 +154,19 @@ class Request:
     began: float
     """When the search was requested; seconds of the clock of `now`."""
     new_game: bool = False
-    """Whether the tree of the last search is dropped."""
+    """Whether the tree of the last search must be dropped."""
     allowed: tuple[int, ...] = ()
     simulations: int = 0
     seconds: float | None = None
-    """Limit in seconds, counted from `began`, or when pondering from the ponderhit."""
+    """Limit in seconds, counted from `began`, or from the ponderhit when pondering."""
     depth: int = 0
     is_pondering: bool = False
     seeks_mate: bool = False
-    """Whether the search ends by itself: with a proven mate, or when the tree is full."""
+    """Whether the search looks for a mate. It ends by itself with a proven mate, or when the tree is full."""
     stop_when_proven: bool = False
     may_move_early: bool = False
-    """Whether to stop once no other move can become the most visited: later moves can use the time that is
-    left, and the move is not drawn."""
+    """Whether to stop once no other move can become the most visited one. This is allowed if later moves can
+    use the saved time and the move is not drawn at random."""
     claims: frozenset[str] = frozenset()
     """End reasons by which the side to move claims a win instead of moving."""
     temperature: float = 0.0
@@ -172,15 +174,15 @@ class Request:
     lines: int = 1
     """Most moves in a report."""
     as_in_chess: bool = False
-    """Whether moves are written by `Notation.action_to_chess`, which the game must have."""
+    """Whether moves are written by `Notation.action_to_chess`, which the game must then have."""
     show_draw: bool = False
     """Whether reports include the network's draw probability at the root."""
     ownership: bool = False
-    """Whether reports and the end tell who will own each cell, if the network knows."""
+    """Whether the reports and the result include who will own each cell, if the network knows."""
     report_seconds: float = REPORT_SECONDS
     """Seconds between two reports."""
     refusal: str = ""
-    """Why nothing can be searched, for people; such a request is never started."""
+    """Why nothing can be searched, as text for people. Such a request is never started."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,7 @@ class StopSearch:
 
 @dataclass(frozen=True)
 class SetDeadline:
-    """The running search no longer ponders; it ends at `until` (the clock of `now`), if given."""
+    """End pondering: the running search now ends at `until` (on the clock of `now`), if given."""
 
     until: float | None
 
@@ -248,7 +250,7 @@ class Line:
     """Value in [-1, 1]; the root's if the move was not visited."""
     prior: float
     proof: int = 0
-    """Plies to a proven win, minus plies to a proven loss, or 0."""
+    """Positive: plies to a proven win. Negative: minus the plies to a proven loss. 0: no proof."""
 
 
 @dataclass(frozen=True)
@@ -270,14 +272,14 @@ class Report:
 
 @dataclass(frozen=True)
 class Found:
-    """The end of a search."""
+    """The result of a search."""
 
     moves: tuple[str, ...]
     """The move to play and the expected continuation, in the game's notation; () if the game is over."""
     action: int = -1
     """The move to play."""
     value: float = 0.0
-    """Value of that move for the side to move; or the result, if the game is over."""
+    """Value of this move for the side to move; if the game is over, the game's result."""
     claim: str = ""
     """The end reason by which the side to move has won, if a claim was requested."""
     ownership: tuple[float, ...] = ()
@@ -289,14 +291,14 @@ class Engine(Protocol):
 
     @property
     def first_setup(self) -> Setup:
-        """The set-up of the command line: the process ends if it cannot be used."""
+        """The set-up of the command line. If it cannot be used, the process ends."""
 
     @property
     def takes_input(self) -> bool:
-        """Whether further lines are wanted now; otherwise they stay unread."""
+        """Whether the engine takes further lines now; otherwise they stay unread."""
 
     def feed(self, line: str, now: float) -> list[Order]:
-        """Handle a line, without its newline. At the end of the input it is `quit`."""
+        """Handle a line, given without its newline. The end of the input comes as a line `quit`."""
 
     def reported(self, report: Report) -> list[Order]:
         """Handle an interim report of the running search."""
@@ -311,11 +313,11 @@ class Engine(Protocol):
         """Note that network and tree are ready."""
 
     def preparation_failed(self, reason: str, now: float) -> list[Order]:
-        """Note that they cannot be used; the previous ones, if there are any, are still there."""
+        """Note that network and tree cannot be used. The previous ones, if any, are still there."""
 
 
 EXPECTED_MOVES = 30
-"""Moves still to come, if the GUI does not say."""
+"""Number of moves still expected, if the GUI does not say."""
 
 LARGEST_SHARE = 0.4
 """Largest share of the remaining time for one move among several."""
@@ -336,22 +338,23 @@ class SideClock:
     moves_to_go: int = 0
     """Moves until the next time control; 0: the time is for the whole game."""
     byoyomi: float = 0.0
-    """Seconds for each move once `remaining` is used up; what a move does not use is lost."""
+    """Seconds for each move once `remaining` is used up; time that a move does not use is lost."""
     loses_rest: bool = False
     """Whether the rest of `remaining` is lost after this move."""
 
     @property
     def keeps_rest(self) -> bool:
-        """Whether later moves can use what this one leaves."""
+        """Whether later moves can use the time that this move saves."""
         return self.remaining > 0 and not self.loses_rest
 
 
 def seconds_for_move(clock: SideClock, overhead: float) -> float:
-    """Seconds to think: at most the clock minus `overhead` (lost on the way to the GUI), and at least 0."""
-    # The answer must arrive before the flag falls, so the way to the GUI is paid first.
+    """Return the seconds to think: at most the clock minus `overhead` (time lost on the way to the GUI), and
+    at least 0."""
+    # The answer must arrive before the flag falls, so the overhead is subtracted first.
     usable = max(0.0, clock.remaining - overhead)
     moves = clock.moves_to_go or EXPECTED_MOVES
-    # Each remaining move costs its overhead too, and the next time control does not return it.
+    # Each remaining move costs its overhead, too, and the next time control does not give it back.
     spread = max(0.0, usable - overhead * (moves - 1)) / moves
     most = usable * (LARGEST_SHARE if moves > 1 else LAST_MOVE_SHARE)
     main = min(spread + INCREMENT_SHARE * clock.increment, most)
@@ -359,6 +362,6 @@ def seconds_for_move(clock: SideClock, overhead: float) -> float:
 
 
 def seconds_of_movetime(movetime: float, overhead: float) -> float:
-    """Seconds to think when the GUI wants an answer after `movetime` seconds."""
-    # Half of it at least: with an overhead larger than the time nothing would be searched.
+    """Return the seconds to think when the GUI wants an answer after `movetime` seconds."""
+    # Use at least half of `movetime`: if the overhead were larger than the time, nothing would be searched.
     return max(movetime - overhead, movetime / 2)

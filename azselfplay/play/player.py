@@ -1,9 +1,9 @@
 """The interface that every player of a match has, and the list of the kinds of players for `--help`.
 
-A `Player` plays any number of games at once. For each game it gives a `Seat`, which is asked for one move
-after the other and answers with a `Choice`. Nothing here computes, so that `--help` can list the kinds of
-players without loading numpy. `play.players` makes a player from its text; the players themselves are in
-`play.builtin_players` (networks, solvers, blends), `play.kernel_players` (searches without a network) and
+A `Player` plays any number of games at once. For each game it returns a `Seat`; the match asks the seat for
+one move after the other, and the seat answers with a `Choice`. This module needs no numpy, so that `--help`
+can list the kinds of players quickly. `play.players` makes a player from its text; the players themselves are
+in `play.builtin_players` (networks, solvers, blends), `play.kernel_players` (searches without a network) and
 `play.engine_player` (other programs).
 """
 
@@ -40,31 +40,31 @@ class Player:
     name: str
 
     async def prepare(self) -> None:
-        """Start before the first game what could fail: an engine. Raises Fatal(CONFIG) if it does not speak
-        its protocol or refuses an option."""
+        """Before the first game, start the parts that could fail, such as an engine. Raises Fatal(CONFIG) if
+        the engine does not speak its protocol or refuses an option."""
 
     async def sit_down(self, seed: int) -> Seat:
         """Begin a game. All the player's random choices follow from `seed`."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """End its processes and threads, if it has any."""
+        """End the player's processes and threads, if it has any."""
 
 
 class Seat:
     """A player in one game. Calls come one at a time."""
 
     async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
-        """Prepare for the first move, in `game_history`: no clock runs meanwhile. `clock`: as at that move.
+        """Prepare for the first move in `game_history`, while no clock runs. `clock`: the clock at this move.
         Raises PlayerFailed."""
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
-        """The move to play in `game_history`, whose game is not over. Raises PlayerFailed or
+        """Return the move to play in `game_history`, whose game is not over. Raises PlayerFailed or
         PlayerResigned."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Release what the game used, if that is not the player's."""
+        """Release the resources of this game that do not belong to the player."""
 
 
 @dataclass(frozen=True)

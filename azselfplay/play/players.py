@@ -1,8 +1,8 @@
 """Makes a player from its text: `net:chess-tiny@800`, `alphabeta:3`, `uci:stockfish?nodes=1000`, ...
 
-`make_player` reads the text and imports only the kind that it names, so that a match without networks does
-not load torch, and `--help` loads nothing. Players with the same weights file share one loaded network; it is
-closed with the last of them.
+`make_player` parses the text and imports only the code for this kind of player. So a match without networks
+does not load torch, and `--help` loads nothing. Players with the same weights file share one loaded network,
+which is closed with the last of these players.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ MAX_DEPTH, MAX_ROLLOUTS = 64, 1_000_000
 
 
 def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0, runs: Path = RUNS) -> Player:
-    """The player that `spec` describes (see KINDS), which is also its name.
+    """Return the player that `spec` describes (see KINDS); `spec` is also the player's name.
 
     Raises Fatal(CONFIG) for an invalid spec, an engine that is not installed, or a kind that cannot play the
     game; Fatal(BAD_DATA) for a weights file that cannot be used.
     """
     kind, _, rest = spec.partition(":")
-    # `untrained@64` has its number before any colon.
+    # In `untrained@64`, the number comes before any colon.
     kind, _, how = kind.partition("@")
     if kind in ("net", "untrained", "policy"):
         file, simulations, search = "" if kind == "untrained" else rest, 0, ""
-        if kind == "net":  # at the last @, because a path may have one too
+        if kind == "net":  # split at the last @, because a path may contain one
             file, _, how = rest.rpartition("@") if "@" in rest else (rest, "", "")
         if kind != "policy":
             number, _, search = how.partition("/")
             simulations = _number(spec, number, DEFAULT_SIMULATIONS, 20_000)
-        # Resolved, so that a file under two names is loaded once.
+        # The path is resolved, so that a file with two names is loaded only once.
         weights = weights_named(file, runs).resolve() if file else None
         return _net_player(weights, simulations, search, game, device, threads)
     if kind in ("uci", "usi", "gtp"):
@@ -74,7 +74,7 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
     if kind in ("random", "greedy"):  # too quick to be worth a thread
         return ThinkingPlayer(spec, random_think if kind == "random" else greedy_think(game), threaded=False)
     think = solver_think(game) if kind == "solver" else tablebase_think(game)
-    return ThinkingPlayer(spec, think, alone=True)  # a solver has a memory
+    return ThinkingPlayer(spec, think, alone=True)  # a solver keeps state
 
 
 @dataclass
@@ -103,9 +103,9 @@ def _net_player(
     from azselfplay.play.builtin_players import NetPlayer
     from azselfplay.play.nets import load_net, search_for, search_name
 
-    # The raw policy searches nothing.
+    # The raw policy does not search.
     settings = search_for(search, game, path) if simulations else None
-    # The game belongs to the key: the same file may play a variant with the same board.
+    # The game is part of the key, because the same file may play a variant with the same board.
     key = (str(path or ""), game.name, device, threads)
     if key not in _LOADED:
         _LOADED[key] = _Shared(load_net(path, game.name, device=device, threads=threads))
@@ -115,7 +115,7 @@ def _net_player(
 
     def release() -> None:
         shared.users -= 1
-        # Popped first, so that a later player loads it anew.
+        # Remove the entry first, so that a later player loads the network again.
         if shared.users == 0 and _LOADED.pop(key, None) is not None:
             net.close()
 

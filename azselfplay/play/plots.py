@@ -22,10 +22,10 @@ SHORT_RUN = 2.0
 def new_figure(
     rows: int, columns: int, size: tuple[float, float], *, share_y: bool = False
 ) -> tuple[Figure, Any]:
-    """A figure and its panels [rows, columns], on a canvas that needs no display; `size` in inches."""
+    """Return a figure and its panels [rows, columns], on a canvas that needs no display; `size` in inches."""
     import matplotlib as mpl
 
-    # Before pyplot, which would look for a display.
+    # Choose the backend before importing pyplot, which would look for a display.
     mpl.use("Agg")
     mpl.rcParams["svg.hashsalt"] = "azplay"  # the same figure gives the same file
     from matplotlib import pyplot as plt
@@ -37,7 +37,8 @@ def new_figure(
 
 
 def grid_of(count: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels, two in a row, and at least one; `size` of each, in inches."""
+    """Return a figure with `count` panels (at least one), two in a row, and the list of panels; `size` of
+    each panel in inches."""
     columns = max(1, min(2, count))
     rows = max(1, -(-count // columns))
     figure, panels = new_figure(rows, columns, (size[0] * columns, size[1] * rows))
@@ -55,15 +56,16 @@ def close(figure: Figure) -> None:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write `name`.png and `name`.svg, each whole or not at all, and close it. Raises Fatal(DISK)."""
+    """Write `name`.png and `name`.svg, each completely or not at all, and close the figure. Raises
+    Fatal(DISK)."""
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for kind in ("png", "svg"):
             path = folder / f"{name}.{kind}"
-            # matplotlib chooses the format by the ending, so that stays the last part.
+            # matplotlib chooses the format by the file name's ending, so the ending must stay the last part.
             partial = path.with_suffix(f".partial.{kind}")
-            # Without the date the same figures give the same file.
+            # Without the date, the same figure gives the same file.
             metadata = {"Date": None} if kind == "svg" else None
             figure.savefig(partial, dpi=130, metadata=metadata)
             partial.replace(path)
@@ -76,7 +78,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def draw_ladder(folder: Path, title: str, networks: Sequence[Rated], anchors: Sequence[Rated]) -> list[Path]:
-    """Elo over training steps, self-play games and time, side by side."""
+    """Draw Elo over training steps, self-play games and time, side by side."""
     figure, panels = new_figure(1, 3, (15, 5.2), share_y=True)
     figure.suptitle(title)
     axes: list[tuple[str, list[float | None]]] = [
@@ -85,7 +87,7 @@ def draw_ladder(folder: Path, title: str, networks: Sequence[Rated], anchors: Se
         time_axis([one.entrant.hours for one in networks]),
     ]
     for axis, (label, values) in zip(panels[0], axes, strict=True):
-        # Without a games.db nobody knows the games before a network.
+        # Without a games.db, the number of games before a network is unknown.
         known = [(x, one) for x, one in zip(values, networks, strict=True) if x is not None]
         _curve(axis, [x for x, _ in known], [one for _, one in known], "networks of the run")
         axis.set_xlabel(label)
@@ -96,7 +98,7 @@ def draw_ladder(folder: Path, title: str, networks: Sequence[Rated], anchors: Se
 
 
 def time_axis(hours: list[float | None]) -> tuple[str, list[float | None]]:
-    """(label, values) of an axis of times since the run was made: minutes if the run is short."""
+    """Return (label, values) for an axis of times since the run was made, in minutes if the run is short."""
     longest = max((one or 0.0 for one in hours), default=0.0)
     scale, unit = (60, "minutes") if longest < SHORT_RUN else (1, "hours")
     return f"{unit} since the run was made", [None if one is None else scale * one for one in hours]
@@ -105,7 +107,8 @@ def time_axis(hours: list[float | None]) -> tuple[str, list[float | None]]:
 def draw_scaling(
     folder: Path, name: str, title: str, searches: Sequence[Rated], anchors: Sequence[Rated]
 ) -> list[Path]:
-    """Elo over simulations per move, a doubling a grid line (the idea of AlphaZero's Figure 2)."""
+    """Draw Elo over simulations per move, with a grid line at each doubling (the idea of AlphaZero's Figure
+    2)."""
     figure, panels = new_figure(1, 1, (8, 5.5))
     axis = panels[0][0]
     figure.suptitle(title)
@@ -123,8 +126,8 @@ def draw_scaling(
 
 
 def in_sight(anchors: Sequence[Rated], networks: Sequence[Rated]) -> list[Rated]:
-    """The anchors between the lowest and the highest end of the networks' intervals, and the next one on
-    either side; more would squeeze the networks."""
+    """Return the anchors between the lowest and the highest end of the networks' intervals, and the next
+    anchor on either side. More anchors would squeeze the networks' curve."""
     low = min((one.elo - one.margin for _, one in networks), default=0.0)
     high = max((one.elo + one.margin for _, one in networks), default=0.0)
     below = max((one.elo for _, one in anchors if one.elo < low), default=low)
@@ -133,7 +136,7 @@ def in_sight(anchors: Sequence[Rated], networks: Sequence[Rated]) -> list[Rated]
 
 
 def _curve(axis: Axes, values: Sequence[float], rated: Sequence[Rated], label: str) -> None:
-    """A line through the ratings, with bars and a band for the intervals."""
+    """Draw a line through the ratings, with bars and a band for the intervals."""
     elo, margins = [one.elo for _, one in rated], [one.margin for _, one in rated]
     low, high = ([one.elo + sign * one.margin for _, one in rated] for sign in (-1, 1))
     axis.fill_between(values, low, high, color=BLUE, alpha=0.15, linewidth=0, label="95 % interval")
@@ -144,8 +147,9 @@ def _curve(axis: Axes, values: Sequence[float], rated: Sequence[Rated], label: s
 
 
 def _levels(axis: Axes, anchors: Sequence[Rated], *, named: bool = True) -> None:
-    """A dashed line for each anchor; its name right of the panel, moved up where names would overlap."""
-    # Anchors may lie outside of what the curves need.
+    """Draw a dashed line for each anchor, with its name to the right of the panel. A name that would overlap
+    is moved up."""
+    # Anchors may lie outside the range of the curves.
     elo = [*axis.get_ylim(), *(one.elo for _, one in anchors)]
     low, high = min(elo), max(elo)
     room = 0.04 * (high - low)

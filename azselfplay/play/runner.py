@@ -1,9 +1,9 @@
-"""Plays the games of a match: side by side, ended early where the result is known, written to files.
+"""Plays the games of a match side by side, ends them early if the result is known, and writes them to files.
 
 Every opening is played twice with colours swapped; games 2i and 2i+1 are a pair. `play_match` keeps a number
-of games going and asks after each complete pair, in the order of the openings, whether to stop: so neither
-that decision nor the result depends on which games end early. A player that fails, or oversteps its time,
-loses its game and not the match.
+of games running. After each complete pair, in the order of the openings, it asks whether to stop, so neither
+this decision nor the result depends on which games end early. A player that fails or oversteps its time loses
+this game, but the match goes on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TIME = "time"
 """Reason of a game lost on time."""
 
 WON, DRAWN, TABLE = "adjudicated_win", "adjudicated_draw", "tablebase"
-"""Reasons."""
+"""Reasons of games that were adjudicated."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class ClockSettings:
 
 @dataclass(frozen=True)
 class Adjudication:
-    """When a game is ended early; the default is never."""
+    """When games are ended early; by default never."""
 
     win_value: float = 0.95
-    """Value in [0, 1]."""
+    """Least magnitude of both players' values for a win, in [0, 1]."""
     win_plies: int = 0
     """Plies in a row; 0 switches it off."""
     draw_value: float = 0.02
@@ -58,7 +58,7 @@ class Adjudication:
     draw_from: int = 80
     """Ply from which on games may be adjudicated as draws."""
     known: Callable[[GameHistory], int | None] | None = None
-    """Result for the side to move, None where it is unknown (`known_results`)."""
+    """Returns the result for the side to move, None if it is unknown (`known_results`)."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,10 @@ class PlayedGame:
     detail: str = ""
     """How the player failed, in one sentence."""
     moves: tuple[int, int] = (0, 0)
-    """Moves that the first and the second player chose, so without the opening."""
+    """Numbers of moves that the first and the second player chose; moves of the opening do not count."""
     seconds: tuple[float, float] = field(default=(0.0, 0.0), compare=False)
-    """Wall clock that they took for them; with several games at once it includes waiting for the others."""
+    """Wall-clock seconds that the two players took for these moves. With several games at once, this includes
+    waiting for other games."""
 
     @property
     def outcome_for_a(self) -> int:
@@ -126,18 +127,19 @@ async def play_match(
     """Play `2 * len(openings)` games; games 2i and 2i+1 are the pair of opening i.
 
     `on_game` is called with each game as it ends. `until` is called with the games of the first opening, of
-    the first two, and so on, as soon as all games up to there have ended. When it returns True the rest is
-    cancelled and those games are the result, so neither the decision nor the result depends on which games
-    end early. The caller closes the players.
+    the first two openings, and so on, as soon as all these games have ended. When `until` returns True, all
+    other games are cancelled and the games given to it are the result. So neither the decision nor the result
+    depends on which games end early. The caller closes the players.
     """
     match = _Match(game, (first, second), settings)
     waiting = []
     for number, opening in enumerate(openings):
         for swapped in (False, True):
-            # From its number alone: a game is the same, whatever is played beside it.
+            # The seeds depend only on the opening's number and the colours, so a game does not depend on the
+            # games beside it.
             drawn = np.random.SeedSequence([settings.seed, number, int(swapped)]).generate_state(2)
             waiting.append(_Job(2 * number + swapped, opening, swapped, (int(drawn[0]), int(drawn[1]))))
-    # One iterator for all workers: each takes the next game, so a long one holds up nobody.
+    # All workers share one iterator: each takes the next game, so a long game does not delay other workers.
     jobs = iter(waiting)
     played: dict[int, PlayedGame] = {}
     tasks: list[asyncio.Task[None]] = []
@@ -145,7 +147,7 @@ async def play_match(
 
     def decided() -> bool:
         nonlocal asked, stopped
-        # In the order of the openings, not in that of the games' ends: short games must not decide.
+        # Ask in the order of the openings, not in the order in which games end: short games must not decide.
         while until is not None and not stopped and asked in played and asked + 1 in played:
             asked += 2
             stopped = until([played[index] for index in range(asked)])
@@ -159,7 +161,7 @@ async def play_match(
             if on_game is not None:
                 on_game(finished)
             if decided():
-                # Also the caller itself, which returns at once.
+                # This also cancels the current task, which returns at once.
                 for task in tasks:
                     task.cancel()
                 return
@@ -172,8 +174,9 @@ async def play_match(
 
 
 async def play_one(game: Game, players: tuple[Player, Player], opening: Opening, seed: int) -> PlayedGame:
-    """Play one game from `opening`, in which the first of the players moves first. The caller closes them."""
-    # Two seeds: players that draw would otherwise draw the same numbers.
+    """Play one game from `opening`, in which the first of the players moves first. The caller closes the
+    players."""
+    # The seeds differ, because otherwise both players would draw the same random numbers.
     return await _Match(game, players, MatchSettings()).play(_Job(0, opening, False, (seed, seed + 1)))
 
 
@@ -190,7 +193,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Match:
-    """What all games of a match share."""
+    """The data that all games of a match share."""
 
     game: Game
     players: tuple[Player, Player]
@@ -208,7 +211,7 @@ class _Match:
         moves, seconds = [0, 0], [0.0, 0.0]
         side, failed, detail = 0, "", ""
         try:
-            # `side` always is the one that has something to do: if that fails, it has lost.
+            # `side` is always the side that must act: if the action fails, this side has lost.
             for side in (0, 1):
                 seats.append(await self.players[order[side]].sit_down(job.seeds[order[side]]))
             for side in (0, 1):
@@ -224,7 +227,8 @@ class _Match:
                     clock = Clock(left[side], time_limit.increment, left[1 - side])
                 began = time.monotonic()
                 choice = await seats[side].choose(game_history, clock)
-                # Includes waiting for other games' batches: with a clock, few games should run at once.
+                # The time includes waiting for other games' batches, so with a clock only few games should
+                # run at once.
                 took = time.monotonic() - began
                 moves[side] += 1
                 seconds[side] += took
@@ -233,7 +237,8 @@ class _Match:
                     if left[side] < 0:
                         over = f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}"
                         raise _OutOfTime(over)
-                    # Added after the move, as on a chess clock: it cannot save the flag.
+                    # The increment is added after the move, as on a chess clock, so it cannot rescue an
+                    # overstepped time.
                     left[side] += time_limit.increment
                 judge.heard(choice.value, side)
                 try:
@@ -272,7 +277,7 @@ class _OutOfTime(PlayerFailed):
 
 
 class Judge:
-    """Watches one game. Pure: it takes values and answers with a verdict."""
+    """Watches one game, and decides whether it ends early. Pure: it takes values and returns a verdict."""
 
     def __init__(self, rules: Adjudication) -> None:
         self._rules = rules
@@ -280,10 +285,11 @@ class Judge:
         self._winner = 0
 
     def heard(self, value: float | None, side: int) -> None:
-        """Note that `side` (0: the first player) has moved and gave its position `value`."""
+        """Note that `side` (0: the first player) has moved, and that it gave the position before its move
+        this `value`."""
         rules = self._rules
         opinion = None if value is None else outcome_for_first_player(1, side) * value
-        # A player without values (None) is never clear: its opponent alone may not end the game.
+        # A player without values (None) is never clear, so that its opponent alone cannot end the game.
         clear = opinion is not None and abs(opinion) >= rules.win_value
         winner = (1 if opinion > 0 else -1) if clear and opinion is not None else 0
         if not clear or winner != self._winner:
@@ -297,7 +303,7 @@ class Judge:
             self._level = _Row()
 
     def verdict(self, game_history: GameHistory) -> tuple[int, str] | None:
-        """(outcome for the first player, reason) if the game ends here."""
+        """Return (outcome for the first player, reason) if the game ends here, else None."""
         rules = self._rules
         if rules.known is not None:
             value = rules.known(game_history)
@@ -311,7 +317,7 @@ class Judge:
 
 
 class _Row:
-    """Plies in a row with a value of one kind, and whose values they were."""
+    """A row of consecutive plies with the same kind of value, and the sides that gave these values."""
 
     def __init__(self) -> None:
         self.plies = 0
@@ -322,13 +328,14 @@ class _Row:
         self.sides.add(side)
 
     def has(self, plies: int) -> bool:
-        """Whether there are at least `plies` (0: never), from both sides, because one side may move many
-        times in a row."""
+        """Return whether the row has at least `plies` plies (0: never) with values from both sides. One side
+        alone does not suffice, because it may move many times in a row."""
         return 0 < plies <= self.plies and len(self.sides) == 2
 
 
 def known_results(game: Game) -> Callable[[GameHistory], int | None]:
-    """Values for the side to move from the game's tables. Raises Fatal(CONFIG) for a game without tables."""
+    """Return a function that looks up values for the side to move in the game's tables. Raises Fatal(CONFIG)
+    for a game without tables."""
     probe = table_of(game, "--tables").probe
 
     def known(game_history: GameHistory) -> int | None:
@@ -339,7 +346,7 @@ def known_results(game: Game) -> Callable[[GameHistory], int | None]:
 
 
 TERMINATIONS = {FAILURE: "abandoned", TIME: "time forfeit"}
-"""Values of PGN's tag (section 9.8.1 of the standard), by reason."""
+"""Values of PGN's Termination tag (section 9.8.1 of the standard), by reason."""
 
 
 class GameFiles:
@@ -348,7 +355,7 @@ class GameFiles:
 
     def __init__(self, game: Game, pgn: str, moves: str, event: str) -> None:
         known = knowledge_of(game)
-        # Before the first game: hours of games must not end without their file.
+        # Check this before the first game: hours of games must not end without their file.
         if pgn and not known.formats:
             raise Fatal(f"{game.name} has no PGN; write its games with --moves FILE", Exit.CONFIG)
         self._game, self._format = game, next(iter(known.formats), None)
@@ -360,9 +367,9 @@ class GameFiles:
     def write(self, played: PlayedGame) -> None:
         if self._pgn is not None and self._format is not None:
             text = self._before + to_pgn(self._game, self._format, played, self._event)
-            # Flushed, so that a match that is killed has its games.
+            # Flushed, so that a match that is killed leaves its games in the file.
             print(text, end="", file=self._pgn, flush=True)
-            # Between games, not before the first.
+            # The separator goes between games, not before the first one.
             self._before = self._format.between
         if self._moves is not None:
             print(to_json_line(self._game, played), file=self._moves, flush=True)
@@ -374,7 +381,7 @@ class GameFiles:
 
 
 def to_pgn(game: Game, form: GameFormat, played: PlayedGame, event: str) -> str:
-    """A game as PGN, or in another format, with the seven tags and how it ended."""
+    """Return a game as PGN, or in another format, with the seven standard tags and how the game ended."""
     tags = {
         "Event": event,
         "White": played.first,
@@ -392,7 +399,7 @@ def to_pgn(game: Game, form: GameFormat, played: PlayedGame, event: str) -> str:
 
 
 def to_json_line(game: Game, played: PlayedGame) -> str:
-    """A game as JSON, with moves in the game's notation, and a score where the game has one."""
+    """Return a game as JSON, with moves in the game's notation, and with a score if the game has one."""
     game_history = replay_of(game, played)
     score = {} if (points := game_history.score()) is None else {"score": points}
     return json.dumps(
@@ -414,8 +421,8 @@ def to_json_line(game: Game, played: PlayedGame) -> str:
 
 
 def replay_of(game: Game, played: PlayedGame) -> GameHistory:
-    """The positions of a played game."""
-    # The match may have had a longer cap than the game's own.
+    """Return the positions of a played game."""
+    # The match may have had a larger ply cap than the game's own.
     game_history = GameHistory(game, played.start, max(len(played.actions) + 1, game.max_plies))
     for action in played.actions:
         game_history.play(action)

@@ -1,8 +1,8 @@
-"""How strong a network is with fewer simulations, as `azplay scaling` has measured it: the option UCI_Elo.
+"""The strength of a network with fewer simulations, as measured by `azplay scaling`, for the option UCI_Elo.
 
-Elo is on the scale of these measurements, where the player `random` has 0. It says who beats whom, and
-nothing about people. Between two numbers of simulations that were rated, Elo is a straight line over their
-logarithm, which is about what doublings give.
+Elo is on the scale of these measurements, where the player `random` has 0. This Elo compares programs only;
+it cannot be compared with ratings of people. Between two rated numbers of simulations, Elo is interpolated
+linearly over the logarithm of the simulations, because each doubling gains about the same Elo.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ SCALING = "scaling.json"
 
 
 class Strength(NamedTuple):
-    """A network's Elo by its simulations a move; both ascend."""
+    """A network's Elo by its simulations per move; both ascend."""
 
     simulations: tuple[int, ...]
     elo: tuple[float, ...]
 
     @classmethod
     def of(cls, rated: Iterable[tuple[int, float]]) -> Self | None:
-        """Return the strength by `(simulations, Elo)`, in the order of simulations; None if fewer than two
-        numbers of simulations differ. What was rated no higher than fewer simulations is left out: chance."""
+        """Return the strength from pairs `(simulations, Elo)`, which are in the order of simulations; None if
+        fewer than two pairs are left. A pair that is rated no higher than one with fewer simulations is left
+        out, because this is chance."""
         kept: list[tuple[int, float]] = []
         for simulations, elo in rated:
             if not kept or elo > kept[-1][1]:
@@ -47,7 +48,7 @@ class Strength(NamedTuple):
         return max(self.lowest, math.floor(self.elo[-1]))
 
     def simulations_for(self, elo: float) -> int:
-        """Return the simulations that have this Elo."""
+        """Return the number of simulations that gives this Elo."""
         for (fewer, low), (more, high) in pairwise(zip(self.simulations, self.elo, strict=True)):
             if elo <= high:
                 share = max(0.0, (elo - low) / (high - low))
@@ -56,13 +57,13 @@ class Strength(NamedTuple):
 
 
 def measured(weights: Path, search: str, game: Game) -> Strength | None:
-    """Return the strength of the network in a file with a search (as for `play.nets.search_for`), if it was
-    rated with just that. Raises Fatal(BAD_DATA) if the ratings cannot be read."""
+    """Return the strength of the network in `weights` with a search (as for `play.nets.search_for`), if it
+    was rated with exactly this search. Raises Fatal(BAD_DATA) if the ratings cannot be read."""
     folder = weights.resolve().parent
     path = next((one / SCALING for one in (folder, folder.parent) if (one / SCALING).is_file()), None)
     if path is None:
         return None
-    from azselfplay.play.book import (  # these take a second: only where there are ratings
+    from azselfplay.play.book import (  # these imports take a second, so only if there are ratings
         published,
         searches_of,
     )

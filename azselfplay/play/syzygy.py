@@ -1,8 +1,8 @@
-"""Syzygy endgame tables of chess, which a user has in folders: perfect play at the root, and known results.
+"""Syzygy endgame tables of chess, read from the user's folders: perfect play at the root, and known results.
 
-python-chess reads the files. A table knows whether a position is won within fifty moves (WDL), and how far
-the next capture or pawn move is (DTZ). Positions with castling rights, with more men than the tables, or of
-which a file is missing or damaged are unknown.
+python-chess reads the files. A table knows whether a position is won under the fifty-move rule (WDL), and how
+far away the next capture or pawn move is (DTZ). A position is unknown if it has castling rights or more men
+than the tables, or if its file is missing or damaged.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
     import chess.syzygy
 
 FIFTY_MOVES = 100
-"""Half-moves without a capture or pawn move that are a draw."""
+"""Number of half-moves without a capture or pawn move after which the game is a draw."""
 WON, DRAWN, LOST = 2, 0, -2
-"""WDL. 1 and -1 are wins and losses that fifty moves make draws."""
+"""WDL values. 1 and -1 are wins and losses that the fifty-move rule turns into draws."""
 
 DAMAGED = OSError, ValueError, IndexError, RecursionError, AssertionError, struct.error
-"""What python-chess raises for a table of which a part is missing or wrong: it trusts what it reads."""
+"""Errors that python-chess raises for an incomplete or damaged table, because it trusts the data that it
+reads."""
 UNKNOWN = KeyError, *DAMAGED
 """KeyError: there is no such table, or the position has castling rights."""
 
 
 def open_tables(game: Game, folders: str) -> Tables:
-    """The tables in `folders`, which are separated as in PATH. Raises Fatal(CONFIG) if one is no folder or
-    none has a table, or for another game than chess."""
+    """Open the tables in `folders`, which are separated as in PATH. Raises Fatal(CONFIG) if one of them is no
+    folder, if none has a table, or if the game is not chess."""
     if game.notation.engine_protocol != "uci":
         raise Fatal(f"Syzygy tables are of chess, not of {game.name}", Exit.CONFIG)
     import chess.syzygy
@@ -51,28 +52,30 @@ def open_tables(game: Game, folders: str) -> Tables:
 
 
 class Tables:
-    """Tables behind python-chess' interface."""
+    """Endgame tables that are read by python-chess."""
 
     def __init__(self, tables: chess.syzygy.Tablebase, most_men: int) -> None:
         self._tables = tables
         self._most_men = most_men
 
     def cover(self, game_history: GameHistory) -> bool:
-        """Whether the position has few enough men."""
+        """Return whether the position has few enough men for the tables."""
         men = game_history.game.notation.state_to_text(game_history.state).partition(" ")[0]
         return sum(map(str.isalpha, men)) <= self._most_men
 
     def result(self, game_history: GameHistory) -> int | None:
-        """Win, draw or loss (1, 0, -1) of the side to move. None: unknown, which it also is between two
-        captures or pawn moves, because WDL does not count the moves since the last one."""
+        """Return win, draw or loss (1, 0, -1) for the side to move; None if it is unknown. It is known only
+        directly after a capture or pawn move, because WDL does not take into account the moves since the last
+        one."""
         if self.cover(game_history) and not (board := board_of(game_history)).halfmove_clock:
             with suppress(*UNKNOWN):
                 return int(self._tables.probe_wdl(board) / 2)
         return None
 
     def best(self, game_history: GameHistory, allowed: Sequence[int] = ()) -> tuple[int, ...]:
-        """The actions, of those `allowed` (none: all), with the best result that is still to be had; of wins
-        the quickest to the next capture or pawn move, of losses the slowest. () where it is unknown."""
+        """Return the actions, among those `allowed` (empty: all), with the best result that can still be
+        reached. Among wins these are the quickest to the next capture or pawn move, among losses the slowest.
+        Returns () if the result is unknown."""
         if not self.cover(game_history):
             return ()
         board, notation = board_of(game_history), game_history.game.notation
@@ -89,22 +92,23 @@ class Tables:
         return tuple(action for action, rank in ranks.items() if rank == best)
 
     def _rank(self, board: chess.Board) -> tuple[int, int]:
-        """The result for the side that has just moved, and of moves with the same the better."""
+        """Return the result for the side that has just moved, and a rank among moves with the same result;
+        larger is better."""
         if board.is_checkmate():
             return WON, 0
-        if board.is_repetition(2):  # it makes no progress, and the rules may end the game there
+        if board.is_repetition(2):  # no progress, and the rules may end the game there
             return DRAWN, 0
         result = -self._tables.probe_wdl(board)
         if not board.halfmove_clock:
             return result, 0
         far = abs(self._tables.probe_dtz(board))
         if abs(result) == WON and far + board.halfmove_clock > FIFTY_MOVES:
-            return result // 2, 0  # it comes too late
+            return result // 2, 0  # the win or loss comes too late
         return result, -far if result == WON else far if result == LOST else 0
 
 
 def board_of(game_history: GameHistory) -> chess.Board:
-    """A game of chess or chess960 as a board of python-chess with all its moves."""
+    """Return a game of chess or chess960 as a board of python-chess with all moves played."""
     import chess
 
     notation = game_history.game.notation

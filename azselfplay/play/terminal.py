@@ -1,8 +1,8 @@
 """`azplay play RUN`: a person against a network in the terminal, in any game. docs/use_a_network.md.
 
-The dialogue is a pure state machine (`play.orders.Engine`), as those of the other protocols. Lines are
-handled one after the other. While the network thinks, new lines wait, so a whole session can be written to a
-file and played from there.
+The dialogue is a pure state machine (`play.orders.Engine`), like the other protocols. Lines are handled one
+after the other. While the network thinks, new lines wait, so the lines of a whole session can come from a
+file.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ SIDES = ("first", "second")
 WIDTH = 100
 
 LINE_LENGTH = 8
-"""Moves shown of an expected line."""
+"""Number of moves that are shown of an expected line."""
 
 HELP = """\
 A move is written in the game's notation: `moves` shows those that are legal.
@@ -94,7 +94,7 @@ A move is written in the game's notation: `moves` shows those that are legal.
 MOST_SIMULATIONS = 1_000_000
 
 HINTS = 3
-"""Moves that a hint shows."""
+"""Number of moves that a hint shows."""
 
 
 class PlayEngine:
@@ -116,12 +116,12 @@ class PlayEngine:
         self._is_ready = False
         self._task: Literal["", "move", "hint"] = ""
         """The purpose of the running search."""
-        # The newest one, which a hint shows when the search has ended.
+        # The newest report; a hint shows it when the search has ended.
         self._report = Report()
         self._is_quitting = False
 
     def begin(self, network: str) -> list[Order]:
-        """The orders before the first line. `network`: the opponent's name."""
+        """Return the orders before the first line. `network`: the opponent's name."""
         return [Say(greeting(self._history.game, network, self._person)), Prepare(self._setup)]
 
     @property
@@ -146,7 +146,7 @@ class PlayEngine:
         task, self._task = self._task, ""
         if task == "hint":
             return [Say(hint(self._report)), *self._go_on(now)]
-        # With `go` the network moves for the person.
+        # After `go`, the network moves for the person.
         mover = self._history.side_to_move
         self._history.play(found.action)
         said = move_of_network(found, self._report, for_person=mover == self._person)
@@ -186,7 +186,7 @@ class PlayEngine:
                 continue
             try:
                 self._history.play(action)
-            except ValueError:  # the notation does not know the past, which may forbid a move: superko in Go
+            except ValueError:  # the notation does not know past positions, which may forbid a move: superko
                 orders.append(Say(f"{shown(line)} is not allowed: it repeats an earlier position."))
             else:
                 orders += self._next(now)
@@ -208,11 +208,11 @@ class PlayEngine:
             played = tuple(history.actions)
             if not played:
                 return [Say("There is no move to take back.")]
-            # Back to where the person was to move; a side may have moved several times in a row.
+            # Go back to the person's last turn; a side may have moved several times in a row.
             history.take_back(history.ply - 1)
             while history.actions and history.side_to_move != self._person:
                 history.take_back(history.ply - 1)
-            if history.side_to_move != self._person:  # nothing in it is the person's
+            if history.side_to_move != self._person:  # the person has not moved yet
                 for action in played:
                     history.play(action)
                 return [Say("You have not moved yet: there is no move of yours to take back.")]
@@ -226,7 +226,7 @@ class PlayEngine:
             return self._next(now)
         if name == "nodes":
             text = arguments[0] if arguments else ""
-            # `int` takes texts of any length, and slowly.
+            # `int` accepts text of any length, and is slow for long text.
             number = int(text) if text.isdecimal() and len(text) < 9 else 0
             if not 1 <= number <= MOST_SIMULATIONS:
                 return [Say(f"Write nodes N, with a number from 1 to {MOST_SIMULATIONS}.")]
@@ -239,7 +239,7 @@ class PlayEngine:
         return [Say(f"{no_command} `moves` lists the legal moves, `help` the commands.")]
 
     def _next(self, now: float) -> list[Order]:
-        """Show the board; then it is someone's turn, or the game is over."""
+        """Show the board, then ask the person, let the network think, or announce the result."""
         show: list[Order] = [Say(board(self._history))]
         if self._history.end_reason() is not None:
             return [*show, Say(result(self._history, self._person))]
@@ -263,7 +263,7 @@ class PlayEngine:
 
 
 def greeting(game: Game, network: str, person: int) -> str:
-    """The first lines of a session."""
+    """Return the first lines of a session."""
     from azselfplay.games.knowledge import knowledge_of  # imports numpy
 
     you = knowledge_of(game).words.sides[person]
@@ -271,7 +271,7 @@ def greeting(game: Game, network: str, person: int) -> str:
 
 
 def board(history: OpenGame) -> str:
-    """The board, with an empty line before and after it."""
+    """Return the board as text, with an empty line before and after it."""
     from azselfplay.games.game_history import board_text  # imports numpy
 
     is_over = history.end_reason() is not None
@@ -279,7 +279,7 @@ def board(history: OpenGame) -> str:
 
 
 def moves(history: OpenGame) -> str:
-    """The legal moves."""
+    """Return the legal moves as text."""
     if history.end_reason() is not None:
         return "The game is over."
     notation = history.game.notation
@@ -288,16 +288,18 @@ def moves(history: OpenGame) -> str:
 
 
 def chances(value: float) -> str:
-    """A value in [-1, 1] as a share of points: a draw is half a point."""
+    """Return a value in [-1, 1] as a share of points, where a draw is half a point."""
     return f"{50 * (value + 1):.0f} %"
 
 
 def move_of_network(found: Found, report: Report, *, for_person: bool) -> str:
-    """What the network has played, and its judgement. `for_person`: it moved for the person."""
+    """Return text about the network's move and its judgement. `for_person`: the network moved for the
+    person."""
     who = "The network moves for you" if for_person else "The network plays"
     side = "your" if for_person else "its own"
     after = f" It expects {' '.join(found.moves[1:LINE_LENGTH])}." if len(found.moves) > 1 else ""
-    # Fewer than asked for where nothing could change the move any more; those of the last search count too.
+    # A search may make fewer simulations than requested, when nothing could change the move any more. The
+    # tree keeps simulations of the last search.
     simulations = report.progress.simulations or "no new"
     return (
         f"{who}: {found.moves[0]}  ({side} chances {chances(found.value)}, {simulations} simulations).{after}"
@@ -305,7 +307,7 @@ def move_of_network(found: Found, report: Report, *, for_person: bool) -> str:
 
 
 def hint(report: Report) -> str:
-    """The best moves of a search, the best first."""
+    """Return the best moves of a search as text, the best first."""
     shown = [
         f"  {line.moves[0]:8} your chances {chances(line.value):>5}, {line.visits} visits, then "
         f"{' '.join(line.moves[1:LINE_LENGTH]) or '-'}"
@@ -315,8 +317,8 @@ def hint(report: Report) -> str:
 
 
 def result(history: OpenGame, person: int) -> str:
-    """How the game ended, for the person."""
-    # From the first player's to the person's.
+    """Return text about how the game ended, from the person's view."""
+    # Convert the outcome from the first player's view to the person's.
     outcome = history.outcome() * (1 if person == 0 else -1)
     text = {1: "You win", 0: "A draw", -1: "The network wins"}[outcome]
     reason = str(history.end_reason()).replace("_", " ")

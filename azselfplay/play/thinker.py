@@ -1,9 +1,9 @@
-"""Searches one position at a time with a network and a tree, and reports while it does.
+"""Searches one position at a time with a network and a tree, and reports during the search.
 
 A `Thinker` keeps its tree between searches: if the next position continues the last one, the matching subtree
-stays. A running search (`Thinking`) can be stopped, or get a deadline after a ponderhit; both wake the search
-loop at once. What it found is read off the tree's edges: the best move is a proven win, else the most visited
-move; proven losses come last.
+stays. A running search (`Thinking`) can be stopped, or can get a deadline after a ponderhit; both wake the
+search loop at once. The result is read from the tree's edges: the best move is a proven win, else the most
+visited move; proven losses come last.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from azselfplay.search.settings import FOR_EVALUATION, resolve
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
 
 MOST_PLIES = 6_000
-"""Most moves of one game. The longest tournament game of chess had 538."""
+"""Most moves of one game. The longest tournament game of chess had 538 half-moves."""
 
 
 class OpenGame(GameHistory):
@@ -43,14 +43,14 @@ class OpenGame(GameHistory):
         """Play an action. Raises ValueError if it is not legal, or the game is too long."""
         if self.ply >= MOST_PLIES:
             raise ValueError(f"a game has at most {MOST_PLIES} moves here")
-        # Legal although the rules have ended the game: a controller may go on after a repetition.
+        # Moves are legal even if the rules have ended the game: a controller may go on after a repetition.
         if action not in self.legal_actions():
             raise ValueError(f"action {action} is not legal here")
         self._append(action)
 
     def take_back(self, ply: int) -> None:
         """Return to the position after the first `ply` moves."""
-        # The positions behind stay in the array and are written over.
+        # Later positions stay in the array and are overwritten.
         del self.actions[ply:]
 
 
@@ -86,7 +86,7 @@ class Thinking:
         self.interrupt.stop()
 
     def set_deadline(self, until: float | None) -> None:
-        """End the search at `until`, by the clock of the event loop; None leaves its deadline unchanged."""
+        """End the search at `until` on the clock of the event loop; None leaves the deadline unchanged."""
         if until is not None:
             self.limits.until = until
         # The search may be waiting for a batch and would notice the new deadline too late.
@@ -107,8 +107,8 @@ class Thinker:
         tables: Tables | None = None,
     ) -> None:
         """`search`: see `play.nets.search_for`. `game`: another variant with the same board and
-        actions as the network's game (`play.nets.check_fits`). `tables`: of endgames, which choose the moves
-        that are searched at the root."""
+        actions as the network's game (`play.nets.check_fits`). `tables`: endgame tables, which choose the
+        moves that are searched at the root."""
         self.net = net
         self.game = game or net.game
         changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
@@ -124,7 +124,7 @@ class Thinker:
             max_leaves=leaves,
             network=net.own,
         )
-        # No position has this text, so the first search sets the tree to its own.
+        # No position has this text, so the first search sets the tree to its own position.
         self._start = "none yet"
         self._played: tuple[int, ...] = ()
 
@@ -132,20 +132,20 @@ class Thinker:
         self.net.close()
 
     def warm_up(self) -> None:
-        """Compile or load all that a search calls, before a clock runs: what the network needs for an answer,
-        then the kernels, with a few simulations without a network. It takes seconds, so not in the thread of
-        an event loop."""
+        """Compile or load all code that a search calls, before a clock runs: first the network's code, then
+        the kernels, with a few simulations without a network. This takes seconds, so do not call it in the
+        thread of an event loop."""
         tree = self.tree
         tree.reset(self.game.notation.state_from_text(""))
         evaluation = self._evaluator.answer(LeafBatch.of(tree.root_leaf()))
         tree.expand_root(evaluation.priors.astype(np.float32), float(evaluation.values[0]))
-        # A few batches, so that every kernel has run once with leaves and with none.
+        # Run a few batches, so that every kernel runs once with leaves and once without.
         tree.start_search(60)
         while (leaves := tree.gather()).rows:
             priors = np.repeat((1.0 / leaves.counts).astype(np.float32), leaves.counts)
             tree.settle(Evaluations(priors, np.zeros((leaves.rows, 3), np.float32), 0))
         lines_of(tree, self.game, 2)
-        # Nothing of this stays for the first search.
+        # Remove everything, so that nothing of this stays for the first search.
         tree.give_up()
         tree.advance(int(tree.edges_of(0)["action"][0]))
         tree.legal_actions()
@@ -154,7 +154,7 @@ class Thinker:
         """Search, and report regularly and at the end."""
         request, tree = thinking.request, self.tree
         game = as_written(self.game, request)
-        # The subtree of the last search is kept if the game has gone on from there.
+        # The subtree of the last search is kept if the new position continues the last one.
         known = len(self._played)
         goes_on = request.start == self._start and request.actions[:known] == self._played
         if request.new_game or not goes_on:
@@ -162,7 +162,7 @@ class Thinker:
             known = 0
         for played in request.actions[known:]:
             tree.advance(played)
-        # Before the search: if it is stopped, the tree stands at this position all the same.
+        # Set these before the search: even if it is stopped, the tree is at this position.
         self._start, self._played = request.start, request.actions
         actions = tree.legal_actions()
         reason = tree.end_reason()
@@ -174,11 +174,11 @@ class Thinker:
             history = OpenGame(self.game, request.start)
             for played in request.actions:
                 history.play(played)
-            # In a thread, because the files may lie on a slow disk.
+            # Probe in a thread, because the files may be on a slow disk.
             best = await asyncio.to_thread(self._tables.best, history, request.allowed)
             thinking.request = request = replace(request, allowed=best or request.allowed)
             thinking.limits.allowed = request.allowed
-        # Before the search, because a move needs at least the root's priors.
+        # Evaluate the root before the search, because a move needs at least the root's priors.
         draw = await self._look_at_root(thinking)
         if not tree.is_expanded:
             tell(Report(note="there was no time to evaluate the position: the first legal move is played"))
@@ -186,7 +186,7 @@ class Thinker:
             return Found((game.notation.action_to_text(tree.state, action),), action)
         ownership: tuple[float, ...] = ()
         if request.ownership and self.net.ownership is not None:
-            # In a thread, because a large network takes longer than input may wait.
+            # Compute in a thread, because a large network would block the event loop too long.
             seen = LeafBatch.of(tree.root_leaf()).features
             ownership = tuple((await asyncio.to_thread(self.net.ownership, seen))[0].tolist())
         if self._is_planned:  # sequential halving must know the number of simulations before it begins
@@ -205,7 +205,7 @@ class Thinker:
         try:
             await search_parallel(tree, self._evaluator, thinking.limits, thinking.interrupt)
         finally:
-            # Before the last report, so that none comes after it.
+            # Cancel before the last report, so that no report comes after it.
             reporting.cancel()
         tell(self._report(request, draw, ownership))
         index = best_index(tree, request.allowed, request.temperature, self._rng)
@@ -214,7 +214,8 @@ class Thinker:
         return Found(moves, action, value, ownership=ownership)
 
     def contenders(self, allowed: Sequence[int] = ()) -> list[int]:
-        """Visits of the root's moves, of the actions `allowed` (none: all), that are not proven to lose."""
+        """Return the visits of the root's moves that are not proven to lose, among the actions `allowed`
+        (empty: all)."""
         edges, proofs = self.tree.edges_of(0), self.tree.edge_proofs(0)
         return [
             int(edge["visits"])
@@ -223,7 +224,8 @@ class Thinker:
         ]
 
     async def _look_at_root(self, thinking: Thinking) -> float | None:
-        """Expand the root if needed. Returns the network's draw probability there, if it is to be shown."""
+        """Expand the root if needed. Returns the network's draw probability at the root if the request wants
+        it, else None."""
         shows_draw = thinking.request.show_draw
         if self.tree.is_expanded and not shows_draw:
             return None
@@ -241,10 +243,11 @@ class Thinker:
 
     def _is_enough(self, thinking: Thinking) -> bool:
         request, tree = thinking.request, self.tree
-        # `depths[0]` is the sum over the simulations: the mean depth has reached the limit.
+        # `depths[0]` is a sum over the simulations, so this compares the mean depth with the limit.
         if request.depth and tree.depths[0] >= request.depth * max(1, tree.simulations):
             return True
-        # Sequential halving gives all contenders the same visits, so visits say nothing about its end.
+        # Sequential halving gives all contenders the same visits, so visits do not tell when the move is
+        # decided.
         if self._is_planned or not request.may_move_early or thinking.limits.until == float("inf"):
             return False
         now = asyncio.get_running_loop().time()
@@ -262,28 +265,30 @@ class Thinker:
 
 
 MEASURED_SHARE = 0.1
-"""Share of a move's time that passes before its speed counts as measured."""
+"""Share of a move's time after which the speed of the search counts as measured."""
 
 MEASURED_SIMULATIONS = 100
-"""Simulations that a search makes before its speed counts as measured."""
+"""Number of simulations after which the speed of a search counts as measured."""
 
 
 def cannot_be_overtaken(visits: Sequence[int], simulations: int, elapsed: float, left: float) -> bool:
-    """Whether no other move can still become the most visited one, so that the rest of the time is saved.
+    """Return whether no other move can still become the most visited one, so that the rest of the time can be
+    saved.
 
-    `visits`: those of each move that may be played, with visits from earlier searches. `simulations` and
-    `elapsed` are of this search alone, because only they show how many visits fit into the `left` seconds: a
-    tree that was kept from the last move says nothing about that. False until the speed is measured.
+    `visits`: the visits of each move that may be played, including visits from earlier searches.
+    `simulations` and `elapsed` count only this search, because they estimate how many visits fit into the
+    `left` seconds; visits in a tree that was kept from the last move do not tell the speed. Returns False
+    until the speed is measured.
     """
     if simulations < MEASURED_SIMULATIONS or elapsed <= 0 or elapsed < MEASURED_SHARE * (elapsed + left):
         return False
-    # Even if all simulations that still fit went to the second move.
+    # True if even all simulations that still fit would not be enough for the second move.
     best, second = sorted([*visits, 0, 0], reverse=True)[:2]
     return best - second > simulations / elapsed * max(0.0, left) + 1
 
 
 def as_written(game: Game, request: Request) -> Game:
-    """The game with the notation in which the request wants moves."""
+    """Return the game with the notation that the request wants for moves."""
     text = game.notation.action_to_chess if request.as_in_chess else None
     return game if text is None else replace(game, notation=replace(game.notation, action_to_text=text))
 
@@ -293,10 +298,10 @@ LONGEST_LINE = 64
 
 
 def lines_of(tree: ParallelTree, game: Game, count: int = 1, allowed: Sequence[int] = ()) -> tuple[Line, ...]:
-    """The `count` best visited moves, or the best one if none is visited."""
+    """Return lines for the `count` best visited moves, or for the best move if none is visited."""
     edges, proofs = tree.edges_of(0), tree.edge_proofs(0)
     order = ranked(tree, 0, allowed)
-    # At least one: a GUI wants a move to show.
+    # Show at least one move, because a GUI needs one.
     shown = [index for index in order[:count] if edges[index]["visits"]] or order[:1]
     return tuple(
         Line(
@@ -311,7 +316,7 @@ def lines_of(tree: ParallelTree, game: Game, count: int = 1, allowed: Sequence[i
 
 
 def line_of_play(tree: ParallelTree, game: Game, index: int) -> tuple[str, ...]:
-    """The principal variation that begins with root edge `index`."""
+    """Return the principal variation that begins with root edge `index`."""
     state, node = tree.state.copy(), 0
     moves: list[str] = []
     while len(moves) < LONGEST_LINE:
@@ -320,7 +325,7 @@ def line_of_play(tree: ParallelTree, game: Game, index: int) -> tuple[str, ...]:
         child = np.zeros_like(state)
         game.rules.play(state, int(edge["action"]), child)
         state, node = child, int(edge["child"])
-        # A leaf, or the end of the game.
+        # The child is a leaf, or the end of the game.
         if node <= UNEXPANDED:
             break
         index = ranked(tree, node)[0]
@@ -330,23 +335,25 @@ def line_of_play(tree: ParallelTree, game: Game, index: int) -> tuple[str, ...]:
 
 
 def value_of(tree: ParallelTree, index: int) -> float:
-    """The value of root edge `index` for the side to move; the root's if it was not visited."""
+    """Return the value of root edge `index` for the side to move; the root's value if the edge was not
+    visited."""
     edge = tree.edges_of(0)[index]
     return _mean(edge) if edge["visits"] else tree.root_value()
 
 
 def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[int]:
-    """Indices of a node's edges, best first: quickest wins, then by visits, slowest losses last."""
+    """Return the indices of a node's edges, best first: proven wins (the quickest first), then by visits,
+    then proven losses (the slowest first)."""
     edges, proofs = tree.edges_of(node), tree.edge_proofs(node)
     is_planned = node == 0 and not tree.forest.selection.KEEPS_SUBTREE
-    # Sequential halving leaves several moves with the same visits; then its score decides.
+    # Sequential halving leaves several moves with the same visits; then their scores decide.
     scores = (
         tree.forest.selection.root_scores(tree)[0].scores if is_planned else [_mean(edge) for edge in edges]
     )
 
     def key(index: int) -> tuple[int, int, float, float]:
         proof, edge = proofs[index], edges[index]
-        # Of two wins the shorter is better, of two losses the longer: `-proof` orders both.
+        # The shorter of two wins is better, and the longer of two losses: `-proof` orders both.
         standing = 1 if proof > 0 else (-1 if proof < 0 else 0)
         best = -proof if proof else int(edge["visits"])
         return standing, best, float(scores[index]), float(edge["prior"])
@@ -363,17 +370,17 @@ def _mean(edge: np.void) -> float:
 def best_index(
     tree: ParallelTree, allowed: Sequence[int], temperature: float, rng: np.random.Generator
 ) -> int:
-    """The root edge to play: the best of `ranked`, or drawn from visits ** (1 / temperature)."""
+    """Return the root edge to play: the best of `ranked`, or one drawn from visits ** (1 / temperature)."""
     order = ranked(tree, 0, allowed)
     visits = tree.edges_of(0)["visits"][order].astype(np.float64)
-    # A proven win is played, whatever the temperature.
+    # A proven result at the top decides, whatever the temperature.
     if temperature <= 0 or tree.edge_proofs(0)[order[0]] or visits.max() <= 0:
         return order[0]
-    # Relative to the maximum: a power of thousands would overflow at low temperatures.
+    # Divide by the maximum: powers of thousands would overflow at low temperatures.
     weights = (visits / visits.max()) ** (1.0 / temperature)
     return int(rng.choice(order, p=weights / weights.sum()))
 
 
 def hashfull(tree: ParallelTree) -> int:
-    """Per mille of the tree's memory that is in use."""
+    """Return how much of the tree's memory is in use, per mille."""
     return 1000 if tree.is_full else min(1000, 1000 * tree.node_count // tree.max_nodes)

@@ -1,8 +1,9 @@
-"""Plays the games of a ladder: which pairing next, with which players loaded, and when there are enough.
+"""Plays the games of a ladder: chooses the next pairing, loads its players, and stops when there are enough
+games.
 
-`play_on` asks `bradley_terry.next_pair` for the pairing that tells most, plays some openings of it and saves
-the book, so that nothing played is lost when it is stopped. `Matches` loads players when they are needed and
-keeps the last few, because loading a network often takes longer than a pairing.
+`play_on` asks `bradley_terry.next_pair` for the most informative pairing, plays some openings of it and saves
+the book, so that no finished pairing is lost when it is stopped. `Matches` loads players when they are needed
+and keeps the last few, because loading a network often takes longer than a pairing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Goal:
     games: int
     """Games of each rated player, on average."""
     openings: int
-    """Openings that a pairing plays before the next pairing is chosen; twice as many games."""
+    """Number of openings that a pairing plays before the next pairing is chosen; there are twice as many
+    games."""
     most_openings: int = 1_000_000
     """Number of available openings. A pairing that has used them all plays no more."""
 
@@ -46,8 +48,9 @@ async def play_on(
     play: PlayPairing,
     finishing: Callable[[], bool],
 ) -> None:
-    """Play until the goal is reached, or `finishing()` after a pairing. Each pairing is saved at once."""
-    # Asked between pairings only: one that has begun is played to its end.
+    """Play until the goal is reached, or until `finishing()` is true after a pairing. Each pairing is saved
+    at once."""
+    # `finishing` is checked only between pairings: a pairing that has begun is played to its end.
     while not finishing() and not is_over(book, names, anchors, goal):
         # Two players without randomness repeat their games once the openings are used up.
         spent = {
@@ -59,31 +62,34 @@ async def play_on(
             return
         used = book.pairing(*pair).openings
         count = min(goal.openings, goal.most_openings - used)
-        # Added and saved before the next one: a kill loses one pairing at most.
+        # Add and save the result before the next pairing, so that a kill loses at most one pairing.
         book.add(await play(*pair, used, count), count)
         book.save(anchors)
 
 
 def is_over(book: Book, names: Sequence[str], anchors: Mapping[str, float], goal: Goal) -> bool:
-    """Whether all are connected to an anchor, and all but the anchors have played their games."""
+    """Return whether games connect all players to an anchor, and the players other than anchors have played
+    enough games on average."""
     free = [name for name in names if name not in anchors]
     return not unconnected(book.scores(), anchors, names) and games_of(book, free) >= goal.games * len(free)
 
 
 def games_of(book: Book, names: Sequence[str]) -> int:
-    """Games of all these players; a game between two of them counts for each."""
+    """Return the number of games of all these players; a game between two of them counts twice."""
     return sum(score.games * ((score.first in names) + (score.second in names)) for score in book.scores())
 
 
 OPEN_PLAYERS = 8
-"""Players kept loaded, each with its network: loading one often takes longer than a pairing."""
+"""Number of players that are kept loaded, each with its network: loading a network often takes longer than a
+pairing."""
 
 MOST_OPENINGS = 500
-"""Openings that one pairing can use up; after 1000 games its own error is 10 Elo."""
+"""Most openings that one pairing can use; after the resulting 1000 games, the error of the pairing is 10
+Elo."""
 
 
 class Matches:
-    """The matches of a tournament. `close` when done."""
+    """Plays the matches of a tournament. Call `close` when done."""
 
     def __init__(
         self, game: Game, openings: str, settings: MatchSettings, *, device: str, threads: int
@@ -108,7 +114,8 @@ class Matches:
         """
         players = await self._player(first), await self._player(second)
         openings = self.openings[skip : skip + count]
-        # `play_match` numbers its openings from 0: the same numbers must not mean the same random moves.
+        # `play_match` derives seeds from the opening's number, which starts at 0 in each call, so change the
+        # seed.
         settings = replace(self._settings, seed=self._settings.seed + skip)
         games = await play_match(self._game, *players, openings, settings)
         score = Score(first, second, *won_drawn_lost([game.outcome_for_a for game in games]))
@@ -119,31 +126,32 @@ class Matches:
 
     async def _player(self, name: str) -> Player:
         if name in self._open:
-            # Moved to the end, as the one used last.
+            # Move the player to the end: it is now the most recently used.
             self._open[name] = self._open.pop(name)
             return self._open[name]
         candidate = self._candidates[name]
         if candidate.file is not None and not candidate.file.exists():
             raise Gone(f"{candidate.file} has been removed")
-        # The one that has not played for the longest time: a dict keeps the order of use.
+        # Close the least recently used player: the dict is in the order of use.
         while len(self._open) >= OPEN_PLAYERS:
             await self._open.pop(next(iter(self._open))).close()
         player = make_player(candidate.spec, self._game, device=self._device, threads=self._threads)
-        # Kept before it is prepared: if that fails, `close` ends what has started.
+        # The player is kept before it is prepared: if `prepare` fails, `close` still ends its processes.
         self._open[name] = player
         await player.prepare()
         return player
 
     async def close(self) -> None:
         while self._open:
-            # Taken out first: a second call, after an interruption, ends none twice.
+            # The player is removed first, so that a second call, after an interruption, does not close it
+            # twice.
             await self._open.popitem()[1].close()
 
 
 def all_openings(game: Game, source: str, seed: int) -> list[Opening]:
-    """Up to `MOST_OPENINGS` different openings. It requests more and more of them, because small games have
-    few, and searching for more than there are takes long. The first ones do not depend on how many there
-    are."""
+    """Return up to `MOST_OPENINGS` different openings. The number is doubled step by step, because small
+    games have few openings, and searching for more than there are takes long. The first openings do not
+    depend on the number."""
     count, before, found = 10, 0, distinct(openings_for(game, source, 10, seed))
     while len(found) > before and count < MOST_OPENINGS:
         count, before = min(2 * count, MOST_OPENINGS), len(found)
@@ -152,5 +160,5 @@ def all_openings(game: Game, source: str, seed: int) -> list[Opening]:
 
 
 def distinct(openings: Sequence[Opening]) -> list[Opening]:
-    """Each opening once: two deterministic players would only repeat the same game."""
+    """Return each opening once: two deterministic players would only repeat the same game."""
     return list({(opening.start, opening.actions): opening for opening in openings}.values())

@@ -65,7 +65,7 @@ class TruthConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     settings = load(TruthConfig, command="azplay truth", examples=TRUTH_EXAMPLES)
-    # Before anything is loaded.
+    # Check the settings before anything is loaded.
     simulations = simulations_from(settings.simulations)
     weights = weights_named(settings.network, settings.runs)
 
@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def simulations_from(text: str) -> list[int]:
-    """The numbers of simulations in `text`. Raises Fatal(CONFIG)."""
+    """Return the numbers of simulations in `text`. Raises Fatal(CONFIG)."""
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
@@ -92,16 +92,17 @@ def simulations_from(text: str) -> list[int]:
 
 
 def load_nets(settings: TruthConfig, weights: Path) -> list[LoadedNet]:
-    """The network, and maybe an untrained one of the same shape. Raises Fatal as `play.nets.load_net`."""
+    """Load the network, and maybe an untrained one of the same shape. Raises Fatal as `play.nets.load_net`
+    does."""
     from azselfplay.play.nets import load_net
     from net.architectures.registry import name_of
     from net.weights import read_meta
 
     device, threads = settings.device, settings.threads
-    # The trained one first, as in the table.
+    # The trained network comes first, as in the table.
     nets = [load_net(weights, device=device, threads=threads)]
     if settings.untrained:
-        # The same shape, so that only training makes the difference.
+        # The untrained network has the same shape, so that the two differ only by training.
         shape = name_of(read_meta(weights.read_bytes()).architecture)
         game, history = nets[0].game.name, nets[0].history
         untrained = load_net(
@@ -198,7 +199,7 @@ def known() -> int:
                 except OSError as error:
                     raise Fatal(f"cannot write {settings.out}: {error.strerror}", Exit.DISK) from error
             for check in solution.checks(settings.out, _tell):
-                # All of them, so that a failure does not hide the others.
+                # Run all checks, so that one failure does not hide others.
                 checks.same(*check)
     except BadTruth as error:
         raise Fatal(str(error), Exit.BAD_DATA) from error

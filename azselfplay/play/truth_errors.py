@@ -1,7 +1,7 @@
-"""How often moves are wrong where the best moves are known: positions, counts, and the moves of networks.
+"""Measures how often moves are wrong in positions whose best moves are known.
 
-Positions and their best moves come from the knowledge about the games (`games.knowledge`). Counted is how
-often a move loses a known result, and by how much it delays a mate. The last part asks networks for their
+Positions and their best moves come from the knowledge about the games (`games.knowledge`). This module counts
+how often a move loses a known result, and by how much it delays a mate. The last part asks networks for their
 moves in many positions at once.
 """
 
@@ -34,7 +34,8 @@ from protocol.settings import SelfPlaySettings, changed
 
 
 def solution_of(game: Game, instead: str) -> Solution:
-    """The solved positions of a game. Raises Fatal(CONFIG) if it has none, with the advice `instead`."""
+    """Return the solved positions of a game. Raises Fatal(CONFIG) with the advice `instead` if the game has
+    none."""
     solution = knowledge_of(game).solution
     if solution is None:
         known = ", ".join(solved_games())
@@ -43,13 +44,14 @@ def solution_of(game: Game, instead: str) -> Solution:
 
 
 def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
-    """All rows of a game, or the first `limit` of each group; `seed` is for those chosen at random.
+    """Return all rows of a game, or the first `limit` of each group; `seed` is for rows that are chosen at
+    random.
 
     Raises Fatal(CONFIG) for a game without solved positions.
     """
     solution = solution_of(game, "measure its networks with azplay match or azplay ladder")
     rows = read_rows(lambda: solution.rows(seed, limit))
-    # In the rows' own order, so that a limited measurement is a part of the whole one.
+    # Keep the order of the rows, so that a limited measurement uses a part of the full one.
     left = dict.fromkeys((row.group for row in rows), limit or len(rows))
     chosen = []
     for row in rows:
@@ -60,7 +62,8 @@ def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
 
 
 def final_rows(game: Game) -> list[Row]:
-    """Rows for final judgements: not those of `rows_for`, if the game has others."""
+    """Return the rows for final judgements. They differ from those of `rows_for` if the game has separate
+    ones."""
     solution = solution_of(game, "judge its networks by matches")
     return rows_for(game) if solution.final_rows is None else read_rows(solution.final_rows)
 
@@ -90,31 +93,31 @@ class Errors:
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
-    """The groups in their order, and "all" if there is more than one."""
+    """Return the groups in their order, and "all" if there is more than one."""
     groups = list(dict.fromkeys(row.group for row in rows))
     return [*groups, "all"] if len(groups) > 1 else groups
 
 
 def count_errors(rows: Sequence[Row], played: Sequence[int], group: str) -> Errors:
-    """Figures of one group (or "all"). `played` has an action for each row."""
+    """Return the figures of one group (or "all"). `played` has an action for each row."""
     pairs = [(row, a) for row, a in zip(rows, played, strict=True) if group in (row.group, "all")]
     wrong = [float(action not in row.keeps) for row, action in pairs]
-    # In moves: a table counts plies.
+    # Convert to moves, because a table counts plies.
     delays = [row.longer[action] / 2 for row, action in pairs if action in row.longer]
     return _errors(group, [row for row, _ in pairs], wrong, delays)
 
 
 def expected_errors(rows: Sequence[Row], group: str) -> Errors:
-    """Expected figures of random moves."""
+    """Return the expected figures of random moves."""
     chosen = [row for row in rows if group in (row.group, "all")]
-    # Of all legal moves each is as likely.
+    # All legal moves are equally likely.
     wrong = [1 - len(row.keeps) / row.legal for row in chosen]
     delays = [sum(row.longer.values()) / len(row.longer) / 2 for row in chosen if row.longer]
     return _errors(group, chosen, wrong, delays)
 
 
 def _errors(group: str, rows: Sequence[Row], wrong: Sequence[float], delays: Sequence[float]) -> Errors:
-    # Where every move keeps the result nobody can err.
+    # If every move keeps the result, no error is possible.
     matter = [share for row, share in zip(rows, wrong, strict=True) if row.matters]
     return Errors(
         group=group,
@@ -140,15 +143,15 @@ class TreeResult:
 def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> TreeResult:
     """Play a game of few positions from its start against all replies.
 
-    `played`: the player's action in each position (the bytes of its state) of its turn. `first`: whether the
-    player moves first.
+    `played`: the player's action in each position where it is to move, by the bytes of the state. `first`:
+    whether the player moves first.
     """
     player = 0 if first else 1
     counts: dict[bytes, tuple[int, int, int]] = {}
 
     def walk(game_history: GameHistory) -> tuple[int, int, int]:
-        """(won, drawn, lost) games of the player from here on."""
-        # By position: many orders of moves lead to the same one, and its games are the same.
+        """Return the numbers of (won, drawn, lost) games of the player from here on."""
+        # Count by position: many orders of moves lead to the same position, which has the same continuations.
         key = game_history.state.tobytes()
         if key not in counts:
             if game_history.end_reason() is not None:
@@ -172,13 +175,15 @@ def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> 
 
 
 IN_FLIGHT_BATCHES = 3
-"""Positions in flight, in batches of the network's best size: one is computed while the next collects."""
+"""Positions in flight, in batches of the network's best size: while one batch is computed, the next one
+fills."""
 
 
 def play_settings(
     net: LoadedNet, simulations: int, search: SelfPlaySettings = FOR_EVALUATION
 ) -> SelfPlaySettings:
-    """`search` (`play.nets`) for `net`. Raises ValueError if `simulations` is out of range."""
+    """Return the settings of `search` (`play.nets`) for `net`. Raises ValueError if `simulations` is out of
+    range."""
     changes = {"search.simulations": max(1, simulations), "history": net.history}
     return resolve(changed(search, changes), net.game)
 
@@ -186,12 +191,12 @@ def play_settings(
 async def chosen_actions(
     net: LoadedNet, rows: Sequence[Row], simulations: int, search: SelfPlaySettings = FOR_EVALUATION
 ) -> list[int]:
-    """The action played in every row; 0 simulations is the raw policy. Each row gets a fresh tree."""
+    """Return the action played in every row; 0 simulations means the raw policy. Each row gets a new tree."""
     settings = play_settings(net, simulations, search)
     most = max(64, IN_FLIGHT_BATCHES * net.target_rows)
     forest = Forest(net.game, settings, min(most, len(rows)), network=net.own)
     pool = SearchPool(forest, net.evaluator)
-    # As many trees as keep the device's batches full; more would only take memory.
+    # Use as many trees as keep the device's batches full; more would only take memory.
     places = asyncio.Semaphore(most)
 
     rng = np.random.default_rng(0)  # never used: no noise, no temperature
@@ -220,7 +225,8 @@ async def measure(
     progress: Callable[[str], None] = lambda _: None,
     search: SelfPlaySettings = FOR_EVALUATION,
 ) -> list[PlayerErrors]:
-    """Errors of every network at every number of simulations of `search`, then those of random moves."""
+    """Return the errors of every network at every number of simulations of `search`, then the errors of
+    random moves."""
     found = []
     for net in nets:
         for count in simulations:
@@ -228,7 +234,7 @@ async def measure(
             played = await chosen_actions(net, rows, count, search)
             groups = [count_errors(rows, played, group) for group in groups_of(rows)]
             trees: dict[str, TreeResult] = {}
-            # With --limit some positions have no move, and the tree cannot be walked.
+            # With --limit, some positions have no move, so the whole tree cannot be played.
             if net.game.few_positions and len(rows) == len(rows_for(net.game)):
                 actions = {
                     Opening("", row.start, row.moves).game_history(net.game).state.tobytes(): action
@@ -250,7 +256,7 @@ LEGEND = (
     "An error throws the known result away. it matters: positions in which some legal move is an error; "
     "errors there: the share of those in which the player errs."
 )
-"""What the columns mean, below the table."""
+"""Explanation of the columns, printed below the table."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +281,7 @@ class PlayerErrors:
 
 
 def errors_table(players: Sequence[PlayerErrors]) -> str:
-    """A table with one line a player and group."""
+    """Return a table with one line per player and group."""
     rows: list[Sequence[str]] = [HEADINGS]
     lines = []
     for player in players:
@@ -289,14 +295,14 @@ def errors_table(players: Sequence[PlayerErrors]) -> str:
                 f"{player.player}, {player.search}, as {side} player against all replies: {verdict} "
                 f"(won {tree.won}, drawn {tree.drawn})"
             )
-    # Only chess endgames have mates: a column that is empty below its heading is left out.
+    # A column without entries is left out: for example, only chess endgames have mates.
     filled = [place for place in range(len(HEADINGS)) if any(row[place] for row in rows[1:])]
     table = aligned([[row[place] for place in filled] for row in rows], left=3)
     return "\n".join([table, *lines, LEGEND])
 
 
 def to_json(game: str, players: Sequence[PlayerErrors]) -> dict[str, Any]:
-    """Shares are between 0 and 1, `longer` in moves."""
+    """Return the figures for JSON. Shares are between 0 and 1, `longer` is in moves."""
     return {
         "game": game,
         "players": [

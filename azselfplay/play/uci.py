@@ -1,10 +1,10 @@
 """`azplay uci` and `azplay usi`: the network as an engine for chess and shogi GUIs and match runners.
 
-The engine's side of both protocols is one pure state machine (`play.orders.Engine`). Its rule: each `go` is
-answered by exactly one `bestmove`, in order. So searches wait in a queue; while the network is prepared,
-commands are taken but not answered, and `isready` is. A search that the GUI must end (`go infinite`,
-pondering) holds its bestmove back until then. What a line does wrong is an `info string`, and nothing
-changes. `play.uci_lines` reads and writes the lines.
+The engine's side of both protocols is one pure state machine (`play.orders.Engine`). It answers each `go`
+with exactly one `bestmove`, in order. So searches wait in a queue. While the network is prepared, commands
+are accepted, but `go` and `isready` are answered only when it is ready. A search that the GUI must end (`go
+infinite`, pondering) holds back its bestmove until then. A wrong line changes nothing and is reported by an
+`info string`. `play.uci_lines` parses and writes the lines.
 """
 # ruff: noqa: ARG002
 
@@ -141,7 +141,7 @@ PREPARING = "info string loading the network and compiling rules and search: up 
 
 class UciEngine:
     """The engine's side of the protocol. `most_nodes` bounds searches without a limit (0: no bound).
-    `strength`: of the network and the search in `options`, if it is known."""
+    `strength`: the strength of the network and the search in `options`, if it is known."""
 
     takes_input = True
 
@@ -171,7 +171,7 @@ class UciEngine:
         self._preparing: Setup | None = None
         self._readyok_owed = 0
         self._pending: deque[Request] = deque()
-        """Searches that were requested and have not begun: each is owed a bestmove."""
+        """Searches that were requested and have not begun. Each still needs a bestmove."""
         self._is_stopping = False
         self._is_quitting = False
         self._new_game = False
@@ -191,15 +191,15 @@ class UciEngine:
             command = parse(line, self.dialect)
             if isinstance(command, Simple):
                 return self._obey_word(command.name, now)
-            # Taken at once, and prepared when a search needs it (`_go_on`).
+            # The option is stored at once, and prepared when a search needs it (`_go_on`).
             if isinstance(command, SetOption):
                 self.options = self.dialect.options.changed(self.options, command.name, command.value)
             if isinstance(command, Position):
                 self.board.set(command)
             return self._go(command, now) if isinstance(command, Go) else []
         except ValueError as error:  # BadCommand is one
-            # The GUI believes in a position that we do not have: no search may answer for the old one.
-            if line.split()[:1] in (["position"], [TOO_LONG]):  # only a position is ever so long
+            # The GUI assumes a position that we do not have, so no search may answer for the old position.
+            if line.split()[:1] in (["position"], [TOO_LONG]):  # only `position` lines become so long
                 self.board.refusal = str(error)
             return [_note(str(error))]
 
@@ -209,9 +209,9 @@ class UciEngine:
         return self._go_on()
 
     def preparation_failed(self, reason: str, now: float) -> list[Order]:
-        """Keep the former network and tree. (If the first set-up fails, the driver ends.)"""
+        """Keep the former network and tree. (If the first set-up fails, the driver ends the process.)"""
         self._preparing = None
-        # Else each further search would try the wrong ones again.
+        # Otherwise each further search would try the wrong settings again.
         self.options = replace(self.options, setup=self._loaded or self._first_setup)
         return [_note(f"{reason}; the former settings are used"), *self._go_on()]
 
@@ -221,7 +221,7 @@ class UciEngine:
 
     def searched(self, found: Found, now: float) -> list[Order]:
         """Handle the end of the search. Its `bestmove` is held back while the GUI decides when it ends."""
-        # `go infinite` and `go ponder` may not answer by themselves, also when nothing is left to search.
+        # `go infinite` and `go ponder` may not answer by themselves, even if nothing is left to search.
         if self.searching is not None and self._is_held() and not self._is_stopping:
             self._held = found
             return []
@@ -237,7 +237,7 @@ class UciEngine:
             self._new_game = True
         is_asked = bool(self._pending) or self.searching is not None
         if name == "ponderhit":
-            # The search that ponders has not begun yet: its time counts from now on.
+            # The pondering search has not begun yet; its time counts from now on.
             if self._pending and self._pending[-1].is_pondering:
                 self._pending[-1] = replace(self._pending[-1], is_pondering=False, began=now)
                 return []
@@ -251,19 +251,19 @@ class UciEngine:
         if name == "stop" and not is_asked:
             return [_note("stop: no search is running")]
         if name in ("stop", "gameover") and is_asked:
-            # All searches requested so far end; each is still owed its bestmove.
+            # All searches requested so far end; each still gets its bestmove.
             self._pending = deque(_at_once(request) for request in self._pending)
             return self._stop_running() if self.searching is not None else []
         if name == "no mate":
             return [Say("checkmate notimplemented")]
         if name == "hello":
-            # Answered before anything is loaded: a GUI gives an engine a few seconds to say what it is.
+            # Answer before anything is loaded: a GUI waits only a few seconds for this answer.
             head = [f"id name {self.name}", "id author the azselfplay authors"]
             announced = self.dialect.options.announced(self.options)
             return [Say(text) for text in [*head, *announced, f"{self.dialect.name}ok"]]
         if name == "isready":
-            # While it thinks, the engine is ready. Otherwise the answer waits for the network: this is how a
-            # GUI learns that its clock may start.
+            # While the engine thinks, it is ready. Otherwise the answer waits for the network, because it
+            # tells the GUI that clocks may start.
             if self.searching is not None and not self.searching.refusal:
                 return [Say("readyok")]
             self._readyok_owed += 1
@@ -274,25 +274,25 @@ class UciEngine:
             text = f"{self.dialect.position.capitalize()}: {notation.state_to_text(state)}"
             return [Say(line) for line in [*notation.render(state).splitlines(), text]]
         if name == "quit":
-            # A running search stops, as in other engines, but the commands that came before are answered: a
-            # script in a pipe is read while the network is still loading.
+            # A running search stops, as in other engines, but earlier commands are still answered: `quit`
+            # from a script in a pipe is read while the network is still loading.
             self._is_quitting = True
             self._pending = deque(_ended(request) for request in self._pending)
             return self._stop_running() if self.searching is not None else self._go_on()
         return []
 
     def _go(self, go: Go, now: float) -> list[Order]:
-        """Search next, or after the searches that were requested before. Of these, the ones without a limit
-        end now, as if `stop` had come first."""
+        """Search now, or after the searches that were requested before. Earlier searches without a limit end
+        now, as if `stop` had come first."""
         orders: list[Order] = [_note(text) for text in go.notes]
         setup, first = self.options.setup, self._first_setup
         if self.options.limit_strength and (setup.weights, setup.search) != (first.weights, first.search):
             orders.append(_note("UCI_Elo was measured with another network or search: now it is a guess"))
-        if self._pending:  # those before it have ended in this way already
+        if self._pending:  # earlier ones were ended in this way already
             self._pending[-1] = _ended(self._pending[-1])
         game_history, allowed = self.board.game_history, list[int]()
         legal = set(game_history.legal_actions().tolist())
-        # A refused position must not be searched as if it were the one before it.
+        # After a refused position, the moves must not be read in the old position.
         for move in () if self.board.refusal else dict.fromkeys(go.searchmoves):  # each once, in this order
             try:
                 action = int(game_history.game.notation.action_from_text(game_history.state, move))
@@ -327,30 +327,31 @@ class UciEngine:
 
     def _request(self, go: Go, now: float, allowed: tuple[int, ...]) -> Request:
         game_history, options = self.board.game_history, self.options
-        # Whether the user wants to see a search go on although the move is clear.
+        # Whether the user wants the search to go on even if the move is clear.
         is_free = options.analyse_mode or go.infinite or go.ponder
         simulations, overhead = go.nodes, options.overhead_ms / 1000
         clock: SideClock | None = None
         seconds: float | None = None
         if go.movetime is not None and not go.infinite:
             seconds = seconds_of_movetime(go.movetime / 1000, overhead)
-        # A clock of one side alone is a limit, too: if it is the other's, this side has no time left.
+        # A clock for only one side is a limit, too: if only the other side has one, this side has no time
+        # left.
         elif not go.infinite and (go.wtime is not None or go.btime is not None or go.byoyomi):
             # In USI the first player's clock is called btime.
             is_white = (game_history.side_to_move == 0) == (self.dialect.first == "w")
             left, increment = (go.wtime, go.winc) if is_white else (go.btime, go.binc)
             clock = SideClock((left or 0) / 1000, increment / 1000, go.movestogo, go.byoyomi / 1000)
             seconds = seconds_for_move(clock, overhead)
-        # A move may be made early only where later moves can use the time that it leaves.
+        # A move may be made early only if later moves can use the saved time.
         keeps_rest = go.movetime is None if clock is None else clock.keeps_rest
         if not (simulations or go.infinite):
             simulations = self._most_nodes
-        # Words that were ignored may have been the limit: without it the search would never end.
+        # The ignored words may have been the limit; without a limit the search would never end.
         if go.notes and not (simulations or go.infinite or go.is_limited):
             simulations = 1
-        # Who analyses wants all that the network sees. Pondering is a part of the game.
+        # Limit the strength in games, which includes pondering, but not in analysis.
         if options.limit_strength and not (options.analyse_mode or go.infinite):
-            assert self._strength is not None  # or there would be no such option
+            assert self._strength is not None  # otherwise the option does not exist
             simulations = min(simulations or MOST, self._strength.simulations_for(options.elo))
         # An only move needs no thought; one simulation still gives it a value.
         if len(game_history.legal_actions()) == 1 and not is_free and not go.nodes:
@@ -376,14 +377,14 @@ class UciEngine:
         )
 
     def _is_held(self) -> bool:
-        """Whether the GUI decides when the running search ends."""
+        """Return whether the GUI decides when the running search ends."""
         request = self.searching
         return request is not None and (request.is_pondering or _has_no_limit(request))
 
     def _go_on(self) -> list[Order]:
-        """Do what is due, in order: each readyok, the searches that wait, the end."""
+        """Do everything that is due, in order: each readyok, the waiting searches, the end."""
         orders: list[Order] = []
-        # Options may have changed while the last ones were being prepared: then once more.
+        # Options may have changed during the last preparation; then prepare again.
         is_ready = self._preparing is None and self._loaded == self.options.setup
         if is_ready:
             orders += [Say("readyok")] * self._readyok_owed
@@ -399,12 +400,12 @@ class UciEngine:
                 continue
             orders.append(_note(f"{request.refusal}; no move is given"))
             nothing = Found((self.dialect.null_move,))
-            if self._is_held():  # its bestmove is due at `stop`, like any other
+            if self._is_held():  # its bestmove is due at `stop`, as for any other search
                 self._held = nothing
             else:
                 self.searching = None
                 orders.append(Say(best_move_line(nothing, self.dialect, gives_up=False)))
-        # Nothing is loaded before it is needed: a GUI sets its options first, one by one.
+        # Load nothing before it is needed, because a GUI first sets its options, one by one.
         waits = self._readyok_owed > 0 or (bool(self._pending) and self.searching is None)
         if waits and not is_ready and self._preparing is None:
             self._preparing = self.options.setup
@@ -414,7 +415,7 @@ class UciEngine:
         return orders
 
     def _finish(self, found: Found) -> list[Order]:
-        # Who analyses wants a move.
+        # In analysis, the user wants a move instead of a resignation.
         gives_up = not self.options.analyse_mode and self.options.resigns_at(found.value)
         best = best_move_line(found, self.dialect, gives_up=gives_up)
         self.searching, self._held, self._is_stopping = None, None, False
@@ -422,18 +423,18 @@ class UciEngine:
 
 
 def _refused(go: Go, now: float, reason: str) -> Request:
-    """A request that is answered by the null move, when `go` would be answered."""
+    """Return a request that is answered by the null move at the time when `go` would be answered."""
     return Request("", (), now, simulations=int(not go.infinite), is_pondering=go.ponder, refusal=reason)
 
 
 def _at_once(request: Request) -> Request:
-    """The request, to be answered as soon as it begins."""
-    # One simulation: an answer needs a move.
+    """Return the request, changed to be answered as soon as it begins."""
+    # One simulation remains, because an answer needs a move.
     return replace(request, simulations=1, is_pondering=False, seconds=0.0)
 
 
 def _ended(request: Request) -> Request:
-    """The request, with a limit if it had none: else it would never end."""
+    """Return the request, with a limit if it had none: otherwise it would never end."""
     return _at_once(request) if request.is_pondering or _has_no_limit(request) else request
 
 
@@ -443,6 +444,6 @@ def _has_no_limit(request: Request) -> bool:
 
 
 def _note(text: str) -> Say:
-    """An `info string`, on one line."""
+    """Return an `info string` on one line."""
     # A newline would begin another line of the protocol.
     return Say("info string " + " ".join(text.split()))

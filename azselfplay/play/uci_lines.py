@@ -1,8 +1,8 @@
-"""UCI and its sibling USI as lines: their differences, commands, the position that they set, and results.
+"""The lines of UCI and of its sibling USI: the differences between the two, commands, positions and results.
 
-A `Dialect` lists where the two protocols differ. `parse` turns a line into a command or says what is wrong
-with it; as in other engines, words of `go` that make no sense are noted and ignored, because a GUI that sends
-them still waits for a move. Pure; values become centipawns by lc0's formula.
+A `Dialect` lists the differences between the two protocols. `parse` turns a line into a command or says what
+is wrong with it. As in other engines, words of `go` that make no sense are noted and ignored, because a GUI
+that sends them still waits for a move. Pure. Values are converted to centipawns with lc0's formula.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Dialect:
     """One protocol of the family."""
 
     name: str
-    """The word that begins a dialogue: `uci`. `uciok` and `ucinewgame` follow from it."""
+    """The word that begins a dialogue: `uci`. `uciok` and `ucinewgame` are derived from it."""
     position: str
     """The word for a position's notation: `fen`."""
     first: str
@@ -49,11 +49,11 @@ class Dialect:
     no_move: str
     """The answer if there is no legal move."""
     null_move: str
-    """The answer if nothing can be searched: no GUI takes it for a move, for resigning or for a claim."""
+    """The answer if nothing can be searched. No GUI mistakes it for a move, for resigning or for a claim."""
     claims: Mapping[str, str] = field(default_factory=dict)
     """The answer at end reasons by which the side to move claims a win."""
     resignation: str = ""
-    """The answer to resign; empty: not possible."""
+    """The answer that resigns; empty: the protocol has none."""
     mate_in_plies: bool = False
     """Whether mates are counted in plies instead of moves."""
     solves_mates: bool = True
@@ -113,13 +113,13 @@ USI = Dialect(
 
 
 def with_strength(dialect: Dialect, low: int, high: int) -> Dialect:
-    """The dialect with the options of a network whose strength from `low` to `high` is known."""
+    """Return the dialect with the options of a network whose strength is known, from `low` to `high`."""
     more = Spec("UCI_LimitStrength", "limit_strength", "check"), Spec("UCI_Elo", "elo", "spin", low, high)
     return replace(dialect, options=OptionTable((*dialect.options.specs, *more)))
 
 
 def with_chess960(dialect: Dialect) -> Dialect:
-    """The dialect with the option of a game whose castling is the king's move onto its rook."""
+    """Return the dialect with the option of a game that writes castling as the king's move onto its rook."""
     more = Spec("UCI_Chess960", "chess960", "check")
     return replace(dialect, options=OptionTable((*dialect.options.specs, more)))
 
@@ -175,7 +175,7 @@ class Go:
     infinite: bool = False
     ponder: bool = False
     notes: tuple[str, ...] = ()
-    """What is ignored, and why."""
+    """Ignored words, and why they are ignored."""
 
     @property
     def is_limited(self) -> bool:
@@ -196,7 +196,7 @@ _FLAGS = frozenset({"infinite", "ponder"})
 
 
 def parse(line: str, dialect: Dialect = UCI) -> Command | None:
-    """The command in a line, None for an empty one. Raises BadCommand."""
+    """Return the command in a line, None for an empty line. Raises BadCommand."""
     words = line.split()
     if not words:
         return None
@@ -208,7 +208,7 @@ def parse(line: str, dialect: Dialect = UCI) -> Command | None:
         if arguments[:1] != ["name"]:
             raise BadCommand("setoption is written: setoption name NAME [value VALUE]")
         rest = arguments[1:]
-        # Names and values may contain blanks: the word `value` is the only mark between them.
+        # Names and values may contain blanks; only the word `value` separates them.
         cut = rest.index("value") if "value" in rest else len(rest)
         if cut == 0:
             raise BadCommand("setoption without a name")
@@ -224,19 +224,19 @@ def parse(line: str, dialect: Dialect = UCI) -> Command | None:
         raise BadCommand(f"position is written: position startpos|{text} [moves MOVE ...]")
     if name != "go":
         raise BadCommand(f"unknown command {shown(name)}")
-    # The protocol's answer to it is a word of its own.
+    # The protocol has a special answer to it.
     if arguments[:1] == ["mate"] and not dialect.solves_mates:
         return Simple("no mate")
     return _go(arguments, dialect.counts)
 
 
 def _go(words: list[str], counts: frozenset[str]) -> Go:
-    """The command, without the words that mean nothing: for each of them there is a note."""
-    # Collected, not applied one by one: a word that comes twice replaces itself, as in other engines.
+    """Return the command without the words that make no sense; each of these gets a note."""
+    # Collect the words first: if a word comes twice, the second one counts, as in other engines.
     found: dict[str, Any] = {}
     notes, names = [], set()
     known = _CLOCKS | counts | _FLAGS | {"searchmoves"}
-    groups: list[tuple[str, list[str]]] = [("", [])]  # each known word with those up to the next one
+    groups: list[tuple[str, list[str]]] = [("", [])]  # each known word with the words up to the next one
     for word in words:
         if word in known:
             groups.append((word, []))
@@ -253,7 +253,7 @@ def _go(words: list[str], counts: frozenset[str]) -> Go:
         elif name:
             text, *rest = values or [""]
             number = re.fullmatch(r"(-?)([0-9]{1,15})(\.[0-9]{0,15})?", text)
-            # Times may have a fraction of a millisecond, which is dropped; some GUIs send negative ones.
+            # A time may have a fraction of a millisecond, which is dropped. Some GUIs send negative times.
             if number is None or (number[3] and name not in _TIMES):
                 notes.append(f"go {name} needs a whole number, not {shown(text)}")
             elif int(number[2]) > MOST or (number[1] and int(number[2]) and name not in _CLOCKS):
@@ -263,7 +263,7 @@ def _go(words: list[str], counts: frozenset[str]) -> Go:
         if rest:
             notes.append(f"unknown in go: {shown(' '.join(rest))}")
     go = Go(**found)
-    # A GUI that sends only words that mean nothing still waits for a move; a bare `go` is infinite.
+    # A GUI that sends only meaningless words still waits for a move; a bare `go` is infinite.
     has_words = bool(notes or names - _FLAGS - {"searchmoves"})
     if has_words and not go.is_limited and not go.infinite:
         notes.append("no limit is left in go: the move is given after one simulation, or after --nodes")
@@ -273,7 +273,7 @@ def _go(words: list[str], counts: frozenset[str]) -> Go:
 class Board:
     """The last valid position, and why a later one was refused.
 
-    If the new moves extend the old ones, as they do move after move, the game is extended and not replayed.
+    If the new moves extend the old ones, as they do during a game, the game is extended instead of replayed.
     """
 
     def __init__(self, game: Game) -> None:
@@ -282,7 +282,7 @@ class Board:
         self._opened: Callable[[str], OpenGame] = lambda start: OpenGame(game, start)
         self.game_history = self._opened("")
         self.refusal = ""
-        """Why the GUI's position is unknown; empty: it is that of `game_history`."""
+        """Why the GUI's position is unknown; empty: `game_history` has the GUI's position."""
         self._moves: tuple[str, ...] = ()
 
     def set(self, position: Position) -> None:
@@ -292,7 +292,7 @@ class Board:
 
         if len(position.moves) > MOST_PLIES:
             raise ValueError(f"a game of {len(position.moves)} moves; at most {MOST_PLIES} are taken")
-        # A GUI sends all moves each time: replaying hundreds of them would cost time on the clock.
+        # A GUI sends all moves each time, and replaying hundreds of moves would cost time on the clock.
         known = len(self._moves)
         if position.start == self.game_history.start and position.moves[:known] == self._moves:
             self._extend(self.game_history, position.moves, known)
@@ -308,17 +308,17 @@ class Board:
             for number in range(known, len(moves)):
                 game_history.play_text(moves[number])
         except ValueError as error:
-            # The old position stays valid, as a command that fails changes nothing.
+            # The old position stays valid, because a command that fails changes nothing.
             game_history.take_back(known)
             raise ValueError(f"move {number + 1}, {shown(moves[number])}: {error}") from error
 
 
 def score_text(value: float, proof: int, *, in_plies: bool = False) -> str:
-    """`cp N`, or `mate N` if `proof` (plies to the win or minus plies to the loss) is known.
+    """Return `cp N`, or `mate N` if `proof` (plies to the win or minus plies to the loss) is known.
 
     N counts moves, or plies with `in_plies`.
     """
-    # USI counts plies, UCI moves.
+    # USI counts plies, UCI counts moves.
     if proof and in_plies:
         return f"mate {proof}"
     if proof:
@@ -330,24 +330,24 @@ def score_text(value: float, proof: int, *, in_plies: bool = False) -> str:
 
 
 def wdl_per_mille(value: float, draw: float, proof: int = 0) -> tuple[int, int, int]:
-    """Per mille of win, draw and loss, for a searched `value`.
+    """Return the per mille of win, draw and loss for a searched `value`.
 
-    A tree stores one value per move, not win/draw/loss. So the draw share is the network's at the root, or
-    less where the value does not allow that much.
+    A tree stores one value per move, not win/draw/loss. So the draw share is the network's draw probability
+    at the root, or less if the value does not allow that much.
     """
     if proof:
         return (1000, 0, 0) if proof > 0 else (0, 0, 1000)
     # With a value v, the share of draws is at most 1 - |v|.
     drawn = max(0.0, min(draw, 1.0 - abs(value)))
-    # From win + loss = 1 - draws and win - loss = value.
+    # These follow from win + loss = 1 - draws and win - loss = value.
     win = round(1000 * (1.0 - drawn + value) / 2)
     loss = round(1000 * (1.0 - drawn - value) / 2)
-    # Draws are the rest, so that the three always make 1000.
+    # Draws are the rest, so that the three always sum to 1000.
     return win, 1000 - win - loss, loss
 
 
 def info_lines(report: Report, dialect: Dialect) -> Iterable[str]:
-    """The `info` lines of a report: one for each move."""
+    """Return the `info` lines of a report: one for each move."""
     if report.note:
         yield f"info string {report.note}"
     if report.outcome is not None:
@@ -367,7 +367,7 @@ def info_lines(report: Report, dialect: Dialect) -> Iterable[str]:
 
 
 def best_move_line(found: Found, dialect: Dialect, *, gives_up: bool) -> str:
-    """The `bestmove` line; `gives_up`: resign, if the protocol has a word for it."""
+    """Return the `bestmove` line; `gives_up`: resign, if the protocol has a word for it."""
     if not found.moves:
         return f"bestmove {dialect.claims.get(found.claim, dialect.no_move)}"
     if gives_up and dialect.resignation:
