@@ -1,4 +1,5 @@
-"""`azcluster`: one file says what runs where. `cluster.plan` reads it; here it is shown, run and rendered."""
+"""`azcluster`: one file says what runs where. `cluster.plan` reads the file; this module shows, runs and
+renders the plan."""
 
 from __future__ import annotations
 
@@ -98,7 +99,7 @@ def _main() -> int:
 
 
 def _lock(cluster: plan.Cluster) -> Path:
-    """The file that `up` locks, with its process id in the file beside it."""
+    """Return the file that `up` locks. The file beside it holds the process id of `up`."""
     return Path(cluster.run.runs) / f".{cluster.run.name}.azcluster"
 
 
@@ -121,7 +122,7 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
                 f"{run.name} is up already: end it with `azcluster down`, or name another run", Exit.TRY_AGAIN
             ) from None
         check_base_port("127.0.0.1", run.port)
-        # For `down`, which is a process of its own and must know whom to signal.
+        # `down` is another process and needs our process id to send a signal.
         lock.with_suffix(".pid").write_text(str(os.getpid()))
         words = parts[0].command
         game, net = (words[words.index(flag) + 1] if flag in words else "" for flag in ("--game", "--net"))
@@ -143,12 +144,12 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
 
 
 def _down(lock: Path) -> None:
-    """End what `up` runs here, and wait for its end."""
+    """End the process of `up` on this machine, and wait for its end."""
     if not is_locked(lock):
         raise Fatal(f"nothing is up here: no process holds {lock}", Exit.UNREACHABLE)
     os.kill(int(lock.with_suffix(".pid").read_text()), signal.SIGTERM)
     with lock.open() as file:
-        # Given only when `up` lets go of it, after all its parts have ended.
+        # This lock is granted only after all parts have ended and `up` has released its own lock.
         fcntl.flock(file, fcntl.LOCK_SH)
 
 

@@ -61,7 +61,7 @@ def usage() -> str:
 
 
 def _main() -> int:
-    # By hand and not with tyro, which would import all commands to describe them.
+    # Parsed here instead of with tyro, which would import all commands to describe them.
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         print(usage())
         return int(Exit.OK if len(sys.argv) > 1 else Exit.USAGE)
@@ -74,7 +74,7 @@ def _main() -> int:
         hint = f"did you mean `azplay {meant}`?" if meant else "the commands are listed above"
         print(f"{usage()}\n\nazplay: unknown command {command!r}: {hint}", file=sys.stderr)
         return int(Exit.USAGE)
-    # The command reads sys.argv as if it were a program of its own.
+    # The command reads sys.argv as if it were a separate program.
     sys.argv = [f"azplay {command}", *sys.argv[2:]]
     module, _, function = COMMANDS[command][0].partition(":")
     return int(getattr(importlib.import_module(module), function or "main")())

@@ -38,7 +38,7 @@ def _main() -> int:
         examples=EXAMPLES,
         description="Starts self-play and training on this machine, with one command.",
     )
-    # Before anything is read from the disk: without torch no part would start.
+    # Check this before reading anything from disk: without torch, no part would start.
     require("train", "azrun")
     if settings.recipe == LIST:
         print(shown_recipes())
@@ -49,31 +49,31 @@ def _main() -> int:
     settings = basis.settings
     check(settings)
     check_folders(settings.runs, "--runs")
-    # Much to import, so only once the flags are known to be right.
+    # These imports are slow, so they come only after the flags have been checked.
     from azselfplay.host.aio import run
     from azselfplay.lab.azrun_texts import compile_seconds, ending
     from azselfplay.lab.launcher import Launcher
 
-    # Port and folder are held until the parts have ended.
+    # Port and folder are kept until the parts have ended.
     with contextlib.ExitStack() as stack:
         port = settings.port or stack.enter_context(claimed_base_port())
         folder = stack.enter_context(own_folder())
         basis.write(folder)
         commands = make_commands(settings, port, folder)
-        # Each part would find a wrong setting too, but after the others have begun.
+        # Each part would find its own wrong settings, too, but only after other parts have begun.
         server = check_parts(commands)
         print(basis.line(server), file=sys.stderr, flush=True)
         if settings.repeatable:
             from azselfplay.lab.repeatable import Repeatable
             from trainer.__main__ import load
 
-            # The trainer's flags, read as its own process would read them.
+            # Read the trainer's flags as its own process would read them.
             words = commands["trainer"][len(python_module("")) :]
             alone = Repeatable(server, load(words, {}), settings.repeatable, settings.minutes)
             run(alone.main)
             print(json.dumps(alone.summary), flush=True)
             return int(Exit.OK)
-        # azserver has decided how many where nothing was given, and the client waits for them.
+        # If no number of workers was given, azserver has chosen one. The client waits for these workers.
         settings = replace(settings, workers=server.workers)
         compiling = compile_seconds(server) if settings.minutes else 0.0
         launcher = Launcher(settings, port, commands, compiling)

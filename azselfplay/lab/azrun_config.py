@@ -1,9 +1,9 @@
-"""Settings of `azrun`: its flags, what a run is based on, and the three command lines they become.
+"""Settings of `azrun`: its flags, the basis of a run, and the three command lines that result from them.
 
-The basis is a recipe, or the settings of the run itself if it exists. It is below all others: files,
-environment and flags count more. A new run takes the best recipe that is known for its game on this kind of
-machine. The parts read their command lines as if a person had typed them, so `check_parts` can find what is
-wrong before anything starts.
+The basis is a recipe, or the settings of the run itself if the run exists. The basis has the lowest priority:
+files, environment and flags count more. A new run takes the best recipe that is known for its game on this
+kind of machine. The parts read their command lines as if a person had typed them, so `check_parts` can find
+errors before anything starts.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ from server.config import NO_GPUS, ServerConfig
 from trainer.config import TrainerConfig
 
 LIST, NONE = "list", "none"
-"""Words for `--recipe` that are no recipes."""
+"""Words for `--recipe` that do not name a recipe."""
 
 NET, SIMULATIONS = "tiny", 32
-"""Without a recipe."""
+"""Network and simulations of a run without a recipe."""
 
 KEPT = {"self_play", "gate", "games", "workers"}
 KEPT_BY_TRAINER = {"optimizer", "loss", "window", "samples", "publishing", "cpu_threads", "archive"}
-"""Settings with which a run goes on. The others are about machines and addresses."""
+"""Settings of the trainer that a continued run keeps. All others concern machines and addresses."""
 
 Commands = Mapping[str, Sequence[str]]
 """Command lines by name: server, trainer, then the player."""
 
 TRAINER_GRACE = 30.0
-"""Seconds that the trainer gets for a clean end: the last games, the last weights, a checkpoint."""
+"""Seconds that the trainer gets for a clean end: storing the last games, the last weights, and a
+checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +118,12 @@ def run_name(settings: RunConfig) -> str:
 
 
 def for_one_process(settings: RunConfig) -> RunConfig:
-    """Return the settings of a repeatable run, which has no other processes or devices. Raises Fatal(CONFIG)
-    if there are settings of such."""
+    """Return the settings of a repeatable run, which is one process on the CPU. Raises Fatal(CONFIG) for
+    settings that concern other processes or devices."""
     for name in ("gpus", "web", "port", "workers", "client_workers", "client_device", "client_config"):
         value = getattr(settings, name)
-        # Only what was asked for: defaults are those of the dataclass, and `--gpus cpu` is what happens
-        # anyway.
+        # Refuse only settings that differ from the default. `--gpus cpu` is allowed, because the run uses the
+        # CPU anyway.
         if value != getattr(RunConfig, name) and (name, value) != ("gpus", "cpu"):
             raise Fatal(
                 f"--{name.replace('_', '-')} has no meaning with --repeatable, which is one process on the "
@@ -153,7 +154,7 @@ def check(settings: RunConfig) -> None:
             "name",
             Exit.BAD_DATA,
         )
-    # Locks are only looked at here: the programs take them.
+    # Only look at the locks here: the programs themselves take them.
     for program in ("azserver", "trainer"):
         if is_locked(folder.lock_of(program)):
             raise Fatal(
@@ -170,10 +171,10 @@ def check(settings: RunConfig) -> None:
 
 @dataclass(frozen=True)
 class Basis:
-    """The lowest settings of a run, and where they come from."""
+    """The settings of lowest priority in a run, and where they come from."""
 
     settings: RunConfig
-    """azrun's own, with name, network and number of clients decided."""
+    """azrun's own settings, with name, network and number of clients decided."""
     server: Mapping[str, Any]
     trainer: Mapping[str, Any]
     recipe: str = ""
@@ -187,7 +188,8 @@ class Basis:
         (folder / "trainer.toml").write_text(to_toml(self.trainer))
 
     def line(self, server: ServerConfig) -> str:
-        """What is begun, in one line. `server`: the settings with files and flags."""
+        """Return one line about the run that begins. `server`: azserver's settings, including files and
+        flags."""
         played, name = server.self_play, run_name(self.settings)
         history = f"history {played.history}, " if self.goes_on else ""
         search = f"{played.search.selection}, {played.search.simulations} simulations"
@@ -220,16 +222,16 @@ def basis_of(settings: RunConfig) -> Basis:
         settings = replace(settings, workers=settings.workers or 0, client_device=device)
     if settings.run and _exists(settings):
         return _of_run(settings)
-    # Errors in the file are for azserver to report (`check_parts`), so it is read leniently here.
+    # The file is read leniently here, because azserver reports errors in it (`check_parts`).
     server = shown_settings(settings.server_config) if settings.server_config else {}
     recipe = named
     asked = flattened(server)
-    # A file that begins with the network of another run knows what it wants.
+    # A file that starts from the weights of another run replaces the default recipe.
     if not settings.recipe and "weights" not in asked:
         found = recipes.default_for(settings.game, has_gpu=has_gpu(settings.gpus))
         recipe = recipes.load(found) if found else None
     net = settings.net or str(server.get("net", "")) or (recipe.net if recipe else NET)
-    # A run of a named recipe is named for it, so that `--recipe NAME` alone goes on with it.
+    # A run of a named recipe is named after it, so that `--recipe NAME` alone continues the run.
     settings = replace(settings, net=net, run=settings.run or (named.name if named else ""))
     if _exists(settings):
         return _of_run(settings)
@@ -237,17 +239,17 @@ def basis_of(settings: RunConfig) -> Basis:
     if recipe is None:
         return Basis(settings, {"self_play": {"search": {"simulations": SIMULATIONS}}}, {})
     of_server, of_trainer = recipe.parts
-    # A repeatable run does not go by the clock.
+    # A repeatable run does not depend on the clock.
     of_trainer = falling(of_trainer, 0.0 if settings.repeatable else settings.minutes)
     of_file = shown_settings(settings.trainer_config) if settings.trainer_config else {}
-    # The file's steps would be refused beside the recipe's minutes.
+    # The trainer would refuse the file's `cosine_steps` together with the recipe's minutes.
     if flattened(of_file).get("optimizer.cosine_steps"):
         of_trainer = falling(of_trainer, 0.0)
     return Basis(settings, of_server, of_trainer, recipe.name)
 
 
 def _named(settings: RunConfig) -> Recipe | None:
-    """The recipe that `--recipe` names."""
+    """Return the recipe that `--recipe` names."""
     name = settings.recipe
     if name in ("", NONE):
         return None
@@ -267,8 +269,8 @@ def _named(settings: RunConfig) -> Recipe | None:
 
 
 def falling(trainer: Mapping[str, Any], minutes: float) -> dict[str, Any]:
-    """The trainer's settings with a learning rate that falls over `minutes`, if it falls at all. Without an
-    end (0) it does not."""
+    """Return the trainer's settings with a learning rate that falls over `minutes`, if it falls at all. For a
+    run without end (0) it does not fall."""
     optimizer = dict(trainer.get("optimizer", {}))
     if not optimizer.pop("cosine_steps", 0) and not optimizer.get("cosine_minutes"):
         return dict(trainer)
@@ -276,8 +278,8 @@ def falling(trainer: Mapping[str, Any], minutes: float) -> dict[str, Any]:
 
 
 def _client_workers(settings: RunConfig, *, is_alone: bool) -> int:
-    """Processes of azclient. `is_alone`: whether azserver's own workers use the machine best alone, as
-    recipes are measured."""
+    """Return the number of azclient's processes. `is_alone`: whether azserver's workers alone use the machine
+    best, as in the measurements of recipes."""
     if settings.client_workers is not None:
         return settings.client_workers
     asked = settings.workers == 0 or settings.client_config or settings.client_device != "remote"
@@ -289,24 +291,25 @@ def _exists(settings: RunConfig) -> bool:
 
 
 def _of_run(settings: RunConfig) -> Basis:
-    """The settings with which an existing run was started last."""
+    """Return the settings with which an existing run was last started."""
     folder = RunFolder(settings.runs, run_name(settings))
     server = _stored(folder.config, ServerConfig, KEPT | {"net"})
     trainer = _stored(folder.trainer_config, TrainerConfig, KEPT_BY_TRAINER)
-    # azrun's own default, where the run's folder does not say.
+    # If the run's folder does not say, azrun's own default counts.
     server = {"self_play.search.simulations": SIMULATIONS, **server}
     server["self_play.history"] = folder.describe()["history"]
-    # The network that it plays with, if there is one and it has a name today.
+    # Take the network with which the run plays, if there is one and its architecture has a name in this
+    # version.
     with suppress(OSError, ValueError, KeyError, TypeError):
         name = str(read_json(folder.weights / "current.json")["architecture"])
         check_name(name)
         server["net"] = name
     server["net"] = server.get("net") or settings.net or NET
     settings = replace(settings, run=folder.name, net=server["net"])
-    # Its games may wait in the spool of a client.
+    # If the run had a client, games may wait in the client's spool.
     is_alone = folder.config.exists() and not (folder.spool / "client").exists()
     settings = replace(settings, client_workers=_client_workers(settings, is_alone=is_alone))
-    # The rate was to fall over `before` minutes: its end moves back by those of this start.
+    # The learning rate was to fall over `before` minutes; extend this by the minutes of this start.
     if before := trainer.get("optimizer.cosine_minutes"):
         by_clock = settings.minutes and not settings.repeatable
         trainer["optimizer.cosine_minutes"] = before + settings.minutes if by_clock else 0.0
@@ -314,8 +317,8 @@ def _of_run(settings: RunConfig) -> Basis:
 
 
 def _stored(path: Path, kind: type, kept: Set[str]) -> dict[str, Any]:
-    """Settings that a program wrote into a run's folder, by path; those that are gone are left out. Raises
-    Fatal(BAD_DATA) if the file cannot be read."""
+    """Return the settings that a program wrote into a run's folder, by path; settings that no longer exist
+    are left out. Raises Fatal(BAD_DATA) if the file cannot be read."""
     try:
         found = flattened(read_toml(path))
     except FileNotFoundError:
@@ -332,20 +335,20 @@ def _stored(path: Path, kind: type, kept: Set[str]) -> dict[str, Any]:
 
 @cache
 def has_gpu(gpus: str) -> bool:
-    """Whether a GPU evaluates: one that `--gpus` names, or any of this machine."""
-    # What is named needs no look at the machine.
+    """Return whether a GPU evaluates: one that `--gpus` names, or else any GPU of this machine."""
+    # If devices are named, the machine need not be examined.
     words = {word.strip() for word in gpus.split(",") if word.strip()}
     if words:
         return not words <= {"cpu", NO_GPUS}
     if not may_have_gpus():
         return False
-    # In a process of its own: torch takes seconds to import, and azrun does not need it.
+    # Ask in another process: torch takes seconds to import, and azrun does not need it.
     asked = subprocess.run(python_module("net.gpu"), capture_output=True, check=False)
     return asked.returncode == 0 and bool(json.loads(asked.stdout))
 
 
 def shown_recipes() -> str:
-    """All recipes, one a line, for people."""
+    """Return all recipes as text for people, one per line."""
     on = {"cpu": "default without a GPU", "gpu": "default with a GPU", "": ""}
     rows = [(name, game, on[default], title) for game, name, default, title in recipes.listed_recipes()]
     return aligned([("recipe", "game", "machine", "what it is"), *rows], left=4)
@@ -355,10 +358,10 @@ def shown_recipes() -> str:
 
 
 def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> Commands:
-    """Server, trainer and, if wanted, the client, in this order. `basis`: folder with their lowest settings
-    (`Basis.write`)."""
+    """Return the commands of server, trainer and, if wanted, the client, in this order. `basis`: folder with
+    their settings of lowest priority (`Basis.write`)."""
     run, runs, address = run_name(settings), str(settings.runs), f"127.0.0.1:{port}"
-    # What is not given is left to azserver, which knows what the machine can do.
+    # Leave the other settings to azserver, which knows what the machine can do.
     given = {
         "--workers": settings.workers,
         "--games": settings.games,
@@ -371,7 +374,7 @@ def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> 
             *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
             *(word for flag, value in given.items() if value is not None for word in (flag, str(value))),
             *("--port", str(port), "--run", run, "--runs", runs),
-            # The server waits that long for the trainer's last weights at the end.
+            # At the end, the server waits this long for the trainer's last weights.
             *("--trainer-grace", str(TRAINER_GRACE), "--web", str(settings.web)),
         ),
         "trainer": python_module(
@@ -384,7 +387,7 @@ def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> 
         commands["client"] = python_module(
             "client.main",
             *_config_flags(settings.client_config),
-            # No limit to waiting: azrun ends the client itself.
+            # The client waits without limit, because azrun ends it.
             *("--server", address, "--device", settings.client_device, "--max-wait", "0"),
             *("--workers", str(settings.client_workers), "--games", str(settings.games or 0)),
             *("--spool", str(RunFolder(settings.runs, run).spool / "client")),
@@ -407,7 +410,7 @@ def check_parts(commands: Commands) -> ServerConfig:
     served = server(flags["server"], {})  # parts get no settings from the environment
     trained = trainer(flags["trainer"], {})
     try:
-        # The trainer itself learns only from the server which network it is.
+        # The trainer itself learns the network only later, from the server.
         architecture_of(served.net).with_heads(trained.loss.head_weights)
     except ValueError as error:
         raise Fatal(f"trainer: --loss.heads: {error}", Exit.CONFIG) from None

@@ -1,9 +1,10 @@
-"""What azrun tells a person: at the start what begins and where to look, on the way what is new, one line
-each, and at the end what was finished and what to do with it. All but `compile_seconds` is pure.
+"""Texts of azrun for people. The start says what begins and where to look; then there is one line for each
+new event; the end says what was finished and what to do with it. All functions except `compile_seconds` are
+pure.
 
-News are found by comparing the figures of STATUS with the last ones (`Milestones`), so nothing in the parts
-has to report them. Errors are read from the parts' own logs and from how they ended (`Troubles`): the last
-one of a part counts until the part has gone on without another.
+`Milestones` finds new events by comparing the figures of STATUS with the previous ones, so the parts do not
+have to report events. `Troubles` reads errors from the parts' own logs and exit codes; the last error of a
+part counts until the part has worked for a while without another.
 """
 
 from __future__ import annotations
@@ -41,25 +42,26 @@ SHOWN = (
 """Commands of azplay that take a run, and their purpose, the best first."""
 
 LOOKS = 2
-"""Number of these that are named at the end."""
+"""Number of commands from SHOWN that are named at the end."""
 
 SHARE = 1 / 3
-"""Share of `--minutes` from which on a warning is printed at the start. On a busy machine compiling takes up
-to three times as long as expected."""
+"""A warning is printed at the start if compiling takes more than this share of `--minutes`. On a busy
+machine, compiling takes up to three times as long as expected."""
 
 FRESH = 120.0
-"""Seconds for which an error counts as not mended. A part that fails again and again does so more often."""
+"""Seconds for which an error counts as unsolved. A part that keeps failing fails more often than this."""
 
-# The date and an E, as in the format of text logs.
+# A date and an E (error), as in the format of text logs.
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d E \S+  (.*)")
-"""A line of the log about an error (`host.logs.FORMAT`)."""
+"""Matches a log line about an error (`host.logs.FORMAT`)."""
 
 Figures = Mapping[str, Any]
-"""Keys as in docs/protocol.md; any may be missing."""
+"""Figures by the keys of docs/protocol.md; any key may be missing."""
 
 
 def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
-    """What is started, where to look, and what happens next. `folder` need not exist yet."""
+    """Return lines about what is started, where to look, and what happens next. `folder` need not exist
+    yet."""
     exists = folder.about.exists()
     # `web` needs packages that may be missing; `report` always works.
     look = next(name for name, _ in SHOWN if name in ("web", "report") and _is_usable(name))
@@ -81,8 +83,8 @@ def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
 
 
 def compile_seconds(server: ServerConfig) -> float:
-    """Seconds that azserver will compile with these settings, as far as known on this machine; 0: nothing to
-    compile."""
+    """Return the expected seconds that azserver will compile with these settings on this machine; 0: nothing
+    to compile."""
     from azselfplay.games import get_game
     from azselfplay.search.warm import Compiled
     from net.sparse import code_name
@@ -93,7 +95,8 @@ def compile_seconds(server: ServerConfig) -> float:
 
 
 def warning(settings: RunConfig, seconds: float) -> list[str]:
-    """A warning for the start that little time is left for games. `seconds`: from `compile_seconds`."""
+    """Return a warning for the start if little time will be left for games. `seconds`: from
+    `compile_seconds`."""
     if not settings.minutes or seconds <= SHARE * 60 * settings.minutes:
         return []
     return [
@@ -113,23 +116,23 @@ class Milestones:
         self._prepares = ""
         self._plays = False
         self._games = False
-        """Whether there were games already; the next field says it of steps."""
+        """Whether there have been games; the next field is the same for training steps."""
         self._steps = False
         self._version: int | None = None
         self._goes_on = False
-        """Whether the run had weights when it was started: then its first games and steps are not news."""
+        """Whether the run already had weights at its start; then first games and steps are not new events."""
         self._has_trainer = False
         self._alerts: set[str] = set()
         """The names of the alerts."""
 
     def lines(self, figures: Figures) -> list[str]:
-        """What is new in `figures`, in the order in which it happens."""
+        """Return lines about what is new in `figures`, in the order in which events happen."""
         trainer: Figures = figures.get("trainer") or {}
         sessions: Figures = figures.get("sessions") or {}
         games, step = trainer.get("games") or 0, trainer.get("step") or 0
         new: list[str] = []
 
-        # The text with the expected time is azserver's; it is empty again once all is compiled.
+        # azserver sends the text with the expected time; the text is empty again once everything is compiled.
         prepares = str(figures.get("preparing") or "")
         if prepares != self._prepares:
             new.append(prepares or f"ready after {figures.get('preparing_s') or 0:.0f} s")
@@ -141,13 +144,13 @@ class Milestones:
         has_trainer, waits_for = bool(sessions.get("trainer")), trainer.get("waiting_for")
         if has_trainer and not self._has_trainer:
             new.append(f"the trainer is there{f', and waits for {waits_for}' if waits_for else ''}")
-        # A trainer that was never there is not gone.
+        # Only a trainer that was there before can be gone.
         elif self._has_trainer and not has_trainer:
             new.append("the trainer is gone; finished games wait on disk until it is back")
         self._has_trainer = has_trainer
 
         version, before = figures.get("weights_version"), self._version
-        # Only the first figures can tell whether the run is an old one.
+        # Only the first figures show whether the run is continued.
         if before is None:
             self._goes_on = bool(version)
         if games and not self._games:
@@ -167,7 +170,7 @@ class Milestones:
             elif version:
                 new.append(f"goes on with weights {version}")
 
-        # The text of an alert contains figures that change; its first words identify it.
+        # The text of an alert contains changing figures; its name before the colon identifies it.
         alerts = {str(text).partition(":")[0]: str(text) for text in trainer.get("alerts") or ()}
         new += [f"ALERT {told(text)}" for name, text in alerts.items() if name not in self._alerts]
         self._alerts = set(alerts)
@@ -183,25 +186,26 @@ class Trouble:
     step: int
     """The step of training at that time."""
     code: int | None = None
-    """The exit status if the part ended by it."""
+    """The exit status if the error ended the part."""
     at_end: bool = False
-    """Whether it had been asked to end, so that nothing came after it."""
+    """Whether the part had already been asked to end."""
 
 
 class Troubles:
-    """The last error of each part, from its log and from how it ended. Pure; times in seconds."""
+    """The last error of each part, from its log and from its exit code. Pure; times are in seconds."""
 
     def __init__(self) -> None:
         self._last: dict[str, Trouble] = {}
         self._parts: dict[str, bytes] = {}
 
     def said(self, part: str, output: bytes, now: float, step: int) -> list[str]:
-        """Read what a part prints. Returns the errors in it that are not those of before."""
-        # The last piece waits for its newline; its length is bounded, whatever a part prints.
+        """Read the output of a part. Returns the new errors in it: those that differ from the part's last
+        error."""
+        # The last piece waits for its newline. Its length is bounded, because a part may print anything.
         *lines, self._parts[part] = (self._parts.get(part, b"") + output)[-65_536:].split(b"\n")
         new = []
         for line in lines:
-            # Errors are logged as text or as JSON, as the part was told (`host.logs`).
+            # A part logs errors as text or as JSON, depending on its settings (`host.logs`).
             words, text = line.decode(errors="replace").strip(), ""
             if words.startswith("{"):
                 with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -211,37 +215,37 @@ class Troubles:
                 text = match[1]
             if not text:
                 continue
-            # A part that tries again every second says the same each time.
+            # A part that tries again every second repeats the same error.
             if part not in self._last or self._last[part].text != text:
                 new.append(f"{part}: {text}")
             self._last[part] = Trouble(text, now, step)
         return new
 
     def ended(self, part: str, code: int, why: str, now: float, step: int, *, asked: bool = False) -> None:
-        """Note how a process of a part ended. `why`: its last line about an error, or ""."""
+        """Note how a part's process ended. `why`: its last line about an error, or ""."""
         # SIGTERM is how a part is asked to end.
         if asked and code in (Exit.OK, -signal.SIGTERM):
             return
         more = f": {why}" if why else ""
-        # Nobody else kills without a word: the kernel does when memory is full.
+        # A SIGKILL without an error message usually comes from the kernel when memory is full.
         if not why and code == -signal.SIGKILL and not asked:
             more = ": the machine may lack memory (`dmesg` says so)"
         self._last[part] = Trouble(f"{describe_exit(code)}{more}", now, step, code, asked)
 
     def current(self, now: float) -> dict[str, str]:
-        """The errors that are not known to be over, by part."""
+        """Return the errors that still count as unsolved, by part."""
         return {part: one.text for part, one in self._last.items() if now - one.at < FRESH}
 
     def of_training(self, now: float, step: int, begun: int) -> tuple[str, Exit] | None:
-        """Why training failed, and the exit status for it; None if it did not. `begun` and `step`: the steps
-        at the begin and at the end."""
-        # The most telling first: without a trainer nothing is learned, whatever else failed.
+        """Return why training failed, and the exit status for it; None if it did not fail. `begun` and
+        `step`: the training steps at the beginning and at the end."""
+        # Look at the most important part first: without a trainer nothing is learned, whatever else failed.
         for part in ("trainer", "server", *sorted(self._last.keys() - {"trainer", "server"})):
             one = self._last.get(part)
             if one is None or now - one.at >= FRESH:
                 continue
-            # A trainer that made steps after its error has mended it; others are to blame only for a run that
-            # made none.
+            # A trainer that made steps after its error has recovered. Other parts count only if the run made
+            # no steps at all.
             if one.at_end or step <= (one.step if part == "trainer" else begun):
                 code = next((known for known in Exit if known and known == one.code), Exit.FOUND)
                 return f"{part}: {one.text}", code
@@ -254,19 +258,20 @@ class Troubles:
 def ending(
     settings: RunConfig, folder: RunFolder, figures: Mapping[str, Any], failure: str = ""
 ) -> list[str]:
-    """What was finished, where it is, and what to do with it now. `figures`: the last ones, {} for none.
-    `failure`: why training failed, if it did."""
+    """Return lines about what was finished, where it is, and what to do with it now. `figures`: the last
+    figures, {} if there are none. `failure`: why training failed, if it did."""
     run, trainer = _run(settings, folder), figures.get("trainer") or {}
     games, step, version = (trainer.get(key) or 0 for key in ("games", "step", "weights_version"))
     done = "Ended. No game was stored yet."
     if games:
         newest = f" The newest weights are version {version:,}." if version else ""
         done = f"Ended. {games:,} games and {step:,} training steps are stored.{newest}"
-    # They are no loss, but a person who counts games would miss them.
+    # Waiting games are not lost, but a person who counts games would miss them.
     if waiting := sum(1 for _ in folder.spool.rglob(f"*{SUFFIX}")):
         done += f" Finished games that wait on disk until the run goes on: {waiting:,}."
     lines = [done]
-    # A short run ends before its client has played: it starts only after azserver's own workers.
+    # A short run may end before its client has played, because the client starts only after azserver's own
+    # workers.
     sources = trainer.get("games_by_source") or {}
     if settings.client_workers and sources.get("workers") and not sources.get("clients"):
         lines.append(
@@ -308,18 +313,18 @@ def _minutes(settings: RunConfig) -> str:
 
 
 def _is_usable(command: str) -> bool:
-    """Whether the command's packages are installed, beyond those of azrun."""
+    """Return whether the packages that the command needs in addition to azrun's are installed."""
     return command != "web" or all(is_installed(package) for package in EXTRAS["web"])
 
 
 def azplay(*, elsewhere: bool = False) -> str:
-    """How this person can call azplay: by its name if the shell finds it, else by the path beside azrun.
-    `elsewhere`: in another shell, which need not have its folder on the PATH."""
+    """Return how the user can call azplay: by name if the shell finds it, else by the path beside azrun.
+    `elsewhere`: in another shell, which may not have the folder on its PATH."""
     return _command("azplay", elsewhere=elsewhere)
 
 
 def _command(name: str, *, elsewhere: bool = False) -> str:
-    # Without an activated environment the shell does not find our commands, but they lie beside azrun.
+    # Without an activated environment, the shell does not find our commands, but they are in azrun's folder.
     beside = Path(sys.argv[0]).parent / name
     is_found = shutil.which(name, path=os.defpath if elsewhere else None)
     if is_found or not os.access(beside, os.X_OK):
@@ -328,19 +333,19 @@ def _command(name: str, *, elsewhere: bool = False) -> str:
 
 
 def _run(settings: RunConfig, folder: RunFolder) -> str:
-    """The run as other commands accept it: by name where they look for it, else by its folder."""
+    """Return the run as other commands accept it: its name if they look in the same folder, else its path."""
     return folder.name if settings.runs == RUNS else shlex.quote(str(folder.path))
 
 
 def _again(settings: RunConfig | None = None, seconds: float = 0.0) -> str:
-    """The command that was given: it continues the same run. With `settings` that have minutes, of which
-    `seconds` went into compiling, it gives more of them."""
+    """Return the command that the user gave, which continues the same run. With `settings` that have minutes,
+    of which `seconds` went into compiling, the command gets more minutes."""
     words = sys.argv[1:]
     if settings and settings.minutes:
         flag = "--minutes"
         words = [
             word
-            # Without the old `--minutes N`, in either spelling.
+            # Drop the old `--minutes N`, in either spelling.
             for before, word in itertools.pairwise(["", *words])
             if flag not in (before, word) and not word.startswith(f"{flag}=")
         ]
@@ -350,5 +355,6 @@ def _again(settings: RunConfig | None = None, seconds: float = 0.0) -> str:
 
 
 def longer(minutes: float, seconds: float) -> int:
-    """Suggested minutes for a run that was given `minutes`, of which `seconds` go into compiling."""
+    """Return the suggested minutes for a run that was given `minutes`, of which `seconds` go into
+    compiling."""
     return int(2 * minutes + 2 * seconds / 60) + 1

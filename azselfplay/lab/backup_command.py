@@ -78,7 +78,7 @@ def restore() -> int:
     config = load(RestoreConfig, command="azplay restore", examples=RESTORE_EXAMPLES)
     from azselfplay.lab.backups import restore as restore_run
 
-    # A name is looked for in --runs, a path is taken as it is.
+    # A name is looked up in --runs; a path is used as it is.
     path = Path(config.run) if "/" in config.run else config.runs / config.run
     run = RunFolder(path.parent, path.name)
     say = _said("restore")

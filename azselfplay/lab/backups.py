@@ -1,27 +1,28 @@
-"""A copy of a run that goes on, as if all of it had been copied at one moment.
+"""A consistent copy of a run that goes on meanwhile, as if all of it had been copied at one moment.
 
-Nothing is stopped or locked. What makes the copy consistent is the order in which its parts are read. What
-may be copied later than something else is what the other refers to:
+Nothing is stopped or locked. The order in which the parts are read makes the copy consistent: if one part
+refers to another, the other is copied later:
 
 1. Spools before games.db. A worker deletes a game from its spool after the trainer has stored it. A game that
    is stored between the two copies is in both, and counts once by its uid. In the other order it could be in
    neither.
-2. Checkpoints before games.db. A checkpoint says up to which game of the store it has counted what training
-   may use. A younger store has all these games, and those behind are counted after the restore, once. An
-   older store would lack games that were paid for.
+2. Checkpoints before games.db. A checkpoint says up to which game of the store it has counted the training
+   steps that games allow. A younger store has all these games; later games are counted once, after the
+   restore. An older store would lack games that were already counted.
 3. games.db before weights. A stored game names the version of the weights that played it. azserver makes a
    version current on its disk before anybody can play with it, so the younger weights/current.json has no
-   lower version than any stored game, and no number is given out twice after the restore. That holds on one
-   machine. With azserver's part copied first, on another machine, games may name versions that neither
-   restored part knows; then such a number may be given out again.
+   lower version than any stored game, and no number is given out twice after the restore. This holds on one
+   machine. If azserver's part is on another machine and copied first, games may name versions that neither
+   restored part knows; such a number may then be given out again.
 4. Within weights/: current.json and gate.json are read first, then the files they name, then both once more.
    If one has changed, the files that it named before may be gone, so the part is read again.
 5. Curves and ratings (figures.jsonl, ratings.json) inform people only, and nothing refers to them.
 
-Not copied: logs, TensorBoard's files (figures.jsonl has the same curves), locks, incomplete uploads.
+These are not copied: logs, TensorBoard's files (figures.jsonl has the same curves), locks, incomplete
+uploads.
 
-A backup is restored only if it is proven to be intact: every file by its hash while it is copied, every game
-by a replay under the rules. The run folder appears in its place when all of that is done, or not at all.
+A backup is restored only if it proves to be intact: every file is checked by its hash while it is copied, and
+every game is replayed under the rules. The run folder appears in its place only when all of this is done.
 """
 
 from __future__ import annotations
@@ -70,22 +71,22 @@ FORMAT = 1
 
 SPOOL_PASSES = 3
 """How often the spools are read. A game may be moved from one folder to another (kept, taken over by another
-worker) exactly when these are listed; it is not moved three times in a row."""
+worker) exactly while the folders are listed, but not three times in a row."""
 
 ATTEMPTS = 10
-"""Attempts at a part that changes while it is copied: weights and checkpoints change every few seconds at
-most."""
+"""Attempts to copy a part that changes meanwhile: weights and checkpoints change at most every few
+seconds."""
 
 _CURVES = "figures.jsonl"
 
 PROGRESS_EVERY = 10_000
 
 NAMED = 20
-"""Bad games that are named one by one."""
+"""Most bad games that are named one by one."""
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which run it is a copy of, and when it was made."""
+    """Which run a backup is a copy of, and when it was made."""
 
     format: int
     software: str
@@ -95,14 +96,15 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: str
     """Name of the run."""
     run_id: str
-    """Its identity, 32 hex digits, or empty."""
+    """The run's identity, 32 hex digits, or empty."""
     game: str
     games: int | None
-    """Stored games; None where the run folder has no games.db (a server whose trainer is elsewhere)."""
+    """Number of stored games; None if the run folder has no games.db (a server whose trainer is
+    elsewhere)."""
     step: int | None
     """Step of the newest checkpoint; None without one."""
     weights: int | None
-    """Version of the weights that play; None where the folder has none (a trainer on its own machine)."""
+    """Version of the weights that play; None if the folder has none (a trainer on its own machine)."""
 
     def __str__(self) -> str:
         parts = [f"run {self.run} ({self.game}) as of {self.made}"]
@@ -118,7 +120,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_about(backup: Path) -> About:
     """Read the description. Raises Fatal(BAD_DATA) if `backup` is not a complete backup that this version can
     read."""
-    # Its files may all be right, but some may be missing.
+    # All its files may be intact, but some may be missing.
     if is_unfinished(backup):
         raise Fatal(
             f"{backup} is an incomplete backup, which was interrupted or is still being made: use another",
@@ -126,7 +128,7 @@ def read_about(backup: Path) -> About:
         )
     try:
         about = read_struct(backup / FILE, About)
-    # The usual mistake, and worth a better sentence than the system's.
+    # This is the usual mistake, so it gets a better message than the system's.
     except (FileNotFoundError, NotADirectoryError) as error:
         why = f"it has no {FILE}" if backup.is_dir() else "there is no such folder"
         text = f"{backup} is not a backup of a run: {why}; name a folder that `azplay backup` has made"
@@ -135,7 +137,7 @@ def read_about(backup: Path) -> About:
         raise Fatal(f"{backup / FILE} cannot be read: {error.strerror}", Exit.BAD_DATA) from error
     except ValueError as error:
         raise Fatal(f"{backup} is not a backup of a run ({FILE}: {error})", Exit.BAD_DATA) from error
-    # It becomes bytes and part of a folder's name: nothing else may stand there.
+    # The identity is converted to bytes and becomes part of a folder's name, so check its form.
     if not re.fullmatch("(?:[0-9a-f]{32})?", about.run_id):
         raise Fatal(
             f"{backup / FILE} is damaged: {about.run_id[:50]!r} is not the identity of a run", Exit.BAD_DATA
@@ -159,7 +161,7 @@ def make_backup(run: RunFolder, target: Path, say: Callable[[str], None]) -> Abo
     """
     about = run.describe()
     with filled(target) as folder:
-        # In this order: see the module's docstring.
+        # The module's docstring explains this order.
         copy = _Copy(run, folder)
         copy.settings()
         waiting = copy.spools()
@@ -168,12 +170,12 @@ def make_backup(run: RunFolder, target: Path, say: Callable[[str], None]) -> Abo
         games = copy.games()
         weights = copy.weights()
         copy.curves()
-        # After all parts, which are of this moment or a little older.
+        # The time is taken after all parts, which are as old as this moment or a little older.
         made = datetime.now(UTC).isoformat(timespec="seconds")
         identity = run.run_id.hex()
         described = About(FORMAT, version(), made, run.name, identity, about["game"], games, step, weights)
         copy.sums[FILE] = write_file(folder / FILE, msgspec.json.format(msgspec.json.encode(described)))
-        # Last: it has the hash of every other file.
+        # This comes last, because it has the hash of every other file.
         write_sums(folder, copy.sums)
     return described
 
@@ -208,7 +210,7 @@ class _Copy:
         copied: set[str] = set()
         for _ in range(SPOOL_PASSES):
             for path in sorted(self._run.spool.rglob("*.game")):
-                # In a later pass only those are copied that were moved during the earlier ones.
+                # A later pass copies only games that were moved during an earlier pass.
                 if path.stem in copied or not self._take(path):
                     continue
                 copied.add(path.stem)
@@ -217,7 +219,7 @@ class _Copy:
 
     def checkpoints(self) -> int | None:
         """Copy all complete checkpoints. Returns the step of the newest, None without any."""
-        # A server whose trainer is elsewhere has none, and needs no torch to find that out.
+        # A server whose trainer is elsewhere has no checkpoints, and must not need torch to find that out.
         if not any(self._run.checkpoints.glob("step-*.state")):
             return None
         from trainer.checkpoint import Damaged, check  # imports torch, which only a trainer's machine has
@@ -230,8 +232,8 @@ class _Copy:
                     with contextlib.suppress(Damaged):
                         steps.append(check(self._folder / state.relative_to(self._run.path)).step)
                         continue
-                # The two are gone, or do not belong together: the trainer writes a checkpoint of the same
-                # step again when it ends. Neither stays in the copy.
+                # The two files are gone, or do not belong together, because the trainer writes the checkpoint
+                # of a step again when it ends. Neither file stays in the copy.
                 for path in pair:
                     relative = str(path.relative_to(self._run.path))
                     self.sums.pop(relative, None)
@@ -249,7 +251,7 @@ class _Copy:
         if not self._run.games.exists():
             return None
         target = self._folder / self._run.games.name
-        # SQLite copies a moment of the database, also while the trainer writes.
+        # SQLite copies a snapshot of the database, even while the trainer writes.
         copy_games(self._run.games, target)
         with contextlib.closing(StoreReader(target)) as reader:
             ((count,),) = reader.query("SELECT count(*) FROM games")
@@ -257,7 +259,7 @@ class _Copy:
         return int(count)
 
     def weights(self) -> int | None:
-        """Copy the networks. Returns the version of the one that plays, None where there are none."""
+        """Copy the networks. Returns the version of the network that plays, None if there is no network."""
         named = [self._run.weights / name for name in ("current.json", "gate.json")]
         for _ in range(ATTEMPTS):
             # See point 4 of the module's docstring.
@@ -267,7 +269,7 @@ class _Copy:
             for path in (*named, *sorted(self._run.weights.glob(f"*{SUFFIX}"))):
                 if str(path.relative_to(self._run.path)) not in self.sums or path in named:
                     self._take(path)
-            # A new version came meanwhile, and the file of the old one may be gone.
+            # A new version has come meanwhile, and the old version's file may be gone.
             if before != [_content(path) for path in named]:
                 continue
             # The file that the copied current.json names must have been copied too, and be intact.
@@ -313,7 +315,7 @@ def restore(
     same identity is in the same folder; then nothing is left behind.
     """
     about = read_about(backup)
-    # Also a link that leads nowhere: to write through it would surprise.
+    # Refuse also a dangling link, because writing through it would be a surprise.
     if run.path.exists() or run.path.is_symlink():
         aside = run.path.with_name(f"{run.path.name}-old")
         raise Fatal(
@@ -323,7 +325,7 @@ def restore(
         )
     sums = read_sums(backup)
     if identity == "auto":
-        # Two runs of one identity would both be sent the games that wait for one of them.
+        # If two runs had the same identity, both would be sent the games that wait for one of them.
         for path in sorted(run.path.parent.glob("*/run.json")):
             try:
                 beside = find_run(path.parent)
@@ -340,14 +342,15 @@ def restore(
     with filled(run.path) as folder:
         for name, digest in sums.items():
             target = _target(about, run, identity, name)
-            # What is not restored is checked all the same: a damaged backup should be known.
+            # Files that are not restored are checked, too, so that a damaged backup is noticed.
             found = copy_file(backup / name, folder / target) if target else hash_file(backup / name)
             if found != digest:
                 raise Fatal(
                     f"{backup / name} is damaged: it has another hash than {SUMS} says", Exit.BAD_DATA
                 )
         if identity == "new":
-            # azserver draws a new one at its first start; a trainer elsewhere adopts the server's.
+            # azserver draws a new identity at its first start; a trainer elsewhere adopts the server's
+            # identity.
             described = read_json(folder / run.about.name)
             described.pop("id", None)
             write_file(folder / run.about.name, json.dumps(described, indent=1).encode())
@@ -360,10 +363,10 @@ def restore(
 
 
 def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str | None:
-    """Where in the run folder a file of the backup goes; None for a file that is not restored.
+    """Return where in the run folder a file of the backup goes; None for a file that is not restored.
 
-    A spool is named for the run. Waiting games belong to the run that they were played for: a run with a new
-    identity leaves them to that one.
+    A spool is named after its run. Waiting games belong to the run for which they were played, so a run with
+    a new identity does not get them.
     """
     if path == FILE:
         return None
@@ -373,7 +376,7 @@ def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str 
     if identity == "new":
         return None
     run_id = bytes.fromhex(about.run_id)
-    # A client names a spool for the run's name and identity.
+    # A client names a spool after the run's name and identity.
     old, new = (run_folder(Path(), about.game, name, run_id).name for name in (about.run, run.name))
     return "/".join(new if part == old else part for part in parts)
 
@@ -394,7 +397,7 @@ def _verify(path: Path, about: About, say: Callable[[str], None]) -> None:
             if checked % PROGRESS_EVERY == 0:
                 say(f"{checked} games checked, {bad} bad")
     say(f"{checked} games checked, {bad} bad")
-    # Hashes only show that the file is the one that was copied, not that nothing is missing.
+    # Hashes only show that the file was copied correctly, not that it contains all games.
     if checked != about.games:
         raise Fatal(f"{path.name} has {checked} games, {FILE} says {about.games}", Exit.BAD_DATA)
     if bad:

@@ -71,11 +71,11 @@ def script(shell: str) -> str:
         flags = " ".join([*EVERYWHERE, *(one.name for one in settings if not one.positional)])
         cases.append(f'        "{command}") flags="{flags}" ;;')
     text = BASH.format(commands=" ".join(COMMANDS), cases="\n".join(cases), programs=" ".join(PROGRAMS))
-    # zsh runs completions written for bash, once it is told to.
+    # zsh can run completions written for bash after `bashcompinit`.
     return text if shell == "bash" else f"autoload -U +X bashcompinit && bashcompinit\n{text}"
 
 
 def main() -> int:
-    """Print the script for the shell that is named."""
+    """Print the script for the chosen shell."""
     print(script(load(CompletionConfig, command="azplay completion", examples=EXAMPLES).shell), end="")
     return int(Exit.OK)

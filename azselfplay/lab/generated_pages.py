@@ -87,29 +87,29 @@ CHANGED = {
     "azclient": ("server", "device", "drain"),
     "python -m trainer": ("device", "optimizer.batch", "optimizer.lr", "samples.per_position"),
 }
-"""The settings that the page begins with, by command."""
+"""The settings at the beginning of the page, by command."""
 
-# tyro's own mark, which is in no public name.
+# tyro's internal mark for positional arguments, which has no public name.
 IS_POSITIONAL = get_args(Positional[int])[1]
 
 
 def main() -> None:
     """Write the pages that have changed."""
     for path, text in generated_pages(DOCS).items():
-        # Untouched files keep their time, and git has nothing to say.
+        # Do not rewrite unchanged files, so that they keep their modification time.
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             print(f"{path} has changed: commit it")
 
 
 def generated_pages(docs: Path) -> dict[Path, str]:
-    """The texts of the pages, by their paths below `docs`."""
+    """Return the texts of the pages, by their paths below `docs`."""
     decisions = docs / "decisions"
     return {docs / "settings.md": settings_page(), decisions / "index.md": decisions_page(decisions)}
 
 
 def decisions_page(folder: Path) -> str:
-    """The index of `folder`: a line for each decision, with the title that its page has."""
+    """Return the index of `folder`: a line for each decision, with the title of its page."""
     lines = []
     for path in sorted(folder.glob("[0-9]*.md")):
         title = path.read_text(encoding="utf-8").splitlines()[0]
@@ -127,7 +127,7 @@ def settings_page() -> str:
         note, base = "", next((one for one in config_class.__mro__[1:] if one in shown), None)
         if base is not None:
             note = f"All settings of [{shown[base]}](#{shown[base]}), and:\n\n"
-            # What a page said once it need not say again.
+            # Leave out settings that the page already has for the base class.
             known = {one.path for one in settings_of(base)}
             found = [one for one in found if one.path not in known]
         shown[config_class] = command
@@ -187,7 +187,7 @@ def settings_of(config_class: type, path: str = "", base: Any = None) -> Iterato
     texts = field_docstrings(config_class)
     for field in dataclasses.fields(config_class):
         kind = hints[field.name]
-        # `for_`, because `for` is a word of Python.
+        # A field is called `for_`, because `for` is a Python keyword.
         name = (f"{path}.{field.name}" if path else field.name).rstrip("_")
         default: Any = field.default
         if base is not None:

@@ -1,7 +1,7 @@
 """Runs `azrun`: it starts server, client and trainer, watches them, and ends them in order.
 
-Nothing here is special: the three are the commands a person would start, on a free port, as three processes.
-The figures shown come over the wire like any peer's (GET_STATUS).
+The three parts are the commands that a person would start, on a free port, as separate processes. The figures
+come over the network, as for any other peer (GET_STATUS).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Statu
 ASK_EVERY = 1.0
 """Seconds between two GET_STATUS."""
 GRACE = 15.0
-"""Seconds that a part has to end cleanly, not counting what it waits for."""
+"""Seconds that a part has to end cleanly, in addition to the time for which it waits for other parts."""
 GRACES = {"trainer": TRAINER_GRACE, "server": GRACE + TRAINER_GRACE}
 """The parts that get more time."""
 CONNECTION_LOG = "azselfplay.link.connection"
@@ -48,7 +48,8 @@ class Part:
         sink: Callable[[bytes], None],
         on_exit: Callable[[Part, int], None],
     ) -> None:
-        """`sink` gets what it prints; `on_exit(part, code)` is called after each end of its process."""
+        """`sink` gets the output of the process; `on_exit(part, code)` is called after each end of the
+        process."""
         self.name = name
         self.stop = Stop()
         self.children = Children(grace=GRACES.get(name, GRACE), sink=sink)
@@ -58,7 +59,7 @@ class Part:
     async def run(self, begin: asyncio.Event) -> None:
         """Wait for `begin`, then keep the process running until `end`."""
         try:
-            # A client that never began must still end.
+            # A client that has not begun yet must end, too.
             await _first_of(begin, self.stop.finishing)
             await self.children.run(self.stop)
         finally:
@@ -79,8 +80,7 @@ async def _first_of(*events: asyncio.Event) -> None:
 
 
 class Launcher:
-    """The parts (server, trainer, and the clients that there are), the watcher and the view, for the duration
-    of one run."""
+    """The parts (server, trainer, and any clients), the watcher and the view, for the duration of one run."""
 
     def __init__(
         self, settings: RunConfig, port: int, commands: Commands | None = None, compiling: float = 0.0
@@ -98,12 +98,12 @@ class Launcher:
         self._no_workers = asyncio.Event()
         self._is_ending = False
         self._troubles = Troubles()
-        # From the folder: a run that goes on has steps already.
+        # Read from the folder, because a continued run has steps already.
         self._begun = self._step()
 
     async def main(self, stop: Stop) -> None:
-        """Run until the time is over or a signal comes; then end players, trainer and server. A new run whose
-        parts are refused leaves no folder."""
+        """Run until the time is over or a signal comes; then end players, trainer and server. If the parts of
+        a new run are refused, no folder is left behind."""
         stop.waits_for = "games and training steps under way, at most a minute"
         with (
             self.folder.removed_if_refused(),
@@ -112,7 +112,7 @@ class Launcher:
         ):
             logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)
             warnings = view.notes()
-            # At the end the server leaves as it should: then a lost connection is nothing to tell.
+            # At the end the server goes away as planned, so a lost connection is not worth a message.
             warnings.addFilter(lambda record: not (self._is_ending and record.name == CONNECTION_LOG))
             stack.enter_context(warnings)
             parts = self._parts(view)
@@ -120,7 +120,7 @@ class Launcher:
             for text in [*told, *warning(self.settings, self._compiling)]:
                 view.note(text)
             async with asyncio.TaskGroup() as group:
-                # Set at once: only the client waits for something.
+                # This event is set at once, because only the client has to wait.
                 now = asyncio.Event()
                 now.set()
                 for part in parts:
@@ -133,7 +133,8 @@ class Launcher:
                     async with asyncio.timeout(seconds or None):
                         await stop.finishing.wait()
                 stop.request()
-                # Rates are those of the run, not of its end, when the parts leave one after the other.
+                # Save the rates of the run itself: at its end, when the parts leave one after the other, they
+                # are distorted.
                 at_end = {key: self.figures.get(key, 0.0) for key in ("evals", "uptime_s", "mean_batch")}
                 self._is_ending = True
                 view.note(
@@ -141,13 +142,13 @@ class Launcher:
                     "(some seconds; Ctrl-C ends it at once)"
                 )
                 await self._end(parts, watcher)
-            # Over those of the last look, which came while the parts were leaving.
+            # Replace the figures of the last look, which came while the parts were leaving.
             self.figures |= at_end
 
     def summary(self) -> dict[str, Any]:
-        """The last line of output, for programs."""
+        """Return the last line of output, for programs."""
         trainer = self.figures.get("trainer") or {}
-        # No batches where the network is part of the search.
+        # There are no batches if the network is part of the search.
         batches = {"mean_batch": mean} if (mean := self.figures.get("mean_batch")) else {}
         return {
             "games": trainer.get("games", 0),
@@ -162,7 +163,7 @@ class Launcher:
         }
 
     def failure(self) -> tuple[str, Exit] | None:
-        """Why training failed, and the exit status for it; None if it did not."""
+        """Return why training failed, and the exit status for it; None if it did not fail."""
         return self._troubles.of_training(time.monotonic(), self._step(), self._begun)
 
     def _step(self) -> int:
@@ -173,7 +174,7 @@ class Launcher:
         """End the players first, so that their games reach the store. Then the server begins to stop, which
         ends its workers; then the trainer, whose last weights the server still accepts
         (`--trainer-grace`)."""
-        # As `make_commands` orders them.
+        # The order of the parts is that of `make_commands`.
         server, trainer, *clients = parts
         for client in clients:
             await client.end()
@@ -193,7 +194,7 @@ class Launcher:
 
         def on_message(message: Message, frames: list[memoryview]) -> None:
             if isinstance(message, Status) and not frames:
-                # A trainer (or server) that has just restarted has no figures yet: its last ones are kept.
+                # A trainer (or server) that has just restarted has no figures yet, so keep the last ones.
                 trainer = message.figures.get("trainer") or self.figures.get("trainer") or {}
                 self.figures = {**message.figures, "trainer": trainer}
                 workers = (message.figures.get("sessions") or {}).get("workers", 0)
@@ -205,7 +206,7 @@ class Launcher:
                 # take twice as long.
                 if workers >= (self.settings.workers != 0):
                     self._ready_for_clients.set()
-                # At the end the parts leave one after the other, which need not be reported.
+                # At the end the parts leave one after the other; these changes are not reported.
                 for text in [] if self._is_ending else milestones.lines(self.figures):
                     view.note(f"{datetime.now():%H:%M:%S} {text}")
                 troubles = self._troubles.current(time.monotonic())
@@ -225,15 +226,15 @@ class Launcher:
         self.folder.logs.mkdir(parents=True, exist_ok=True)
 
         def said(name: str, log_file: LogFile, output: bytes) -> None:
-            # All of it, also what is not shown.
+            # Write all output to the file, including lines that are not shown.
             log_file.write(output)
             for text in self._troubles.said(name, output, time.monotonic(), self._step()):
                 view.note(f"{datetime.now():%H:%M:%S} {text}")
 
         def ended(part: Part, code: int) -> None:
             asked, why = part.stop.finishing.is_set(), part.children.told_error(part.name)
-            # Of the others nothing matters once they were asked to end: only the trainer writes last weights
-            # then.
+            # Once a part was asked to end, errors matter only for the trainer, which still writes the last
+            # weights.
             if not asked or part.name == "trainer":
                 self._troubles.ended(part.name, code, why, time.monotonic(), self._step(), asked=asked)
 

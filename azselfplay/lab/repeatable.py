@@ -2,21 +2,21 @@
 
     repeat: weights r -> N games by them alone -> one commit -> all steps they allow -> checkpoint
 
-Normally the clock decides what a step is made of: which games have arrived, when weights are published, which
-weights answer in the middle of a game. Here nothing but the settings does. Game k draws its random numbers
-and its uid from the seed of self-play and k. The network computes in the event loop's own thread, with
-nothing to wait for, so the loop always runs the games in the same order, and each batch has the same rows in
-the same places. A round begins with an empty forest, so nothing is left of what happened before it.
+Normally timing decides the content of a training step: which games have arrived, when weights are published,
+which weights answer in the middle of a game. Here only the settings decide. Game k derives its random numbers
+and its uid from k and the seed of self-play. The network computes in the event loop's own thread, and the
+loop never waits, so it always runs the games in the same order, and each batch has the same rows in the same
+places. A round begins with an empty forest, so earlier rounds have no influence.
 
-All state is in the store and in the checkpoint. A killed round has left no game in the store, because its
-games are committed together, and is played again from its start. Games whose steps are in no checkpoint are
-read from the store and trained on again.
+All state is in the store and in the checkpoint. A killed round leaves no game in the store, because its games
+are committed together; the round is played again from its start. Games whose training steps are not yet in a
+checkpoint are read from the store and trained on again.
 
 The bits are the same on the same machine with the same torch and the same number of cores. Nothing is
-promised across machines, nor on a GPU, which is why everything runs on the CPU. The alternative was to do the
-same across the processes of a usual run: it cost thirteen files, and hooks in nine others. The price is
-speed: games and steps take turns. To compare two settings, this leaves no randomness but the seeds; for
-strength in a given time use azrun without it.
+promised across machines, nor on a GPU, so everything runs on the CPU. The alternative was the same across the
+processes of a usual run; it took thirteen files, and hooks in nine others. The price of one process is speed:
+games and steps take turns. For a comparison of two settings, only the seeds remain as randomness; for
+strength in a given time, use azrun without `--repeatable`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from trainer.train_step import prepare_thread
 from trainer.weights import SERVER
 
 GAMES_AT_A_TIME = 64
-"""Games in flight where the settings do not say."""
+"""Games in flight if the settings do not say."""
 
 log = logging.getLogger("repeatable")
 
@@ -63,12 +63,12 @@ log = logging.getLogger("repeatable")
 def uid_of(seed: int, games: int, number: int) -> bytes:
     """Return 16 bytes: 8 from the seed and the games of a round, then the number of the game."""
     name = f"azselfplay repeatable {seed} {games}"
-    # From settings alone, so that a store can be checked against them.
+    # The uid depends on settings alone, so that a store can be checked against them.
     return hashlib.sha256(name.encode()).digest()[:8] + number.to_bytes(8, "big")
 
 
 def _check(server: ServerConfig, trainer: TrainerConfig) -> None:
-    """Raise Fatal for settings of the parts that such a run cannot follow."""
+    """Raise Fatal for settings of server and trainer that a repeatable run cannot follow."""
     if trainer.optimizer.cosine_minutes:
         reason = "--optimizer.cosine-minutes follows the clock: use --optimizer.cosine-steps"
     elif trainer.device not in ("auto", "cpu"):
@@ -81,7 +81,8 @@ def _check(server: ServerConfig, trainer: TrainerConfig) -> None:
 
 
 class InTurns:
-    """Evaluates with `inference` in the event loop's thread, at the end of the turn in which it was asked."""
+    """Evaluates with `inference` in the event loop's thread, after the turn of the loop in which leaves were
+    submitted."""
 
     def __init__(self, inference: Inference, version: int) -> None:
         self.version = version
@@ -91,7 +92,8 @@ class InTurns:
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
         self._asked.put(batch, reply)
-        # Not at once: other games of this turn of the loop may still add their leaves to the batch.
+        # Do not evaluate at once, because other games may still add their leaves to the batch in this turn of
+        # the loop.
         if not self._comes:
             self._comes = True
             asyncio.get_running_loop().call_soon(self._answer)
@@ -110,7 +112,7 @@ class InTurns:
 
 
 class RepeatableRun:
-    """A run that is open; `close` it at the end. Its folder is an ordinary run folder."""
+    """An open run; `close` it at the end. Its folder is an ordinary run folder."""
 
     def __init__(self, server: ServerConfig, trainer: TrainerConfig, folder: RunFolder, games: int) -> None:
         """Open or begin the run in `folder`, with `games` games in a round. Raises Fatal for settings that
@@ -119,7 +121,7 @@ class RepeatableRun:
         self.game: Game = get_game(server.game)
         self.settings = resolve(with_start_positions(server), self.game)
         self.games = games
-        # Not by the machine: the size of a batch changes bits.
+        # This must not depend on the machine, because the batch size changes the bits of the results.
         self._at_a_time = min(games, server.games or GAMES_AT_A_TIME)
         prepare_thread(trainer.cpu_threads or usable_cores())
         weights = trainer.weights
@@ -139,11 +141,12 @@ class RepeatableRun:
         self._sparse = player_for(self.game, self.settings.history, self.training.architecture)
         self._inference: Inference | None = None
         if self._sparse is None:
-            # A size to collect is not measured: it would depend on how busy the machine is.
+            # The batch size is given instead of measured, because a measurement would depend on how busy the
+            # machine is.
             history, size = self.settings.history, self._at_a_time
             self._inference = Inference(self.game, history, "cpu", target_rows=size)
-        # Raise Fatal unless the store has whole rounds of this seed and size alone. Its newest game says so,
-        # because a round is only ever added to such a store.
+        # Raise Fatal unless the store has only whole rounds of this seed and size. Checking the newest game
+        # is enough, because a round is added only to a store that passed this check.
         newest = self._run.store.newest
         found = self._run.reader.query("SELECT uid FROM games WHERE seq = ?", newest)
         expected = [(uid_of(self.settings.seed, self.games, newest - 1),)] if newest else []
@@ -157,7 +160,7 @@ class RepeatableRun:
         # Games after the checkpoint are trained on again (`play_and_train`).
         self.training.fill(self._run.reader, self.training.last_seq)
         self.weights = self._publish()
-        """The newest ones: those of the next round."""
+        """The newest weights, which play the next round."""
 
     def close(self) -> None:
         """Release the files and threads."""
@@ -190,13 +193,13 @@ class RepeatableRun:
             for record in await self._play(number):
                 data = to_bytes(record)
                 jobs.append(Job(record.uid, sha256(data), "workers", data))
-            # All or none: a round that is killed before this leaves no game behind.
+            # All games are committed together: a round that is killed before leaves no game behind.
             for one in self._run.committer.process(jobs, number).done:
                 if one.status != STORED:
                     code = Exit.DISK if one.status == RETRY else Exit.INTERNAL
                     raise Fatal(f"a game of round {number} cannot be stored: {one.reason}", code)
         reader = self._run.reader
-        # Read back also when they were just played: a run that goes on reads the same bytes.
+        # Read the games back even if they were just played, because a continued run reads the same bytes.
         records = [record for _, record in reader.records(self.game, first, end)]
         if len(records) < self.games:
             raise Fatal(
@@ -230,7 +233,7 @@ class RepeatableRun:
             assert self._inference is not None
             self._inference.load(path)
             evaluator = InTurns(self._inference, version)
-        # A new one each round: a subtree kept from the last would not be there after a kill.
+        # Each round gets a new forest: subtrees kept from the last round would be missing after a kill.
         forest = Forest(self.game, self.settings, self._at_a_time, network=self._sparse)
         searches = SearchPool(forest, evaluator)
         resigning = Resigning(self.settings)
@@ -243,7 +246,7 @@ class RepeatableRun:
 
         async def play_on() -> None:
             player = Player(self.settings.seed)
-            for one in numbers:  # shared: whoever is free takes the next game
+            for one in numbers:  # shared: each free task takes the next game
                 uid = uid_of(player.seed, self.games, one)
                 record = await play_game(
                     searches, player.rng(one), player=player, uid=uid, resigning=resigning
@@ -257,7 +260,7 @@ class RepeatableRun:
 
 
 class Repeatable:
-    """What azrun does with `--repeatable`: round after round until the time is over or a signal comes."""
+    """Runs azrun with `--repeatable`: round after round until the time is over or a signal comes."""
 
     def __init__(self, server: ServerConfig, trainer: TrainerConfig, games: int, minutes: float) -> None:
         self._server, self._trainer, self._games, self._minutes = server, trainer, games, minutes
@@ -265,7 +268,7 @@ class Repeatable:
         """The last line of output, for programs."""
 
     async def main(self, stop: Stop) -> None:
-        """Run; an unfinished round is given up at the end. Raises Fatal."""
+        """Run the rounds; an unfinished round is discarded at the end. Raises Fatal."""
         stop.waits_for = "nothing: an unfinished round is played again next time"
         deadline = time.monotonic() + 60 * self._minutes if self._minutes else float("inf")
         history = self._server.self_play.history or get_game(self._server.game).history
@@ -281,7 +284,8 @@ class Repeatable:
                     finally:
                         asked.cancel()
                         part.cancel()
-                    # Waited for also when it was cancelled: `close` must not meet it at work.
+                    # Wait for the task even after cancelling it: it must not run any more when `close` is
+                    # called.
                     try:
                         await part
                     except asyncio.CancelledError:

@@ -1,8 +1,10 @@
-"""Runs a plan on a Ray cluster: one detached actor a part, on a node with the label of one of its places.
+"""Runs a plan on a Ray cluster: one detached actor for each part, on a node with the label of one of its
+places.
 
-Ray places and starts again; leaves, games and weights go between our own processes and never through it. An
-actor owns the process of its part and ends itself when that ends, so that Ray begins it anew, on another of
-the part's places if the node is gone. A code that would come again is kept, for `status` to tell.
+Ray places the actors and restarts them. Leaves, games and weights go directly between our own processes,
+never through Ray. An actor owns the process of its part. When the process ends, the actor ends itself, so
+that Ray restarts it, on another of the part's places if the node is gone. After an exit code that would come
+again, the actor stays, so that `status` can report the code.
 """
 
 from __future__ import annotations
@@ -30,22 +32,24 @@ LABEL = "place"
 PAUSE = 5.0
 """Seconds between the end of a part's process and its next start."""
 ANSWER = 15.0
-"""Seconds that an actor may take to say how it is; one whose node is gone says nothing."""
+"""Seconds that an actor may take to report its state; an actor whose node is gone never answers."""
 
 
 class Keeper:
     """The actor of one part."""
 
     def __init__(self, part: Part, log: Path) -> None:
-        """`log`: file for what the process prints, on the node where it runs."""
+        """`log`: file for the output of the process, on the node where it runs."""
         self._grace, self._final = part.grace, part.final
         self._ended: int | None = None
         self._asked = threading.Event()
         log.parent.mkdir(parents=True, exist_ok=True)
         self._child = Child(part.name, runnable(part.command), {}, LogFile(log).write)
-        # What Ray sets for its own workers would mislead ours; CUDA_VISIBLE_DEVICES stays.
+        # Remove variables that Ray sets for its own workers, which would mislead our programs;
+        # CUDA_VISIBLE_DEVICES stays.
         env = {name: value for name, value in os.environ.items() if not name.startswith(("RAY", "PYTHON"))}
-        # By this, the main thread, so that the process ends with the actor, whatever ends that.
+        # Start the process in this thread, the main one, so that it ends with the actor, however the actor
+        # ends.
         self._process = subprocess.Popen(
             self._child.argv,
             env=without_settings(env),
@@ -58,15 +62,15 @@ class Keeper:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def state(self) -> tuple[str, int, str]:
-        """(its place, process id, how it is)."""
+        """Return (the part's place, process id, state as text)."""
         how = "runs"
         if self._ended is not None:
             how = f"ended: {describe_exit(self._ended)} {self._child.told_error()}".strip()
         return ray.get_runtime_context().get_node_labels()[LABEL], self._process.pid, how
 
     def stop(self, wait: bool) -> None:
-        """Ask the process to end, for good, and perhaps wait for that."""
-        # A second signal would end it at once.
+        """Ask the process to end for good, and wait for its end if `wait`."""
+        # A second signal would make the program stop at once.
         if not self._asked.is_set():
             self._asked.set()
             self._process.terminate()
@@ -80,11 +84,11 @@ class Keeper:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._child.tail += line
-            # Only the end is kept, where an error stands.
+            # Only the end of the output is kept: errors are there.
             del self._child.tail[:-4096]
             self._child.sink(line)
         code = self._process.wait()
-        # After a pause, or a part that fails at once would be started without end.
+        # Wait a moment, because otherwise a part that fails at once would be restarted in a tight loop.
         if code not in self._final and not self._asked.wait(PAUSE):
             # Ray then starts this actor again.
             os._exit(1)
@@ -99,7 +103,7 @@ def up(run: RunTable, parts: Sequence[Part]) -> None:
         raise Fatal(f"{run.name} is up on this Ray cluster already: `azcluster down` ends it", Exit.TRY_AGAIN)
     nodes = {node["Labels"].get(LABEL) for node in ray.nodes() if node["Alive"]}
     for part in parts:
-        # The spare places of the trainer may come later.
+        # One place is enough: the trainer's spare places may join later.
         if not nodes & set(part.places):
             raise Fatal(
                 f"no node of the Ray cluster has the label {LABEL}={part.places[0]}, for {part.name}: there, "
@@ -120,7 +124,7 @@ def up(run: RunTable, parts: Sequence[Part]) -> None:
 
 
 def status(run: RunTable, parts: Sequence[Part]) -> None:
-    """Print how each part is. Raises Fatal(UNREACHABLE) if none is there."""
+    """Print the state of each part. Raises Fatal(UNREACHABLE) if no part is there."""
     _join(run)
     actors = _actors(parts)
     if not actors:
@@ -172,6 +176,6 @@ def _join(run: RunTable) -> None:
 
 
 def _actors(parts: Sequence[Part]) -> Mapping[str, Any]:
-    """The actors that there are, by the names of their parts."""
+    """Return the existing actors by the names of their parts."""
     there = set(ray.util.list_named_actors())
     return {part.name: ray.get_actor(part.name) for part in parts if part.name in there}

@@ -1,8 +1,10 @@
-"""The plan of a cluster: which part of a run runs where, with which command. Pure, but for reading the file.
+"""The plan of a cluster: which part of a run runs where, with which command. Pure, except for reading the
+file.
 
 A cluster file names places (machines) and the parts that run there: one azserver, one trainer that may have
-spare places, any number of azclients. `planned` makes their commands; `local`, `on_ray` and `rendered` have
-them run. Whoever runs a part starts it again whenever it ends, unless its exit code is one of `Part.final`.
+spare places, any number of azclients. `planned` makes their commands; `local`, `on_ray` and `rendered` run
+these commands or prepare that. The system that runs a part restarts it whenever it ends, unless its exit code
+is one of `Part.final`.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from trainer.config import TrainerConfig
 T = TypeVar("T")
 
 METRICS_PORT = 9600
-"""Port of the metrics of the first part on a machine; the others have the next ones."""
+"""Port of the metrics of the first part on a machine; further parts use the following ports."""
 MODULES = {"azserver": "server.main", "azclient": "client.main"}
-"""Programs whose modules are started with this Python where nobody has installed their names."""
+"""Modules of the programs, which are started with this Python because the programs may not be on the PATH."""
 DRAIN = 300.0
 """Seconds in which clients of a rendered plan finish their games when they are stopped."""
 GRACES = {"server": 60.0, "trainer": 180.0, "client": 30.0}
-"""Seconds that a part gets for a clean end; a client its drain as well."""
+"""Seconds that a part gets for a clean end; a client gets its drain in addition."""
 
 
 @dataclass(frozen=True)
@@ -100,24 +102,24 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Part:
-    """A process of the run, as whoever runs it has to know it."""
+    """A process of the run, with everything needed to run it."""
 
     name: str
     """server, trainer, or client and its place."""
     table: PartTable
     places: tuple[str, ...]
-    """Where it may run, the best first; it runs on one of them at a time."""
+    """Places where the part may run, the best first; it runs on one of them at a time."""
     host: str
     command: tuple[str, ...]
     metrics_port: int
     devices: tuple[int, ...] = ()
-    """The numbers of its GPUs on a machine where nobody deals them out."""
+    """The numbers of the part's GPUs on a machine without a system that assigns GPUs."""
     group: int = 0
-    """For a client: which of [[clients]], from 1."""
+    """For a client: the index of its [[clients]] table, from 1."""
     grace: float = 0.0
-    """Seconds that it gets for a clean end."""
+    """Seconds that the part gets for a clean end."""
     final: tuple[int, ...] = tuple(sorted(NOT_RETRIED))
-    """Exit codes after which it is not started again."""
+    """Exit codes after which the part is not restarted."""
 
     @property
     def with_devices(self) -> tuple[str, ...]:
@@ -179,7 +181,7 @@ def cluster_in(tables: Mapping[str, Any]) -> Cluster:
             if name not in known:
                 text = near_or_all(name, known)
                 raise _wrong(f"{where}.settings: {name!r} is not a setting of the {where}; {text}")
-            # Here, because the program itself would speak of a flag.
+            # Check here, because the program's own message would speak of a flag.
             try:
                 converted(value, known[name])
             except ValueError as error:
@@ -188,7 +190,7 @@ def cluster_in(tables: Mapping[str, Any]) -> Cluster:
 
 
 def _table(kind: type[T], given: Any, where: str) -> T:
-    """A dataclass of settings from one table of the file."""
+    """Return a dataclass of settings from one table of the file."""
     _check_keys(kind, given, where)
     hints, values = get_type_hints(kind, include_extras=True), {}
     for name, value in given.items():
@@ -265,7 +267,7 @@ def planned(cluster: Cluster) -> list[Part]:
         ports[host] += 1
         for place in places:
             asked[place] += [name] * table.gpus
-        # Each machine once: devices are numbered for a machine, and places may share one.
+        # Count each machine once: devices are numbered per machine, and several places may share a machine.
         for machine in {host_of[place] for place in places}:
             numbered[machine] += table.gpus
         grace = GRACES.get(name, GRACES["client"] + float(given.get("drain", 0.0)))
@@ -276,7 +278,7 @@ def planned(cluster: Cluster) -> list[Part]:
     gpus = ",".join(map(str, range(cluster.server.gpus)))
     listen = home if home in LOOPBACK else "0.0.0.0"
     served: dict[str, Any] = {"game": game, **({"net": net} if net else {}), **where, "gpus": gpus or NO_GPUS}
-    # The trainer's last weights are still taken when all of them end.
+    # When all parts end, the server still accepts the trainer's last weights.
     served |= {"listen": listen, "port": run.port, "trainer_grace": TRAINER_GRACE}
     served |= {} if gpus else {"workers": 0}
     trained = {**joining, **where, "device": _cuda(cluster.trainer.gpus) or "cpu"}
@@ -290,7 +292,7 @@ def planned(cluster: Cluster) -> list[Part]:
         for place in table.places:
             seen[place] += 1
             name = f"client-{place}" + (f"-{seen[place]}" if seen[place] > 1 else "")
-            # The server may be away for as long as it likes; whoever runs the client ends it.
+            # The client waits for the server without limit; the system that runs the client ends it.
             own = {**joining, "device": device, "spool": f"{run.runs}/{run.name}/spool/{name}", "max_wait": 0}
             parts.append(part(name, table, (place,), own, group=group))
     for place, names in asked.items():
@@ -301,7 +303,7 @@ def planned(cluster: Cluster) -> list[Part]:
 
 
 def _basis(run: RunTable) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
-    """Game, network, and the settings of server and trainer that the recipe brings."""
+    """Return the game, the network, and the settings of server and trainer from the recipe."""
     if not run.recipe:
         if not run.game:
             raise _wrong("[run] needs a game or a recipe")
@@ -314,7 +316,7 @@ def _basis(run: RunTable) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
         raise _wrong(f"run.recipe {run.recipe!r} is for {recipe.game}, not for {run.game}")
     server, trainer = recipe.parts
     del server["net"]
-    # Such a run has no end, so that its learning rate does not fall.
+    # A run on a cluster has no fixed end, so its learning rate does not fall.
     return recipe.game, run.net or recipe.net, server, falling(trainer, 0.0)
 
 
@@ -323,7 +325,7 @@ def _cuda(gpus: int) -> str:
 
 
 def _flags(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as flags of our programs."""
+    """Return settings as flags of our programs."""
     words = []
     for name, value in settings.items():
         group, dot, last = name.replace("_", "-").rpartition(".")
@@ -335,7 +337,7 @@ def _flags(settings: Mapping[str, Any]) -> list[str]:
 
 
 def runnable(command: Sequence[str]) -> list[str]:
-    """Return a command of the plan for this machine: our programs by the Python that runs now."""
+    """Return a command of the plan for this machine, with our programs started by the current Python."""
     at = next(index for index, word in enumerate(command) if "=" not in word and word != "env")
     program, *flags = command[at:]
     module = MODULES.get(program) or flags[1]
@@ -354,7 +356,7 @@ def check(parts: Sequence[Part]) -> None:
 
 
 def as_text(parts: Sequence[Part]) -> str:
-    """Every command, on its place."""
+    """Return every command with its place, as text."""
     lines = []
     for part in parts:
         where = part.places[0] if part.places[0] == part.host else f"{part.places[0]} ({part.host})"
@@ -367,8 +369,8 @@ def as_text(parts: Sequence[Part]) -> str:
 
 
 def targets(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """The parts' metrics as Prometheus reads them from a file (`file_sd_configs`), with the jobs that our
-    dashboard and alerts know."""
+    """Return the addresses of the parts' metrics in the form that Prometheus reads from a file
+    (`file_sd_configs`), with the job names that our dashboard and alerts use."""
     jobs = {"server": "azserver", "trainer": "trainer"}
     return [
         {

@@ -1,8 +1,8 @@
-"""Renders a plan for what starts programs on a user's machines: Kubernetes, Slurm, systemd, SkyPilot; and the
-list of addresses with metrics for Prometheus. Pure.
+"""Renders a plan for the systems that start programs on a user's machines: Kubernetes, Slurm, systemd,
+SkyPilot. Also renders the list of metrics addresses for Prometheus. Pure.
 
-The files are the templates in `templates/`, filled: `{{name}}` is a value, and a line that is nothing but an
-empty value is left out.
+The files are filled from the templates in `templates/`: `{{name}}` stands for a value, and a line that
+consists only of an empty value is left out.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ ABOUT = {
 }
 NAMES = {"server": "azserver", "trainer": "trainer", "client": "azclient"}
 TASKS = 1000
-"""Ports of metrics that the tasks of one Slurm array may have."""
+"""Number of metrics ports that are reserved for the tasks of one Slurm array."""
 SECRET = "SECRET"
-"""Stands for the server's key where a pod has it from a secret."""
+"""Placeholder for the server's key, which a pod reads from a secret."""
 RETRIED = sorted({*map(int, Exit), 1, 134, 135, 137, 139} - {*map(int, NOT_RETRIED), Exit.OK, Exit.FOUND})
-"""Exit codes that may not come again: ours, and those of a process that a signal ended."""
+"""Exit codes after which a restart may help: our own, and those of a process that a signal ended."""
 
 Files = dict[str, str]
 """Texts by path."""
@@ -44,7 +44,7 @@ def rendered(cluster: Cluster, engine: str) -> Files:
 
 
 def _checked(cluster: Cluster) -> list[Part]:
-    """The parts of a cluster that others start, whose programs have read their settings."""
+    """Return the parts of a cluster that other systems start. Each program has checked its settings."""
     parts = planned(elsewhere(cluster))
     check(parts)
     return parts
@@ -64,7 +64,7 @@ def _kind(part: Part) -> str:
 
 
 def _values(part: Part) -> dict[str, Any]:
-    """What every template may say of a part."""
+    """Return the values of a part that every template may use."""
     kind, table = _kind(part), part.table
     return {
         "kind": kind,
@@ -80,14 +80,16 @@ def _values(part: Part) -> dict[str, Any]:
 
 
 def _one_of_each(parts: Sequence[Part]) -> list[Part]:
-    """The parts without the second and further clients of a group, which are alike."""
+    """Return the parts without the second and further clients of each group, because clients of a group are
+    alike."""
     return [
         part for index, part in enumerate(parts) if not part.group or part.group != parts[index - 1].group
     ]
 
 
 def _with(command: Sequence[str], changes: Mapping[str, str | None]) -> list[str]:
-    """A command with other values for some of its flags; None: without the flag."""
+    """Return a command with changed values for some flags. None removes the flag; an empty text keeps its
+    value."""
     words: list[str] = []
     rest = iter(command)
     for word in rest:
@@ -103,13 +105,14 @@ def _with(command: Sequence[str], changes: Mapping[str, str | None]) -> list[str
 
 
 def _kubernetes(cluster: Cluster) -> Files:
-    """Kubernetes chooses the machines, by what the parts ask for. Keys come from secrets."""
+    """Return the files for Kubernetes, which chooses machines by the resources that parts request. Keys come
+    from secrets."""
     home = cluster.server.places[0]
     hosts = {
         name: replace(one, host="azserver" if name == home else "") for name, one in cluster.places.items()
     }
     run = replace(cluster.run, runs="/runs", server_key=SECRET, metrics="0.0.0.0")
-    # Pods always have a key from a secret, so nothing need be open to everybody.
+    # Pods always get a key from a secret, so the server need not be open to everybody.
     settings = {key: value for key, value in cluster.server.settings.items() if key != "insecure"}
     server = replace(cluster.server, settings=settings)
     parts = _checked(replace(cluster, run=run, places=hosts, server=server))
@@ -137,16 +140,17 @@ def _kubernetes(cluster: Cluster) -> Files:
 
 
 def _slurm(cluster: Cluster) -> Files:
-    """Slurm chooses the nodes, but for that of azserver, which the others have to find: its place is the name
-    of a node."""
+    """Return the files for Slurm, which chooses all nodes except azserver's. The other parts have to find
+    azserver, so its place is the name of a node."""
     parts = _checked(cluster)
     files = {}
     for index, part in enumerate(_one_of_each(parts)):
         spool, is_array = "", bool(part.group)
-        # Slurm may put any of them, and any tasks of an array, on one node.
+        # Slurm may put any parts, and any tasks of an array, on the same node, so all ports differ.
         metrics = str(METRICS_PORT + index)
         if is_array:
-            # On a disk that outlives the job: games that were not acknowledged are sent by the next one.
+            # The spool is on a disk that outlives the job, so that the next job sends games that were not
+            # acknowledged.
             where = shlex.quote(f"{cluster.run.runs}/{cluster.run.name}/spool/client-{part.group}")
             first = METRICS_PORT + TASKS * part.group
             spool = (
@@ -155,7 +159,7 @@ def _slurm(cluster: Cluster) -> Files:
             )
             metrics = "@metrics@"
         values = _values(part)
-        # Put in behind the quoting, because the shell of the job must still expand them.
+        # Insert these after quoting, because the job's shell must still expand them.
         command = shlex.join(_with(part.command, {"--spool": "@spool@", "--metrics-port": metrics}))
         command = command.replace("@spool@", '"$spool"').replace("@metrics@", '"$metrics"')
         values |= {
@@ -175,7 +179,8 @@ def _slurm(cluster: Cluster) -> Files:
 
 
 def _systemd(cluster: Cluster) -> Files:
-    """Units by place. The trainer's spare places have none: systemd moves nothing."""
+    """Return systemd units by place. The trainer's spare places have no units, because systemd does not move
+    programs."""
     parts = _checked(cluster)
     files = {}
     for part in parts:
@@ -185,10 +190,11 @@ def _systemd(cluster: Cluster) -> Files:
             name += f"-{part.group}"
         words = [PROGRAMS + part.command[0], *part.command[1:]]
         numbers = ",".join(map(str, part.devices))
-        # The trainer fails as a whole; the others start a child anew that the kernel kills for its memory.
+        # If the kernel kills a process for lack of memory, the trainer fails as a whole; the other programs
+        # restart the child.
         values = _values(part) | {
             "name": name,
-            # systemd gives both signs a meaning of its own, also within quotes.
+            # Both characters have a special meaning for systemd, even within quotes.
             "command": shlex.join(words).replace("%", "%%").replace("$", "$$"),
             "after": " azserver.service" if kind == "trainer" else "",
             "devices": f"Environment=CUDA_VISIBLE_DEVICES={numbers}" if numbers else "",
@@ -205,7 +211,8 @@ def _systemd(cluster: Cluster) -> Files:
 
 
 def _skypilot(cluster: Cluster) -> Files:
-    """SkyPilot finds machines anywhere; it says azserver's address only once that runs (AZ_SERVER)."""
+    """Return the files for SkyPilot, which finds machines anywhere. It knows azserver's address only once
+    azserver runs (AZ_SERVER)."""
     parts = _checked(cluster)
     files = {}
     for part in _one_of_each(parts):
@@ -236,6 +243,6 @@ RENDERERS: dict[str, Callable[[Cluster], Files]] = {
     "slurm": _slurm,
     "systemd": _systemd,
     "skypilot": _skypilot,
-    # Prometheus starts nothing: it only needs to know where to ask.
+    # Prometheus starts nothing; it only needs the addresses.
     "prometheus": lambda cluster: {"targets.json": json.dumps(targets(planned(cluster)), indent=1) + "\n"},
 }
