@@ -41,7 +41,7 @@ FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
 
 ONLY_THE_FIRST = 1e9
-"""Minutes between two snapshots, so that only the last network is compared."""
+"""Minutes between two snapshots, so large that only the last network is compared."""
 
 NOT_OURS = (
     *("title", "minutes", "clock", "seeds", "snapshot_minutes", "most_games", "targets"),
@@ -50,7 +50,7 @@ NOT_OURS = (
 """Settings of a recipe that do not affect training, or that an ablation sets itself."""
 
 WARM_UP_MINUTES = 1.5
-"""Enough for games, training and a second network."""
+"""Minutes of a warm-up run: enough for games, training and a second network."""
 
 PICTURE = "intervals.png"
 
@@ -78,7 +78,7 @@ def main() -> int:
     if minutes <= 0:
         raise Fatal("--minutes must be more than 0", Exit.CONFIG)
     ablation = replace(ablation, minutes=minutes, seeds=tuple(options.seeds or ablation.seeds))
-    # Only those that this process may use.
+    # Use only the cores that this process may use.
     cores = sorted(os.sched_getaffinity(0))
     folder = options.out / f"ablation-{ablation.name}"
     runs = run_all(ablation, options.runs, cores, folder / "runs.json")
@@ -127,7 +127,7 @@ def load(name: str) -> Ablation:
         ablation = msgspec.convert(whole, Ablation)
         if ablation.minutes <= 0:
             raise Fatal(f"{path}: minutes must be more than 0", Exit.CONFIG)
-        # Two variants of one run folder would count the same runs twice.
+        # If two variants had the same run folder, the same runs would count twice.
         first: dict[str, str] = {}
         for variant in ablation.all():
             other = first.setdefault(run_name(recipe, variant, 1), variant)
@@ -159,8 +159,8 @@ def _laid_over(below: Any, above: Any) -> Any:
 
 
 def run_name(recipe: Recipe, variant: str, seed: int) -> str:
-    """Name of the run's folder. Of the variant's name, letters, digits and dots are kept; everything else
-    becomes a hyphen."""
+    """Return the name of the run's folder. Letters, digits and dots of the variant's name are kept;
+    everything else becomes a hyphen."""
     return f"{recipe.name}-{re.sub('[^A-Za-z0-9.]+', '-', variant)}-seed{seed}"
 
 
@@ -180,7 +180,7 @@ class Job:
     """The core that all its processes are bound to; None: any."""
 
     def what(self) -> dict[str, Any]:
-        """What was run, whatever the machine, for the file of results."""
+        """Return a description of the run, without the machine, for the file of results."""
         settings = settings_of(self.recipe)
         return {"variant": self.variant, "seed": self.seed, "minutes": self.minutes, "settings": settings}
 
@@ -197,7 +197,7 @@ def run_all(
     comparisons."""
     done, variants = finished(ablation, results), list(ablation.all())
     known = {(one["variant"], one["seed"]) for one in done}
-    # Other ablations of the recipe have runs of the same names.
+    # Use a separate folder, because other ablations of the recipe have runs with the same names.
     cycle, runs = itertools.cycle(cores), runs / f"ablation-{ablation.name}"
     jobs = [
         Job(name, recipe, seed, ablation.minutes, runs, next(cycle))
@@ -213,11 +213,11 @@ def run_all(
     for first in range(0, len(jobs), len(cores)):
         for run in side_by_side(jobs, slice(first, first + len(cores))):
             done.append(run)
-            # In one order, whichever run ended first.
+            # Keep the same order, whichever run ended first.
             done.sort(key=lambda one: (one["seed"], variants.index(one["variant"])))
             results.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps({"title": ablation.title, "runs": done}, indent=1)
-            # After each run: an ablation takes hours, and goes on where it was stopped.
+            # Write after each run, because an ablation takes hours and can be continued where it was stopped.
             write_atomically(results, f"{text}\n".encode())
     return done
 
@@ -242,15 +242,15 @@ def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
 
 
 def comparable(settings: dict[str, Any]) -> dict[str, Any]:
-    """A recipe's settings without those of the trainer that have their default value: a run from before a
-    setting existed had its default."""
+    """Return a recipe's settings without trainer settings that have their default value, because a run that
+    is older than a setting used its default."""
     defaults = flattened(asdict(TrainerConfig()))
     trainer = flattened(settings["trainer"]).items()
     return settings | {"trainer": {name: value for name, value in trainer if defaults.get(name) != value}}
 
 
 def whole_time(jobs: Sequence[Job], cores: int) -> str:
-    """How long all runs will take, not counting the judging."""
+    """Return text about how long all runs will take, not counting the judging."""
     together = min(cores, len(jobs))
     warming = WARM_UP_MINUTES * len(kinds([job.recipe for job in jobs]))
     minutes = warming + jobs[0].minutes * math.ceil(len(jobs) / together)
@@ -262,7 +262,7 @@ def whole_time(jobs: Sequence[Job], cores: int) -> str:
 
 
 def warm_up(variants: Sequence[Recipe]) -> None:
-    """Runs that compile all kernels, so that the compared runs lose no time."""
+    """Make short runs that compile all kernels, so that the compared runs lose no time."""
     from azselfplay.lab.experiments.training import train
 
     for number, one in enumerate(kinds(variants)):
@@ -271,8 +271,8 @@ def warm_up(variants: Sequence[Recipe]) -> None:
 
 
 def kinds(variants: Sequence[Recipe]) -> list[Recipe]:
-    """The first recipe of each group that needs the same kernels: they are compiled for each selection, and
-    for some methods only where these are used."""
+    """Return the first recipe of each group that needs the same kernels. Kernels are compiled for each
+    selection, and for some methods only if they are used."""
     first: dict[tuple[Any, ...], Recipe] = {}
     for one in variants:
         search = one.server.get("self_play", {}).get("search", {})
@@ -288,7 +288,7 @@ def side_by_side(jobs: Sequence[Job], now: slice) -> Iterator[dict[str, Any]]:
     names = {
         number: f"run {number} of {len(jobs)}, {job.variant}, seed {job.seed}" for number, job in numbered
     }
-    # New processes for each batch, because a process stays bound to its core.
+    # Each batch needs new processes, because a process stays bound to its core.
     with ProcessPoolExecutor(len(numbered)) as pool:
         running: dict[Future[dict[str, Any]], int] = {}
         for number, job in numbered:
@@ -298,7 +298,7 @@ def side_by_side(jobs: Sequence[Job], now: slice) -> Iterator[dict[str, Any]]:
             if ended.exception() is None:
                 tell(f"{names[running[ended]]}: {what_came(ended.result())}")
                 yield ended.result()
-        # Only now, so that an error of one loses no other's result.
+        # Raise errors only now, so that the error of one run loses no other run's result.
         for one in running:
             one.result()
 
@@ -309,10 +309,10 @@ def run_one(job: Job) -> dict[str, Any]:
     from azselfplay.lab.experiments.training import describe_machine, remove_unfinished, train, trained_before
 
     if job.core is not None:
-        os.sched_setaffinity(0, {job.core})  # before azrun starts: its processes inherit it
+        os.sched_setaffinity(0, {job.core})  # before azrun starts: its processes inherit the affinity
     folder = RunFolder(job.runs, run_name(job.recipe, job.variant, job.seed))
     remove_unfinished(folder)
-    # One that was interrupted while it was judged is only judged again.
+    # A run that was interrupted during judging is only judged again.
     trained = trained_before(folder, job.recipe, job.minutes) or train(
         job.recipe, job.seed, job.runs, job.minutes, run=folder.name, tell=lambda _: None
     )
@@ -334,7 +334,8 @@ def tell(text: str) -> None:
 
 
 def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any], base: str) -> str:
-    """The results for people. `recipe`: its settings as compared. `base`: its name among the variants."""
+    """Return the results as a page for people. `recipe`: the recipe's settings as compared. `base`: the
+    recipe's name among the variants."""
     processors, commits = (", ".join(sorted({one[key] for one in runs})) for key in ("processor", "commit"))
     variants = "\n".join(f"- `{name}`: `{json.dumps(one)}`" for name, one in ablation.variants.items())
     return (

@@ -3,7 +3,7 @@
 Three runs of one variant say little about its spread; the runs of all variants together say more. So all
 variants are assumed to have the same spread (pooled variance, as in an analysis of variance), and Student's t
 has the degrees of freedom of all runs. Runs without any error cannot spread, so variants whose runs are all
-alike are left out of it.
+alike are left out of the pooled variance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ T95 = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
-"""Two-sided 95 % quantile of Student's t by degrees of freedom, from 0; beyond the end, the last one."""
+"""Two-sided 95 % quantile of Student's t by degrees of freedom, from 0; for more degrees, the last one
+counts."""
 
 OWN, BASE = "#1f6fb2", "#666666"
 
@@ -32,20 +33,20 @@ class Spread(NamedTuple):
     deviation: float
     """Standard deviation of a run."""
     freedom: int
-    """Degrees of freedom of its estimate."""
+    """Degrees of freedom of this estimate."""
 
     def around(self, *counts: int) -> float:
         """Half the width of the 95 % interval of a mean over `counts[0]` runs, or of the difference of two
         such means; infinite if no two runs of a variant differ."""
         if not self.freedom:
             return math.inf
-        # Beyond the table t hardly changes.
+        # Beyond the table, t hardly changes.
         t = T95[min(self.freedom, len(T95) - 1)]
         return t * self.deviation * math.sqrt(sum(1 / count for count in counts))
 
 
 def values(runs: Runs, variant: str, figure: str) -> list[float]:
-    """The figure of every run of the variant that has it."""
+    """Return the figure of every run of the variant that has this figure."""
     own = [one["figures"] for one in runs if one["variant"] == variant]
     return [figures[figure] for figures in own if figure in figures]
 
@@ -65,8 +66,8 @@ def spread(runs: Runs, figure: str) -> Spread:
 
 
 def table(runs: Runs, base: str) -> str:
-    """Markdown, the base first. Figures are shares, printed as per cent."""
-    # The base first: all others are compared with it.
+    """Return a Markdown table, the base first, because all variants are compared with it. Figures are shares,
+    printed as per cent."""
     variants = list(dict.fromkeys([base, *(one["variant"] for one in runs)]))
     spreads = {figure: spread(runs, figure) for figure in runs[0]["figures"]}
     head = ["variant", "seeds", "games", "steps", *spreads]
@@ -93,7 +94,7 @@ def table(runs: Runs, base: str) -> str:
 
 
 def remarks(runs: Runs) -> str:
-    """What readers of the table must know, one paragraph each; "" if nothing is special."""
+    """Return remarks that readers of the table must know, one paragraph each; "" if there are none."""
     texts = []
     empty = [f"{one['variant']} (seed {one['seed']})" for one in runs if not one["games"]]
     if empty:
@@ -134,11 +135,11 @@ def bars(runs: Runs, base: str, figure: str) -> list[Bar]:
 
 
 def draw(runs: Runs, base: str, path: Path, *, scale: float = 1.0, unit: str = "") -> None:
-    """Write the picture. `scale`: drawn numbers are figures times this, such as 100 for per cent."""
+    """Write the picture. `scale`: factor from figures to drawn numbers, such as 100 for per cent."""
     from azselfplay.play.plots import close, grid_of
 
     figures = list(dict.fromkeys(figure for one in runs for figure in one["figures"]))
-    # As high as there are variants, so that their lines stay apart.
+    # The height grows with the number of variants, so that their lines stay apart.
     picture, axes = grid_of(len(figures), (6.0, 1.0 + 0.3 * len({one["variant"] for one in runs})))
     for axis, figure in zip(axes, figures, strict=False):
         lines = bars(runs, base, figure)
@@ -146,7 +147,7 @@ def draw(runs: Runs, base: str, path: Path, *, scale: float = 1.0, unit: str = "
             colour = BASE if one.variant == base else OWN
             places = [place] * len(one.runs)
             axis.plot([scale * run for run in one.runs], places, "o", color=colour, alpha=0.35)
-            # One run alone has no interval.
+            # A single run has no interval.
             around = scale * one.around if math.isfinite(one.around) else 0.0
             axis.errorbar(
                 scale * one.mean, place, xerr=around, fmt="|", color=colour, capsize=4, markersize=12

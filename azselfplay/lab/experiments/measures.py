@@ -1,9 +1,9 @@
-"""The results of judges: figures with their uncertainty and target, and curves over wall clock; and which
-judge a recipe has.
+"""The results of judges: figures with their uncertainty and target, and curves over wall clock. Also finds
+the judge of a recipe.
 
-A judge is a module of `lab.experiments.judges` with `judge`, `check`, and `brief` for ablations: `any_game`
-judges every game by what is known about it, `endgame` runs that begin at endings with tables. It is imported
-only when needed.
+A judge is a module of `lab.experiments.judges` with `judge`, `check`, and `brief` for ablations. `any_game`
+judges every game by what is known about it; `endgame` judges runs that begin at endings with tables. A judge
+is imported only when needed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ JUDGES = ("any_game", "endgame")
 SHARES, PLIES = "share of self-play games", "plies of a self-play game"
 
 PANELS = (SHARES, PLIES)
-"""Panels whose minutes are of the wall clock since the first game: the store knows no other clock."""
+"""Panels whose minutes count wall-clock time since the first game, because the store knows no other clock."""
 
 
 def check_judge(recipe: Recipe) -> None:
-    """Raise Fatal(CONFIG) if there is no such judge, or it cannot judge this recipe. To be called before
-    hours of training, not after them."""
+    """Raise Fatal(CONFIG) if there is no such judge, or it cannot judge this recipe. Call this before hours
+    of training, not after them."""
     if recipe.judge not in JUDGES:
         raise Fatal(
             f"recipe {recipe.name}: there is no judge {recipe.judge!r}; there are {', '.join(JUDGES)}",
@@ -43,20 +43,20 @@ def check_judge(recipe: Recipe) -> None:
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
-    """The result of the recipe's judge for a run."""
+    """Return the result of the recipe's judge for a run."""
     check_judge(recipe)
     found: Judgement = _judge_of(recipe).judge(trained, recipe, tell)
     return found.with_targets(recipe.targets)
 
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """A few shares for the last network, by which variants of a recipe are compared."""
+    """Return a few shares for the last network, by which variants of a recipe are compared."""
     figures: dict[str, float] = _judge_of(recipe).brief(trained, recipe)
     return figures
 
 
 def _judge_of(recipe: Recipe) -> ModuleType:
-    # By name: judges import much, and results are read without them.
+    # Import by name: judges import much, and results can be read without them.
     return importlib.import_module(f"azselfplay.lab.experiments.judges.{recipe.judge}")
 
 
@@ -68,14 +68,14 @@ class Measure:
     player: str
     value: float
     count: int
-    """Games or positions that were measured."""
+    """Number of games or positions that were measured."""
     low: float | None = None
-    """95 % interval, where one is known."""
+    """95 % interval, if one is known."""
     high: float | None = None
     target: float | None = None
     """None: the figure has no target."""
     at_most: bool = False
-    """Whether less is better; then a target is an upper limit."""
+    """Whether less is better; then the target is an upper limit."""
     unit: str = "share"
     """`share` (printed as per cent), `moves`, or empty for a plain number."""
     ms_a_move: float | None = None
@@ -90,11 +90,11 @@ class Measure:
 
     @property
     def target_name(self) -> str | None:
-        """The name of a target for this figure in recipes; None if it is not of the last network or its
-        self-play."""
-        # Labels are `trained, 64 simulations, puct` and so on.
+        """The name of this figure's target in recipes; None if the figure is not about the last network or
+        its self-play."""
+        # Labels look like `trained, 64 simulations, puct`.
         who, _, how = self.player.partition(", ")
-        # Targets are for what was learned, not for the players beside it.
+        # Targets are only for the trained network and its self-play, not for the players in comparison.
         if who not in ("trained", "self-play"):
             return None
         return f"{self.what}, {how}" if how == "raw policy" else self.what
@@ -117,10 +117,10 @@ class Judgement:
         self.curves.setdefault(panel, {}).setdefault(label, []).append((minute, value))
 
     def with_targets(self, targets: Mapping[str, float]) -> Judgement:
-        """The same with a recipe's targets, which are for the last network and its self-play. Missing
-        measurements are noted."""
+        """Return the same judgement with a recipe's targets, which are for the last network and its
+        self-play. A target without measurement gets a note."""
         measures = [replace(one, target=targets.get(one.target_name or "")) for one in self.measures]
-        # A misspelt target would otherwise never be reached, and nobody would know.
+        # Otherwise nobody would notice a misspelt target.
         missing = sorted(targets.keys() - {one.target_name for one in measures})
         notes = [f"nothing was measured for the target {name!r}" for name in missing]
         return Judgement(measures, self.curves, self.notes + notes)
@@ -134,7 +134,7 @@ class Judgement:
         """The inverse of `to_json`."""
         measures = []
         for one in found["measures"]:
-            # It follows from value and target.
+            # `reached` follows from value and target.
             one.pop("reached")
             measures.append(Measure(**one))
         return Judgement(measures, found["curves"], found["notes"])

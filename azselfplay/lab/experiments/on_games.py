@@ -57,7 +57,7 @@ class Taught:
 
 
 def variant_of(text: str) -> tuple[str, list[str]]:
-    """(name, flags of the trainer) of NAME=FLAGS. Raises Fatal(USAGE)."""
+    """Return (name, flags of the trainer) from NAME=FLAGS. Raises Fatal(USAGE)."""
     name, equals, flags = text.partition("=")
     if not name or not equals:
         raise Fatal(
@@ -67,13 +67,14 @@ def variant_of(text: str) -> tuple[str, list[str]]:
 
 
 def settings_of(run: RunFolder, flags: Sequence[str], seed: int, steps: int) -> TrainerConfig:
-    """The run's own settings, overridden by the flags. Where the run's learning rate fell with time, it falls
-    over the `steps` instead, so that every variant has the same. Raises Fatal(CONFIG, BAD_DATA)."""
+    """Return the run's own settings, overridden by the flags. If the run's learning rate fell with time, it
+    falls over the `steps` instead, so that it is the same in every variant. Raises Fatal(CONFIG,
+    BAD_DATA)."""
     if not run.trainer_config.is_file():
         raise Fatal(f"{run.path} has no trainer.toml: no trainer has worked on this run", Exit.BAD_DATA)
     own = ["--config", str(run.trainer_config)]
     if tomllib.loads(run.trainer_config.read_text()).get("optimizer", {}).get("cosine_minutes"):
-        # The trainer refuses both at once.
+        # The trainer refuses both settings at once.
         own += ["--optimizer.cosine-minutes", "0", "--optimizer.cosine-steps", str(steps)]
     return load([*own, "--samples.held-out", HELD_OUT, *flags, "--seed", str(seed)], {})
 
@@ -95,10 +96,10 @@ def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: 
         reader = StoreReader(run.games)
         loop.fill(reader, reader.span()[1])
         reader.close()
-        # Without either there would be nothing to compare.
+        # Without training targets or held-out games, there would be nothing to compare.
         if not loop.window.targets or loop.held_out() is None:
             raise Fatal(f"{run.games} has too few games: some hundred are needed", Exit.BAD_DATA)
-        # Processor time, because other work on the machine makes the clock run on.
+        # Measure processor time, because wall-clock time includes other work on the machine.
         begun = process_time()
         for _ in range(steps):
             loop.make_step()
@@ -109,7 +110,7 @@ def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: 
 
 
 class Truth:
-    """Positions whose result with best play is known: those that trainers watch."""
+    """Positions that trainers watch, whose result with best play is known."""
 
     def __init__(self, game: Game, history: int) -> None:
         rows = watched_rows(game)
@@ -120,10 +121,10 @@ class Truth:
     def figures(self, loop: TrainingLoop) -> dict[str, float]:
         """Return by group the share of errors of the bare policy, where some move throws the result away, and
         the mean square of the bare value minus the truth."""
-        # A game that is not solved.
+        # The game is not solved.
         if not len(self._values):
             return {}
-        # In all positions: a value has a truth also where every move keeps the result.
+        # Use all positions: a value can be checked even where every move keeps the result.
         off = np.square(loop.values(self._rows.packed_features) - self._values)
         groups = np.array(self._rows.groups)
         squares = {
@@ -133,13 +134,13 @@ class Truth:
 
 
 def figures_of(found: HeldOutFigures) -> dict[str, float]:
-    """The known ones of `FIGURES`."""
+    """Return the known figures of `FIGURES`."""
     values = {name: getattr(found, name) for name in FIGURES}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def page(run: str, found: Sequence[Taught], machine: dict[str, Any]) -> str:
-    """The results for people: means over seeds with 95 % intervals."""
+    """Return the results as a page for people: means over seeds with 95 % intervals."""
     rows = [asdict(one) for one in found]
     spreads = {name: spread(rows, name) for name in found[0].figures}
     lines = [
@@ -203,7 +204,7 @@ def main() -> int:
         for name, flags in variants:
             found.append(teach(run, (name, flags), seed, options.steps, truth))
             print(f"{name}, seed {seed}: {found[-1].figures}", flush=True)
-            # Written after each network: whoever stops this keeps what is there.
+            # Write after each network, so that results are kept if this is stopped.
             all_found = [asdict(one) for one in found]
             kept = {"machine": machine, "variants": dict(variants), "found": all_found}
             write_atomically(folder / "found.json", (json.dumps(kept, indent=1) + "\n").encode())

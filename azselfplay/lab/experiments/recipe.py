@@ -83,7 +83,7 @@ class Recipe:
         played = self.server.get("self_play", {})
         search = {**played.get("search", {}), "simulations": self.simulations}
         server = {"net": self.net, "games": self.games, **self.server}
-        # New dicts: whoever changes them must not change the recipe.
+        # Return new dicts, so that callers who change them do not change the recipe.
         return {**server, "self_play": {**played, "search": search}}, dict(self.trainer)
 
     @property
@@ -112,7 +112,7 @@ def default_for(game: str, *, has_gpu: bool) -> str:
     game."""
     defaults = {(of, on): name for of, name, on, _ in listed_recipes() if on}
     machines = ("gpu", "cpu") if has_gpu else ("cpu",)
-    # The game without its options: go_9x9 falls back on go.
+    # Without its options, the variant go_9x9 falls back on go.
     base = parts_of(game)[0] if is_game(game) else game
     return next((defaults[key] for key in product((game, base), machines) if key in defaults), "")
 
@@ -142,10 +142,10 @@ def load(name: str) -> Recipe:
 
 
 def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
-    """A recipe from the settings in its file. Raises Fatal(CONFIG) for an unknown or missing setting, or a
-    value of the wrong type."""
+    """Return a recipe from the settings in its file. Raises Fatal(CONFIG) for an unknown or missing setting,
+    or a value of the wrong type."""
     known = {one.name for one in fields(Recipe)} - {"name"}
-    # Before msgspec, which would not name the nearest one.
+    # Check names before msgspec does, because msgspec would not suggest the nearest one.
     for key in settings:
         if key not in known:
             raise Fatal(

@@ -30,21 +30,21 @@ TRIED = "what_was_tried.md"
 """Page of notes, written by hand."""
 SINCE_FIRST_GAME = "minutes since the first game"
 EARLY = 0.97
-"""A run that took less than this share of its recipe's minutes was stopped early."""
+"""A run that took less than this share of its recipe's minutes counts as stopped early."""
 
 
 def write_seed(folder: Path, recipe: Recipe, seed: int, trained: Trained, found: Judgement) -> None:
-    """One seed's file. Recipe and machine are those of the training, also when it is judged later; of a run
-    from before these were stored with it, the recipe's present settings."""
+    """Write one seed's file. It has the recipe and the machine of the training, also if the run is judged
+    later. An old run that did not store its recipe gets the recipe's present settings."""
     about = {"recipe": recipe.of_a_run, "seed": seed, "machine": {}, **trained.to_json(), **found.to_json()}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"seed-{seed}.json", (json.dumps(about, indent=1) + "\n").encode())
 
 
 def read_seeds(folder: Path) -> dict[int, dict[str, Any]]:
-    """All seeds' files, by seed."""
+    """Return the contents of all seeds' files, by seed."""
     found = [json.loads(path.read_bytes()) for path in sorted(folder.glob("seed-*.json"))]
-    # By number: among file names seed-10 comes before seed-2.
+    # Sort by number: as a file name, seed-10 comes before seed-2.
     return {one["seed"]: one for one in sorted(found, key=lambda one: int(one["seed"]))}
 
 
@@ -56,7 +56,7 @@ def write_page(folder: Path, recipe: Recipe) -> None:
     command = f"make learn-{recipe.name.replace('_', '-')}"
     if not set(seeds) <= set(recipe.seeds):
         command += f' ARGS="--seeds {" ".join(map(str, seeds))}"'
-    # Old results stay when a recipe is tuned: the page must not show settings that a seed did not have.
+    # Old results stay when a recipe is tuned, and the page must not show settings that a seed did not have.
     now = flattened(_settings({"recipe": recipe.of_a_run}))
     others = [str(seed) for seed, about in seeds.items() if flattened(_settings(about)) != now]
     changed = ""
@@ -170,12 +170,12 @@ def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
 
 
 def _minutes(clock: str) -> str:
-    """What the minutes of a recipe with this clock are."""
+    """Return the name of the minutes of a recipe with this clock."""
     return "core-minutes" if clock == "cores" else "minutes"
 
 
 def _stopped(about: Mapping[str, Any]) -> str:
-    """A note for a run that ended before its time, and not because it had all its games."""
+    """Return a note for a run that ended before its time without having all its games."""
     recipe = about["recipe"]
     most = recipe.get("most_games", 0)
     took = about["core_minutes" if recipe.get("clock") == "cores" else "minutes"]
@@ -184,8 +184,8 @@ def _stopped(about: Mapping[str, Any]) -> str:
 
 
 def _table(judged: Mapping[int, Judgement]) -> str:
-    """One line a measure and player, one column a seed."""
-    # In the judge's order; a seed may lack a figure that another one has.
+    """Return a table with one line per measure and player, and one column per seed."""
+    # Keep the judge's order; a seed may lack a figure that another seed has.
     keys = list(dict.fromkeys((one.what, one.player) for found in judged.values() for one in found.measures))
     head = ["what", "who", "over", "ms a move", *(f"seed {seed}" for seed in judged), "target", "reached"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -214,7 +214,7 @@ def _target(one: Measure) -> str:
 
 
 def _reached(known: Sequence[Measure]) -> str:
-    """`yes` only if every seed reached the target."""
+    """Return `yes` only if every seed reached the target."""
     if known[0].target is None:
         return ""
     count = sum(one.reached is True for one in known)
@@ -222,7 +222,7 @@ def _reached(known: Sequence[Measure]) -> str:
 
 
 def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe as it is in a seed's file: the recipe itself may have changed since."""
+    """Return the recipe's settings from a seed's file; the recipe itself may have changed since."""
     recipe = about["recipe"]
     run = {key: recipe[key] for key in ("net", "simulations", "games", "workers")}
     return {**run, "server": recipe["server"], "trainer": recipe["trainer"]}

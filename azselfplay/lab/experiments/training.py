@@ -1,8 +1,9 @@
 """Trains a recipe: runs `azrun` with its settings for its time, and saves networks along the way.
 
-The run is a process like any user's. This one only looks once a second: it copies the newest weights when a
-snapshot is due, and interrupts the run when it has its games, or its processor time, which azrun does not
-know. What was asked, and on which machine, is stored with the run, so that it can be judged later.
+The run is an ordinary azrun process. This process only looks at it once a second: it copies the newest
+weights when a snapshot is due, and interrupts the run when the run has enough games or has used its processor
+time, two limits that azrun does not know. The recipe and the machine are stored with the run, so that it can
+be judged later.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Snapshot:
     """Minutes since the start of the run, by the recipe's clock, rounded to a hundredth; different for each
     snapshot."""
     games: int
-    """Games that the trainer had."""
+    """Number of games that the trainer had."""
     step: int
     file: str
     """Name in the folder of snapshots."""
@@ -69,10 +70,10 @@ class Trained:
     minutes: float
     """Wall-clock minutes, including start and stop."""
     core_minutes: float
-    """Processor time of all its processes, in minutes."""
+    """Processor time of all processes of the run, in minutes."""
     provenance: dict[str, Any] = field(default_factory=dict)
-    """`recipe`, its settings, `asked_minutes`, and `machine` (`describe_machine`), as they were before
-    training; empty for a run from before they were stored with it."""
+    """`recipe` (its settings), `asked_minutes`, and `machine` (`describe_machine`), as they were before
+    training; empty for an old run that did not store them."""
 
     def path(self, snapshot: Snapshot) -> Path:
         return snapshots_folder(self.folder) / snapshot.file
@@ -96,7 +97,7 @@ def command_of(recipe: Recipe, seed: int, minutes: float, runs: Path, run: str, 
     """Write settings files into the folder `settings`. Returns azrun's command line. A learning rate that
     falls over the recipe's minutes falls over `minutes`."""
     server, trainer = recipe.parts
-    # A shorter run ends with the same low rate.
+    # Scale the minutes, so that a shorter run also ends with the low rate.
     if falls := trainer.get("optimizer", {}).get("cosine_minutes"):
         over = falls * minutes / recipe.minutes
         trainer["optimizer"] = {**trainer["optimizer"], "cosine_minutes": over}
@@ -133,7 +134,7 @@ def train(
     provenance = {**_asked(recipe, minutes), "machine": describe_machine()}
     command = command_of(recipe, seed, minutes, runs, folder.name, folder.path / "recipe")
     tell(" ".join(command))
-    # Of processes that have ended: those of this run are not among them yet.
+    # This counts processes that have ended, so not yet those of this run.
     began, used = time.monotonic(), _children_seconds()
     with (folder.path / "azrun.txt").open("wb") as output:
         # In a session of its own, so that all its processes can be killed together.
@@ -164,7 +165,8 @@ def train(
 
 
 def remove_unfinished(folder: RunFolder) -> None:
-    """Remove what an interrupted `train` has left of a run. Raises Fatal(CONFIG) if it still plays."""
+    """Remove the remains of a run whose `train` was interrupted. Raises Fatal(CONFIG) if the run is still
+    active."""
     if not folder.path.exists() or _about(folder).exists():
         return
     if any(is_locked(folder.lock_of(program)) for program in ("azserver", "trainer")):
@@ -173,11 +175,12 @@ def remove_unfinished(folder: RunFolder) -> None:
 
 
 def trained_before(folder: RunFolder, recipe: Recipe, minutes: float) -> Trained | None:
-    """The finished run in `folder` if it was made with these settings in these minutes, else None."""
+    """Return the finished run in `folder` if it was made with these settings in this number of minutes, else
+    None."""
     if not _about(folder).exists():
         return None
     found = read_trained(folder)
-    # As JSON has it: tuples become lists.
+    # Convert as JSON does: tuples become lists.
     same = json.loads(json.dumps(_asked(recipe, minutes)))
     return found if {name: found.provenance.get(name) for name in same} == same else None
 
@@ -187,7 +190,8 @@ def _asked(recipe: Recipe, minutes: float) -> dict[str, Any]:
 
 
 def read_trained(folder: RunFolder) -> Trained:
-    """A run that `train` made earlier. Raises Fatal(BAD_DATA) if there is none, or it was not finished."""
+    """Return a run that `train` made earlier. Raises Fatal(BAD_DATA) if there is none, or it was not
+    finished."""
     if not folder.path.is_dir():
         raise Fatal(
             f"there is no run {folder.path}: train it first, without --judge-only, or say with --runs which "
@@ -215,25 +219,25 @@ def _about(folder: RunFolder) -> Path:
 def _watch(
     process: subprocess.Popen[bytes], recipe: Recipe, folder: RunFolder, minutes: float
 ) -> list[Snapshot]:
-    """Take snapshots until the run ends. Interrupt it when it has its games, or its time by a clock that
-    azrun does not know. Raises Fatal(INTERNAL) if it does not end."""
+    """Take snapshots until the run ends. Interrupt the run when it has enough games, or when its processor
+    time is used up, which azrun does not know. Raises Fatal(INTERNAL) if the run does not end."""
     snapshots: list[Snapshot] = []
     began, asked, over = time.monotonic(), False, math.inf
     while process.poll() is None:
         now = time.monotonic()
-        # By the recipe's clock: that on the wall, or the processor time of azrun and all below it.
+        # Measure by the recipe's clock: wall-clock time, or processor time of azrun and all its descendants.
         minute = (now - began if recipe.clock == "wall" else seconds_of_trees([process.pid])) / 60
         if now > over:
             raise Fatal(f"azrun does not end; see {folder.path}/azrun.txt", Exit.INTERNAL)
         due = recipe.snapshot_minutes * len(snapshots)
-        # The last one is taken after the end, when all weights are written.
+        # The last snapshot is taken after the end, when all weights are written.
         if due <= minute < minutes and (folder.weights / "current.json").exists():
             snapshots.append(_snapshot(folder, minute_after(snapshots, minute)))
         has_games = bool(recipe.most_games) and _progress(folder)[0] >= recipe.most_games
         if minute >= minutes or has_games:
-            # From the first look on: later ones must not put the end off.
+            # The deadline counts from the first such look; later looks must not extend it.
             over = min(over, now + END_SECONDS)
-            # Wall-clock minutes are azrun's own, and it ends itself.
+            # azrun knows wall-clock minutes, and ends by itself.
             if not asked and (has_games or recipe.clock == "cores"):
                 process.send_signal(signal.SIGINT)
                 asked = True
@@ -243,7 +247,8 @@ def _watch(
 
 
 def minute_after(snapshots: Sequence[Snapshot], minute: float) -> float:
-    """`minute` to a hundredth, but later than all of `snapshots`, because their files are named by it."""
+    """Return `minute` rounded to a hundredth, but later than all `snapshots`, because it names their
+    files."""
     rounded = round(minute, 2)
     return max(rounded, round(snapshots[-1].minute + 0.01, 2)) if snapshots else rounded
 
@@ -258,7 +263,7 @@ def _snapshot(folder: RunFolder, minute: float) -> Snapshot:
 
 
 def _progress(folder: RunFolder) -> tuple[int, int]:
-    """(games, step) as the trainer last wrote them."""
+    """Return (games, step) as the trainer last wrote them."""
     row = newest_row(folder)
     return int(row.get("trainer/games", 0)), int(row.get("trainer/step", 0))
 
@@ -272,9 +277,9 @@ def _children_seconds() -> float:
 
 
 def describe_machine() -> dict[str, str | int | float]:
-    """Processor, cores, memory (GB), versions, date, commit, and whether anything else was running (load
-    average). The commit has a "+" if files of the working tree have changed since; it is empty without
-    git."""
+    """Return processor, cores, memory (GB), versions, date, commit, and the load average, which shows whether
+    anything else was running. The commit has a "+" if files of the working tree have changed since; it is
+    empty without git."""
     processor = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -283,7 +288,7 @@ def describe_machine() -> dict[str, str | int | float]:
                 break
     commit = ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        # Results are written there while one seed is run after the other.
+        # Ignore results/, where files are written while one seed runs after the other.
         changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
         commit = _git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
     return {

@@ -44,17 +44,17 @@ def main() -> int:
     from azselfplay.store.reader import open_games
 
     with closing(open_games(config.run, config.runs)) as games:
-        from azselfplay.lab.report.page import collect, page  # much to import, so only once there is a run
+        from azselfplay.lab.report.page import collect, page  # slow to import, so only once there is a run
 
         folder = games.path.resolve().parent
         report = collect(RunFolder(folder.parent, folder.name), games, config.games)
     out = config.out or folder / "report.html"
     try:
-        # A browser may be reloading it.
+        # A browser may be reloading the file at this moment.
         write_atomically(out, page(report).encode())
     except OSError as error:
         raise Fatal(f"cannot write {out}: {error.strerror}; choose another --out", Exit.DISK) from error
-    # For scripts, which do not read the page.
+    # Print alerts for scripts, which do not read the page.
     for alert in report.alerts:
         print(f"ALERT {alert}", file=sys.stderr)
     print(out)

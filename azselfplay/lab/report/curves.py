@@ -1,9 +1,9 @@
-"""The trainer's figures over time, from figures.jsonl, and the charts of them: for the pages of a run, which
-follow the file, and for the report, which reads it once.
+"""The trainer's figures over time, from figures.jsonl, and their charts. The pages of a run follow the file;
+the report reads it once.
 
-A reader continues where it stopped: each look reads only what the trainer has added since. However long the
-run, a page keeps at most twice MOST moments, evenly spread, and the newest: it doubles the distance between
-the moments that it keeps whenever there are too many.
+Each look continues where the last one stopped and reads only new lines. However long the run, at most twice
+MOST moments are kept, evenly spread, and the newest one: whenever there are too many, the distance between
+kept moments is doubled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from azselfplay.host.reading import json_in, open_regular
 STEP = "trainer/step"
 LEARNED = ("policy_loss", "policy_entropy", "value_loss")
 MOST = 1000
-"""Most moments of a curve; a page is rarely wider in pixels."""
+"""Number of moments that a curve should have; a page is rarely wider in pixels."""
 CHUNK = 1 << 20
 """Bytes read at once."""
 
@@ -47,8 +47,8 @@ class Chart:
 
 PROBES, KNOWN_ERRORS = "probe_values/", "known_errors/"
 
-# The strength of the networks stands first: it is what a run is for. Its other chart, Elo, is of other files
-# (report.strength).
+# The strength of the networks comes first, because it is the purpose of a run. The other chart of strength,
+# Elo, comes from other files (report.strength).
 STRENGTH = (
     Chart(
         "Errors in known positions",
@@ -232,7 +232,7 @@ NAMES = (*X_AXES, *(name for chart in CHARTS for _, name in chart.curves), "trai
 
 
 def charts(found: Iterable[str]) -> list[dict[str, Any]]:
-    """The charts for a page. `found`: the figures of this run with a prefix."""
+    """Return the charts for a page. `found`: the figures of this run that have a prefix."""
     found = list(found)
     shown = []
     for group, some in GROUPS.items():
@@ -262,23 +262,24 @@ class Curves:
         self._inode = 0
         self._damaged = 0
         self._rest = b""
-        # Rows whose number it divides are kept; it doubles when there are too many.
+        # Rows whose number is divisible by the stride are kept; the stride doubles when there are too many
+        # rows.
         self._stride = 1
         self._read = 0
         """Rows read so far."""
         self.rows: list[dict[str, float]] = []
         self._numbers: list[int] = []
-        """Number of each row, by which rows are kept evenly spread."""
+        """Number of each row in the file, which keeps the rows evenly spread."""
         self.named: dict[str, None] = {}
         """Figures that only some games have: those with a prefix."""
 
     def look(self) -> bool:
-        """Read what is new. Returns whether there was anything. A file that was replaced or cut is read
-        again."""
+        """Read new lines. Returns whether there were any. A file that was replaced or cut is read again from
+        its start."""
         try:
             with open_regular(self._path) as file:
                 about = self._path.stat()
-                # Another file under the old name, as after a restore.
+                # The file is another one under the old name, for example after a restore.
                 if about.st_size < self._offset or about.st_ino != self._inode:
                     self._forget()
                     self._inode = about.st_ino
@@ -305,12 +306,12 @@ class Curves:
         while self.rows and self.rows[-1][STEP] >= row[STEP]:
             self.rows.pop()
             self._numbers.pop()
-        if self._numbers and self._numbers[-1] % self._stride:  # it was kept only as the newest
+        if self._numbers and self._numbers[-1] % self._stride:  # this row was kept only as the newest
             self.rows.pop()
             self._numbers.pop()
-        # A dict, because it keeps the order of the first appearance.
+        # A dict keeps the order of the first appearance.
         self.named.update(dict.fromkeys(name for name in row if name.startswith(PREFIXES)))
-        # A page needs few of the figures, and a long run has many rows.
+        # Keep only the figures that a page needs, because a long run has many rows.
         shown = {name: row[name] for name in (*NAMES, *self.named) if name in row}
         self.rows.append(shown)
         self._numbers.append(self._read)
@@ -338,9 +339,9 @@ class Curves:
     def lessons(self) -> list[Lesson]:
         """Losses at points spread over the last half of training."""
         known = [row for row in self.rows if all(f"trainer/{name}" in row for name in LEARNED)]
-        # The beginning of training looks like anything.
+        # The beginning of training says nothing.
         last = known[len(known) // 2 :]
-        # As many as the trainer's own watch compares.
+        # Take as many as the trainer's own `Watch` compares.
         chosen = last[:: max(1, -(-len(last) // LESSONS))]
         return [
             Lesson(
@@ -359,7 +360,7 @@ def row_of(line: bytes) -> dict[str, float] | None:
     try:
         found = json_in(line)
         row = {name: float(n) for name, n in found.items() if isinstance(n, int | float)}
-        row[STEP], row["time"]  # a KeyError without them: no chart could place the row
+        row[STEP], row["time"]  # KeyError if one is missing: no chart could place the row
     except (ValueError, AttributeError, KeyError, OverflowError):
         return None
     return row

@@ -1,8 +1,8 @@
-"""Figures of a run's games, in bins of neighbouring weights versions with enough games in each to count.
+"""Figures of a run's games, in bins of neighbouring weights versions with enough games in each bin.
 
-The bins read only columns of the store's index, so a run of millions of games takes seconds. Openings, values
-and visits need whole records, of which some are read from each bin, evenly spread. A game counts for the
-newest weights that played in it, as in `azplay games stats`.
+Making the bins reads only columns of the store's index, so a run with millions of games takes seconds.
+Openings, values and visits need whole records; an evenly spread sample of these is read from each bin. A game
+counts for the newest weights that played in it, as in `azplay games stats`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CHOSEN = (
     f"INDEXED BY games_totals WHERE source != '{IMPORTED}' AND version_max BETWEEN ? AND ? AND seq <= ?) "
     "WHERE at * ? % ? < ?"
 )
-"""Imported games are left out here and in `by_version`: no version has played them."""
+"""Imported games are left out here and in `by_version`, because no version has played them."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Bin:
 
 
 def by_version(games: StoreReader) -> list[Bin]:
-    """All games of self-play, one bin for each weights version, oldest first."""
+    """Return all games of self-play, one bin for each weights version, oldest first."""
     rows = games.query(
         "SELECT version_max, source, outcome, reason, plies, count(*), min(seq), max(seq) FROM games "
         f"WHERE source != '{IMPORTED}' GROUP BY version_max, source, outcome, reason, plies"
@@ -100,14 +100,14 @@ def read_bins(games: StoreReader, most: int = BINS) -> list[Bin]:
 
 
 def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
-    """Bins with about equally many games. `versions` has one bin per version, oldest first."""
+    """Return bins with about equally many games. `versions` has one bin per version, oldest first."""
     total = sum(one.games for one in versions)
-    # Rounded up: better a bin less than one of too few games.
+    # Rounded up: one bin fewer is better than a bin with too few games.
     wanted = max(SMALLEST, -(-total // most))
     found: list[Bin] = []
     for one in versions:
         last = found[-1].games if found else wanted
-        # A version is added as long as that brings the bin nearer to `wanted` than to end it would.
+        # Add a version to the last bin if this brings the bin nearer to `wanted` than leaving it out.
         if last < SMALLEST or (last < wanted and last + one.games / 2 <= wanted):
             found[-1] += one
         else:
@@ -151,11 +151,11 @@ def take_sample(games: StoreReader, bins: Sequence[Bin], most: int) -> tuple[lis
         try:
             record = stored.record(game)
             movers = movers_of(record.start, record.actions)
-        # A report is also for runs that went wrong.
+        # A report must also work for runs that went wrong.
         except (BadRecord, ValueError):
             damaged += 1
             continue
-        # A game that came meanwhile may have newer weights than all of them.
+        # A game that was stored meanwhile may have newer weights than all bins.
         add(sums[min(bisect.bisect_left(lasts, stored.version_max), len(bins) - 1)], record, movers)
     return sums, damaged
 
@@ -163,7 +163,7 @@ def take_sample(games: StoreReader, bins: Sequence[Bin], most: int) -> tuple[lis
 def add(sums: Sampled, record: GameRecord, movers: Signs) -> None:
     """Count a game. `movers` int8[plies of the game]: +1 where the first player moves, else -1."""
     sums.stretch.add(record, movers)
-    # Plies without a search have no value of one.
+    # Plies without a search have no search value.
     searched = record.visited > 0
     values = record.root_values[searched]
     at = np.clip(((values + 1) * VALUE_BINS / 2).astype(np.int64), 0, VALUE_BINS - 1)

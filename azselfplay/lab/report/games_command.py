@@ -1,5 +1,5 @@
-"""`azplay games RUN list|show|export|verify|stats|salvage`: look at what a run has played. What `import` does
-is in `import_command`."""
+"""`azplay games RUN list|show|export|verify|stats|salvage`: look at the games of a run. `import_command` has
+the action `import`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def main() -> int:
         from azselfplay.lab.report import import_command
 
         return import_command.main()
-    # The action before the run is a common slip, and "there is no run 'list'" would not explain it.
+    # Users often give the action before the run, and "there is no run 'list'" would not explain this mistake.
     if first in ACTIONS and second and second not in ACTIONS and not second.startswith("-"):
         words = shlex.join([second, first, *sys.argv[3:]])
         raise Fatal(f"the run comes before the action: azplay games {words}", Exit.USAGE)
@@ -109,7 +109,7 @@ def main() -> int:
             how = config.form, config.variations
             exported, damaged = export(games, wanted, *how, config.out, _say)
             _say(f"{exported} games exported, {damaged} damaged ones left out")
-            # What could be exported was, but a script should know.
+            # All intact games were exported, but a script should know about the damaged ones.
             return int(Exit.BAD_DATA if damaged else Exit.OK)
         if config.action == "verify":
             return _verify(games, wanted)
@@ -148,7 +148,7 @@ def _salvage(config: GamesConfig) -> int:
     if config.out is None:
         raise Fatal("salvage needs --out NEW.db, the file to write", Exit.USAGE)
     run = run_named(config.run, config.runs)
-    # The game is in run.json too: the store may be too damaged to say it.
+    # Read the game's name from run.json, because the store may be too damaged to tell it.
     done = salvage(
         run.games,
         config.out,
@@ -160,7 +160,7 @@ def _salvage(config: GamesConfig) -> int:
         _say(
             f"could not be read whole: {', '.join(done.unread)}; look at `azplay players` before you train on"
         )
-    # So that a script notices.
+    # The exit status lets a script notice losses.
     return int(Exit.FOUND if done.lost or done.unread else Exit.OK)
 
 

@@ -1,9 +1,9 @@
 """`azplay games RUN import FILE`: games of other programs and of people, for a warm start.
 
-They are stored as records without visits, which no player can send, apart from the games of self-play
-(`store.sqlite.IMPORTED`); training uses them where `samples.imported_share` says so
-(`trainer.training_loop`). A game that cannot be used is named with its file, its number and the reason, and
-the others are stored.
+The games are stored as records without visits, which no player can send, separate from the games of self-play
+(`store.sqlite.IMPORTED`). Training uses them if `samples.imported_share` is above 0
+(`trainer.training_loop`). A game that cannot be used is reported with its file, its number and the reason;
+all other games are stored.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> int:
     counts = Counter[str]()
     found = _entries(game, config.file, counts)
     with folder.lock("trainer"), closing(Store(folder.games, game.name)) as store:
-        # Read while it is stored: a folder of games may be larger than the memory.
+        # Games are read and stored in turns, because a folder of games may be larger than memory.
         while entries := list(islice(found, GAMES_A_COMMIT)):
             counts.update(store.commit(entries))
             if counts[RETRY]:
@@ -76,12 +76,12 @@ def main() -> int:
     told = {"imported": STORED, "there already": DUPLICATE, LEFT_OUT: LEFT_OUT}
     print(f"{config.file}: " + ", ".join(f"{counts[status]:,} {what}" for what, status in told.items()))
     print(f"{imported:,} imported games in {folder.path}, used where samples.imported_share is above 0")
-    # What could be imported was, but a script should know.
+    # All usable games were imported, but a script should know about the others.
     return int(Exit.BAD_DATA if counts[LEFT_OUT] else Exit.OK)
 
 
 def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
-    """The run and its game. Raises Fatal."""
+    """Return the run and its game. Raises Fatal."""
     from azselfplay.games import get_game
     from azselfplay.host.runs import RunFolder
     from azselfplay.store.reader import game_of
@@ -94,12 +94,12 @@ def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
             raise Fatal(str(error), Exit.CONFIG) from error
         found = RunFolder(config.runs, config.run)
         try:
-            # azserver makes the rest of it when the run begins.
+            # azserver makes the rest of the folder when the run begins.
             found.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Fatal(f"cannot make {found.path}: {error.strerror}", Exit.DISK) from error
         return game, found
-    # Says which runs there are.
+    # `run_named` raises an error that says which runs there are.
     found = found or run_named(config.run, config.runs)
     name = game_of(found)
     if config.game not in ("", name):
@@ -111,8 +111,9 @@ def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
 
 
 def _entries(game: Game, path: Path, counts: Counter[str]) -> Iterator[Entry]:
-    """The games of a file or a folder as the store takes them. Those that cannot be used are named and
-    counted, and so is a file of a folder that cannot be read at all; one that stands alone raises Fatal."""
+    """Yield the games of a file or a folder as the store takes them. Games that cannot be used are reported
+    and counted. So is a file in a folder that cannot be read at all; an unreadable single file raises
+    Fatal."""
     from azselfplay.games.knowledge import knowledge_of
 
     files = [path]
@@ -144,7 +145,8 @@ def _entries_of(game: Game, file: Path, counts: Counter[str]) -> Iterator[Entry]
             if isinstance(found, BadGame):
                 raise ValueError(found.reason)
             record = record_of(game, found)
-            # Of all that is in it, so that the same game is not stored twice, however often it is imported.
+            # The uid is a hash of the whole record, so that the same game is not stored twice, however often
+            # it is imported.
             record = replace(record, uid=sha256(to_bytes(record))[:16])
             data = to_bytes(record)
         # BadRecord is a ValueError.
@@ -167,7 +169,8 @@ def _entries_of(game: Game, file: Path, counts: Counter[str]) -> Iterator[Entry]
 
 
 def record_of(game: Game, found: FileGame) -> GameRecord:
-    """A game of a file as a record without visits. Raises ValueError saying why it cannot be trained on."""
+    """Return a game of a file as a record without visits. Raises ValueError saying why the game cannot be
+    trained on."""
     import numpy as np
 
     from azselfplay.games.spec import RECORDED
@@ -181,7 +184,7 @@ def record_of(game: Game, found: FileGame) -> GameRecord:
         raise ValueError("it has no moves")
     reason, outcome = history.end_reason(), read.outcome
     if reason is not None and outcome not in (None, history.outcome()) and read.agreed < history.ply:
-        # The passes were right for people who took dead stones off, and would be wrong by our rules.
+        # People who remove dead stones pass earlier; under our rules these passes would give another result.
         history = history.up_to(history.ply - read.agreed)
         reason = history.end_reason()
     if reason is not None:
@@ -197,7 +200,7 @@ def record_of(game: Game, found: FileGame) -> GameRecord:
         uid=bytes(16),
         game=game.name,
         start=history.start,
-        # Whatever the cap of this run: the game was played without one.
+        # The game was played without a ply cap, so the run's cap must not end it.
         max_plies=max(game.max_plies, history.ply),
         simulations=1,
         actions=np.array(history.actions, np.uint16),

@@ -1,9 +1,9 @@
 """The page of `azplay report`: one HTML file with everything in it, readable offline.
 
-Curves and colours are those of `azplay web`: the file contains the same scripts and the same style, and what
-they draw as JSON. Everything else, from the alerts to the boards, is HTML. `collect` reads all that the page
-needs, and only reads, so the run may go on meanwhile; `page` writes it down. A report is also for runs that
-went wrong: what is missing or damaged is left out, and the notes at the end count it.
+Curves and colours are those of `azplay web`: the file contains the same scripts and style, and the data for
+the scripts as JSON. Everything else, from the alerts to the boards, is HTML. `collect` reads everything that
+the page needs and changes nothing, so the run may go on meanwhile; `page` makes the HTML. A report must also
+work for runs that went wrong: missing or damaged parts are left out, and notes at the end count them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SCRIPTS = ("core", "chart", "strength", "curves", "settings", "report")
 """Scripts of the pages that draw the report, each after those that it imports."""
 
 IN_MODULES = re.compile(r"^import .*\n|^export ", re.MULTILINE)
-"""What a script needs only while it is a module of its own."""
+"""The imports and exports that a script needs only as a separate module."""
 
 UNJUDGED = (
     f"The games were not judged: alerts need {SMALLEST_STRETCH} games in one bin, most of them by trained "
@@ -66,13 +66,13 @@ NAMES = {"versions": "weights versions that played", "weights_age": "versions th
 """Names for figures whose own name is unclear."""
 
 PICTURES = 3
-"""Boards per game, evenly spread, the last one after the last move."""
+"""Number of boards per game, evenly spread, the last one after the last move."""
 
 MOVES = 400
 """Most moves printed."""
 
 THOUSAND = 1000
-"""Numbers from here on are written without decimals."""
+"""Numbers from this one on are written without decimals."""
 
 
 # ---- What is read -------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
     bins = read_bins(games)
     sampled, damaged = take_sample(games, bins, per_bin)
     newest_row = curves.rows[-1] if curves.rows else {}
-    # As the trainer last reported it, so that all tools agree; if it never did, counted from the files.
+    # Use the trainer's last report, so that all tools agree; if there is none, count from the files.
     lag = newest_row.get("trainer/weights_age")
     if lag is None:
         with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
@@ -129,7 +129,8 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
         get_game(games.game), [sums.stretch for sums in sampled], curves.lessons(), lag,
         newest_row.get("trainer/samples_per_position"), newest_row.get(STEP),
     )  # fmt: skip
-    # A report is also for runs that went wrong: without a run.json, what the store knows must do.
+    # If run.json is missing, use what the store knows, because a report must also work for runs that went
+    # wrong.
     about = run.describe() if run.about.is_file() else {"game": games.game}
     return Report(
         run, about, run.read_figures(), curves, bins, sampled, damaged, sample_games(games),
@@ -138,7 +139,7 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
 
 
 def sample_games(games: StoreReader) -> list[Shown]:
-    """The first, the middle and the newest game, skipping damaged ones."""
+    """Return the first, the middle and the newest game, skipping damaged ones."""
     low, high = games.span()
     wanted = sorted({low, (low + high) // 2, high}) if high else []
     names = {low: "first", high: "newest"}
@@ -204,12 +205,12 @@ def page(report: Report) -> str:
         "games": game_charts(report.bins, report.sampled) if report.bins else [],
         "settings": settings_of(report.run),
     }
-    # Without a `<` it cannot end the element around it.
+    # Without `<`, the data cannot close the element around it.
     data = msgspec.json.encode(shown).replace(b"<", b"\\u003c").decode()
     body = "\n".join(parts)
-    # Style and scripts of `azplay web` stand in the page itself, so that it is one file.
+    # Style and scripts of `azplay web` are included in the page, so that it is a single file.
     style = (ASSETS / "style.css").read_text(encoding="utf-8")
-    # Modules of one file cannot import each other, so they become one module.
+    # Modules in one file cannot import each other, so they are joined into one module.
     scripts = [IN_MODULES.sub("", (ASSETS / f"{one}.js").read_text(encoding="utf-8")) for one in SCRIPTS]
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
@@ -221,7 +222,7 @@ def page(report: Report) -> str:
 
 
 def _notes(report: Report) -> str:
-    """What the charts of games count."""
+    """Return notes about the games that the charts count."""
     read, total = sum(one.games for one in report.sampled), sum(one.games for one in report.bins)
     notes = [
         f"Results and ends count all {total:,} games. Alerts and root values come from {read:,} of them, "
@@ -254,7 +255,7 @@ def _alerts(report: Report) -> str:
 
 
 def _facts(report: Report) -> str:
-    # Alerts have a place of their own.
+    # Alerts are shown in another place.
     figures = {
         key: one for key, one in report.figures.items() if key != "alerts" and one not in (None, "", {})
     }
@@ -270,7 +271,7 @@ def _facts(report: Report) -> str:
 
 
 def _text(value: Any) -> str:
-    """A figure as all pages write it."""
+    """Return a figure as text, in the form of all pages."""
     if isinstance(value, Mapping):
         return ", ".join(f"{str(key).replace('_', ' ')} {_text(one)}" for key, one in value.items()) or "-"
     if isinstance(value, bool) or value is None or value == "":
@@ -286,7 +287,7 @@ def _text(value: Any) -> str:
 VERSIONS = "weights version"
 
 COMMON = 6
-"""End reasons with a curve of their own."""
+"""Number of end reasons that get their own curve."""
 
 FEWEST = 20
 """Least number of plies for a point of the calibration."""
@@ -330,7 +331,8 @@ def game_charts(bins: Sequence[Bin], sampled: Sequence[Sampled]) -> list[dict[st
 
 
 def calibrations(sampled: Sequence[Sampled]) -> dict[str, tuple[Sequence[float], Sequence[float]]]:
-    """(root values, mean outcomes) of the oldest and the newest quarter of the bins, and of honest values."""
+    """Return (root values, mean outcomes) for the oldest and the newest quarter of the bins, and for
+    perfectly calibrated values."""
     found = [one for one in sampled if one.games]
     quarter = max(1, len(found) // 4)
     curves = {"newest weights": calibration(found[-quarter:])}
@@ -351,7 +353,7 @@ def calibration(found: Sequence[Sampled]) -> tuple[list[float], list[float]]:
 
 
 def series(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> list[dict[str, Any]]:
-    """(places, values) by label, with a colour and a dash for each."""
+    """Return the curves, (places, values) by label, with a colour and a dash pattern for each."""
     return [
         {"label": label, "xs": list(xs), "ys": list(ys), "colour": at, "dash": at}
         for at, (label, (xs, ys)) in enumerate(curves.items())

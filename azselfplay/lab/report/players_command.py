@@ -1,4 +1,5 @@
-"""`azplay players RUN`: who plays for a run, whose games are unlike the others', and quarantine."""
+"""`azplay players RUN`: lists the players of a run and those whose games differ from the others', and manages
+quarantine."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def main() -> int:
             )
         held = games.quarantined()
         print(as_json(book, held) if config.json else table(book, rate, held))
-        # Who is in quarantine needs no further alarm.
+        # A player in quarantine needs no further alarm.
         found = [player for player in suspects(book) if player not in held]
         return int(Exit.FOUND if found else Exit.OK)
 
@@ -85,9 +86,9 @@ def _hold(config: PlayersConfig) -> int:
         if not player:
             continue
         with closing(open_games(config.run, config.runs)) as games:
-            # Closed before it is written to.
+            # The store is closed again before it is written to.
             known = games.games_of(player, games.span()[1])
-        # A name that nobody has is a mistake; to release it does no harm.
+        # Quarantine for an unknown name is a mistake; releasing an unknown name does no harm.
         if held and not known:
             raise Fatal(
                 f"no game in {games.path} is by {player!r}: `azplay players {config.run}` lists the players",
@@ -100,7 +101,7 @@ def _hold(config: PlayersConfig) -> int:
 
 
 def read_book(games: StoreReader, game: Game, newest: int) -> tuple[PlayerBook, dict[str, float]]:
-    """The `newest` games by player: their figures, and games per hour."""
+    """Read the `newest` games by player: their figures, and games per hour."""
     from azselfplay.diagnostics.players import PlayerBook, rates
     from azselfplay.store.reader import Range
 
@@ -108,7 +109,7 @@ def read_book(games: StoreReader, game: Game, newest: int) -> tuple[PlayerBook, 
     first, last = games.bounds(Range(newest=newest))
     players = games.players_between(first, last)
     for stored, record in games.sound(game, Range(first, last)):
-        # Old games do not say who played them.
+        # Old games do not record their player.
         if (player := players.get(stored.seq)) is not None:
             times.append((player, stored.received_at))
             book.on_games([(record, player)])
@@ -116,7 +117,7 @@ def read_book(games: StoreReader, game: Game, newest: int) -> tuple[PlayerBook, 
 
 
 def suspects(book: PlayerBook) -> dict[str, list[str]]:
-    """What is suspicious about each player, for players with any suspicion."""
+    """Return what is suspicious about each player, for all players under suspicion."""
     found: dict[str, list[str]] = {}
     for figure, players in book.who_differs().items():
         for player in players:
@@ -125,7 +126,7 @@ def suspects(book: PlayerBook) -> dict[str, list[str]]:
 
 
 def table(book: PlayerBook, rate: Mapping[str, float], held: Collection[str]) -> str:
-    """All players, those with most games first. `held`: those in quarantine."""
+    """Return a table of all players, those with most games first. `held`: players in quarantine."""
     wrong = suspects(book)
     rows = [[*HEADING, "remarks"]]
     for player, count in book.players.items():

@@ -1,8 +1,8 @@
-"""The settings that a run was made with, each beside the default of this version: for its page, for
-comparisons, and for its report.
+"""The settings of a run, each beside the default of this version: for the run's page, for comparisons, and
+for the report.
 
-They are read from the files that azserver and the trainer leave in the run's folder. What only says where the
-run is or where its programs listen is left out: it changes nothing about what is learned.
+The settings are read from the files that azserver and the trainer leave in the run's folder. Settings that
+only say where the run is or where its programs listen are left out, because they do not affect learning.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTES = "notes.md"
 """A file that a person may write into a run's folder."""
 
 MOST_NOTES = 4000
-"""Most bytes of it that are shown."""
+"""Most bytes of the notes that are shown."""
 
 PLACES = frozenset(
     [
@@ -45,8 +45,8 @@ PLACES = frozenset(
 
 @cache
 def defaults_of(kind: type[ServerConfig] | type[TrainerConfig]) -> dict[str, Any]:
-    """All defaults by name, such as "optimizer.lr"; those that are None, "chosen by the program", are left
-    out."""
+    """Return all defaults by name, such as "optimizer.lr". Defaults that are None ("chosen by the program")
+    are left out."""
     return flattened(tomllib.loads(to_toml(kind())))
 
 
@@ -68,14 +68,15 @@ def settings_of(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def as_text(value: Any) -> str:
-    """A setting as a person would write it: booleans as in TOML, text without quotes unless it is empty."""
+    """Return a setting as a person would write it: booleans as in TOML, text without quotes unless it is
+    empty."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value) or '""'
 
 
 def notes_of(run: RunFolder) -> str:
-    """What a person wrote about the run into NOTES; "" if there is nothing."""
+    """Return the notes that a person wrote about the run into NOTES; "" if there are none."""
     try:
         with open_regular(run.path / NOTES) as file:
             return file.read(MOST_NOTES).decode(errors="replace").strip()

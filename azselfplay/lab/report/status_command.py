@@ -51,7 +51,7 @@ class StatusConfig:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """What is known of a run."""
+    """The known figures of a run."""
 
     live: bool
     """Whether the figures come from a running azserver just now; otherwise the trainer left them in the
@@ -59,7 +59,7 @@ class RunStatus:
     figures: Mapping[str, Any]
     """Figures with the keys of STATUS (docs/protocol.md)."""
     trainer_runs: bool = False
-    """Whether they come from the folder, and a trainer of this machine works on it."""
+    """Whether the figures come from the folder, and a trainer on this machine works on the run."""
 
     @property
     def alerts(self) -> list[str]:
@@ -94,12 +94,13 @@ def main() -> int:
 
 
 def of_this_machine() -> RunStatus:
-    """The status from the azserver that this user runs here, or else from any at the usual port.
+    """Return the status from the azserver that this user runs here, or else from any azserver at the usual
+    port.
 
-    Raises Fatal(USAGE) naming them if there are several, Fatal(UNREACHABLE) if there is none.
+    Raises Fatal(USAGE) naming the azservers if there are several, Fatal(UNREACHABLE) if there is none.
     """
     served = served_runs()
-    # To guess would show somebody else's run. Nor are their keys needed, which may not be here.
+    # A guess might show somebody else's run. Naming the runs needs no keys, which may not be on this machine.
     if len(served) > 1:
         which = ", ".join(f"{folder.path} (port {_settings_in(folder)[1]})" for folder in served)
         example = f"azplay status {served[0].path}"
@@ -133,7 +134,8 @@ def of_server(address: Address) -> RunStatus:
 
 
 def of_folder(run: str, runs: Path) -> RunStatus:
-    """A run by its folder or name: from its azserver if that runs on this machine, else from its files.
+    """Return the status of a run by its folder or name: from its azserver if this runs on this machine, else
+    from its files.
 
     Raises Fatal(BAD_DATA) if it is not a run's folder.
     """
@@ -141,12 +143,12 @@ def of_folder(run: str, runs: Path) -> RunStatus:
 
     folder = run_named(run, runs)
     game = game_of(folder)
-    # Its azserver works here: what that says is newer than any file.
+    # The run's azserver works here, and its answer is newer than any file.
     if is_locked(folder.path / SERVER_LOCK):
         return of_server(_address_in(folder))
     trainer = folder.read_figures()
     if not has_final_figures(folder):
-        # The names of the lines have their group before a slash; figures.json has tables.
+        # Names in figures.jsonl have their group before a slash; figures.json has tables instead.
         last = newest_row(folder)
         trainer = {"alerts": last.get("alerts", [])}
         for name, value in last.items():
@@ -171,10 +173,10 @@ def _settings_in(folder: RunFolder) -> tuple[Mapping[str, Any], int]:
 
 
 def _address_in(folder: RunFolder) -> Address:
-    """The address of the run's azserver, with its own key if it uses keys."""
+    """Return the address of the run's azserver, with the server's own key if it uses keys."""
     settings, port = _settings_in(folder)
     listen = str(settings.get("listen", LOCAL))
-    # "Anywhere" is no address to connect to.
+    # An address that means "anywhere" cannot be dialled.
     host = LOCAL if listen in ANYWHERE else listen
     try:
         return Address(host, port, own_server_keys(settings))
@@ -192,7 +194,7 @@ def as_text(status: RunStatus) -> str:
     elif status.live:
         state = "live"
     head = [("run", f"{status.figures.get('run')} ({status.figures.get('game')}), {state}")]
-    # Of a run that is not live, a row without a digit says nothing.
+    # If a run is not live, a row without any digit says nothing.
     said = [row for row in rows(status.figures) if status.live or any(map(str.isdigit, row[1]))]
     shown = [row for row in said if row[0] != "alert"]
     if status.live and is_starting(status.figures):

@@ -4,9 +4,9 @@ rules.
 In PGN the results of the search are comments: `[%value +0.123] [%visits 312/800] [%prior_value +0.080]
 [%prior_kl 0.412] [%depth 5.3/14]`: the root's value after the search for the side that moves, in [-1, 1];
 visits of the move played and of all moves; the network's value; KL of the search's policy from the network's,
-nats; mean and largest depth of the simulations, plies. The last three stand only where they are known. Other
-moves that the search visited can be added: variations of one move in PGN and SGF, comments elsewhere. They
-have no values: records hold none.
+nats; mean and largest depth of the simulations, plies. The last three appear only if they are known. Other
+moves that the search visited can be added: as variations of one move in PGN and SGF, as comments elsewhere.
+These have no values, because records do not hold values of other moves.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CANDIDATES = 4
 """Moves shown with their visits."""
 
 Writer = Callable[[Game, dict[str, str], GameRecord, int], str]
-"""(game, tags, record, how many other moves of each search to add) -> the game as text."""
+"""(game, tags, record, number of other moves of each search to add) -> the game as text."""
 
 
 # ---- For people ---------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Ply:
 def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator[Ply]:
     """Replay the record on `game_history`, and yield each ply after its move. Raises ValueError if it breaks
     a rule."""
-    # Visits of all plies stand behind each other: these are the borders.
+    # The visits of all plies are stored one after the other; compute where each ply begins and ends.
     ends = np.cumsum(record.visited, dtype=np.int64).tolist()
     begins = [0, *ends]
     for index, action in enumerate(record.actions.tolist()):
@@ -96,7 +96,7 @@ def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator
             zip(record.visit_actions[begin:end].tolist(), record.visits[begin:end].tolist(), strict=True)
         )
         side, state = game_history.side_to_move, game_history.state
-        # Equal ones by their number, so that the text is always the same.
+        # Ties are sorted by action number, so that the text is always the same.
         order = sorted(visits, key=lambda action: (-visits[action], action))
         try:
             move = game.notation.action_to_text(state, action)
@@ -105,7 +105,7 @@ def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator
         except (ValueError, IndexError) as error:
             raise ValueError(f"ply {index}: {error}") from error
         value = float(record.root_values[index]) if visits else None
-        # A ply without a search has no figures of one: the column holds NaN there.
+        # A ply without a search has no search figures: its columns hold NaN.
         search: dict[str, Any] = {}
         for name, column in (("prior_value", record.prior_values), ("prior_kl", record.prior_kl)):
             if not np.isnan(column[index]):
@@ -207,7 +207,7 @@ def export(
 
     if out is None:
         return write_to(sys.stdout)
-    # Renamed at the end, so that nobody takes a part of the games for all of them.
+    # The file is renamed at the end, so that nobody takes a part of the games for all of them.
     unfinished = out.with_name(out.name + ".partial")
     try:
         with unfinished.open("w", encoding="utf-8") as file:

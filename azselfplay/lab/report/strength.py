@@ -1,5 +1,5 @@
-"""How strong a run's networks are over training, from the results of `azplay ladder` and `azplay truth` in
-its folder: for its pages and its report, which draw them together with the curves.
+"""The strength of a run's networks over training, from the results of `azplay ladder` and `azplay truth` in
+the run's folder. Pages and report draw it together with the curves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def ratings_of(run: RunFolder) -> list[tuple[Entrant, Published]]:
 
 
 def strongest(run: RunFolder) -> dict[str, Any] | None:
-    """The newest of the run's networks that `azplay ladder` has rated, by its best search."""
+    """Return the rating of the newest network that `azplay ladder` has rated, with its best search."""
     rated = [one for one in ratings_of(run) if one[0].step is not None]
     if not rated:
         return None
@@ -49,7 +49,7 @@ def strength_of(run: RunFolder) -> dict[str, Any]:
     `is_solved`: whether the best moves of some positions of the game are known. `ladder`: a row for each
     rated network, with its 95 % margin. `created`: when the run was made, in seconds since 1970, from which
     the hours of these rows count; None where that is unknown. `fixed`: the players without a network on the
-    same scale. `commands`: what measures more, by what it measures.
+    same scale. `commands`: the commands for further measurements, by what they measure.
     """
     is_solved, created, folder = False, None, shlex.quote(str(run.path))
     with contextlib.suppress(Fatal, ValueError):
@@ -77,7 +77,7 @@ def strength_of(run: RunFolder) -> dict[str, Any]:
         "ladder": sorted(ladder, key=lambda row: (row["search"], row["step"])),
         "fixed": sorted(fixed, key=lambda row: row["elo"]),
         "errors": errors(run),
-        # To be copied into a shell in the folder that the pages or the report were started in.
+        # These are for a shell in the folder in which the pages or the report were started.
         "commands": {
             "ladder": f"azplay ladder {folder}",
             "truth": f"azplay truth {folder} --json {folder}/truth-1.json",
@@ -86,10 +86,10 @@ def strength_of(run: RunFolder) -> dict[str, Any]:
 
 
 def errors(run: RunFolder) -> list[dict[str, Any]]:
-    """Errors in positions of known truth, from the files `truth*.json` of the run's folder."""
+    """Return the errors in positions of known truth, from the files `truth*.json` in the run's folder."""
     unique: dict[tuple[int, str, str], dict[str, Any]] = {}
     for path in sorted(run.path.glob("truth*.json"))[:MOST_FILES]:
-        # Of a damaged file the rows before the damage are kept.
+        # If a file is damaged, the rows before the damage are kept.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             for player in read_json(path)["players"]:
                 step = STEP_IN_NAME.search(player["player"])

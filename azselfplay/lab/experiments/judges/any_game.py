@@ -1,9 +1,9 @@
-"""The judge of any game: what it measures follows from what is known about the game.
+"""The judge of any game: the knowledge about the game determines what is measured.
 
-Where the truth about positions of whole games is known, the curve shows errors on them. Otherwise it shows
-matches against fixed players, how the policy alone errs in positions that trainers watch, how the value
-follows material, and how self-play ended. All games have matches at the end. Curves and final figures use
-different positions, because a run may be stopped when its curve is good.
+If the truth about positions of whole games is known, the curve shows errors in these positions. Otherwise it
+shows matches against fixed players, errors of the raw policy in positions that trainers watch, how well the
+value follows material, and how self-play games ended. All games have matches at the end. Curves and final
+figures use different positions, because a run may be stopped when its curve looks good.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def check(recipe: Recipe) -> None:
 
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """Errors of the last network on known positions, or, where none are known, points that it loses against
-    fixed players. Smaller is better."""
+    """Return the errors of the last network on known positions, or, if none are known, the points that it
+    loses against fixed players. Smaller is better."""
     game = get_game(recipe.game)
     if knows_positions(game):
         return brief_errors(game, trained, recipe)
@@ -114,9 +114,9 @@ def add_errors(
     *,
     is_solved: bool,
 ) -> None:
-    """Errors of all snapshots for the curve; errors of the untrained network, the last one and random moves
-    on the positions for final judgements, if the game has separate ones. In a game that is not solved, those
-    of the policy alone in the positions that trainers watch, if there are any."""
+    """Add the errors of all snapshots to the curve, and the errors of the untrained network, the last network
+    and random moves on the positions for final judgements, if the game has separate ones. If the game is not
+    solved, add only the errors of the raw policy in the positions that trainers watch, if there are any."""
     if is_solved:
         what, rows, final = "known positions", rows_for(game), final_rows(game)
     else:
@@ -135,7 +135,7 @@ def add_errors(
             for one in _groups(player):
                 found.add_point(panel, one.group, snapshot.minute, one.errors_matter)
         if snapshot in (first, last):
-            # Else they have been asked already.
+            # If the positions are the same, the errors are already measured.
             if final != rows:
                 *players, random = errors_of(trained, snapshot, recipe, game, final, with_search=is_solved)
             name = "trained" if snapshot is last else "untrained"
@@ -145,7 +145,8 @@ def add_errors(
 
 
 def brief_errors(game: Game, trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """Errors of the last network where it matters, averaged over the groups, without search and with it."""
+    """Return the errors of the last network where a move can lose the result, averaged over the groups,
+    without search and with search."""
     *players, _ = errors_of(trained, trained.snapshots[-1], recipe, game, rows_for(game))
     names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
     means = [mean_of([group.errors_matter for group in _groups(player)]) for player in players]
@@ -153,13 +154,13 @@ def brief_errors(game: Game, trained: Trained, recipe: Recipe) -> dict[str, floa
 
 
 def _groups(player: PlayerErrors) -> Sequence[Errors]:
-    """The groups without "all", which is the last of several."""
+    """Return the groups without "all", which is the last one if there are several."""
     return player.groups[:-1] or player.groups
 
 
 def _measures(game: Game, label: str, player: PlayerErrors) -> list[Measure]:
-    """Errors by group. For a game of few positions, all of which are tested: also the share in which the
-    result is kept, and games against all replies."""
+    """Return the errors by group. For a game of few positions, which are all tested, also return the share of
+    positions in which the result is kept, and the games against all replies."""
     if game.few_positions:
         group = player.groups[0]
         found = [Measure(KEPT, label, 1 - group.errors, group.rows)]
@@ -181,8 +182,8 @@ def _measures(game: Game, label: str, player: PlayerErrors) -> list[Measure]:
 def add_correlations(
     found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
-    """How the raw value follows material: all snapshots for the curve; the last network and the untrained one
-    on other positions."""
+    """Add how well the raw value follows material: all snapshots to the curve; the last and the untrained
+    network on other positions."""
     curve, final = material_positions(game, CURVE_SEED), material_positions(game, FINAL_SEED)
     labels = list(final_players(trained, recipe))
     for snapshot in trained.snapshots:
@@ -196,11 +197,11 @@ def add_correlations(
 
 
 def material_positions(game: Game, seed: int) -> list[GameHistory]:
-    """Positions of games between a random and a greedy player, with all kinds of material balance."""
+    """Return positions of games between a random and a greedy player, with all kinds of material balance."""
     openings = random_openings(game, GAMES // 2, opening_plies(game), seed=seed)
     positions = []
     for played in play_openings(game, "random", "greedy", openings, seed=seed):
-        # Not at every ply: neighbouring positions have nearly the same material.
+        # Skip plies, because neighbouring positions have nearly the same material.
         for plies in range(FIRST_PLY, len(played.actions), EVERY):
             game_history = GameHistory(game, played.start)
             for action in played.actions[:plies]:
@@ -210,7 +211,7 @@ def material_positions(game: Game, seed: int) -> list[GameHistory]:
 
 
 def correlation(game: Game, file: Path, positions: Sequence[GameHistory]) -> float:
-    """Pearson's r of the raw value with material, both for the side to move."""
+    """Return Pearson's r of the raw value with material, both for the side to move."""
     net = load_net(file)
     settings = play_settings(net, 1)
 
@@ -231,14 +232,14 @@ def correlation(game: Game, file: Path, positions: Sequence[GameHistory]) -> flo
         net.close()
     material = knowledge_of(game).heuristic.material
     amounts = [float(material(game_history.state)) for game_history in positions]
-    # Without any spread there is no correlation: 0/0.
+    # If all values are equal, the correlation is undefined (0/0).
     return float(np.corrcoef(values, amounts)[0, 1]) if np.std(values) > 0 else 0.0
 
 
 def add_odds(
     found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
-    """Games won from positions with more material, if the game defines such positions."""
+    """Add the share of games won from positions with more material, if the game defines such positions."""
     odds = knowledge_of(game).matches.odds
     if odds is None:
         return
@@ -249,12 +250,12 @@ def add_odds(
 
 
 def converted(game: Game, odds: Odds, player: str) -> tuple[int, int]:
-    """(games won, games) of `player` with more material against random moves."""
+    """Return (games won, games) of `player` with more material against random moves."""
     rng = np.random.default_rng(ODDS_SEED)
     openings: list[Opening] = []
     while len(openings) < PAIRS:
         game_history = GameHistory(game, odds.starts[len(openings) % len(odds.starts)])
-        # A few random moves, or all games from one start would be the same.
+        # Begin with a few random moves, or all games from one start would be the same.
         while game_history.ply < opening_plies(game) and game_history.end_reason() is None:
             game_history.play(int(rng.choice(game_history.legal_actions())))
         if game_history.end_reason() is None and abs(_lead(game_history)) >= odds.lead:
@@ -267,7 +268,7 @@ def converted(game: Game, odds: Odds, player: str) -> tuple[int, int]:
 
 
 def _lead(game_history: GameHistory) -> int:
-    """Material of the first player minus that of the second."""
+    """Return the material of the first player minus that of the second."""
     value = int(knowledge_of(game_history.game).heuristic.material(game_history.state))
     return value if game_history.side_to_move == 0 else -value
 
@@ -292,7 +293,8 @@ class Span:
 
 
 def spans(game: Game, folder: RunFolder) -> list[Span]:
-    """A run's games from the usual start in SPANS equal parts, oldest first; fewer if there are few games.
+    """Return a run's games from the usual start in SPANS equal parts, oldest first; fewer parts if there are
+    few games.
 
     Games from other starts, such as won endgames, are left out: they would raise the share of decisive games.
     """
@@ -315,7 +317,7 @@ def spans(game: Game, folder: RunFolder) -> list[Span]:
 
 
 def add_self_play(found: Judgement, parts: Sequence[Span]) -> None:
-    """The curve of all parts, and the share of decisive games in the last one."""
+    """Add the curve of all parts, and the share of decisive games in the last one."""
     for part in parts:
         for label, value in (("decisive", part.decisive), ("mates", part.mates), (PLY_CAP, part.capped)):
             found.add_point(SHARES, label, part.minute, value)

@@ -1,4 +1,4 @@
-"""Endgames with tables, against a perfect defence: how many are won, and how fast."""
+"""Judges endgames with tables, against a perfect defence: how many are won, and how fast."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ABOVE = "moves above the optimum, of those mated"
 MAX_PLIES = 100
 """50 moves for each side."""
 SEED, FINAL_SEED = 20_000, 30_000
-"""Seeds of the positions of curves and tuning, and of those of the final judgement."""
+"""Seeds of the positions for curves and tuning, and of the positions for the final judgement."""
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
     """Judge all snapshots. The ending is the one that self-play starts from."""
     game, found = get_game(recipe.game), Judgement()
     rows = rows_of(recipe, SEED)
-    # Two seeds may draw the same position.
+    # Two seeds may draw the same position, so exclude the positions of the curve.
     final = rows_of(recipe, FINAL_SEED, apart_from=rows)
     how = recipe.judge_simulations, search_name(trained.search(recipe, game))
     first, last = trained.snapshots[0], trained.snapshots[-1]
@@ -43,7 +43,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
         )
         if above:
             found.add_point(ABOVE, "network", snapshot.minute, mean_of(above))
-        # The last one is random moves, which no curve needs.
+        # The last entry is random moves, which the curve does not need.
         for one in errors_of(trained, snapshot, recipe, game, rows)[:-1]:
             panel = "share of moves that throw the win away"
             found.add_point(panel, one.search, snapshot.minute, one.groups[0].errors)
@@ -56,7 +56,8 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
 
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """Share of mates within 50 moves, and of moves that throw the win away, without search and with it."""
+    """Return the share of mates within 50 moves, and the shares of moves that throw the win away, without
+    search and with search."""
     game, rows = get_game(recipe.game), rows_of(recipe, SEED)
     search, file = trained.search(recipe, game), trained.path(trained.snapshots[-1])
     how = recipe.judge_simulations, search_name(search)
@@ -88,24 +89,25 @@ def _ending(recipe: Recipe) -> str:
 
 
 def rows_of(recipe: Recipe, seed: int, apart_from: Collection[Row] = ()) -> list[Row]:
-    """POSITIONS won positions. Raises Fatal(CONFIG) as `check` does."""
+    """Return POSITIONS won positions. Raises Fatal(CONFIG) as `check` does."""
     check(recipe)
     solution = solution_of(get_game(recipe.game), "judge its networks by matches")
     return solution.endings[_ending(recipe)](POSITIONS, seed, apart_from)
 
 
 def conversions(game: Game, player: str, rows: list[Row]) -> tuple[int, list[float]]:
-    """(positions mated, moves above the optimum of each mate); `player` has the winning side."""
+    """Return (number of positions mated, moves above the optimum for each mate); `player` has the winning
+    side."""
     openings = [Opening(row.start, row.start) for row in rows]
     solution = solution_of(game, "judge its networks by matches")
     above = []
     for played in play_openings(game, player, "tablebase", openings, max_plies=MAX_PLIES):
         start = GameHistory(game, played.start)
-        # Each opening is played from both sides; the player has the winning one in half of the games.
+        # Each opening is played from both sides; the player has the winning side in half of the games.
         is_strong = played.swapped == (start.side_to_move != 0)
         known = solution.probe(start.state)
         if is_strong and played.outcome_for_a == 1 and known is not None and known.plies is not None:
-            # In moves: a table counts plies.
+            # Convert to moves, because a table counts plies.
             above.append((played.plies - known.plies) / 2)
     return len(above), above
 

@@ -1,5 +1,5 @@
-"""Matches of a run's networks against players that never change, and against each other; and what else judges
-measure with a player: its score, and its errors on positions of known truth.
+"""Matches of a run's networks against fixed players and against each other. Also other measurements that
+judges make with a player: its score, and its errors on positions of known truth.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ CONCURRENT = 48
 """Concurrent games, which share the network's batches."""
 
 PAIRS, PAIRS_ON_THE_WAY = 100, 10
-"""Openings of a match, each from both sides: at the end, and for earlier networks."""
+"""Number of openings in a match, each played from both sides: at the end, and for earlier networks."""
 
 CURVE_SEED, FINAL_SEED = 1, 2
-"""Seeds of openings and positions. A run may be stopped because its curve is good, so it is judged on other
-ones."""
+"""Seeds of openings and positions. A run may be stopped because its curve looks good, so the final judgement
+uses other openings and positions."""
 
 SOLVER = "solver"
 """The player that never errs."""
 
 ON_THE_CURVE = 2
-"""Number of opponents on the curve: the first ones."""
+"""Number of opponents on the curve: the first ones of the list."""
 
 
 def add_scores(found: Judgement, game: Game, trained: Trained, recipe: Recipe) -> None:
-    """The curve: short matches of all snapshots."""
+    """Add short matches of all snapshots to the curve."""
     for snapshot in trained.snapshots:
         for opponent, score in scores(game, trained, recipe, snapshot).items():
             found.add_point("score", f"against {opponent}", snapshot.minute, score)
 
 
 def scores(game: Game, trained: Trained, recipe: Recipe, snapshot: Snapshot) -> dict[str, float]:
-    """The score of a snapshot in a short match against each opponent of the curve."""
+    """Return the score of a snapshot in a short match against each opponent of the curve."""
     player = player_of(trained, recipe, snapshot)
     openings = openings_of(recipe, game, final=False)
     return {
@@ -66,13 +66,13 @@ def opponents_of(recipe: Recipe, game: Game) -> tuple[str, ...]:
 
 def check(recipe: Recipe) -> None:
     """Raise Fatal(CONFIG) if the game does not have the recipe's opening, or an opponent is not installed or
-    cannot play it. To be called before training."""
+    cannot play the game. Call this before training."""
     game = get_game(recipe.game)
     openings_of(recipe, game, final=False)
 
     async def main() -> None:
         for opponent in opponents_of(recipe, game):
-            # Making it is the check.
+            # Making the player is the check.
             await make_player(opponent, game).close()
 
     asyncio.run(main())
@@ -81,8 +81,8 @@ def check(recipe: Recipe) -> None:
 def add_matches(
     found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
-    """The last network, the untrained one and random moves against all opponents, and the last network
-    against earlier ones."""
+    """Add matches of the last network, the untrained one and random moves against all opponents, and of the
+    last network against earlier ones."""
     openings = openings_of(recipe, game, final=True)
     for label, player in final_players(trained, recipe).items():
         for opponent in opponents_of(recipe, game):
@@ -105,17 +105,17 @@ def add_matches(
 def measures_of(
     game: Game, label: str, opponent: str, played: list[PlayedGame], openings: Sequence[Opening]
 ) -> list[Measure]:
-    """The score; games won by mate, if the game has mates; games won with each side, if all began alike; lost
-    results, if the opponent never errs."""
+    """Return the score; the games won by mate, if the game has mates; the games won with each side, if all
+    games began alike; and the lost results, if the opponent never errs."""
     measures = [score(f"score against {opponent}", label, played)]
     mate = knowledge_of(game).matches.mate
     if mate:
         hits = sum(one.outcome_for_a == 1 and one.reason == mate for one in played)
         measures.append(share(f"games won by mate against {opponent}", label, hits, len(played)))
-    # With different openings, a side's result would be that of the openings.
+    # With different openings, the result of a side would depend on the openings.
     if len({one.id for one in openings}) == 1:
         for side, name in enumerate(("first", "second")):
-            # Each different game once: an opponent without chance may play the same one again and again.
+            # Count each different game once: a deterministic opponent may repeat the same game.
             mine = {one.actions: one for one in played if one.swapped is bool(side)}.values()
             won = sum(one.outcome_for_a == 1 for one in mine)
             measures.append(share(f"won as {name} player against {opponent}", label, won, len(mine)))
@@ -128,8 +128,8 @@ def measures_of(
 
 
 def loses_result(game: Game, one: PlayedGame, opening_plies: int) -> bool:
-    """Whether player A's result was worse than the truth after the opening. Raises ValueError if that truth
-    is unknown."""
+    """Return whether player A's result was worse than the true result of the opening. Raises ValueError if
+    the true result is unknown."""
     history = Opening(one.opening, one.start, one.actions[:opening_plies]).game_history(game)
     known = solution_of(game, "judge its networks by other matches").known(history.states)
     if known is None:
@@ -140,7 +140,7 @@ def loses_result(game: Game, one: PlayedGame, opening_plies: int) -> bool:
 
 
 def final_players(trained: Trained, recipe: Recipe) -> dict[str, str]:
-    """Specs of the players that are judged at the end, by label: the last network first."""
+    """Return the specs of the players that are judged at the end, by label, the last network first."""
     how = f"{recipe.in_matches} simulations, {search_name(trained.search(recipe, get_game(recipe.game)))}"
     return {
         f"trained, {how}": player_of(trained, recipe, trained.snapshots[-1]),
@@ -156,8 +156,8 @@ def player_of(trained: Trained, recipe: Recipe, snapshot: Snapshot) -> str:
 
 
 def openings_of(recipe: Recipe, game: Game, *, final: bool) -> list[Opening]:
-    """The recipe's opening for each pair of games, else random ones; the final ones differ from those of the
-    curve (in a small game some are the same). Raises Fatal(CONFIG) for invalid moves."""
+    """Return the recipe's opening for each pair of games, or else random openings. The final openings differ
+    from those of the curve (in a small game some are the same). Raises Fatal(CONFIG) for invalid moves."""
     pairs, seed = (PAIRS, FINAL_SEED) if final else (PAIRS_ON_THE_WAY, CURVE_SEED)
     if not recipe.opening:
         return random_openings(game, pairs, opening_plies(game), seed=seed)
@@ -169,14 +169,14 @@ def openings_of(recipe: Recipe, game: Game, *, final: bool) -> list[Opening]:
 
 
 def opening_plies(game: Game) -> int:
-    """Random moves that begin a game of a match."""
+    """Return the number of random moves at the beginning of each game of a match."""
     return knowledge_of(game).matches.opening_plies or usual_plies(game)
 
 
 def play(game: Game, player: str, opponent: str, openings: list[Opening]) -> list[PlayedGame]:
-    """Every opening twice, colours swapped; drawn after the game's `matches.max_plies`. Raises
-    Fatal(INTERNAL) if a player failed, because a game that is won because an engine died says nothing about
-    the network."""
+    """Play every opening twice, with colours swapped. A game is a draw after the game's `matches.max_plies`.
+    Raises Fatal(INTERNAL) if a player failed, because a win against a crashed engine says nothing about the
+    network."""
     most = knowledge_of(game).matches.max_plies
     played = play_openings(game, player, opponent, openings, max_plies=most)
     failed = [one for one in played if one.failed]
@@ -199,8 +199,8 @@ def play_openings(
 ) -> list[PlayedGame]:
     """Play every opening twice, colours swapped. Player A is `player`.
 
-    The games of the last opening are played one after the other when everything is compiled, so their moves
-    show how long the players take for one.
+    The games of the last opening are played one after the other, when everything is compiled, so they show
+    how long the players take for a move.
     """
 
     async def main() -> list[PlayedGame]:
@@ -220,7 +220,7 @@ def play_openings(
 def score(what: str, name: str, played: Sequence[PlayedGame]) -> Measure:
     """Points per game (a draw is half a point), with the interval of paired games."""
     found = estimate(pair_counts([one.outcome_for_a for one in played]))
-    # Of the last pair, which was played alone (`play_openings`).
+    # Measure the time in the last pair, which was played alone (`play_openings`).
     ms = ms_a_move(played[-2:])[0]
     return Measure(what, name, found.score, len(played), found.score_low, found.score_high, ms_a_move=ms)
 
@@ -234,7 +234,7 @@ def errors_of(
     *,
     with_search: bool = True,
 ) -> list[PlayerErrors]:
-    """Errors on `rows` of the raw policy, `with_search` of the search that judges
+    """Return the errors on `rows` of the raw policy, of the judging search if `with_search`
     (`recipe.judge_simulations`), and of random moves."""
     net = load_net(trained.path(snapshot))
     kinds = (0, recipe.judge_simulations) if with_search else (0,)
