@@ -64,7 +64,7 @@ class CompletionConfig:
 
 
 def script(shell: str) -> str:
-    """The completion script for bash or zsh."""
+    """Return the completion script for bash or zsh."""
     cases = []
     for command, (module, name) in SETTINGS.items():
         settings = settings_of(getattr(importlib.import_module(module), name))

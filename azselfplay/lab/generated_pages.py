@@ -118,7 +118,7 @@ def decisions_page(folder: Path) -> str:
 
 
 def settings_page() -> str:
-    """The whole page, as Markdown."""
+    """Return the whole page, as Markdown."""
     parts = [INTRODUCTION + changed_table()]
     shown: dict[type, str] = {}
     for command, (module, name) in COMMANDS.items():
@@ -152,7 +152,7 @@ def settings_page() -> str:
 
 
 def changed_table() -> str:
-    """The table of `CHANGED`: each setting with the first sentence about it."""
+    """Return the table of `CHANGED`: each setting with the first sentence about it."""
     lines = ["| command | setting | default | meaning |", "|---|---|---|---|"]
     for command, names in CHANGED.items():
         module, name = COMMANDS[command]
@@ -181,7 +181,7 @@ class Setting(NamedTuple):
 
 
 def settings_of(config_class: type, path: str = "", base: Any = None) -> Iterator[Setting]:
-    """All settings of a dataclass and of those nested in it. `base`: an instance that holds other
+    """Yield all settings of a dataclass and of those nested in it. `base`: an instance that holds other
     defaults."""
     hints = get_type_hints(config_class, include_extras=True)
     texts = field_docstrings(config_class)

@@ -106,13 +106,13 @@ class Ablation:
     settings, table by table."""
 
     def all(self) -> dict[str, Recipe]:
-        """The recipe itself and its variants."""
+        """Return the recipe itself and its variants."""
         return {BASE: self.recipe} | {name: varied(self.recipe, one) for name, one in self.variants.items()}
 
 
 def load(name: str) -> Ablation:
-    """The ablation `name` of `experiments/ablations`, or of the TOML file `name`. Raises Fatal(CONFIG) if it
-    is missing or invalid."""
+    """Return the ablation `name` of `experiments/ablations`, or of the TOML file `name`. Raises Fatal(CONFIG)
+    if it is missing or invalid."""
     from azselfplay.lab.experiments.measures import check_judge  # imports compiled code, so not for --help
 
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
@@ -148,7 +148,7 @@ def load(name: str) -> Ablation:
 
 
 def varied(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """`recipe` with `changes` to its settings. Raises Fatal(CONFIG) if they are invalid."""
+    """Return `recipe` with `changes` to its settings. Raises Fatal(CONFIG) if they are invalid."""
     return recipes.from_settings(recipe.name, _laid_over(recipes.to_settings(recipe), changes))
 
 
@@ -186,7 +186,7 @@ class Job:
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
-    """The recipe's settings that affect a run: minutes and seeds are set by the ablation."""
+    """Return the recipe's settings that affect a run: minutes and seeds are set by the ablation."""
     return {name: value for name, value in recipes.to_settings(recipe).items() if name not in NOT_OURS}
 
 
@@ -223,8 +223,8 @@ def run_all(
 
 
 def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
-    """The runs in the file `results`. Raises Fatal(CONFIG) if one was made with other settings than the
-    present ones."""
+    """Return the runs in the file `results`. Raises Fatal(CONFIG) if one was made with other settings than
+    the present ones."""
     done: list[dict[str, Any]] = json.loads(results.read_bytes())["runs"] if results.exists() else []
     now = ablation.all()
     for one in done:
@@ -353,7 +353,7 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]], recipe: Mapping[
 
 
 def what_came(run: Mapping[str, Any]) -> str:
-    """A message about a run that has ended."""
+    """Return a message about a run that has ended."""
     if not run["games"]:
         return (
             "ended. WARNING: no games, so its figures are those of an untrained network: give more --minutes"

@@ -52,7 +52,7 @@ def values(runs: Runs, variant: str, figure: str) -> list[float]:
 
 
 def spread(runs: Runs, figure: str) -> Spread:
-    """The spread, pooled over all variants whose runs differ."""
+    """Return the spread, pooled over all variants whose runs differ."""
     squares, freedom = 0.0, 0
     for variant in {one["variant"] for one in runs}:
         own = values(runs, variant, figure)
@@ -110,7 +110,7 @@ def remarks(runs: Runs) -> str:
 
 
 def _interval(known: Spread, *counts: int) -> str:
-    """The interval in per cent; "-" if no two runs of a variant differ."""
+    """Return the interval in per cent; "-" if no two runs of a variant differ."""
     return f"{100 * known.around(*counts):.1f}" if known.freedom else "-"
 
 
@@ -125,7 +125,7 @@ class Bar(NamedTuple):
 
 
 def bars(runs: Runs, base: str, figure: str) -> list[Bar]:
-    """The lines of a panel, the base first."""
+    """Return the lines of a panel, the base first."""
     known, found = spread(runs, figure), []
     for variant in dict.fromkeys([base, *(one["variant"] for one in runs)]):
         own = values(runs, variant, figure)

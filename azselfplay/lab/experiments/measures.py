@@ -100,7 +100,7 @@ class Measure:
         return f"{self.what}, {how}" if how == "raw policy" else self.what
 
     def text(self, value: float) -> str:
-        """`value` in this measure's unit."""
+        """Return `value` in this measure's unit."""
         return f"{100 * value:.1f} %" if self.unit == "share" else f"{value:.2f} {self.unit}".rstrip()
 
 
@@ -131,7 +131,7 @@ class Judgement:
 
     @staticmethod
     def from_json(found: dict[str, Any]) -> Judgement:
-        """The inverse of `to_json`."""
+        """Return a judgement from its JSON: the inverse of `to_json`."""
         measures = []
         for one in found["measures"]:
             # `reached` follows from value and target.
@@ -141,12 +141,12 @@ class Judgement:
 
 
 def share(what: str, player: str, hits: int, count: int, *, at_most: bool = False) -> Measure:
-    """A share of independent trials, with Wilson's interval. Raises ValueError without trials."""
+    """Return a share of independent trials, with Wilson's interval. Raises ValueError without trials."""
     if count <= 0:
         raise ValueError(f"{what}: nothing was counted")
     return Measure(what, player, hits / count, count, *wilson(hits, count), at_most=at_most)
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """The mean; NaN without values."""
+    """Return the mean; NaN without values."""
     return sum(values) / len(values) if values else math.nan

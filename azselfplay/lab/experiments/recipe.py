@@ -93,12 +93,12 @@ class Recipe:
 
 
 def names() -> list[str]:
-    """The names of all recipes."""
+    """Return the names of all recipes."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def listed_recipes() -> list[tuple[str, str, str, str]]:
-    """(game, name, `default_on`, title) of all recipes, by game. No game is imported."""
+    """Return (game, name, `default_on`, title) of all recipes, by game. No game is imported."""
     found = []
     for name in names():
         settings = read_toml(FOLDER / f"{name}.toml")
@@ -107,9 +107,9 @@ def listed_recipes() -> list[tuple[str, str, str, str]]:
 
 
 def default_for(game: str, *, has_gpu: bool) -> str:
-    """The name of the recipe that `game` has by default on a machine with or without a GPU; "" if there is
-    none. On a GPU a recipe for a CPU is better than none, and for a variant, such as go_9x9, that of its
-    game."""
+    """Return the name of the recipe that `game` has by default on a machine with or without a GPU; "" if
+    there is none. On a GPU a recipe for a CPU is better than none, and for a variant, such as go_9x9, that of
+    its game."""
     defaults = {(of, on): name for of, name, on, _ in listed_recipes() if on}
     machines = ("gpu", "cpu") if has_gpu else ("cpu",)
     # Without its options, the variant go_9x9 falls back on go.
@@ -118,8 +118,8 @@ def default_for(game: str, *, has_gpu: bool) -> str:
 
 
 def load(name: str) -> Recipe:
-    """The recipe `name` of `experiments/recipes`, or in the file of that name; a game without a recipe is
-    trained for MINUTES with default settings. Raises Fatal(CONFIG) otherwise."""
+    """Return the recipe `name` of `experiments/recipes`, or in the file of that name; a game without a recipe
+    is trained for MINUTES with default settings. Raises Fatal(CONFIG) otherwise."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
         settings = read_toml(path)
@@ -162,7 +162,7 @@ def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
 
 
 def to_settings(recipe: Recipe) -> dict[str, Any]:
-    """The settings from which `from_settings` makes this recipe."""
+    """Return the settings from which `from_settings` makes this recipe."""
     settings = asdict(recipe)
     del settings["name"]
     return settings

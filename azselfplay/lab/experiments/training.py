@@ -79,11 +79,11 @@ class Trained:
         return snapshots_folder(self.folder) / snapshot.file
 
     def search(self, recipe: Recipe, game: Game) -> SelfPlaySettings:
-        """The search of this run's networks when they are judged."""
+        """Return the search of this run's networks when they are judged."""
         return search_for(recipe.judge_search, game, self.folder.weights / "any")
 
     def to_json(self) -> dict[str, Any]:
-        """All fields except the folder."""
+        """Return all fields except the folder."""
         listed = [asdict(snapshot) for snapshot in self.snapshots]
         rest = {"summary": self.summary, "minutes": self.minutes, "core_minutes": self.core_minutes}
         return {**self.provenance, "snapshots": listed, **rest}

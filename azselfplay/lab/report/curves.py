@@ -324,11 +324,11 @@ class Curves:
             self._numbers, self.rows = [number for number, _ in kept], [row for _, row in kept]
 
     def history(self) -> dict[str, Any]:
-        """The charts and their figures, for a page."""
+        """Return the charts and their figures, for a page."""
         return {"charts": charts(self.named), "columns": self.as_columns()}
 
     def as_columns(self) -> dict[str, list[float | None]]:
-        """A list for each figure, with one entry per row."""
+        """Return a list for each figure, with one entry per row."""
         return {name: [row.get(name) for row in self.rows] for name in (*NAMES, *self.named)}
 
     @property
@@ -337,7 +337,7 @@ class Curves:
         return self._damaged + bool(self._rest)
 
     def lessons(self) -> list[Lesson]:
-        """Losses at points spread over the last half of training."""
+        """Return losses at points spread over the last half of training."""
         known = [row for row in self.rows if all(f"trainer/{name}" in row for name in LEARNED)]
         # The beginning of training says nothing.
         last = known[len(known) // 2 :]
@@ -356,7 +356,7 @@ class Curves:
 
 
 def row_of(line: bytes) -> dict[str, float] | None:
-    """The numbers of a line of figures.jsonl; None if it is damaged, or incomplete."""
+    """Return the numbers of a line of figures.jsonl; None if it is damaged, or incomplete."""
     try:
         found = json_in(line)
         row = {name: float(n) for name, n in found.items() if isinstance(n, int | float)}

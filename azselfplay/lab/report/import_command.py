@@ -135,7 +135,7 @@ def _entries(game: Game, path: Path, counts: Counter[str]) -> Iterator[Entry]:
 
 
 def _entries_of(game: Game, file: Path, counts: Counter[str]) -> Iterator[Entry]:
-    """The games of a file."""
+    """Yield the games of a file."""
     from azselfplay.play.game_files import BadGame, games_in
     from azselfplay.store.sqlite import IMPORTED, Entry
     from protocol.records import sha256, to_bytes

@@ -170,7 +170,7 @@ def sample_games(games: StoreReader) -> list[Shown]:
 
 
 def picture(game: Game, state: State, move: str) -> str:
-    """HTML of a board. state  [state_words]"""
+    """Return HTML of a board. state  [state_words]"""
     alt = escape(game.notation.state_to_text(state))
     drawn = base64.b64encode(picture_of(game)(state, move)).decode()
     return f'<img class="board" alt="{alt}" src="data:image/svg+xml;base64,{drawn}">'
@@ -180,7 +180,7 @@ def picture(game: Game, state: State, move: str) -> str:
 
 
 def page(report: Report) -> str:
-    """The whole page as HTML. Its script draws the curves, from data in the page."""
+    """Return the whole page as HTML. Its script draws the curves, from data in the page."""
     name, read = escape(report.run.name), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     parts = [
         f"<h1>{name}</h1>",
@@ -296,7 +296,7 @@ OUTCOMES = {1: "first player wins", 0: "draw", -1: "second player wins"}
 
 
 def game_charts(bins: Sequence[Bin], sampled: Sequence[Sampled]) -> list[dict[str, Any]]:
-    """The charts, each with its `series` as `assets/chart.js` takes them. `sampled`: of each bin."""
+    """Return the charts, each with its `series` as `assets/chart.js` takes them. `sampled`: of each bin."""
     versions = [one.last for one in bins]
     together: Counter[str] = sum((one.reasons for one in bins), Counter())
     common = [reason for reason, _ in together.most_common(COMMON)]
@@ -342,7 +342,7 @@ def calibrations(sampled: Sequence[Sampled]) -> dict[str, tuple[Sequence[float],
 
 
 def calibration(found: Sequence[Sampled]) -> tuple[list[float], list[float]]:
-    """(mean root value, mean outcome) of each bin of values with at least FEWEST plies."""
+    """Return (mean root value, mean outcome) of each bin of values with at least FEWEST plies."""
     plies, values, outcomes = np.zeros(VALUE_BINS), np.zeros(VALUE_BINS), np.zeros(VALUE_BINS)
     for one in found:
         plies += one.values

@@ -140,7 +140,7 @@ def table(book: PlayerBook, rate: Mapping[str, float], held: Collection[str]) ->
 
 
 def as_json(book: PlayerBook, held: Collection[str]) -> str:
-    """`{"players": {NAME: {...}}}`. Numbers that are not finite are null."""
+    """Return `{"players": {NAME: {...}}}`. Numbers that are not finite are null."""
     wrong = suspects(book)
     players = {
         player: {

@@ -51,8 +51,8 @@ def defaults_of(kind: type[ServerConfig] | type[TrainerConfig]) -> dict[str, Any
 
 
 def settings_of(run: RunFolder) -> list[dict[str, Any]]:
-    """Each setting as `program`, `name`, `value` and `default` (text as in TOML; "" where this version has no
-    default), and whether it `differs`. Those of files that cannot be read are missing."""
+    """Return each setting as `program`, `name`, `value` and `default` (text as in TOML; "" where this version
+    has no default), and whether it `differs`. Those of files that cannot be read are missing."""
     found = []
     for program, path, kind in (
         ("azserver", run.config, ServerConfig),

@@ -162,7 +162,7 @@ def of_folder(run: str, runs: Path) -> RunStatus:
 
 
 def _settings_in(folder: RunFolder) -> tuple[Mapping[str, Any], int]:
-    """The settings that the run's azserver left in the folder, and its port."""
+    """Return the settings that the run's azserver left in the folder, and its port."""
     try:
         settings = read_toml(folder.config)
     except (OSError, ValueError) as error:
@@ -187,7 +187,7 @@ def _address_in(folder: RunFolder) -> Address:
 
 
 def as_text(status: RunStatus) -> str:
-    """A table."""
+    """Return the status as a table."""
     state = "as its trainer left it: no azserver works on it here"
     if status.trainer_runs:
         state = "its trainer works here, and no azserver does: ask that with --server HOST:PORT"
@@ -205,6 +205,6 @@ def as_text(status: RunStatus) -> str:
 
 
 def as_json(status: RunStatus) -> str:
-    """One object."""
+    """Return the status as one JSON object."""
     told = {"live": status.live, "alerts": status.alerts, "faults": status.faults}
     return json.dumps({**told, "figures": status.figures}, indent=1)

@@ -57,7 +57,7 @@ def listed(game: Stored) -> str:
 
 
 def versions(game: Stored) -> str:
-    """The weights versions that played the game: "7", or "7-9" if new ones came meanwhile."""
+    """Return the weights versions that played the game: "7", or "7-9" if new ones came meanwhile."""
     low, high = game.version_min, game.version_max
     return str(low) if low == high else f"{low}-{high}"
 
@@ -116,7 +116,7 @@ def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator
 
 
 def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterator[str]:
-    """Lines of text; a board after every `boards` plies, and at the start and the end."""
+    """Yield lines of text; a board after every `boards` plies, and at the start and the end."""
     yield HEADER
     yield listed(stored)
     player = on_one_line(record.source) or "?"
@@ -144,8 +144,8 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
 
 
 def results_by_version(versions: Sequence[Bin]) -> Iterator[str]:
-    """Lines of text, one for each weights version, and a last one for all together. A game in which several
-    versions played counts for the newest."""
+    """Yield lines of text, one for each weights version, and a last one for all together. A game in which
+    several versions played counts for the newest."""
     yield (
         f"{'weights':>8} {'games':>8} {'first':>7} {'draw':>7} {'second':>7} {'plies':>7} "
         f"{'workers':>8} {'clients':>8}  ends"
@@ -169,7 +169,7 @@ def _results(name: str, results: Bin) -> str:
 
 
 def forms_of(game: Game) -> dict[str, Writer]:
-    """The formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
+    """Return the formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
     return {form: partial(as_pgn, write) for form, write in writers_of(game).items()}
 
 
@@ -219,7 +219,7 @@ def export(
 
 
 def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
-    """PGN tags of a game: the usual seven first."""
+    """Return PGN tags of a game: the usual seven first."""
     player = f"weights {versions(stored)}"
     source = on_one_line(record.source).replace('"', "'")  # not every writer escapes quotation marks
     found = {
@@ -238,7 +238,7 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
 
 
 def as_pgn(write: GameWriter, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
-    """A game as PGN, or in another format. Raises ValueError if it breaks the rules."""
+    """Return a game as PGN, or in another format. Raises ValueError if it breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)
     moves = [
         WrittenMove(ply.move, comment(ply), [((move,), said) for move, said in other_moves(ply, others)])
@@ -249,7 +249,7 @@ def as_pgn(write: GameWriter, game: Game, headers: dict[str, str], record: GameR
 
 
 def other_moves(ply: Ply, most: int) -> list[tuple[str, str]]:
-    """(move, comment) of the most visited moves that were not played, at most `most`."""
+    """Return (move, comment) of the most visited moves that were not played, at most `most`."""
     visited = [(move, visits) for move, visits in ply.most_visited if move != ply.move]
     return [
         (move, f"[%visits {visits}/{ply.all_visits}] {visits / ply.all_visits:.0%}")
@@ -274,7 +274,7 @@ def comment(ply: Ply) -> str:
 
 
 def fault_of(game: Game, stored: Stored) -> str | None:
-    """The fault of a stored game; None if it has none."""
+    """Return the fault of a stored game; None if it has none."""
     try:
         record = stored.record(game)
     except BadRecord as error:

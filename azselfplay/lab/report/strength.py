@@ -27,7 +27,8 @@ SHARES = ("rows", "errors", "errors_matter")
 
 
 def ratings_of(run: RunFolder) -> list[tuple[Entrant, Published]]:
-    """The players that `azplay ladder` has rated, with their ratings; none if its file cannot be read."""
+    """Return the players that `azplay ladder` has rated, with their ratings; none if its file cannot be
+    read."""
     with contextlib.suppress(OSError, ValueError):
         return published(run.path / "ratings.json")
     return []
@@ -44,7 +45,7 @@ def strongest(run: RunFolder) -> dict[str, Any] | None:
 
 
 def strength_of(run: RunFolder) -> dict[str, Any]:
-    """Ratings and errors by training step; empty lists where nothing was measured.
+    """Return ratings and errors by training step; empty lists where nothing was measured.
 
     `is_solved`: whether the best moves of some positions of the game are known. `ladder`: a row for each
     rated network, with its 95 % margin. `created`: when the run was made, in seconds since 1970, from which

@@ -1,5 +1,5 @@
-"""The application: which handler answers which address. Handlers only read the request and hand the work to a
-thread or to the objects of the `Site`; pages are frames that our scripts fill with answers of `/api/`.
+"""The application: the handlers and their addresses. Handlers only read the request and pass the work to a
+thread or to the objects of the `Site`. Pages are frames that our scripts fill with answers from `/api/`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ READERS = 2
 
 @dataclass
 class Site:
-    """One folder of runs, and everything open in it."""
+    """One folder of runs, and all open objects for it."""
 
     runs: Path
     watching: Watching
@@ -107,8 +107,8 @@ class Site:
     _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def listed(self) -> list[dict[str, Any]]:
-        """All runs; read once for all requests within LIST_SECONDS."""
-        async with self._listing:  # those who come meanwhile wait for this reading, and share it
+        """Return all runs; read once for all requests within LIST_SECONDS."""
+        async with self._listing:  # requests that come meanwhile wait for this reading and share it
             if time.monotonic() - self._listed_at > LIST_SECONDS:
                 self._listed = await self.reading(lambda: summaries(self.runs))
                 self._listed_at = time.monotonic()
@@ -119,9 +119,9 @@ class Site:
         return await asyncio.get_running_loop().run_in_executor(self.readers, work)
 
     def run_named(self, name: str) -> RunFolder:
-        """The run called `name`, always a folder inside `runs`. Raises Trouble if there is none."""
+        """Return the run called `name`, always a folder inside `runs`. Raises Trouble if there is none."""
         try:
-            # It refuses names that would lead out of the folder.
+            # RunFolder refuses names that would lead out of the folder.
             run = RunFolder(self.runs, name)
         except Fatal as error:
             raise Trouble(str(error)) from error
@@ -130,7 +130,7 @@ class Site:
         return run
 
     def run_of(self, request: web.Request) -> RunFolder:
-        """The run that the address names."""
+        """Return the run that the address names."""
         return self.run_named(request.match_info["run"])
 
 
@@ -138,12 +138,12 @@ SITE: web.AppKey[Site] = web.AppKey("site", Site)
 
 
 def number_in(request: web.Request, name: str, default: int, low: int, high: int) -> int:
-    """A whole number in the query, `default` where it is missing. Raises Trouble(400)."""
+    """Return a whole number from the query, `default` if it is missing. Raises Trouble(400)."""
     return whole(request.query.get(name, ""), name, default, low, high)
 
 
 def whole(text: str, name: str, default: int, low: int, high: int) -> int:
-    """`text` as a number between `low` and `high`. Raises Trouble(400)."""
+    """Return `text` as a number between `low` and `high`. Raises Trouble(400)."""
     if not text:
         return default
     digits = text.removeprefix("-")
@@ -159,12 +159,12 @@ def whole(text: str, name: str, default: int, low: int, high: int) -> int:
 
 
 routes = web.RouteTableDef()
-"""The handlers with their addresses; those of pages and assets are made in `make_app`."""
+"""The handlers with their addresses. `make_app` adds the handlers of pages and assets."""
 
 
 @asynccontextmanager
 async def open_site(runs: Path, threads: int = 1) -> AsyncIterator[Site]:
-    """Everything behind the pages for the folder `runs`; `threads`: threads of each network that plays."""
+    """Yield the site for the folder `runs`; `threads`: CPU threads of each network that plays."""
     async with asyncio.TaskGroup() as group:
         site = Site(runs, Watching(group), Shelf(), Rooms(threads))
         try:
@@ -176,7 +176,7 @@ async def open_site(runs: Path, threads: int = 1) -> AsyncIterator[Site]:
 
 
 def make_app(site: Site, listen: str = "127.0.0.1") -> web.Application:
-    """The application for a server that listens on `listen`. The owner of the site closes it."""
+    """Return the application for a server that listens on `listen`. The owner of the site closes the site."""
     app = web.Application(
         middlewares=[as_visitor, errors_as_pages, only_for(listen)], client_max_size=MOST_BODY
     )
@@ -186,7 +186,7 @@ def make_app(site: Site, listen: str = "127.0.0.1") -> web.Application:
     app.add_routes(routes)
     for script, address, title in PAGES:
         app.router.add_get(address, partial(run_page, script, title))
-    # Read once: an address can never name another file of this machine.
+    # The files are read once, so an address can never name another file of this machine.
     files = {file.name: (file.read_bytes(), TYPES[file.suffix]) for file in ASSETS.iterdir()}
 
     async def asset(request: web.Request) -> web.Response:
@@ -218,7 +218,7 @@ async def compare_page(_request: web.Request) -> web.Response:
 
 
 async def run_page(script: str, title: str, request: web.Request) -> web.Response:
-    """Any of PAGES."""
+    """Answer with any page of PAGES."""
     parts = dict(request.match_info)
     return _html(page(title.format(**parts), script, parts, request.app[SITE].run_of(request).name))
 
@@ -239,7 +239,7 @@ async def history(request: web.Request) -> web.Response:
 
 @routes.get("/api/run/{run}/events")
 async def events(request: web.Request) -> web.StreamResponse:
-    """Server-sent events: one `data:` line of JSON for each look at the run."""
+    """Stream server-sent events: one `data:` line of JSON for each look at the run."""
     site = request.app[SITE]
     run = site.run_of(request)
     async with site.watching.watch(run, site.reading) as updates:
@@ -247,7 +247,7 @@ async def events(request: web.Request) -> web.StreamResponse:
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
         await response.prepare(request)
-        # The page was closed.
+        # A ConnectionError means that the page was closed.
         with contextlib.suppress(ConnectionError):
             while (figures := await updates.next()) is not None:
                 await response.write(b"data: " + figures + b"\n\n")
@@ -270,7 +270,7 @@ async def games(request: web.Request) -> web.Response:
     run, outcome = site.run_of(request), request.query.get("outcome", "")
     if outcome not in OUTCOMES:
         raise Trouble("outcome is first, draw or second.", HTTPStatus.BAD_REQUEST)
-    # 0 is a version, so -1 stands for none.
+    # 0 is a valid version, so -1 stands for none.
     version = number_in(request, "version", -1, 0, MOST)
     wanted = Filter(
         OUTCOMES[outcome],
@@ -306,7 +306,7 @@ async def position(request: web.Request) -> web.Response:
 
 @routes.get("/api/run/{run}/games/{number}/at/{ply}/network")
 async def network(request: web.Request) -> web.Response:
-    """A network's own evaluation of a position, without a search."""
+    """Answer with a network's own evaluation of a position, without a search."""
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
     ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
@@ -332,7 +332,8 @@ async def weights(request: web.Request) -> web.Response:
 
 @routes.get("/api/run/{run}/networks")
 async def networks(request: web.Request) -> web.Response:
-    """What the page needs before a game: the run's networks, the names of the sides, and the first board."""
+    """Answer with the data that the page needs before a game: the run's networks, the names of the sides, and
+    the first board."""
     site = request.app[SITE]
     run = site.run_of(request)
 
@@ -370,7 +371,7 @@ class Opening(Struct, forbid_unknown_fields=True):
     ply: Annotated[int, Meta(ge=0, le=MOST)] = 0
     """Position in that game."""
     position: Annotated[str, Meta(max_length=MOST_BODY)] = ""
-    """A position or a game that was pasted, to continue (`games.game_texts.read_position`)."""
+    """A pasted position or game to continue (`games.game_texts.read_position`)."""
     moves: Annotated[tuple[Annotated[str, Meta(max_length=40)], ...], Meta(max_length=10_000)] = ()
     """Moves of a game that is opened again."""
 
@@ -409,7 +410,7 @@ async def open_room(request: web.Request) -> web.Response:
         except ValueError as error:
             raise Trouble(f"The position cannot be used: {error}", HTTPStatus.BAD_REQUEST) from error
     if given is not None:
-        # The game goes on from a position of a stored one, or from a pasted one.
+        # The game continues a stored game or a pasted position.
         terms = replace(terms, start=given.start, moves=tuple(given.moves_text()), max_plies=given.max_plies)
     try:
         room = await site.rooms.open(run, file, terms)
@@ -428,7 +429,7 @@ def _turned(request: web.Request) -> bool:
 
 @routes.get("/api/play/{room}/at/{ply}")
 async def look_at_position(request: web.Request) -> web.Response:
-    """The board after that many moves of the game."""
+    """Answer with the board after this many moves of the game."""
     ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
     return as_json(_room(request).board_at(ply, turned=_turned(request)))
 

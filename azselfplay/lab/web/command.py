@@ -31,10 +31,11 @@ EXAMPLES = (
 NICE = 5
 """Added to this process's niceness, so that training on this machine has priority."""
 MOST_CONNECTIONS = 512
-"""Most connections: half of them may wait, half have a request in progress (`lab.web.guarding.Visitor`)."""
+"""Most connections: half of them may be idle, half may have a request in progress
+(`lab.web.guarding.Visitor`)."""
 SPARE_DESCRIPTORS = 192
-"""File descriptors for everything but connections: the files of runs, and 128 connections that have been
-accepted and must still make room."""
+"""File descriptors reserved beside the counted connections: for the files of runs, and for 128 connections
+that were accepted but not yet counted or cut."""
 LEAST_CONNECTIONS = 64
 
 
@@ -64,7 +65,7 @@ def main() -> int:
     require("web", "azplay web")
     from azselfplay.host import aio
 
-    # Before anything slow: a port in use is the usual mistake.
+    # Listen before anything slow, because a port in use is the usual mistake.
     listener = listen(config.listen, config.port)
     os.nice(NICE)
     logging.basicConfig(level=logging.WARNING, format="azplay web: %(message)s")
@@ -76,7 +77,7 @@ def main() -> int:
 
 
 def folder_of(path: Path) -> tuple[Path, str]:
-    """(the folder of all runs, address of the first page). Raises Fatal(BAD_DATA)."""
+    """Return (the folder of all runs, address of the first page). Raises Fatal(BAD_DATA)."""
     run = find_run(path)
     if run is not None:
         return run.path.parent, f"/run/{run.name}"
@@ -90,12 +91,12 @@ def folder_of(path: Path) -> tuple[Path, str]:
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """A listening socket. Raises Fatal(TRY_AGAIN) if the port is in use or the address is not this
-    machine's, or not yet; Fatal(CONFIG) if it cannot be one."""
+    """Return a listening socket. Raises Fatal(TRY_AGAIN) if the port is in use, or the address is not (or not
+    yet) an address of this machine; Fatal(CONFIG) if the address is invalid."""
     try:
         family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
-        # Else the port would be taken for a minute after the last server has ended.
+        # Otherwise the port would stay in use for a minute after the last server has ended.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(place)
         listener.listen(128)
@@ -152,7 +153,7 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
                 )
             stop.waits_for = "pages that are being answered"
             await stop.finishing.wait()
-            # Pages that are being watched would keep the server from ending.
+            # Close the event streams, because open ones would keep the server from ending.
             await site.watching.close()
         finally:
             door.close()

@@ -1,8 +1,8 @@
-"""Stored games for the pages: lists with a filter, single games ply by ply, and the board of each position
-with the clicks that make each move.
+"""Stored games for the pages: filtered lists, single games ply by ply, and the board of each position with
+the clicks for each move.
 
-Each call opens the store and closes it again, so that a deleted run is released. Replayed games stay in
-memory for a while, because stepping through a game requests each of its positions.
+Each call opens the store and closes it again, so that a deleted run frees its disk space. Replayed games stay
+in memory for a while, because stepping through a game requests each of its positions.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ PAGE = 50
 """Games per page."""
 
 LOOKED_AT = 100_000
-"""Most games that a filter reads for one page: rare ones are searched for further back on the next page."""
+"""Most games that a filter reads for one page. The next page continues the search for rare games further
+back."""
 
 KEPT = 8
 """Games kept in memory, because stepping through a game requests each of its positions."""
 
 LAST = 6
-"""Moves shown of each game in the list."""
+"""Number of moves that the list shows of each game."""
 
 CANDIDATES = 12
 """Moves shown with their visits."""
@@ -57,13 +58,13 @@ class Filter:
     reason: str = ""
     source: str = ""
     version: int | None = None
-    """A weights version that played in it."""
+    """A weights version that played in the game."""
     min_plies: int = 0
     max_plies: int = 0
     """0: no limit."""
 
     def clauses(self) -> list[tuple[str, list[Any]]]:
-        """SQL with a `?` for each value."""
+        """Return SQL with a `?` for each value."""
         version = "version_min <= ? AND version_max >= ?"
         possible: list[tuple[bool, str, list[Any]]] = [
             (self.outcome is not None, "outcome = ?", [self.outcome]),
@@ -95,7 +96,7 @@ class Shelf:
         self._lock = Lock()
 
     def listed(self, run: RunFolder, wanted: Filter, before: int) -> dict[str, Any]:
-        """A page of games older than number `before` (0: the newest), newest first."""
+        """Return a page of games older than number `before` (0: the newest games), newest first."""
         with _store(run) as games:
             low, high = games.span()
             # 0 asks for the newest page.
@@ -106,9 +107,9 @@ class Shelf:
             values = [value for _, some in clauses for value in some]
             sql = f"SELECT {COLUMNS}, {DATA} FROM games WHERE {where} ORDER BY seq DESC LIMIT {PAGE}"
             rows, game = [Stored.of(row) for row in games.query(sql, *values)], get_game(games.game)
-            # Without the first, which stands for a game that goes on.
+            # Leave out the first reason, which stands for a game that is not over.
             reasons = [reason.name for reason in game.end_reasons[1:]]
-            # A page that is not full has read all that it may: the next one begins before that.
+            # A page that is not full has read as many games as it may, so the next page begins before these.
             older = rows[-1].seq if len(rows) == PAGE else first
             return {
                 "games": [{**_about(row), "last": last_moves(game, row)} for row in rows],
@@ -119,7 +120,7 @@ class Shelf:
             }
 
     def shown(self, run: RunFolder, number: int) -> dict[str, Any]:
-        """A game with its moves and values; values are for the first player."""
+        """Return a game with its moves and values; values are for the first player."""
         one = self._of(run, number)
         # Values are stored for the side that moves.
         turn = [1 if ply.side == 0 else -1 for ply in one.plies]
@@ -145,11 +146,11 @@ class Shelf:
         }
 
     def position(self, run: RunFolder, number: int, ply: int, line: Sequence[str] = ()) -> dict[str, Any]:
-        """The position after `ply` moves, and the search result there; with a `line` of other moves from
-        there, the position after those."""
+        """Return the position after `ply` moves and its search result; with a `line` of other moves from
+        there, return the position after this line."""
         one = self._of(run, number)
         _check_ply(one, ply)
-        # A line that was not played has no search.
+        # The end of a line that was not played has no search result.
         found: dict[str, Any] = {"ply": ply, "search": None}
         if line:
             try:
@@ -190,15 +191,15 @@ class Shelf:
         return found
 
     def up_to(self, run: RunFolder, number: int, ply: int) -> GameHistory:
-        """A game up to the position after `ply` moves."""
+        """Return a game up to the position after `ply` moves."""
         one = self._of(run, number)
         _check_ply(one, ply)
         moves = [done.move for done in one.plies[:ply]]
         return replay(one.game, one.record.start, moves, one.record.max_plies)
 
     def download(self, run: RunFolder, number: int, form: str, others: int) -> tuple[str, str]:
-        """(file name, contents) of a game in one of its `forms_of`; "" is the first. `others`: how many other
-        moves of each search to add."""
+        """Return (file name, contents) of a game in one of its `forms_of`; "" is the first. `others`: number
+        of other moves of each search to add."""
         one = self._of(run, number)
         forms = forms_of(one.game)
         form = form or next(iter(forms))
@@ -219,7 +220,8 @@ class Shelf:
                 there = f"Its games have the numbers {low} to {high}." if high else "It has no games yet."
                 raise Trouble(f"Run {run.name} has no game {number}. {there}")
             name = games.game
-        # Also while a game is replayed: a page asks for it several times at once, and once is enough.
+        # Keep the lock while a game is replayed: a page requests the game several times at once, and one
+        # replay is enough.
         with self._lock:
             kept = self._open.get((run.name, stored.uid))
             if kept is None:
@@ -247,7 +249,7 @@ def _store(run: RunFolder) -> Iterator[StoreReader]:
 
 
 def last_moves(game: Game, stored: Stored) -> list[str]:
-    """The last LAST moves of a game, as people write them; none if it is damaged."""
+    """Return the last LAST moves of a game as people write them; none if the game is damaged."""
     try:
         record = stored.record(game)
         states, actions = [game.notation.state_from_text(record.start)], record.actions.tolist()
@@ -281,12 +283,12 @@ def _about(row: Stored) -> dict[str, Any]:
 
 
 def board(game: Game, state: State, move: str, *, side: int = 0, is_over: bool = False) -> dict[str, Any]:
-    """The position `state` [state_words] reached by `move` ("" at the start), as `side` sees it. `is_over`:
-    the game has ended with it, so its text names nobody to move."""
+    """Return the position `state` [state_words], reached by `move` ("" at the start), as `side` sees it.
+    `is_over`: the game has ended here, so the text names nobody to move."""
     known = knowledge_of(game)
     clicks = known.clicks
     turned = clicks.svg_turned if clicks is not None and side == 1 else None
-    # A game without a turned picture shows both players the same one.
+    # If a game has no turned picture, both players see the same one.
     draw = turned or picture_of(game)
     return {
         "svg": draw(state, move).decode(),
@@ -299,14 +301,14 @@ def board(game: Game, state: State, move: str, *, side: int = 0, is_over: bool =
 
 
 def spots_of(clicks: Clicks, *, turned: bool) -> tuple[Spot, ...]:
-    """Where to click; on a turned picture every spot is in the opposite place."""
+    """Return the spots to click; on a turned picture, every spot is in the opposite place."""
     if not turned:
         return clicks.spots
     return tuple(spot.opposite(clicks.width, clicks.height) for spot in clicks.spots)
 
 
 def moves(game: Game, state: State, actions: Iterable[int]) -> list[dict[str, Any]]:
-    """Legal actions in `state` as text, and the names of the spots to click in order."""
+    """Return legal actions in `state` as text, and for each the names of the spots to click, in order."""
     clicks = knowledge_of(game).clicks
     return [
         {

@@ -1,9 +1,9 @@
-"""What every answer goes through: who may be connected, who may send requests, what browsers may load, and
-errors as sentences, in a page or as JSON.
+"""Checks for every request: limits on connections, who may send requests, and what browsers may load. Also
+turns errors into sentences, in a page or as JSON.
 
 A page of another site can make a browser send requests to 127.0.0.1. So the Host header must name this
-machine (otherwise another site could point a name of its own here), and POST requests must come from our own
-pages.
+machine (otherwise another site could point its own name at this address), and POST requests must come from
+our own pages.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ MOST_BODY = 16 * 1024
 JSON = "application/json"
 
 REQUEST_WITHIN = 30.0
-"""Seconds that a connection may be without a whole request: between two, in the middle of a header (by
-default aiohttp waits for an hour), or in the middle of a body."""
+"""Seconds for which a connection may have no complete request: between two requests, in the middle of a
+header (by default aiohttp waits for an hour), or in the middle of a body."""
 
 MOST_SENT = 64 * 1024
-"""Most bytes that a visitor may send from the beginning of one request to that of the next. (aiohttp keeps an
-unfinished header, and allows 1 MB of it.)"""
+"""Most bytes that a visitor may send from the beginning of one request to the beginning of the next. (aiohttp
+keeps an unfinished header in memory, up to 1 MB.)"""
 
 FAULT = "That is a fault in azselfplay itself; the terminal of azplay web shows it."
 
 NEW_GAME = "If the game is new, start azplay web again."
-"""This process knows the packages that were installed when it started."""
+"""A process only knows packages that were installed when it started."""
 
 _REASONS = {
     HTTPStatus.NOT_FOUND: "There is no such page.",
@@ -78,10 +78,10 @@ class Trouble(Exception):
 
 
 def trouble_of(error: Exception) -> Trouble | None:
-    """The Trouble for errors caused by files of a run; None for a bug."""
+    """Return the Trouble for errors caused by files of a run; None for a bug."""
     if isinstance(error, Trouble):
         return error
-    # Some wrap it into a Fatal.
+    # Some functions wrap it into a Fatal.
     if isinstance(error, UnknownGame) or isinstance(error.__cause__, UnknownGame):
         return Trouble(f"{error}. {NEW_GAME}", HTTPStatus.CONFLICT)
     if isinstance(error, Fatal):
@@ -99,10 +99,12 @@ def trouble_of(error: Exception) -> Trouble | None:
 
 
 class Visitor(asyncio.Protocol):
-    """A connection as aiohttp serves it: `inner` does all the work. What the connection may cost is bounded.
+    """A connection around aiohttp's protocol `inner`, which does all the work. Bounds the cost of the
+    connection.
 
-    There may be `most` that wait, `idle`, and as many with a request in progress, `busy`. For one more, the
-    oldest of its kind is cut. So whoever comes is answered, and no number of connections keeps others out.
+    At most `most` connections are `idle`, and at most `most` are `busy` with a request. If there is one more,
+    the oldest of the same kind is cut. So every new visitor is answered, and no number of connections keeps
+    others out.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class Visitor(asyncio.Protocol):
         self._sent = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not derived from it
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not derived from it
         self._inner.connection_made(transport)
         self._be(self._idle)
 
@@ -145,19 +147,20 @@ class Visitor(asyncio.Protocol):
         self._be(self._idle)
 
     def _be(self, kind: dict[Visitor, None]) -> None:
-        # Cut already, or not connected yet.
+        # The connection is already cut, or not connected yet.
         if self._transport is None:
             return
         self._idle.pop(self, None)
         self._busy.pop(self, None)
         kind[self] = None
-        # A dict keeps its order, and whoever changes its kind goes to the end: the first is the oldest.
+        # A dict keeps its order, and a visitor that changes its kind goes to the end, so the first entry is
+        # the oldest.
         if len(kind) > self._most:
             next(iter(kind))._cut()
 
     def _cut(self) -> None:
         if self._transport is not None:
-            self._transport.abort()  # what a visitor does not read is not waited for
+            self._transport.abort()  # does not wait for a visitor to read
         self._leave()
 
     def _leave(self) -> None:
@@ -180,7 +183,7 @@ async def as_visitor(request: web.Request, handler: Handler) -> web.StreamRespon
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a server that listens on `host` can only be reached from this machine."""
+    """Return whether a server that listens on `host` can only be reached from this machine."""
     if host == "localhost":
         return True
     try:
@@ -190,7 +193,7 @@ def is_loopback(host: str) -> bool:
 
 
 def may_name(host: str, listen: str) -> bool:
-    """Whether the Host header `host` is a valid name for a server that listens on `listen`.
+    """Return whether the Host header `host` is a valid name for a server that listens on `listen`.
 
     Another site cannot make a browser send an address instead of a name. Names must be this machine's own.
     """
@@ -199,14 +202,15 @@ def may_name(host: str, listen: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        # With and without its domain.
+        # Accept this machine's name with and without its domain.
         own = socket.gethostname().lower()
         return host in {"localhost", listen.lower(), own, own.partition(".")[0]}
     return True
 
 
 def only_for(listen: str) -> Middleware:
-    """Refuses requests with another Host, and changes requested by other sites' pages."""
+    """Return a middleware that refuses requests with another Host, and changes requested by pages of other
+    sites."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -226,7 +230,8 @@ def only_for(listen: str) -> Middleware:
             ours = (None, f"http://{request.host}", f"https://{request.host}")  # None: not a browser
             if origin not in ours or site != "same-origin":
                 raise Trouble("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
-            # A form of another site could send text, but JSON only after asking us (CORS), which we refuse.
+            # A form on another site could send text. It could send JSON only after a CORS request, which we
+            # refuse.
             if request.content_type != JSON:
                 raise Trouble(f"The body must be {JSON}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         return await handler(request)
@@ -257,15 +262,15 @@ async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamR
 
 
 def is_our_fault(record: logging.LogRecord) -> bool:
-    """For aiohttp's log, which has a traceback for every request that is no HTTP. Such a request is answered
-    400, and anybody can send many."""
+    """Filter aiohttp's log, which has a traceback for every request that is not HTTP. Such a request is
+    answered with 400, and anybody can send many."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 def as_json(found: object, status: int = HTTPStatus.OK) -> web.Response:
-    """An answer for our scripts; numbers that are not finite become null."""
+    """Return an answer for our scripts; numbers that are not finite become null."""
     response = web.Response(body=msgspec.json.encode(found), content_type=JSON, status=status)
-    # Figures of a minute ago are worth nothing.
+    # Figures become worthless within a minute.
     response.headers["Cache-Control"] = "no-store"
     response.enable_compression()
     return response
@@ -281,7 +286,7 @@ async def add_headers(_request: web.Request, response: web.StreamResponse) -> No
 
 
 def page(title: str, script: str, data: Mapping[str, str] = {}, run: str = "") -> str:
-    """A page that `assets/<script>.js` fills.
+    """Return a page that `assets/<script>.js` fills.
 
     data: passed to the script as attributes of <main>. run: the run whose links are in the head; "" for pages
     without a run.
@@ -297,7 +302,7 @@ def page(title: str, script: str, data: Mapping[str, str] = {}, run: str = "") -
 
 
 def error_page(status: HTTPStatus, text: str) -> str:
-    """A page that explains an error."""
+    """Return a page that explains an error."""
     title = status.phrase
     body = (
         f"<main id=main><h1>{html.escape(title)}</h1><p>{html.escape(text)}</p>"
@@ -318,7 +323,7 @@ def _frame(title: str, head: str, body: str) -> str:
 
 
 def _links(run: str, script: str) -> str:
-    """The head of a page: a link to all runs, and links to the pages of this one."""
+    """Return the head of a page: a link to all runs, and links to the pages of this one."""
     base = f"/run/{quote(run)}"
     links = [("/", "Runs", script == "runs"), ("/compare", "Compare", script == "compare")]
     found = "".join(_link(*one) for one in links)

@@ -1,4 +1,4 @@
-"""Who plays for a run, and how fast: counted from the games that the trainer stored recently."""
+"""The players of a run and their speeds, counted from the games that the trainer stored recently."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WINDOW = 600.0
 SHORTEST = 10.0
 """Least number of seconds for a rate, for a run that has just begun."""
 MOST_READ = 400
-"""Most games of the window whose records are read; if there are more, these represent all."""
+"""Most games of the window whose records are read; if there are more, this sample represents all."""
 KINDS = {"workers": "worker of azserver", "clients": "azclient"}
 KIND_OF_KEY = "azclient, by its key"
 MIX = 0x9E3779B97F4A7C15
-"""2^64 over the golden ratio: its multiples are spread evenly, whatever is counted."""
+"""2^64 divided by the golden ratio: its multiples modulo 2^64 are spread evenly."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Played:
     at: float
     """When it was stored, seconds since 1970."""
     player: str
-    """Name of its key, or else the name that the player gives itself."""
+    """Name of the player's key, or else the name that the player gives itself."""
     kind: str
     plies: int
     seconds: float
@@ -43,7 +43,7 @@ class Played:
 
 
 class Players:
-    """The players of one run. A second thread waits until the first is done."""
+    """The players of one run. Only one thread at a time reads; others wait."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -51,7 +51,7 @@ class Players:
         self._reader: StoreReader | None = None
         self._inode = 0
         self._games: dict[int, Played] = {}
-        """Games by number: those of the window that were read."""
+        """The games of the window that were read, by number."""
 
     def close(self) -> None:
         """Close the store; `rates` opens it again."""
@@ -64,7 +64,7 @@ class Players:
             self._reader = None
 
     def rates(self, now: float | None = None) -> list[dict[str, Any]]:
-        """One row for each recently active player, the most active first. A missing store gives none.
+        """Return one row for each recently active player, the most active first. A missing store gives none.
 
         now: end of the window, in seconds since 1970.
         """
@@ -76,7 +76,7 @@ class Players:
                 if self._reader is None:
                     self._reader, self._inode = StoreReader(self._path), inode
                 return self._rates(self._reader, time.time() if now is None else now)
-            except (Fatal, OSError, TypeError, ValueError):  # also damaged numbers in a row
+            except (Fatal, OSError, TypeError, ValueError):  # or a row with damaged numbers
                 self._forget()
                 return []
 
@@ -88,7 +88,7 @@ class Players:
         first, last = _since(reader, now - WINDOW), reader.span()[1]
         if last == 0 or first > last:
             return []
-        # Only games that were not read at an earlier look are read, and those that have left are forgotten.
+        # Read only games that were not read before, and forget games that have left the window.
         wanted = _sample(first, last)
         self._games = {number: self._games[number] for number in wanted if number in self._games}
         fresh = [number for number in wanted if number not in self._games]
@@ -106,16 +106,16 @@ class Players:
             self._games[row.seq] = Played(
                 row.seq, row.received_at, player, kind, row.plies, seconds, row.version_max
             )
-        # A run that is younger than the window has its rate over its own time.
+        # If a run is younger than the window, its rates are over its own lifetime.
         oldest = reader.query("SELECT received_at FROM games ORDER BY seq LIMIT 1")
         began = max(oldest[0][0] if oldest else now, now - WINDOW)
         hours = max(now - began, SHORTEST) / 3600
         by_player: dict[tuple[str, str], list[Played]] = {}
         for _, game in sorted(self._games.items()):
-            # Nobody has played those for this run.
+            # Imported games were not played for this run.
             if game.kind != IMPORTED:
                 by_player.setdefault((game.kind, game.player), []).append(game)
-        weight = (last - first + 1) / max(1, len(self._games))  # games that each of the sample stands for
+        weight = (last - first + 1) / max(1, len(self._games))  # games per sampled game
         rows = []
         for (kind, player), played in by_player.items():
             newest = played[-1]
@@ -134,8 +134,8 @@ class Players:
 
 
 def _since(reader: StoreReader, moment: float) -> int:
-    """Number of the first game that was stored at `moment` (seconds since 1970) or later."""
-    # By halves: the time has no index, but games are stored in the order in which they come.
+    """Return the number of the first game that was stored at `moment` (seconds since 1970) or later."""
+    # Use bisection: the time has no index, but games are stored in the order of their times.
     low, high = reader.span()
     sql = "SELECT received_at FROM games WHERE seq >= ? ORDER BY seq LIMIT 1"
     while low <= high:
@@ -150,17 +150,18 @@ def _since(reader: StoreReader, moment: float) -> int:
 
 
 def _sample(first: int, last: int) -> list[int]:
-    """At most about MOST_READ of the numbers, spread evenly, at a cost that does not depend on their count.
+    """Return at most about MOST_READ of the numbers, spread evenly, at a cost that does not depend on their
+    count.
 
-    From a long stretch one number of each block of 2, 4, 8 ... is taken: the number of one of the block's
-    halves. So the numbers for a longer stretch are among those for a shorter one.
+    In a long stretch, one number is taken from each block of 2, 4, 8 ... numbers: the one that represents one
+    of the block's halves. So the numbers taken for larger blocks are among those taken for smaller blocks.
     """
     level = max(0, math.ceil(math.log2((last - first + 1) / MOST_READ)))
     numbers = []
     for block in range(first >> level, (last >> level) + 1):
         number = block
         for _ in range(level):
-            # The half is chosen each time as if by a coin, so players who alternate are sampled equally.
+            # The half is chosen pseudo-randomly, so that players whose games alternate are sampled equally.
             number = 2 * number + (number * MIX % 2**64 >> 40 & 1)
         if first <= number <= last:
             numbers.append(number)

@@ -1,8 +1,8 @@
-"""Games of a person against a network of a run, as many as there is memory for; and which networks there are.
+"""Games of a person against a network of a run, as many as memory allows; and the lists of networks.
 
-A room is one game with the tree that searches it. Networks are loaded once, in a thread, however many games
-are played against them. Where there are too many games, the one that nobody has touched for longest makes
-way. Nothing is lost by that: its page keeps the moves, and opens it again with the next one.
+A room is one game with its search tree. Networks are loaded once, in a thread, however many games are played
+against them. If there are too many games, the least recently used one is closed. Nothing is lost: the game's
+page keeps the moves, and opens the game again with the next move.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ MOST_ROOMS = 8
 HASH_MIB = 32
 
 LEAVES = 8
-"""Positions evaluated together: few, because a person waits for one game with small searches."""
+"""Number of positions evaluated together: few, because a person waits for a small search in one game."""
 
 MOST_SIMULATIONS = 20_000
 
 LINES = 10
-"""Moves shown with their visits."""
+"""Number of moves that are shown with their visits."""
 
 LONGEST = 12
-"""Moves shown of a line."""
+"""Most moves shown of a line."""
 
 IDLE_NETS = 2
-"""Networks without users that stay loaded."""
+"""Number of unused networks that stay loaded."""
 
 
 def weights_of(run: RunFolder) -> list[str]:
-    """The run's networks by name, newest first; names of old runs have no version, so there the time of the
-    file counts."""
+    """Return the names of the run's networks, newest first. Names in old runs have no version; for these the
+    file's time counts."""
     files = (path for path in run.weights.glob(f"*{SUFFIX}") if path.is_file())
     newest_first = sorted(files, key=lambda path: (version_in(path), modified(path), path.name), reverse=True)
     return [path.stem for path in newest_first]
 
 
 def networks_of(run: RunFolder) -> list[dict[str, Any]]:
-    """The run's networks, newest first: `name`, training `step`, `at` (seconds since 1970), and the `elo` of
-    its best search by `azplay ladder`; None where that is unknown."""
+    """Return the run's networks, newest first: `name`, training `step`, `at` (seconds since 1970), and the
+    `elo` of its best search by `azplay ladder`; None where that is unknown."""
     elo: dict[str, float] = {}
     for player, rating in ratings_of(run):
         digits = short_hash(player.sha256)
@@ -83,15 +83,16 @@ def networks_of(run: RunFolder) -> list[dict[str, Any]]:
 
 @lru_cache(10_000)
 def _step(file: Path) -> int | None:
-    """The training step that a file of weights names; the file never changes. Raises OSError."""
+    """Return the training step in a weights file; the file never changes. Raises OSError."""
     with suppress(BadWeights):
         return read_meta(head(file)).step
     return None
 
 
 def find_weights(run: RunFolder, name: str, *, goes_on: bool = False) -> Path:
-    """The file of the network called `name`, the newest for "". Raises Trouble if there is none. `goes_on`:
-    with a game, whose network azserver may have removed since: then the newest plays on."""
+    """Return the file of the network called `name`, the newest for "". Raises Trouble if there is none.
+    `goes_on`: a game is continued; if azserver has removed the game's network meanwhile, the newest network
+    plays on."""
     known = weights_of(run)
     if not known:
         raise Trouble(f"Run {run.name} has no weights yet: a network comes as soon as azserver has started.")
@@ -112,8 +113,8 @@ class Rooms:
 
     async def open(self, run: RunFolder, weights: Path, terms: Terms) -> Room:
         """Open a new game. Loading the network takes seconds, compiling a game's kernels for the first time
-        up to a minute. Raises Trouble(503) if as many search or are being opened at this moment as there is
-        room for, Fatal if the weights cannot be used, and ValueError if the moves of `terms` cannot be
+        up to a minute. Raises Trouble(503) if all places are taken by games that are searching or being
+        opened, Fatal if the weights cannot be used, and ValueError if the moves of `terms` cannot be
         played."""
         if len(self._rooms) + self._opening >= MOST_ROOMS:
             idle = [room for room in self._rooms.values() if not room.lock.locked()]
@@ -127,7 +128,7 @@ class Rooms:
             thinker.warm_up()
             return thinker
 
-        # Counted from now on: it takes seconds, in which others may open games too.
+        # Count this game from now on, because opening takes seconds, in which others may open games, too.
         self._opening += 1
         try:
             net = await self.nets.take(weights)
@@ -144,7 +145,7 @@ class Rooms:
         return room
 
     def find(self, token: str) -> Room:
-        """An open game. Raises Trouble if there is none."""
+        """Return an open game. Raises Trouble if there is none."""
         room = self._rooms.get(token)
         if room is None:
             raise Trouble("That game is no longer open. Start a new one.", HTTPStatus.GONE)
@@ -167,7 +168,7 @@ class Rooms:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a person has chosen."""
+    """The terms of a game, as the person has chosen them."""
 
     side: int = 0
     """The person's side; 0: the first player."""
@@ -198,9 +199,10 @@ class Room:
         self._terms = terms
         self._played = self._replayed(terms.moves + terms.played)
         self._found: dict[str, Any] | None = None
-        """The newest search result, for the position before the network's move or the present one."""
+        """The newest search result, for the position before the network's move or for the present
+        position."""
         self._said: list[tuple[int, str]] = []
-        """(action, how people write it) of the moves so far: written once."""
+        """(action, text for people) of the moves so far, so that each move is put into words only once."""
 
     # ---- What a person does ---------------------------------------------------------------------
 
@@ -270,7 +272,7 @@ class Room:
             best = report.lines[0]
             wdl = wdl_per_mille(best.value, report.draw or 0.0, best.proof)
         firsts = [self._game.notation.action_from_text(state, line.moves[0]) for line in report.lines]
-        # A point has the number of the stone that is put there.
+        # The number of a point is the number of the action that puts a stone there.
         points = moves(self._game, state, range(len(found.ownership)))
         owned = zip(points, found.ownership, strict=True)
         self._found = {
@@ -278,7 +280,7 @@ class Room:
             "side": side,
             "simulations": report.progress.simulations,
             "seconds": report.progress.seconds,
-            # The page shows it for the first player, whoever was to move.
+            # The page shows it for the first player, whichever side was to move.
             "wdl": list(wdl if side == 0 else reversed(wdl)),
             "owners": {one["text"]: round(value if side == 0 else -value, 3) for one, value in owned},
             "lines": [
@@ -306,7 +308,7 @@ class Room:
     # ---- What is shown --------------------------------------------------------------------------
 
     def view(self, *, turned: bool = False) -> dict[str, Any]:
-        """Everything that a page shows, with the board `turned` to the network's side or not.
+        """Return everything that a page shows, with the board `turned` to the network's side or not.
 
         `wdl`: win, draw and loss of the first player, per mille. `said`: moves as people write them."""
         known = knowledge_of(self._game)
@@ -315,7 +317,7 @@ class Room:
         mine = over is None and played.side_to_move == self._terms.side
         legal = played.legal_actions().tolist() if mine else []
         before = played.actions[-1] if played.actions else None
-        # Only moves that are new since the last look are put into words: each page asks after each move.
+        # Put only new moves into words, because a page requests this view after each move.
         actions, same = played.actions, 0
         while same < min(len(actions), len(self._said)) and self._said[same][0] == actions[same]:
             same += 1
@@ -347,7 +349,7 @@ class Room:
         }
 
     def board_at(self, ply: int, *, turned: bool) -> dict[str, Any]:
-        """The board after `ply` moves, as the person sees it, or `turned`. Raises Trouble(404)."""
+        """Return the board after `ply` moves, as the person sees it, or `turned`. Raises Trouble(404)."""
         if not 0 <= ply <= self._played.ply:
             text = f"The game has the positions 0 to {self._played.ply}, not {ply}."
             raise Trouble(text, HTTPStatus.NOT_FOUND)
@@ -361,8 +363,8 @@ class Room:
         )
 
     def file(self, form: str) -> dict[str, str]:
-        """The `name` and the `text` of a file of the game so far, in one of the view's `forms`. Raises
-        Trouble(404)."""
+        """Return the `name` and the `text` of a file with the game so far, in one of the view's `forms`.
+        Raises Trouble(404)."""
         write = writers_of(self._game).get(form)
         if write is None:
             raise Trouble(f"There is no format {form[:40]!r} for this game.", HTTPStatus.NOT_FOUND)
@@ -398,8 +400,8 @@ class Nets:
         self._loading = asyncio.Lock()
 
     async def take(self, file: Path) -> LoadedNet:
-        """The network in `file`, until `give_back`. Raises Fatal as `load_net`."""
-        # One at a time, so that two games that begin together load their network once.
+        """Return the network in `file`, for use until `give_back`. Raises Fatal as `load_net` does."""
+        # Load one network at a time, so that two games that begin together load their network only once.
         async with self._loading:
             found = self._shared.pop(file, None)
             if found is None:
@@ -425,7 +427,7 @@ class Nets:
 
     def _close_idle(self) -> None:
         idle = [file for file, shared in self._shared.items() if not shared.users]
-        # The first ones were used longest ago.
+        # The first entries were used longest ago.
         for file in idle[: max(0, len(idle) - IDLE_NETS)]:
             self._shared.pop(file).net.close()
 

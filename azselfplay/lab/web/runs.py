@@ -1,8 +1,8 @@
-"""A run in a few figures, read from the ends of its files: for the list of runs, and for the head of its
-page.
+"""A run in a few figures, read from the ends of its files: for the list of runs, and for the head of the
+run's page.
 
-Whether it is running, has ended, or has fallen silent follows from its locks and the ages of its files: locks
-are only looked up, never tried.
+Its locks and the ages of its files show whether a run is running, has ended, or has fallen silent. Locks are
+only looked up, never tried.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ or game. While it trains, figures are written at least once a minute."""
 PROGRAMS = ("azserver", "trainer")
 
 LOSS, POINTS = "trainer/policy_loss", 24
-"""The small curve in the list of runs."""
+"""The figure of the small curve in the list of runs, and its number of points."""
 
 Held = frozenset[tuple[int, int]]
 
@@ -66,7 +66,7 @@ class State(StrEnum):
 
 
 def summaries(runs: Path) -> list[dict[str, Any]]:
-    """All runs, those that changed last first."""
+    """Return all runs, most recently changed first."""
     found = []
     with contextlib.suppress(FileNotFoundError), os.scandir(runs) as entries:
         for entry in entries:
@@ -75,12 +75,12 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
                 if run.about.is_file() or run.games.is_file():
                     found.append((changed_at(run), run))
     found.sort(key=lambda one: one[0], reverse=True)
-    # Once for all runs.
+    # The locks are read once for all runs.
     held, listed = locked_inodes(), []
     unknown = ("network", "created", "silent_s", "games", "games_per_h", "step", "version", "strength")
     for changed, run in found[:MOST_RUNS]:
         try:
-            # Only the list shows these two.
+            # Only the list of runs shows these two.
             curve = small_curve(run.figures_log, _size(run.figures_log))
             note = next(iter(notes_of(run).splitlines()), "")
             listed.append(summary(run, held) | {"curve": curve, "note": note})
@@ -95,7 +95,7 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
 
 
 def summary(run: RunFolder, held: Held) -> dict[str, Any]:
-    """One run; unknown figures are None. Times are in seconds, `created` and `changed` since 1970.
+    """Return one run; unknown figures are None. Times are in seconds, `created` and `changed` since 1970.
 
     held: `locked_inodes()`.
     """
@@ -105,7 +105,7 @@ def summary(run: RunFolder, held: Held) -> dict[str, Any]:
     about: Mapping[str, Any] = {"game": DAMAGED} if run.about.is_file() else {}
     with contextlib.suppress(Fatal):
         about = run.describe() if run.about.is_file() else {"game": game_of(run)}
-    # The network's size comes from the trainer's final figures, before that from the newest weights.
+    # The network's size comes from the trainer's final figures, or from the newest weights until these exist.
     size = figures.get("architecture")
     if not size:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -138,8 +138,8 @@ def _size(path: Path) -> int:
 
 @lru_cache(maxsize=2 * MOST_RUNS)
 def small_curve(path: Path, size: int) -> list[tuple[float, float]]:
-    """(step, policy loss) at about POINTS moments, evenly spread over the first `size` bytes of
-    figures.jsonl. Only the lines there are read, and those of a run that has ended only once."""
+    """Return (step, policy loss) at about POINTS moments, evenly spread over the first `size` bytes of
+    figures.jsonl. Only the lines at these places are read, and only once if the file does not change."""
     found: dict[float, float] = {}
     with contextlib.suppress(OSError), open_regular(path) as file:
         lines = []
@@ -157,7 +157,7 @@ def small_curve(path: Path, size: int) -> list[tuple[float, float]]:
 
 
 def state_of(run: RunFolder, held: Held) -> State:
-    """The state of a run.
+    """Return the state of a run.
 
     held: `locked_inodes()`.
     """
@@ -165,8 +165,8 @@ def state_of(run: RunFolder, held: Held) -> State:
     for lock in locks:
         with contextlib.suppress(OSError):
             found = lock.stat()
-            # On btrfs the kernel lists locks under another device than `stat` gives. There the inode counts
-            # if the file also names this machine as its holder's.
+            # On btrfs the kernel lists locks under a different device number than `stat` gives. So the inode
+            # alone counts if the file also names this machine as its holder's.
             is_listed = any(inode == found.st_ino for _, inode in held)
             if (found.st_dev, found.st_ino) in held or (is_listed and left_by(lock) is Left.KILLED):
                 return State.RUNNING
@@ -175,15 +175,15 @@ def state_of(run: RunFolder, held: Held) -> State:
         return State.SILENT
     if left and Left.ELSEWHERE not in left:
         return State.ENDED
-    # A lock of another machine cannot be seen from here.
+    # A lock that another machine holds cannot be seen from here.
     if time.time() - _grew_at(run) < FRESH:
         return State.RUNNING
     return State.SILENT if left else State.ENDED
 
 
 def locked_inodes() -> Held:
-    """(device, inode) of the files that processes hold a lock on. Trying a lock instead could keep a process
-    from taking it."""
+    """Return (device, inode) of all locked files. Trying a lock instead could keep a process from taking
+    it."""
     found = set()
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
@@ -194,13 +194,14 @@ def locked_inodes() -> Held:
 
 
 def changed_at(run: RunFolder) -> float:
-    """When the run's figures or games last changed, seconds since 1970."""
+    """Return when the run's figures or games last changed, in seconds since 1970."""
     return max(_grew_at(run), *(modified(path) for path in (run.figures, run.about)))
 
 
 def _grew_at(run: RunFolder) -> float:
-    """When the last figures or games were written, seconds since 1970. Games come into the write-ahead log
-    first, and only at times into the store itself. An empty log is of somebody who looked."""
+    """Return when the last figures or games were written, in seconds since 1970. Games are written to the
+    write-ahead log first, and only from time to time to the store itself. An empty log comes from a mere
+    reader."""
     log = run.games.with_name(run.games.name + "-wal")
     logs = (log,) if log.is_file() and log.stat().st_size else ()
     return max(modified(path) for path in (run.figures_log, run.games, *logs))

@@ -1,7 +1,8 @@
-"""Live figures: every two seconds one look at each watched run, sent to all its watchers.
+"""Live figures: every two seconds each watched run is read once, and the figures are sent to all its
+watchers.
 
-Files are read in a thread and only where they have grown; azserver is asked for its STATUS over one
-connection, as any watcher may. Runs without watchers are not read.
+Files are read in a thread, and only the parts that have been added. azserver is asked for its STATUS over one
+connection, like any watcher. Runs without watchers are not read.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ EVERY = 2.0
 """Seconds between two looks."""
 
 KEPT = 8
-"""Runs whose curves stay in memory after the last page is closed."""
+"""Number of runs whose curves stay in memory after the last page is closed."""
 
 OLD = 10.0
 """Seconds after which figures are out of date."""
@@ -58,7 +59,8 @@ Reading = Callable[[Callable[[], T]], Awaitable[T]]
 
 @dataclass
 class Files:
-    """What is read of one run. Only one thread at a time may use it: `lock` is for the event loop."""
+    """The files of one run that are read. Only one thread at a time may use it, so the event loop takes
+    `lock` first."""
 
     run: RunFolder
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -68,7 +70,7 @@ class Files:
         self.players = Players(self.run.games)
 
     def look(self) -> dict[str, Any]:
-        """Read what is new. Returns the present figures. Raises Trouble if the run is gone."""
+        """Read new data. Returns the present figures. Raises Trouble if the run is gone."""
         if not (self.run.about.is_file() or self.run.games.is_file()):
             self.players.close()
             raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
@@ -85,25 +87,25 @@ class Files:
         }
 
     def history(self) -> dict[str, Any]:
-        """All curves, and the strength of the networks."""
+        """Return all curves, and the strength of the networks."""
         self.curves.look()
         return {**self.curves.history(), "strength": strength_of(self.run)}
 
 
 def _with_advice(text: str) -> dict[str, str]:
-    """An alert of the trainer, `name: what was seen`, with what to do, its likely cause and what else to
-    change."""
+    """Return an alert of the trainer, `name: what was seen`, with what to do, the likely cause and what else
+    to change."""
     name, _, seen = text.partition(": ")
     advice = ADVICE.get(name)
     found = {"name": name, "seen": seen}
-    if advice is None:  # of a newer trainer
+    if advice is None:  # from a newer trainer
         return found
     return {**found, "first": advice.first, "cause": advice.cause, "change": advice.change}
 
 
 def newest_alerts(written: list[dict[str, str]], live: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    """The alerts that azserver reports, like everywhere else; those `written` in the run's folder are
-    older."""
+    """Return the alerts that azserver reports, as everywhere else; the alerts `written` in the run's folder
+    are older and count only without these."""
     told = ((live or {}).get("trainer") or {}).get("alerts")
     return written if told is None else [_with_advice(str(text)) for text in told]
 
@@ -122,19 +124,20 @@ class Watching:
         return frozenset(self._watched)
 
     def files_of(self, run: RunFolder) -> Files:
-        """The files of a run. Those of the run that was unused for longest are dropped."""
+        """Return the files of a run. If there are too many, the least recently used files of unwatched runs
+        are dropped."""
         found = self._files.pop(run.name, None) or Files(run)
         self._files[run.name] = found
         idle = [name for name in self._files if name not in self._watched and name != run.name]
         for name in idle[: max(0, len(self._files) - KEPT)]:
             files = self._files[name]
-            if not files.lock.locked():  # else a thread is reading them
+            if not files.lock.locked():  # otherwise a thread is reading them
                 del self._files[name]
                 files.players.close()
         return found
 
     async def history(self, run: RunFolder, reading: Reading[Any]) -> dict[str, Any]:
-        """The curves of a run up to now."""
+        """Return the curves of a run up to now."""
         files = self.files_of(run)
         async with files.lock:
             found: dict[str, Any] = await reading(files.history)
@@ -142,11 +145,12 @@ class Watching:
 
     @asynccontextmanager
     async def watch(self, run: RunFolder, reading: Reading[Any]) -> AsyncIterator[Updates]:
-        """Subscribe to a run's figures. How many may is bounded by their connections (`guarding.Visitor`)."""
+        """Subscribe to a run's figures. The limit on connections bounds the number of subscribers
+        (`guarding.Visitor`)."""
         watched = self._watched.get(run.name)
         if watched is None:
             watched = self._watched[run.name] = _Watched(self.files_of(run), reading, self._group)
-        # A page that comes later has figures at once.
+        # A page that is opened later gets the newest figures at once.
         updates = Updates(watched.newest)
         watched.told.add(updates)
         try:
@@ -156,11 +160,11 @@ class Watching:
             if not watched.told and self._watched.get(run.name) is watched:
                 del self._watched[run.name]
                 watched.task.cancel()
-                watched.files.players.close()  # else a deleted run's store would keep its space on the disk
+                watched.files.players.close()  # otherwise a deleted run's store would keep its disk space
 
     async def close(self) -> None:
-        """Send every page the last figures, then end its stream: azserver ends its pages at the end of a run,
-        when the trainer has just written them."""
+        """Send the last figures to every page, then end its stream. azserver closes its pages at the end of a
+        run, when the trainer has just written these figures."""
         watched = list(self._watched.values())
         for one in watched:
             one.task.cancel()
@@ -191,7 +195,7 @@ class Updates:
         self._changed.set()
 
     async def next(self) -> bytes | None:
-        """The next figures as JSON, as soon as there are newer ones; None at the end."""
+        """Return the next figures as JSON, as soon as there are newer ones; None at the end."""
         await self._changed.wait()
         if not self._is_new:
             return None
@@ -224,13 +228,13 @@ class _Watched:
             updates.put(self.newest)
 
     async def look_for_the_last_time(self) -> None:
-        """The present figures, marked as the last ones."""
+        """Send the present figures, marked as the last ones."""
         self._tell({**await self._look(None), "last": True})
         for updates in self.told:
             updates.end()
 
     async def _look(self, server: ServerFigures | None) -> dict[str, Any]:
-        """The present figures, or what is wrong; without a server those of the files."""
+        """Return the present figures, or what is wrong; without a server, return the figures of the files."""
         try:
             async with self.files.lock:
                 figures: dict[str, Any] = await self._reading(self.files.look)
@@ -253,7 +257,8 @@ class _Watched:
 
 
 def address_of(settings: Mapping[str, Any]) -> str | None:
-    """HOST:PORT of the server with these settings (config.toml); None if they do not contain it."""
+    """Return HOST:PORT of the server with these settings (config.toml); None if they do not contain an
+    address."""
     listen, port = settings.get("listen"), settings.get("port")
     if not isinstance(listen, str) or not isinstance(port, int) or isinstance(port, bool):
         return None
@@ -261,7 +266,7 @@ def address_of(settings: Mapping[str, Any]) -> str | None:
 
 
 class ServerFigures:
-    """A connection to the run's azserver while that runs, with tasks in `group`. A context manager."""
+    """A connection to the run's azserver while azserver runs, with tasks in `group`. A context manager."""
 
     def __init__(self, run: RunFolder, group: asyncio.TaskGroup) -> None:
         self._group = group
@@ -310,7 +315,7 @@ class ServerFigures:
         if self._connection is not None:
             self._connection.send(GetStatus())
         if time.monotonic() - self._came > OLD:
-            # A better reason may be known: a refusal, or wrong keys.
+            # A more exact reason may already be known: a refusal, or wrong keys.
             self.state = self.state or f"azserver does not answer at {self._address}."
             return None
         # The port may have been given to another run since.
@@ -352,17 +357,17 @@ class Pace:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Pace:
-        """The settings in trainer.toml, or defaults where they are missing or invalid."""
+        """Return the settings in trainer.toml, or defaults if they are missing or invalid."""
         found = settings.get("publishing")
         found = found if isinstance(found, Mapping) else {}
         steps, seconds = found.get("steps", cls.steps), found.get("seconds", cls.seconds)
-        # The file is a person's.
+        # A person may have edited the file.
         sound = isinstance(steps, int) and isinstance(seconds, int | float)
         return cls(steps, float(seconds)) if sound else cls()
 
 
 def seconds_to_next(rows: Sequence[Mapping[str, float]], pace: Pace, now: float) -> float | None:
-    """Seconds until the next weights are published; None while there is no training.
+    """Return the seconds until the next weights are published; None while there is no training.
 
     rows: rows of figures.jsonl, oldest first. `now` in seconds since 1970, like their `time`.
     """
@@ -370,12 +375,12 @@ def seconds_to_next(rows: Sequence[Mapping[str, float]], pace: Pace, now: float)
     if len(recent) < 2:
         return None
     steps, seconds = (recent[-1][name] - recent[0][name] for name in (STEP, "time"))
-    # No step was made meanwhile, or the clock was set back.
+    # No step was made in this time, or the clock was set back.
     if steps <= 0 or seconds <= 0:
         return None
     newest = recent[-1]
     came = next((row for row in recent if row[VERSION] == newest[VERSION]), newest)
     steps_left = pace.steps - (newest[STEP] - came[STEP])
-    # Whichever comes first.
+    # Weights are published after the steps or after the seconds, whichever comes first.
     at = min(newest["time"] + steps_left * seconds / steps, came["time"] + pace.seconds)
     return max(0.0, at - now)

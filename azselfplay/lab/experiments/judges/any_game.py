@@ -97,7 +97,7 @@ def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
 
 
 def knows_positions(game: Game) -> bool:
-    """Whether the truth about positions of whole games is known, not only about endgames."""
+    """Return whether the truth about positions of whole games is known, not only about endgames."""
     solution = knowledge_of(game).solution
     return solution is not None and solution.plays_whole_games
 

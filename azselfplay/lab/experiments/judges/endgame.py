@@ -84,7 +84,7 @@ def check(recipe: Recipe) -> None:
 
 
 def _ending(recipe: Recipe) -> str:
-    """The ending that self-play starts from."""
+    """Return the ending that self-play starts from."""
     return str(recipe.server.get("self_play", {}).get("start", {}).get("generator", ""))
 
 

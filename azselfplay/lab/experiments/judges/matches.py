@@ -60,7 +60,7 @@ def scores(game: Game, trained: Trained, recipe: Recipe, snapshot: Snapshot) -> 
 
 
 def opponents_of(recipe: Recipe, game: Game) -> tuple[str, ...]:
-    """Player specs, weak to strong."""
+    """Return player specs, weak to strong."""
     return recipe.opponents or knowledge_of(game).matches.opponents
 
 
@@ -150,7 +150,7 @@ def final_players(trained: Trained, recipe: Recipe) -> dict[str, str]:
 
 
 def player_of(trained: Trained, recipe: Recipe, snapshot: Snapshot) -> str:
-    """The spec of a snapshot under the search of matches."""
+    """Return the spec of a snapshot under the search of matches."""
     search = search_name(trained.search(recipe, get_game(recipe.game)))
     return net_player(trained.path(snapshot), recipe.in_matches, search)
 
@@ -190,7 +190,7 @@ def play(game: Game, player: str, opponent: str, openings: list[Opening]) -> lis
 
 
 def net_player(file: Path, simulations: int, search: str) -> str:
-    """The player spec of a network; 0 simulations: the raw policy."""
+    """Return the player spec of a network; 0 simulations: the raw policy."""
     return f"net:{file}@{simulations}/{search}" if simulations else f"policy:{file}"
 
 
@@ -218,7 +218,7 @@ def play_openings(
 
 
 def score(what: str, name: str, played: Sequence[PlayedGame]) -> Measure:
-    """Points per game (a draw is half a point), with the interval of paired games."""
+    """Return points per game (a draw is half a point), with the interval of paired games."""
     found = estimate(pair_counts([one.outcome_for_a for one in played]))
     # Measure the time in the last pair, which was played alone (`play_openings`).
     ms = ms_a_move(played[-2:])[0]
