@@ -1,13 +1,13 @@
-"""`python -m bench code`: how large the code is, and how hard it is to find one's way in it.
+"""`python -m bench code`: measures how large the code is, and how hard it is to navigate.
 
 Everything is read from the files that git tracks, with `ast`; nothing is imported. "Source" is every Python
 file that is not below `tests/`: the program, these benches, the examples, and each `__init__.py`, though most
-of those are empty. A *line of code* is neither blank nor a comment nor part of a docstring. A module's
-*importers* are the other source modules that import it, or a name out of it. A private function (`_name`)
-has *one caller* where its module uses its name once: such a function is a paragraph with a heading, and the
-reader jumps for it. A *circle* is a set of modules in one folder that reach each other by imports; a folder
-below a room, such as `azselfplay/lab/web`, counts as one of its own. The size of the tests and of the texts
-is counted beside it, since they are read as well.
+of these are empty. A *line of code* is neither blank nor a comment nor part of a docstring. A module's
+*importers* are the other source modules that import it, or a name from it. A private function (`_name`) has
+*one caller* if its module uses its name once: such a function is only a paragraph with a heading, but the
+reader has to jump to it. A *circle* is a set of modules in one folder that reach each other by imports; a
+nested folder, such as `azselfplay/lab/web`, counts as a separate folder. The size of the tests and of the
+texts is counted, too, because people read them as well.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 SMALL = 60
-"""A file of fewer lines is a sliver."""
+"""A file with fewer lines counts as a sliver."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass
 class Module:
-    """One file, as far as it is counted."""
+    """The counts of one file."""
 
     name: str
     lines: int
@@ -45,17 +45,17 @@ class Module:
     names: Counter[str] = field(default_factory=Counter)
     """How often each name is used, as a variable, an attribute or an import."""
     imports: set[str] = field(default_factory=set)
-    """Dotted names of what it imports, as they stand in the file."""
+    """Dotted names of its imports, as written in the file."""
 
 
 def tracked(pattern: str) -> list[Path]:
-    """The files that git tracks and that match `pattern`, a glob."""
+    """Return the files that git tracks and that match `pattern`, a glob."""
     found = subprocess.run(["git", "ls-files", pattern], capture_output=True, text=True, check=True).stdout
     return [path for path in map(Path, found.splitlines()) if path.is_file()]
 
 
 def dotted(path: Path) -> str:
-    """`a/b/__init__.py` as `a.b`."""
+    """Return the module name of a path: `a/b/__init__.py` becomes `a.b`."""
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -109,7 +109,7 @@ def read(path: Path) -> Module:
 
 
 def importers(modules: dict[str, Module]) -> dict[str, set[str]]:
-    """For each module, the others that import it."""
+    """Return for each module the other modules that import it."""
     found: dict[str, set[str]] = {name: set() for name in modules}
     for one in modules.values():
         for name in one.imports & modules.keys() - {one.name}:
@@ -118,7 +118,7 @@ def importers(modules: dict[str, Module]) -> dict[str, set[str]]:
 
 
 def circles(modules: dict[str, Module]) -> list[list[str]]:
-    """Sets of modules in one folder that reach each other by imports."""
+    """Return the sets of modules in one folder that reach each other by imports."""
     reach: dict[str, set[str]] = {}
     for name in modules:
         seen, waiting = set[str](), [name]
@@ -133,7 +133,7 @@ def circles(modules: dict[str, Module]) -> list[list[str]]:
 
 
 def settings() -> int:
-    """Rows of the generated page of settings: one for each field."""
+    """Return the number of rows on the generated page of settings: one for each field."""
     page = Path("docs/settings.md")
     rows = [line for line in page.read_text().splitlines() if line.startswith("| `")] if page.exists() else []
     return len(rows)

@@ -1,13 +1,13 @@
-"""What a leaf and a game cost outside of search and network: 64 players, and 8 evaluators that only take
-their time.
+"""The cost of a leaf and of a game outside of search and network: 64 players, and 8 evaluators that only
+wait.
 
-Local leaves go by ring from workers to their evaluator; remote ones as EVALUATE to the front, and from there
-by ring. Players send the same chess positions again as soon as they are answered; evaluators answer after a
-fixed time. Processor time is that of whole processes, so it includes waking up, and is divided by the leaves
-answered. `AZ_BENCH_SECONDS` sets how long each case is watched (default 20).
+Local leaves go by ring from workers to their evaluator; remote leaves go as EVALUATE to the front, and from
+there by ring. Players send the same chess positions again as soon as they are answered; evaluators answer
+after a fixed time. Processor time is measured for whole processes, so it includes wake-ups; it is divided by
+the number of answered leaves. `AZ_BENCH_SECONDS` sets how long each case is watched (default 20).
 
-Games go by the front to a trainer that acknowledges each after `ACK_SECONDS`, as if it copied them to another
-machine first. Players send as many as their window has room for.
+Games go through the front to a trainer that acknowledges each after `ACK_SECONDS`, as if it first copied the
+game to another machine. Players send as many games as their window has room for.
 """
 
 from __future__ import annotations
@@ -61,15 +61,16 @@ from server.evaluator import FrontControl
 GAME = get_game("chess")
 PLAYERS, EVALUATORS = 64, 8
 TARGET, BATCH_SECONDS = 1024, 0.04
-"""Rows of a batch, and its time: 200,000 leaves/s of all evaluators together."""
+"""Rows of a batch, and the batch's time: 200,000 leaves/s for all evaluators together."""
 PLAYERS_A_PROCESS = 8
 SETTLING_SECONDS = 5.0
 GAME_BYTES, ACK_SECONDS = 6000, 1.5
-"""Size of a game of chess with few simulations; AlphaZero's 1,360 a second are then 2,040 unanswered ones."""
+"""Size of a game of chess with few simulations. AlphaZero's 1,360 games a second then mean 2,040 unanswered
+games."""
 
 
 class TimedNetwork:
-    """Answers after a fixed time, always the same."""
+    """A network that always gives the same answer, after a fixed time."""
 
     device_name = "timed"
     in_flight = 2
@@ -104,11 +105,11 @@ class TimedNetwork:
         return self.collect(self.submit(*positions))
 
     def halve(self) -> None:
-        """Do nothing: it never runs out of memory."""
+        """Do nothing: this network never runs out of memory."""
 
 
 class Alone:
-    """The control of an evaluator without a front: it has weights at once."""
+    """The control of an evaluator without a front: the evaluator has weights at once."""
 
     def __init__(self) -> None:
         self._begins = True
@@ -129,7 +130,7 @@ class Alone:
 
 
 def evaluate(folder: Path, index: int, *, beside_front: bool) -> None:
-    """Be evaluator `index`, for ever."""
+    """Run as evaluator `index`, for ever."""
     control: Alone | FrontControl = Alone()
     if beside_front:
         socket = zmq.Context().socket(zmq.DEALER)
@@ -165,7 +166,7 @@ class Asker:
 
 
 async def play_beside(folder: Path, process: int) -> None:
-    """Be some workers of one evaluator, for ever."""
+    """Run as some workers of one evaluator, for ever."""
     layout = Layout.of(GAME, GAME.history, SLOTS)
     for _ in range(PLAYERS_A_PROCESS):
         joined = asyncio.Event()
@@ -176,7 +177,7 @@ async def play_beside(folder: Path, process: int) -> None:
         evaluator = RingEvaluator([folder / f"ring-{process}"], layout, "worker", on_wish)
         evaluator.ring.start()
         await joined.wait()
-        # Known only then: as many leaves are in flight as the evaluator asks for.
+        # Only now the evaluator's wish is known: keep as many leaves in flight as it asks for.
         wish = evaluator.ring.wish
         for _ in range(max(1, wish.games // wish.rows)):
             Asker(evaluator, wish.rows)
@@ -224,7 +225,7 @@ class Searcher(Player):
 
 
 class Sender(Player):
-    """Sends another game as soon as one is acknowledged."""
+    """Sends the next game as soon as one is acknowledged."""
 
     port = "bulk"
 
@@ -245,7 +246,7 @@ class Sender(Player):
 
 
 async def be_players(kind: type[Player], folder: Path) -> None:
-    """Be some remote players, for ever."""
+    """Run as some remote players, for ever."""
     context = new_context()
     async with asyncio.TaskGroup() as group:
         for _ in range(PLAYERS_A_PROCESS):
@@ -254,21 +255,21 @@ async def be_players(kind: type[Player], folder: Path) -> None:
 
 
 class Answered:
-    """What this process' players have got so far."""
+    """The answers that this process's players have got so far."""
 
     count = 0
-    """Rows that were evaluated, or games that were acknowledged."""
+    """Number of rows that were evaluated, or of games that were acknowledged."""
 
 
 async def tell_answered() -> None:
-    """Write the count again and again."""
+    """Write the count every half second."""
     while True:
         await asyncio.sleep(0.5)
         print(Answered.count, flush=True)
 
 
 async def take_games(folder: Path) -> None:
-    """Be a trainer that acknowledges each game after a while, for ever."""
+    """Run as a trainer that acknowledges each game after a while, for ever."""
     loop = asyncio.get_running_loop()
 
     def on_message(message: Message, _: list[memoryview]) -> None:
@@ -288,7 +289,7 @@ async def take_games(folder: Path) -> None:
 
 
 async def serve(folder: Path) -> None:
-    """Be the front, for ever."""
+    """Run as the front, for ever."""
     await front_in(folder, EVALUATORS).run()
 
 
@@ -315,23 +316,24 @@ class Processes:
             command = [sys.executable, "-m", "bench.front", role, str(self._folder), str(index)]
             with (self._folder / f"{role} {index}").open("wb") as file:
                 process = subprocess.Popen(command, stdout=file)
-            # Called in reverse order: killed, and then waited for.
+            # The stack calls these in reverse order: kill, then wait.
             self._stack.callback(process.wait)
             self._stack.callback(process.kill)
             self._by_role.setdefault(role, []).append(process.pid)
 
     def seconds(self, role: str) -> float:
-        """Processor time of all processes of a role."""
+        """Return the processor time of all processes of a role."""
         return sum(seconds_of(pid) for pid in self._by_role[role])
 
     def rows(self, role: str) -> int:
-        """Rows answered to all players of a role, so far."""
+        """Return the rows that all players of a role have got so far."""
         texts = [path.read_text().split() for path in self._folder.glob(f"{role} *")]
         return sum(int(counts[-1]) for counts in texts if counts)
 
 
 def watch(folder: Path, players: str, others: list[str], seconds: float) -> dict[str, float]:
-    """Microseconds of processor time a leaf (a game), by role, and leaves (games) a second."""
+    """Return the microseconds of processor time per leaf (or game), by role, and the leaves (or games) per
+    second."""
     with ExitStack() as stack:
         processes = Processes(folder, stack)
         for role in others:

@@ -1,9 +1,9 @@
 """`make gpu-check`: is the CUDA path right, and what does it serve? One call, at most ten minutes.
 
-First the answers and a training step are compared with those of the CPU: for several sizes of a batch, with
-weights replaced, with numbers too large for float16, and with almost no memory left. Then: evaluations a
-second of a running azserver on one GPU and on all, whose workers play by rings; the trainer's step; and the
-rates of the evaluator alone by rows of a batch, compiled by torch and not.
+First, answers and a training step are compared with those of the CPU: for several batch sizes, with replaced
+weights, with numbers too large for float16, and with almost no memory left. Then rates are measured:
+evaluations per second of a running azserver on one GPU and on all GPUs, with workers that play by rings; the
+trainer's step; and the evaluator alone by batch size, with and without torch's compiler.
 
 `python -m bench.gpu_check [DEVICE]`: DEVICE is `cuda` (default), `cuda:N`, or `cpu`, which takes the same
 path without a GPU, so that the check itself can be tested. Exits with 1 if an answer is wrong.
@@ -45,7 +45,7 @@ from trainer.window import Window
 PRESETS_CHECKED = ("tiny", "small", "medium", "tf-small")
 ROWS = (1, 7, 64, 300)
 PRIOR_LIMIT = 0.01
-"""Largest difference of a prior that bfloat16 may cause."""
+"""Largest difference in a prior that bfloat16 may cause."""
 WDL_LIMIT = 0.015
 LEAST_TIMED = 64
 """Fewest rows of a batch that is timed."""
@@ -56,16 +56,16 @@ STEP_SECONDS = 5.0
 SETTLING_SECONDS = 20.0
 SYSTEM_SECONDS = 20.0
 LIMIT_SECONDS = 420.0
-"""For all figures; the comparisons before them take two or three minutes, most of them for compiling."""
+"""Time limit for all rates. The comparisons before them take two or three minutes, mostly for compiling."""
 MIB_LEFT = 600
 """Memory of the device that `check_memory` leaves: too little for the largest batch of MEMORY_PRESET."""
 MEMORY_PRESET = "medium"
 ROLES = ("worker", "evaluator", "front")
-"""Processes of azserver whose processor time for an evaluation is shown."""
+"""Processes of azserver whose processor time per evaluation is shown."""
 
 
 def scrambled(preset: str, game: Game) -> Network:
-    """A network whose answers differ between positions, because new ones are nearly uniform."""
+    """Return a network whose answers differ between positions; those of a new network are nearly uniform."""
     torch.manual_seed(1)
     network: Network = build(named(preset), game, game.history).eval()
     with torch.no_grad():
@@ -76,7 +76,7 @@ def scrambled(preset: str, game: Game) -> Network:
 
 @torch.inference_mode()
 def plain_answers(network: Network, game: Game, batch: Arrays) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Priors over the legal moves and wdl, in float32 on the CPU, the slow obvious way."""
+    """Return priors over the legal moves and wdl, computed in float32 on the CPU in the slow, obvious way."""
     features, counts, actions = batch
     logits, value = network(
         unpack(features_tensor(features), PlaneShape.of(game, game.history), torch.float32)
@@ -90,7 +90,7 @@ def plain_answers(network: Network, game: Game, batch: Arrays) -> tuple[npt.NDAr
 
 
 def check(preset: str, device: str) -> list[str]:
-    """The faults of this preset's answers on `device`; prints the differences."""
+    """Return the faults of this preset's answers on `device`, and print the differences."""
     game = get_game("chess")
     network = scrambled(preset, game)
     inference = Inference(game, game.history, device, compiled=True)
@@ -110,7 +110,7 @@ def check(preset: str, device: str) -> list[str]:
 
 
 def check_sparse(device: str) -> list[str]:
-    """The faults of a sparse network's answers on `device`, beside its kernels for CPUs."""
+    """Return the faults of a sparse network's answers on `device`, compared with its CPU kernels."""
     game, preset = get_game("chess"), "sparse"
     network, meta = scrambled(preset, game), WeightsMeta(game.name, game.history, named(preset))
     answers = []
@@ -123,7 +123,8 @@ def check_sparse(device: str) -> list[str]:
 
 
 def check_overflow(device: str) -> list[str]:
-    """The faults of answers whose first layer is beyond float16, in the batch that finds out and after it."""
+    """Return the faults of answers whose first layer exceeds float16, in the batch that detects this and
+    afterwards."""
     game, preset = get_game("chess"), "tiny"
     network: Any = scrambled(preset, game)
     with torch.no_grad():
@@ -141,11 +142,11 @@ def check_overflow(device: str) -> list[str]:
 
 
 def check_memory(device: str) -> list[str]:
-    """The faults of answers when almost all memory of the GPU is in use."""
+    """Return the faults of answers when almost all memory of the GPU is in use."""
     game = get_game("chess")
     network, batch = scrambled(MEMORY_PRESET, game), chess_like_batch(game, LEAST_TIMED)
     torch.cuda.empty_cache()
-    # All but a little, so that large batches find no room.
+    # Take all but a little memory, so that large batches find no room.
     taken = torch.empty(
         max(0, torch.cuda.mem_get_info(device)[0] - (MIB_LEFT << 20)), dtype=torch.uint8, device=device
     )
@@ -167,8 +168,8 @@ def differences(preset: str, found: tuple[Any, Any], expected: tuple[Any, Any]) 
 
 
 def served_rates(preset: str, device: str, kernels: str) -> dict[str, int]:
-    """Positions a second as evaluators serve them, with as many batches in flight, by rows of a batch; and
-    the rows that the evaluator would collect."""
+    """Return the positions per second by batch size, with as many batches in flight as evaluators use, and
+    the batch size that the evaluator would choose."""
     os.environ["AZ_CUDA_KERNELS"] = kernels
     game = get_game("chess")
     inference = Inference(game, game.history, device, compiled=True)
@@ -178,7 +179,7 @@ def served_rates(preset: str, device: str, kernels: str) -> dict[str, int]:
         batch = chess_like_batch(game, rows)
         tickets = deque(inference.submit(*batch) for _ in range(inference.in_flight))
         start, done = time.perf_counter(), 0
-        # The oldest batch is collected and another begun, so that the GPU never waits.
+        # Collect the oldest batch and begin another one, so that the GPU never waits.
         while time.perf_counter() < start + SECONDS_A_SIZE:
             inference.collect(tickets.popleft())
             tickets.append(inference.submit(*batch))
@@ -208,7 +209,7 @@ def window_of(games: int) -> Window:
 
 
 def check_step(device: str) -> list[str]:
-    """The faults of a training step on `device`, whose losses and gradient should be the CPU's."""
+    """Return the faults of a training step on `device`, whose losses and gradient should equal the CPU's."""
     game = get_game("chess")
     samples = Sampler(game, game.history).sample(window_of(4), np.random.default_rng(2), 64)
     found = []
@@ -227,7 +228,8 @@ def check_step(device: str) -> list[str]:
 
 
 def step_rates(preset: str, device: str, batch: int) -> dict[str, float]:
-    """Milliseconds of a step of so many positions, and of drawing them, which is done beside it on a GPU."""
+    """Return the milliseconds of a step of `batch` positions, and of drawing these positions, which runs in
+    parallel on a GPU."""
     game, rng, window = get_game("chess"), np.random.default_rng(3), window_of(20)
     one, sampler = (
         trainer_on(device, preset, batch),
@@ -236,7 +238,7 @@ def step_rates(preset: str, device: str, batch: int) -> dict[str, float]:
     began = time.perf_counter()
     for _ in range(2):  # the first one compiles
         one.train(sampler.sample(window, rng, batch))
-        one.figures()  # waits for it
+        one.figures()  # waits for the step
     ready = time.perf_counter() - began
     start, drawing, steps = time.perf_counter(), 0.0, 0
     while steps == 0 or time.perf_counter() < start + STEP_SECONDS:
@@ -257,8 +259,8 @@ def step_rates(preset: str, device: str, batch: int) -> dict[str, float]:
 
 
 def system_rate(devices: str, preset: str) -> dict[str, float]:
-    """What a running azserver evaluates with these devices: its own workers play by rings, and as many rows
-    are in flight as it chooses."""
+    """Return the rate of a running azserver with these devices. Its own workers play by rings, and azserver
+    chooses the number of rows in flight."""
     with running_server("--gpus", devices, "--net", preset) as watcher:
         turn = asyncio.run(watcher.steady(SETTLING_SECONDS, SYSTEM_SECONDS))
     found = {
@@ -273,11 +275,12 @@ def system_rate(devices: str, preset: str) -> dict[str, float]:
 
 
 def figures_of(device: str) -> dict[str, Any]:
-    """All figures, the most useful first. What would begin too late is left out, and said."""
+    """Return all figures, the most useful first. A part that would begin too late is left out, with a
+    message."""
     began = time.monotonic()
     all_gpus = ",".join(map(str, range(torch.cuda.device_count())))
     systems = {"cpu": ["cpu"], "cuda": list(dict.fromkeys(["0", all_gpus]))}.get(device)
-    on_cpu = device == "cpu"  # a small form, in which all ways to run kernels are the same
+    on_cpu = device == "cpu"  # a small form, where all ways to run kernels are the same
     parts: list[tuple[str, float, Callable[[], Any]]] = []
 
     def add(name: str, seconds: float, part: Callable[..., Any], *arguments: Any) -> None:

@@ -1,7 +1,7 @@
-"""What the hub's absence costs: boxes with evaluators of their own play on while azserver is killed.
+"""The cost of the hub's absence: boxes with their own evaluators play on after azserver is killed.
 
 Real programs with keys: `azserver --gpus none --workers 0`, a trainer that stores games but does not train,
-and an azclient for each box. Only the boxes' network is made up: it takes its time and needs no processor, so
+and an azclient for each box. Only the boxes' network is simulated: it waits without using a processor, so
 that two cores are about half busy. The hub is killed with SIGKILL and started again after a minute, in the
 same folder. Afterwards the boxes hand in everything, and games are counted on both sides.
 
@@ -35,7 +35,7 @@ BOXES = 2
 NAMES = [f"box-{number}" for number in range(BOXES)]
 SIMULATIONS = 32
 BATCH_SECONDS = 0.004
-"""Of 64 rows: 16,000 leaves/s a box at most."""
+"""Seconds for a batch of 64 rows: at most 16,000 leaves/s per box."""
 SETTLING_SECONDS = 20.0
 FIRST_PORT = 17_000
 
@@ -60,7 +60,7 @@ def evaluator(argv: list[str]) -> int:
 
 
 class Boxes:
-    """An azclient for each box, with what it counts."""
+    """An azclient for each box, and the figures that it counts."""
 
     def __init__(self, programs: Programs, first_port: int) -> None:
         self._programs, self._first_port = programs, first_port
@@ -76,7 +76,7 @@ class Boxes:
         )
 
     def count(self, figure: str) -> int:
-        """The sum of a figure of all boxes (`client.metrics`); 0 before they have any."""
+        """Return the sum of a figure over all boxes (`client.metrics`); 0 before they have any."""
         total = 0
         for number in range(BOXES):
             try:
@@ -88,7 +88,8 @@ class Boxes:
         return total
 
     def drained(self) -> list[int]:
-        """The games that each box has finished and handed in, by its last words."""
+        """Return the number of games that each box has finished and handed in, according to the last lines of
+        its log."""
         said = (re.findall(r"drained: (\d+) games finished, all", self._programs.log(name)) for name in NAMES)
         return [int(count) for counts in said for count in counts]
 
@@ -110,7 +111,7 @@ def run() -> dict[str, float]:
         time.sleep(SETTLING_SECONDS)
 
         def watch() -> None:
-            """Measure the leaves a second of one phase, and the fullest spool."""
+            """Measure the leaves per second of one phase, and the largest number of games in spools."""
             nonlocal most_spooled
             before, began = boxes.count("az_client_leaves_total"), time.monotonic()
             while time.monotonic() < began + seconds:

@@ -1,8 +1,8 @@
-"""Positions a second that a network answers, for each batch size, with real chess positions.
+"""Positions per second that a network answers, for each batch size, with real chess positions.
 
-Sizes are measured in turns. The figures are wall-clock time, so on a busy machine they say how busy it is:
-compare only what was run side by side. `cpu_us` is the CPU time of one position in the cheapest batch, which
-hardly depends on other processes.
+Sizes are measured in turns. The figures are wall-clock time and depend on other work on the machine, so
+compare only figures that were measured side by side. `cpu_us` is the CPU time of one position in the cheapest
+batch size, which hardly depends on other processes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Arrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.ui
 
 
 def chess_like_batch(game: Game, rows: int, seed: int = 0, history: int = 0) -> Arrays:
-    """`features`, `counts` and `actions` of positions from random games, always the same for a seed.
+    """Return `features`, `counts` and `actions` of positions from random games, always the same for a seed.
 
     `history` positions in the features; 0: as many as the game has by default."""
     history = history or game.history
@@ -61,7 +61,7 @@ def chess_like_batch(game: Game, rows: int, seed: int = 0, history: int = 0) -> 
 
 
 def measure(inference: Inference, batch: Arrays) -> tuple[float, float]:
-    """Positions per second, and microseconds of CPU time per position."""
+    """Return positions per second, and microseconds of CPU time per position."""
     rows = len(batch[1])
     inference.run(*batch)
     begin, begin_cpu, runs = time.perf_counter(), time.process_time(), 0
@@ -73,7 +73,8 @@ def measure(inference: Inference, batch: Arrays) -> tuple[float, float]:
 
 
 def run(presets: Sequence[str] = PRESETS_MEASURED, device: str = "cpu") -> dict[str, float | int]:
-    """A table for each preset; `positions_per_s` is the best of the small network."""
+    """Print a table for each preset. In the result, `positions_per_s` is the best rate of the small
+    network."""
     game = get_game(GAME)
     figures: dict[str, float | int] = {}
     for preset in presets:

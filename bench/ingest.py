@@ -1,4 +1,4 @@
-"""Games a second through decoding, verification under the rules, and a durable commit, in one process."""
+"""Games per second through decoding, verification under the rules, and a durable commit, in one process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOTAL = 6000
 
 
 def relayed(records: list[GameRecord], total: int) -> list[tuple[RelayGame, bytes]]:
-    """The messages that arrive at the trainer: `total` different records."""
+    """Return the messages that arrive at the trainer: `total` different records."""
     messages = []
     for number in range(total):
         record = dataclasses.replace(records[number % len(records)], uid=os.urandom(16))
@@ -38,7 +38,8 @@ def relayed(records: list[GameRecord], total: int) -> list[tuple[RelayGame, byte
 
 
 def ingest(folder: Path, messages: list[tuple[RelayGame, bytes]], max_plies: int) -> tuple[float, float]:
-    """Seconds from the first game to the last acknowledgement, encoded; threads as in `trainer.service`.
+    """Measure the seconds from the first game to the last encoded acknowledgement, with threads as in
+    `trainer.service`.
 
     Returns wall-clock time and processor time.
     """
@@ -65,7 +66,7 @@ def ingest(folder: Path, messages: list[tuple[RelayGame, bytes]], max_plies: int
 
 
 def run() -> dict[str, float]:
-    """`games_per_s` by the clock, `games_per_cpu_s` of processor time, and the size of the games."""
+    """Return `games_per_s` by wall clock, `games_per_cpu_s` by processor time, and the size of the games."""
     game, rng = get_game(GAME), np.random.default_rng(1)
     records = [random_game(game, rng, simulations=SIMULATIONS) for _ in range(DISTINCT)]
     warm = relayed(records, 10)

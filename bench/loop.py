@@ -1,4 +1,5 @@
-"""Saturation: evaluations per second of the running system over those of the bare network, on the same cores.
+"""Saturation: evaluations per second of the running system divided by those of the bare network, on the same
+cores.
 
 azserver runs as a user would start it (front, one CPU evaluator, one worker, chess, `small`), without a
 trainer. System and bare network are measured in turns of a few seconds on the same number of threads, the
@@ -32,7 +33,8 @@ from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Status
 NET = "small"
 _HAS_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 TURN_SECONDS = 5.0
-"""Less than any timeout between parts of the server, so that it continues as if nothing had happened."""
+"""Less than any timeout between parts of the server, so that the server continues as if nothing had
+happened."""
 AGAIN_SECONDS = 2.0
 """Seconds from SIGCONT until the rate counts as steady again."""
 START_SECONDS = 180.0
@@ -47,10 +49,10 @@ class BareNetwork:
     def __init__(self, threads: int, rows: int) -> None:
         command = [sys.executable, "-m", "bench.loop", str(threads), str(rows)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.rate(0.0)  # loaded
+        self.rate(0.0)  # returns when the network is loaded
 
     def rate(self, seconds: float) -> float:
-        """Positions per second."""
+        """Return positions per second, measured for `seconds`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{seconds}\n")
@@ -63,7 +65,7 @@ class BareNetwork:
 
 
 def answer_rates(threads: int, rows: int) -> None:
-    """The other end of `BareNetwork`."""
+    """Run the process behind `BareNetwork`: measure on each request."""
     from azselfplay.games import get_game
     from bench.inference import chess_like_batch
     from net.architectures.network import build
@@ -93,11 +95,11 @@ class Turn:
     bare: float
 
     def more(self, name: str) -> float:
-        """The growth of a counter during the turn."""
+        """Return the growth of a counter during the turn."""
         return float(self.last[name] - self.first[name])
 
     def rate(self, name: str) -> float:
-        """The growth of a counter per second."""
+        """Return the growth of a counter per second."""
         return self.more(name) / float(self.last["at"] - self.first["at"])
 
 
@@ -112,7 +114,8 @@ class Watcher:
 
         def on_message(message: object, _frames: list[memoryview]) -> None:
             if isinstance(message, Status):
-                # The clock is read with the counters: between asking and answering the server goes on.
+                # Read the clock together with the counters, because the server goes on between question and
+                # answer.
                 self.figures = {**message.figures, **processor_seconds(root), "at": time.monotonic()}
 
         self._connection = Connection(self._context, f"tcp://127.0.0.1:{port}", hello, on_message=on_message)
@@ -123,14 +126,15 @@ class Watcher:
 
     async def until_playing(self) -> None:
         while not self.figures.get("evals"):
-            with suppress(ChildProcessError):  # it need not be a child of ours
+            with suppress(ChildProcessError):  # it may not be our child process
                 if os.waitid(os.P_PID, self._root, _HAS_ENDED) is not None:  # noqa: ASYNC222 (it waits for nothing)
                     raise RuntimeError("azserver has ended")
             self._connection.send(GetStatus())
             await asyncio.sleep(0.5)
 
     async def look(self) -> dict[str, Any]:
-        """Return the figures at the moment of the next report: evaluators count once a second."""
+        """Return the figures at the moment of the next report: evaluators report their counts once a
+        second."""
         seen = set[int]()
         while len(seen) < 2:
             self._connection.send(GetStatus())
@@ -140,7 +144,7 @@ class Watcher:
 
     async def steady(self, settling: float, seconds: float) -> Turn:
         """Return the figures at both ends of some seconds, `settling` seconds after the first evaluation.
-        Raises an ExceptionGroup if there is none within START_SECONDS, or the server has ended."""
+        Raises an ExceptionGroup if there is no evaluation within START_SECONDS, or the server has ended."""
         async with asyncio.TaskGroup() as group:
             running = group.create_task(self.be_connected())
             async with asyncio.timeout(START_SECONDS):
@@ -189,7 +193,7 @@ def stopped(root: int) -> Iterator[None]:
 
 
 def tree(root: int) -> list[int]:
-    """Process `root` and all its descendants, parents first."""
+    """Return process `root` and all its descendants, parents first."""
     found = [root]
     for process in found:
         with suppress(OSError):  # it has just ended
@@ -199,7 +203,7 @@ def tree(root: int) -> list[int]:
 
 
 def processor_seconds(root: int) -> dict[str, float]:
-    """Processor time so far, in seconds: of the front, which is process `root`, and of worker and
+    """Return the processor time so far, in seconds, of the front (process `root`), the worker and the
     evaluator."""
     found = {"front_s": 0.0, "worker_s": 0.0, "evaluator_s": 0.0}
     for process in tree(root):
@@ -214,7 +218,7 @@ def processor_seconds(root: int) -> dict[str, float]:
 
 @contextmanager
 def running_server(*flags: str) -> Iterator[Watcher]:
-    """Run azserver with these flags during the block. If that raises, its log goes to stderr."""
+    """Run azserver with these flags during the block. If the block raises, azserver's log goes to stderr."""
     port = find_base_port()
     with tempfile.TemporaryDirectory() as runs, Path(runs, "log").open("wb") as log:
         command = [sys.executable, "-m", "server.main", *flags]

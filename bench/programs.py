@@ -1,7 +1,7 @@
-"""Real programs in processes of their own, with keys, for the benchmarks of a whole fleet.
+"""Real programs in separate processes, with keys, for the benchmarks of a whole fleet.
 
 `Programs` starts `azserver --gpus none --workers 0`, which evaluates nothing, and a trainer that stores games
-but does not train, because more positions are asked of it than will come. Who else joins is the benchmark's.
+but does not train, because it waits for more positions than will come. The benchmark starts all other peers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Programs:
         self.keys = folder / "keys"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.server_key = ""
-        """As text; known once the hub was started."""
+        """The server's public key as text; known once the hub was started."""
 
     def make_keys(self, clients: Iterable[str]) -> None:
         """Make the keys of azserver, of the trainer and of the named clients, and allow them."""
@@ -43,7 +43,7 @@ class Programs:
             self._call("server.main", "allow", "--keys", str(self.keys), role, name, key)
 
     def start_hub(self, simulations: int, *words: str) -> subprocess.Popen[bytes]:
-        """Start azserver, again in the same folder if need be. Returns once it can be joined."""
+        """Start azserver, or restart it in the same folder. Returns once peers can join."""
         hub = self.start(
             "hub",
             python_module("server.main", "--game", "chess", "--net", "tiny", "--gpus", "none"),
@@ -56,28 +56,28 @@ class Programs:
         return hub
 
     def start_trainer(self, command: Sequence[str], *words: str) -> subprocess.Popen[bytes]:
-        """Start a trainer that does not train. `command`: which one."""
+        """Start a trainer that does not train, with `command`."""
         few = ("--window.positions", "10000000", "--window.min-positions", "9000000")
         place = ("--run", RUN, "--runs", str(self.folder / "runs"))
         return self.start("trainer", command, *place, *self.joining("trainer"), *few, *words)
 
     def joining(self, name: str) -> tuple[str, ...]:
-        """The flags with which `name` joins."""
+        """Return the flags with which `name` joins."""
         key = str(self.folder / f"{name}.key")
         return "--server", f"{self._listen}:{self._port}", "--server-key", self.server_key, "--key", key
 
     def start(self, name: str, argv: Sequence[str], *words: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen([*argv, *words], stdout=log, stderr=log)
-        # Called in reverse order: killed, and then waited for.
+        # The stack calls these in reverse order: kill, then wait.
         self._stack.callback(process.wait)
         self._stack.callback(process.kill)
         self._processes[name] = process
         return process
 
     def wait_for(self, look: Callable[[], Any]) -> Any:
-        """Return what `look` returns once that is true. Raises RuntimeError if a process ends before, or it
-        takes too long."""
+        """Wait until `look` returns a true value, and return it. Raises RuntimeError if a process ends
+        before, or if this takes too long."""
         until = time.monotonic() + PATIENCE
         while not (found := look()):
             for name, process in self._processes.items():
@@ -100,7 +100,7 @@ class Programs:
         return (self.folder / f"{name}.log").read_text()
 
     def stored(self) -> int:
-        """The games in the store; -1 if one is there twice."""
+        """Return the number of games in the store; -1 if a game is there twice."""
         with closing(sqlite3.connect(self.folder / "runs" / RUN / "games.db")) as db:
             uids = Counter(uid for (uid,) in db.execute("SELECT uid FROM games"))
         return sum(uids.values()) if max(uids.values(), default=1) == 1 else -1

@@ -1,6 +1,6 @@
 """Valid game records without a network: random play under the rules, with plausible visits.
 
-For benchmarks and tests of code that receives games. The network's evaluations in them are uninformative:
+These are for benchmarks and tests of code that receives games. Their network evaluations are uninformative:
 equal priors, value 0. Visits obey the root visit rule, alternately with and without the subtree of the
 previous move.
 """
@@ -37,7 +37,7 @@ def random_game(
     start: str = "",
     targets: float = 1.0,
 ) -> GameRecord:
-    """One game of random moves. `targets`: share of plies whose visits are a policy target."""
+    """Return one game of random moves. `targets`: share of plies whose visits are a policy target."""
     cap = max_plies or game.max_plies
     positions = np.zeros((cap + 1, game.state_words), dtype=np.uint64)
     positions[0] = game.notation.state_from_text(start)
@@ -83,7 +83,7 @@ def random_game(
 
 
 def _visits(legal: npt.NDArray[np.uint16], total: int, rng: np.random.Generator) -> Visits:
-    """`total` visits spread unevenly over the legal actions; some get none."""
+    """Return `total` visits spread unevenly over the legal actions; some actions get none."""
     counts = rng.multinomial(total, rng.dirichlet(np.full(len(legal), 0.5)))
     order = np.argsort(legal)
     order = order[counts[order] > 0]
@@ -96,7 +96,7 @@ def _visits(legal: npt.NDArray[np.uint16], total: int, rng: np.random.Generator)
 
 
 def entry(record: GameRecord, source: str = "workers") -> Entry:
-    """The record as an entry of the store."""
+    """Return the record as an entry of the store."""
     data = to_bytes(record)
     low, high = int(record.versions.min()), int(record.versions.max())
     digest = hashlib.sha256(data).digest()

@@ -1,4 +1,4 @@
-"""Training samples a second from a replay window of twenty million positions, on one core."""
+"""Training samples per second from a replay window of twenty million positions, on one core."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = 5.0
 
 
 def filled_window() -> Window:
-    """A full window: some real games repeated, each cut at a random length."""
+    """Return a full window: some real games repeated, each cut at a random length."""
     game, rng = get_game(GAME), np.random.default_rng(1)
     records = [random_game(game, rng, simulations=100) for _ in range(DISTINCT)]
     window = Window(game, POSITIONS, visited_per_position=22.0)
@@ -38,7 +38,7 @@ def filled_window() -> Window:
 
 
 def run() -> dict[str, float]:
-    """`samples_per_s` and `bytes_per_position`."""
+    """Measure; return `samples_per_s` and `bytes_per_position`."""
     started = time.perf_counter()
     window = filled_window()
     mean_plies = window.positions / window.games
@@ -49,7 +49,7 @@ def run() -> dict[str, float]:
     game = get_game(GAME)
     sampler, rng = Sampler(game, game.history), np.random.default_rng(2)
     sampler.sample(window, rng, 10)
-    # Processor time of this thread, which other work on the machine hardly affects.
+    # Measure the processor time of this thread, which other work on the machine hardly affects.
     count, started = 0, time.thread_time()
     while time.thread_time() - started < SECONDS:
         sampler.sample(window, rng, BATCH)

@@ -1,8 +1,8 @@
-"""Leaves a second of one core: coroutine searches with a network that knows and costs nothing.
+"""Leaves per second on one core: coroutine searches with a uniform network that costs nothing.
 
-Measured on the path of self-play: one coroutine per game, one `await` per search, all searches stepped
-together, their leaves joined to batches, on uvloop. For comparison, in the same run, a plain search of the
-same kind on python-chess objects with the same 119 planes. All are measured in turns.
+The code path is that of self-play: one coroutine per game, one `await` per search, all searches stepped
+together, their leaves joined into batches, on uvloop. For comparison, the same run measures a plain search of
+the same kind on python-chess objects with the same 119 planes. All are measured in turns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LONG = 15.0
 def coroutine_path(
     game_name: str, games: int = GAMES, simulations: int = 100, seconds: float = SECONDS
 ) -> float:
-    """Leaves per second of CPU time of this process; trees are kept from move to move."""
+    """Return leaves per second of this process's CPU time; trees are kept from move to move."""
     game = get_game(game_name)
     settings = resolve(SelfPlaySettings(search=SearchSettings(simulations=simulations)), game)
 
@@ -73,14 +73,14 @@ class PlainNode:
 
 
 def plain_planes(board: chess.Board) -> np.ndarray[Any, Any]:
-    """AlphaZero's 119 planes as packed words, from a board with its move stack."""
+    """Return AlphaZero's 119 planes as packed words, from a board with its move stack."""
     words = np.zeros(119, np.uint64)
     past = board.copy(stack=8)
     turn = board.turn
     for step in range(8):
         for index, (colour, kind) in enumerate((c, k) for c in (turn, not turn) for k in chess.PIECE_TYPES):
             mask = past.pieces_mask(kind, colour)
-            # As the side to move sees the board.
+            # Planes show the board as the side to move sees it.
             words[14 * step + index] = mask if turn else chess.flip_vertical(mask)
         words[14 * step + 12] = past.is_repetition(2)
         words[14 * step + 13] = past.is_repetition(3)
@@ -92,7 +92,7 @@ def plain_planes(board: chess.Board) -> np.ndarray[Any, Any]:
 
 
 def plain_value_at_end(board: chess.Board, moves: list[chess.Move]) -> float | None:
-    """Value for the side to move, whose legal `moves` are given; None while the game continues."""
+    """Return the value for the side to move, whose legal `moves` are given; None while the game continues."""
     if board.is_repetition(2) or board.halfmove_clock >= 100 or board.is_insufficient_material():
         return 0.0
     if not moves:
@@ -112,7 +112,7 @@ def plain_leaf(node: PlainNode, board: chess.Board) -> float:
 
 
 def plain_descent(root: PlainNode, board: chess.Board) -> list[PlainNode]:
-    """The nodes from `root` to a leaf; their moves are made on `board`."""
+    """Return the nodes from `root` to a leaf; their moves are played on `board`."""
     node, path = root, [root]
     while node.children:
         parent = node
@@ -144,7 +144,7 @@ def plain_simulation(root: PlainNode, board: chess.Board) -> None:
 
 
 def plain_path(seconds: float = SECONDS) -> float:
-    """Simulations per second of CPU time on python-chess, over games of 100 simulations a move."""
+    """Return simulations per second of CPU time on python-chess, over games with 100 simulations per move."""
     rng = np.random.default_rng(0)
     board = chess.Board()
     simulations, began = 0, time.process_time()
@@ -152,7 +152,7 @@ def plain_path(seconds: float = SECONDS) -> float:
         if board.is_game_over(claim_draw=True):
             board = chess.Board()
         root = PlainNode(1.0)
-        # The first one only expands the root.
+        # The first simulation only expands the root.
         for _ in range(101):
             plain_simulation(root, board)
         simulations += 101

@@ -1,7 +1,7 @@
 """Measures things in short alternating turns, so that ratios are meaningful.
 
-A machine that is busy with other work, or slower when it is warm, changes from minute to minute. Each turn
-measures every side once, so that this affects all alike. A ratio is the median over all turns.
+The speed of a machine changes from minute to minute, because of other work or of its temperature. Each turn
+measures every side once, so that such changes affect all sides alike. A ratio is the median over all turns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TURNS = 5
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, least and most of repeated measurements."""
+    """Median, minimum and maximum of repeated measurements."""
 
     median: float
     least: float
@@ -24,13 +24,13 @@ class Spread:
 
     @staticmethod
     def of(values: Sequence[float]) -> Spread:
-        """Raises ValueError without values."""
+        """Return the spread of `values`. Raises ValueError without values."""
         if not values:
             raise ValueError("nothing was measured")
         return Spread(statistics.median(values), min(values), max(values))
 
     def text(self, format_spec: str = ",.0f") -> str:
-        """`median (least to most)`"""
+        """Return `median (least to most)`."""
         median, least, most = (format(one, format_spec) for one in (self.median, self.least, self.most))
         return f"{median} ({least} to {most})"
 
@@ -51,5 +51,5 @@ def in_turns(sides: Mapping[str, Callable[[], T]], turns: int = TURNS) -> dict[s
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
-    """The spread of `over / under`, turn by turn. Raises ValueError if the numbers of turns differ."""
+    """Return the spread of `over / under`, turn by turn. Raises ValueError if the numbers of turns differ."""
     return Spread.of([a / b for a, b in zip(over, under, strict=True)])

@@ -1,8 +1,10 @@
-"""What an evaluation costs the worker's process: a real worker, and a front whose evaluator invents answers.
+"""The cost of an evaluation in the worker's process: a real worker, and a front whose evaluator invents
+answers.
 
-A batch takes as long as `small` takes on two cores, but nothing computes meanwhile. So this can be run on one
-core, and shows a change in the worker better than `loop` does, where the evaluator also empties the caches
-and everything is slower. `AZ_BENCH_SECONDS` sets how long the worker is watched (default 30).
+A batch takes as long as the network `small` takes on two cores, but nothing is computed meanwhile. So this
+benchmark can run on one core. It shows a change in the worker better than `loop`, where the evaluator also
+evicts the CPU caches and everything is slower. `AZ_BENCH_SECONDS` sets how long the worker is watched
+(default 30).
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ TURN_SECONDS = 5.0
 
 
 class MadeUpNetwork:
-    """Priors by the action and values by a hash of the position: games are deep and all different."""
+    """Priors depend on the action and values on a hash of the position, so searches are deep and games all
+    differ."""
 
     target_rows = max_rows = ROWS
     in_flight = 1
@@ -79,7 +82,7 @@ class MadeUpNetwork:
         return self.collect(self.submit(features, counts, actions))
 
     def halve(self) -> None:
-        """Do nothing: it never runs out of memory."""
+        """Do nothing: this network never runs out of memory."""
 
     def collect(self, ticket: Any) -> Any:
         self._done_at = max(self._done_at + self._batch_seconds, time.monotonic())
@@ -88,7 +91,7 @@ class MadeUpNetwork:
 
 
 def front_in(folder: Path, evaluators: int = 1) -> Front:
-    """A front for chess on sockets in `folder`."""
+    """Return a front for chess on sockets in `folder`."""
     store = WeightsStore(folder, GAME.name)
     # No real weights: the made-up network does not read them.
     store.add(b"made up", 0, 0, "tiny")
@@ -108,7 +111,7 @@ def front_in(folder: Path, evaluators: int = 1) -> Front:
 
 def answer(context: zmq.Context[Any], settings: FrontSettings) -> None:
     """Evaluate until the context is closed; runs in a thread."""
-    # Raised when the context is destroyed, which is how this thread ends.
+    # ZMQError is raised when the context is destroyed, which ends this thread.
     with suppress(zmq.ZMQError):
         socket = context.socket(zmq.DEALER)
         socket.connect(settings.evaluators)
@@ -117,7 +120,8 @@ def answer(context: zmq.Context[Any], settings: FrontSettings) -> None:
 
 
 async def watch(front: Front, turns: int, folder: Path) -> list[float]:
-    """Microseconds of a worker's processor time per evaluation, turn by turn; its spool is in `folder`."""
+    """Return the microseconds of a worker's processor time per evaluation, turn by turn; the worker's spool
+    is in `folder`."""
     command = ["-m", "client.worker", "--role", "worker", "--index", "0"]
     command += ["--bulk", front.settings.bulk[0], "--spool", str(folder)]
     worker = await asyncio.create_subprocess_exec(sys.executable, *command, stderr=asyncio.subprocess.DEVNULL)
@@ -128,7 +132,7 @@ async def watch(front: Front, turns: int, folder: Path) -> list[float]:
             evals, seconds = front.status()["evals"], processor_seconds(worker.pid)["worker_s"]
             await asyncio.sleep(TURN_SECONDS)
             spent = processor_seconds(worker.pid)["worker_s"] - seconds
-            if evals:  # before, it compiles
+            if evals:  # before that, the worker compiles
                 found.append(1e6 * spent / (front.status()["evals"] - evals))
     finally:
         worker.kill()
@@ -137,7 +141,7 @@ async def watch(front: Front, turns: int, folder: Path) -> list[float]:
 
 
 async def measure(folder: Path, turns: int) -> list[float]:
-    """Like `watch`, with everything that it needs."""
+    """Call `watch` with everything that it needs."""
     front, context = front_in(folder), zmq.Context()
     thread = threading.Thread(target=answer, args=(context, front.settings))
     thread.start()
