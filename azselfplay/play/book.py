@@ -97,8 +97,8 @@ def thinned(points: Sequence[Point], room: int, rated: Collection[str] = ()) -> 
     """Return at most `room` (at least 2) points: the first, the newest, and an even spread of steps in
     between.
 
-    `rated`: hashes of networks that already have games. They are preferred unless another one improves the
-    spread by half, so that a longer ladder extends the shorter one.
+    `rated`: hashes of networks that already have games. They count as if their gap were twice as
+    wide, so that a longer ladder extends the shorter one.
     """
     left = list(points)
 
