@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import os
 import re
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -31,7 +30,8 @@ DIGITS = 8
 KEPT_FILES = 2
 """Files that stay in the folder of `in_cache`: the one in use, and the previous one for inspection."""
 KEPT_SECONDS = 120.0
-"""Younger files stay, too: another process may be writing or loading them."""
+"""Files at most this much older than the newest one stay as well: another process may be writing or loading
+them."""
 _NAMED = re.compile(f"[0-9]{{6,}}-([0-9a-f]{{{DIGITS}}})")
 """The stem of a file with its hash in the name."""
 
@@ -122,10 +122,12 @@ def in_cache(folder: Path, load: Load) -> Use:
 def _prune(folder: Path) -> None:
     """Remove old files from a folder that other processes may use at the same time: the evaluators of several
     GPUs, or all workers of a machine."""
-    ages: list[tuple[float, Path]] = []
+    written: list[tuple[float, Path]] = []
     for file in folder.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process has just removed or renamed it
-            ages.append((time.time() - file.stat().st_mtime, file))
-    for age, file in sorted(ages)[KEPT_FILES:]:
-        if age > KEPT_SECONDS:
+            written.append((file.stat().st_mtime, file))
+    written.sort(reverse=True)
+    for at, file in written[KEPT_FILES:]:
+        # Compared with the newest file and not with the clock of this machine: the folder may be on another.
+        if written[0][0] - at > KEPT_SECONDS:
             file.unlink(missing_ok=True)
