@@ -251,21 +251,21 @@ def prepare(programs: Programs, port: int) -> dict[str, Any]:
 
 def join(programs: Programs, players: Players) -> dict[str, float]:
     """Let all players join, twice: azserver is killed in between. Returns the seconds that either took."""
-    seconds = []
-    for times in (1, 2):
-        if times == 1:
-            players.say("join")
-        else:
-            programs.kill("hub")
-            time.sleep(AWAY_SECONDS)
-            start_hub(programs)
+
+    def joined(times: int) -> float:
         began = time.monotonic()
-        wanted = times * PLAYERS
-        programs.wait_for(lambda: players.counts()[0] >= wanted)  # noqa: B023 - before the next round
-        seconds.append(round(time.monotonic() - began, 1))
-    print(f"{PLAYERS} players have joined after {seconds[0]} s, and again {seconds[1]} s after azserver was")
-    print(f"back when it had been killed for {AWAY_SECONDS:.0f} s")
-    return dict(zip(("joined_s", "joined_again_s"), seconds, strict=True))
+        programs.wait_for(lambda: players.counts()[0] >= times * PLAYERS)
+        return round(time.monotonic() - began, 1)
+
+    players.say("join")
+    first = joined(1)
+    programs.kill("hub")
+    time.sleep(AWAY_SECONDS)
+    start_hub(programs)
+    again = joined(2)
+    print(f"{PLAYERS} players have joined after {first} s. azserver was killed for {AWAY_SECONDS:.0f} s;")
+    print(f"{again} s after it was back, all had joined again")
+    return {"joined_s": first, "joined_again_s": again}
 
 
 def start_hub(programs: Programs) -> None:

@@ -398,15 +398,17 @@ class Turns:
     def __init__(self, now: float) -> None:
         self._pace = LEAST_PACE
         """Turns a second."""
-        self._last = self._looked = now
+        self._last = now
+        """When the latest turn is."""
+        self._looked = now
         self._answered = 0
-        self._turns: dict[bytes, float] = {}
-        """Time of each peer's turn: a peer that sends more games before its turn does not delay the
-        others."""
+        self._due: dict[bytes, float] = {}
+        """When each peer's turn is. A peer that sends more games before its turn gets no further turn, so it
+        does not delay the others."""
 
     def tick(self, answered: int, now: float) -> None:
         """Note how many games the trainer has answered in all. To be called every second or so."""
-        self._turns = {peer: at for peer, at in self._turns.items() if at > now}
+        self._due = {peer: at for peer, at in self._due.items() if at > now}
         if (passed := now - self._looked) > 0:
             # An average over about ten seconds, since an archive answers many games at once.
             share = 1 - math.exp(-passed / 10)
@@ -416,12 +418,12 @@ class Turns:
 
     def wait(self, peer: bytes, now: float, least: float) -> float:
         """Return the seconds, at least `least`, after which this peer may send again."""
-        if self._turns.get(peer, now) <= now:
+        if self._due.get(peer, now) <= now:
             self._last = max(self._last, now) + 1 / self._pace
             if self._last > now + LONGEST_RETRY:
                 self._last = now  # start another round, between the turns already given
-            self._turns[peer] = self._last
-        return max(least, self._turns[peer] - now)
+            self._due[peer] = self._last
+        return max(least, self._due[peer] - now)
 
 
 _OTHER_BYTES = f"{Code.BUSY}: the trainer has a game with this uid and other bytes, and has not answered yet"
