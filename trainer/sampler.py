@@ -33,6 +33,7 @@ from trainer.sampler_kernel import (
     Scratch,
     SymmetryMaps,
     first_of,
+    in_a_row,
     joined,
     room_for,
 )
@@ -43,6 +44,10 @@ MOST_DRAWS = 100
 positions, one sample in 40,000 needs this."""
 MOST_TRIED = 400
 """Most moves tried for each sample with an immediate win, on average."""
+MOVES_TRIED = 4
+"""Moves tried in each drawn position: its game is replayed only once, and few samples have the same one."""
+WINS_A_PART = 64
+"""Samples with an immediate win that one thread looks for at a time."""
 LEAST_PART = 512
 """Samples that are worth a thread of their own."""
 
@@ -119,14 +124,7 @@ class Sampler:
         # Samples may be drawn from only a part of the window (`window.growth`).
         first = window.first_position if newest is None else window.newest(newest)
         if wins_share:
-            most = round(wins_share * count)
-            tried = MOST_TRIED * most  # most positions have no win beside them
-            draws = Draws(
-                rng.integers(first, window.next_position, tried),
-                rng.integers(0, self._game.max_legal, tried),  # modulo the moves there are (`find_wins`)
-                rng.integers(0, len(self.maps.cells), most),
-            )
-            wins = self.make_wins(window, draws)
+            wins = self._find_wins(window, rng, first, round(wins_share * count))
             # Fewer wins may have been found than wanted; the rest is drawn as usual, so that the batch is
             # full.
             rest = self.sample(window, rng, count - len(wins.classes), newest, surprise_share)
@@ -167,14 +165,34 @@ class Sampler:
             samples = samples._replace(heads=found)
         return samples
 
-    def make_wins(self, window: Window, draws: Draws) -> Samples:
+    def _find_wins(self, window: Window, rng: np.random.Generator, first: int, most: int) -> Samples:
+        """Return up to `most` samples with an immediate win beside positions from `first` on."""
+        parts = max(1, -(-most // WINS_A_PART))
+        draws = []
+        for part in range(parts):
+            wanted = len(range(part, most, parts))
+            tried = MOST_TRIED * wanted // MOVES_TRIED  # most positions have no win beside them
+            numbers = rng.integers(first, window.next_position, tried).repeat(MOVES_TRIED)
+            # Modulo the number of legal moves (`write_wins`), so that these are mostly different moves.
+            moves = rng.integers(0, self._game.max_legal, (tried, 1)) + np.arange(MOVES_TRIED)
+            draws.append(Draws(numbers, moves.ravel(), rng.integers(0, len(self.maps.cells), wanted)))
+        threads = min(parts, len(self._scratch))
+
+        def find(thread: int) -> list[Samples]:
+            return [self.make_wins(window, one, thread) for one in draws[thread::threads]]
+
+        found = [find(0)] if threads == 1 else list(self._threads.map(find, range(threads)))
+        # In the order of the parts, so that the samples are the same with any number of threads.
+        return in_a_row([found[part % threads][part // threads] for part in range(parts)])
+
+    def make_wins(self, window: Window, draws: Draws, thread: int = 0) -> Samples:
         """Return samples of positions that are one move beside the drawn ones, and in which the side to move
-        wins at once (`sampler_kernel.write_wins`): at most one for each of `draws.symmetries [n]`. Raises as
-        `make`."""
+        wins at once (`sampler_kernel.write_wins`): at most one for each of `draws.symmetries [n]`. `thread`:
+        whose scratch space is used. Raises as `make`."""
         self._check(window, draws.numbers, draws.symmetries)
         samples = self._room(window, len(draws.symmetries))
         rows, entries = self._write_wins(
-            window.rings, window.starts, draws, self.maps, self._history, self._scratch[0], samples
+            window.rings, window.starts, draws, self.maps, self._history, self._scratch[thread], samples
         )
         return first_of(samples, rows, entries)
 

@@ -8,11 +8,12 @@ nothing.
 A player that can win at once does so and ends the game, so a game contains at most one such position. The
 moves that were not played lead to many more, and the rules alone say which moves win (docs/decisions/0058).
 Most positions have no such neighbour, and trying all their moves to find this out would take most of the
-time; so only one move of each drawn position is tried.
+time; so only some moves of each drawn position are tried.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,18 +117,25 @@ def first_of(samples: Samples, count: int, entries: int) -> Samples:
     return Samples(**of_rows, **of_entries)
 
 
+def in_a_row(parts: Sequence[Samples]) -> Samples:
+    """Return the samples of all `parts`, without `heads` and `policy_only`."""
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in (*OF_ROWS, *OF_ENTRIES)
+    }
+    begins = np.cumsum([0, *(len(part.classes) for part in parts)])
+    columns["rows"] += np.repeat(begins[:-1], [len(part.rows) for part in parts])
+    return Samples(**columns)
+
+
 def joined(samples: Samples, more: Samples, *, policy_only: bool) -> Samples:
     """Return both, `more` last. For the samples in `more` no head's own target is learned, and with
     `policy_only` nothing but the policy."""
     count = len(samples.classes)
-    more = more._replace(rows=more.rows + count)
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(samples, name), getattr(more, name)])
-        for name in (*OF_ROWS, *OF_ENTRIES)
-    }
     learned = np.zeros(count, np.uint8) if samples.policy_only is None else samples.policy_only
     learned = np.concatenate([learned, np.full(len(more.classes), policy_only, np.uint8)])
-    return Samples(**columns, heads=samples.heads, policy_only=learned if learned.any() else None)
+    return in_a_row([samples, more])._replace(
+        heads=samples.heads, policy_only=learned if learned.any() else None
+    )
 
 
 class SymmetryMaps(NamedTuple):
@@ -159,10 +167,10 @@ class Scratch(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Where `write_wins` looks: `m` positions of the window."""
+    """Where `write_wins` looks: `m` moves in positions of the window."""
 
     numbers: npt.NDArray[np.int64]
-    """[m]"""
+    """[m] positions. One that is the same as before it costs half as much: its game is not replayed again."""
     moves: npt.NDArray[np.int64]
     """[m] at least 0: which of the legal moves is tried (modulo their number)."""
     symmetries: npt.NDArray[np.int64]
@@ -237,13 +245,15 @@ def write_wins(
     and of entries written.
     """
     replies, share_of = scratch.replies, scratch.share_of
-    row, at = 0, 0
+    row, at, n, count = 0, 0, 0, 0
     for drawn in range(len(draws.numbers)):
-        # More positions are drawn than are needed, because most have no win beside them.
+        # More moves are drawn than are needed, because most positions have no win beside them.
         if row == len(samples.classes):
             break
-        n = replay_game(rings, starts, draws.numbers[drawn], scratch.positions) + 1
-        answers, wins = find_wins(scratch, n, draws.moves[drawn])
+        if drawn == 0 or draws.numbers[drawn] != draws.numbers[drawn - 1]:
+            n = replay_game(rings, starts, draws.numbers[drawn], scratch.positions) + 1
+            count = signed(legal_actions(scratch.positions, n, scratch.legal))
+        answers, wins = find_wins(scratch, n, signed(scratch.legal[draws.moves[drawn] % count]))
         if wins == 0:
             continue
         symmetry = draws.symmetries[row]
@@ -269,12 +279,11 @@ def write_wins(
 
 
 @kernel
-def find_wins(scratch: Scratch, n: int, move: int) -> tuple[int, int]:
-    """Play the legal move numbered `move` in the last of the `n` positions in `scratch`. Returns how many
-    replies are then legal (`scratch.replies[0]`), and how many of them win at once (`scratch.replies[1]`)."""
-    positions, legal, replies = scratch.positions, scratch.legal, scratch.replies
-    count = signed(legal_actions(positions, n, legal))
-    play(positions[n - 1], signed(legal[move % count]), positions[n])
+def find_wins(scratch: Scratch, n: int, action: int) -> tuple[int, int]:
+    """Play the legal `action` in the last of the `n` positions in `scratch`. Returns how many replies are
+    then legal (`scratch.replies[0]`), and how many of them win at once (`scratch.replies[1]`)."""
+    positions, replies = scratch.positions, scratch.replies
+    play(positions[n - 1], action, positions[n])
     answers = signed(legal_actions(positions, n + 1, replies[0]))
     # If the tried move ends the game, there is no reply.
     if end_reason(positions, n + 1, answers, NO_ROOT) != 0:

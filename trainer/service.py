@@ -26,6 +26,7 @@ from azselfplay.host.folders import own_folder
 from azselfplay.host.logs import Repeated
 from azselfplay.host.metrics import Monitor
 from azselfplay.link.connection import Connection, ConnectionSettings
+from azselfplay.link.pacing import Pace, PaceLimits
 from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.store import archive
 from azselfplay.store.sqlite import REJECTED
@@ -58,8 +59,9 @@ Ts = TypeVarTuple("Ts")
 JOBS_PER_COMMIT = 256
 """Most games checked and committed together without an archive (with one: `archive.GAMES`); those that arrive
 meanwhile make the next batch."""
-WATCHED = 256
-"""About how many games of one commit alerts and figures look at: of 300 every second one."""
+WATCHED = PaceLimits(rate=64, burst=256)
+"""Games that alerts and figures look at. A sample of many games says as much as all of them, and looking at
+350 games a second took half of the event loop's time beside a GPU."""
 FRESH_LIMIT = 8192
 """Stored games that may wait for the training thread before new ones are sent back."""
 SAVE_AGAIN = 30.0
@@ -117,6 +119,7 @@ class Service:
             1, "training", initializer=prepare_thread, initargs=(config.threads(),)
         )
         self._upload_thread = ThreadPoolExecutor(1, "upload")
+        self._watched = Pace(WATCHED, time.monotonic())
         self._figures = Figures(time.monotonic())
         self._weights = WeightsOut(config, self._connection, self._figures, self)
         self._warn = Repeated(log)
@@ -318,10 +321,12 @@ class Service:
             self._watch_games(watch, unwatched)
 
     def _watch_games(self, watch: Watch, games: list[GameRecord]) -> None:
-        # A sample says as much as all games of a large commit, which took a quarter of the trainer's time.
-        sample = games[:: 1 + len(games) // WATCHED]
+        now = time.monotonic()
+        if self._watched.wait(now):
+            return  # while too many games come, whole commits are left out
+        self._watched.take(now, len(games))
         # With a gate it is normal that games lag behind the newest weights.
-        watch.on_games(sample, 0 if self._gated else self._weights.server_version)
+        watch.on_games(games, 0 if self._gated else self._weights.server_version)
 
     # ---- training and weights out ----
 

@@ -94,10 +94,10 @@ class Rules:
     encode(positions, n, history, packed_features: uint64[feature_words]) -> None
         Write the packed features of `positions[n - 1]` with `history` positions (missing ones are 0), in
         the blocks that `Game.feature_words` lists.
-    maybe_won(positions, n) -> bool
-        A quick test, for games whose legal actions are slow to find: False only if the move that led to
-        `positions[n - 1]` (`n >= 2`) has certainly not won the game for the side that made it. Those who look
-        for winning moves then skip `legal_actions` and `end_reason`. None: they never skip them.
+    maybe_wins(positions, n, actions, found: uint16[max_legal]) -> int
+        A quick test, because most moves do not win: write those of the legal `actions` (uint16[any number])
+        that may win at once to `found`, in their order, and return how many there are. All others certainly
+        do not win. `found` may be the same array as `actions`; `positions[n]` is scratch. None: all may win.
     """
 
     start: Callable[..., Any]
@@ -106,7 +106,7 @@ class Rules:
     play: Callable[..., Any]
     end_reason: Callable[..., Any]
     encode: Callable[..., Any]
-    maybe_won: Callable[..., Any] | None = None
+    maybe_wins: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)

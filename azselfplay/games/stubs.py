@@ -46,14 +46,16 @@ def encode(positions: Positions, n: int, history: int, packed_features: Words) -
     raise _unbound()
 
 
-def maybe_won(positions: Positions, n: int) -> bool:
+def maybe_wins(positions: Positions, n: int, actions: Actions, found: Actions) -> int:
     raise _unbound()
 
 
 @jit
-def _always(positions: Positions, n: int) -> bool:
-    """Return True: the `maybe_won` of games that have no such test."""
-    return True
+def _all_of_them(positions: Positions, n: int, actions: Actions, found: Actions) -> int:
+    """Be the `maybe_wins` of games that have no such test."""
+    for i in range(len(actions)):
+        found[i] = actions[i]
+    return len(actions)
 
 
 def describe(
@@ -80,7 +82,7 @@ def bindings(game: Game) -> list[tuple[Any, Any]]:
         (play, rules.play),
         (end_reason, rules.end_reason),
         (encode, rules.encode),
-        (maybe_won, rules.maybe_won or _always),
+        (maybe_wins, rules.maybe_wins or _all_of_them),
         *([] if game.sparse is None else [(describe, game.sparse.describe)]),
         (END_VALUES, np.array([reason.value for reason in game.end_reasons], dtype=np.int8)),
     ]
@@ -95,9 +97,6 @@ def wins_at_once(history: Any, positions: int, action: int, legal: Any) -> bool:
     that plays it. `history`: uint64[> positions, state_words], whose next row is scratch; `legal`
     uint16[max_legal] is scratch too."""
     play(history[positions - 1], action, history[positions])
-    # A quick test that settles nearly all moves, because most do not win.
-    if not maybe_won(history, positions + 1):
-        return False
     count = legal_actions(history, positions + 1, legal)
     reason = end_reason(history, positions + 1, count, NO_ROOT)
     if reason == 0:
@@ -110,12 +109,12 @@ def wins_at_once(history: Any, positions: int, action: int, legal: Any) -> bool:
 
 @kernel
 def wins_among(history: Any, positions: int, actions: Any, found: Any, legal: Any) -> int:
-    """Write those of the legal `actions` (uint16[n]) that win at once to `found` (uint16[max_legal]). Returns
-    their number. `history` and `legal` as in `wins_at_once`."""
+    """Write those of the legal `actions` (uint16[n]) that win at once to `found` (uint16[max_legal], which
+    may be `actions`). Returns their number. `history` and `legal` as in `wins_at_once`."""
     count = 0
-    for action in actions:
-        if wins_at_once(history, positions, signed(action), legal):
-            found[count] = action
+    for i in range(signed(maybe_wins(history, positions, actions, found))):
+        if wins_at_once(history, positions, signed(found[i]), legal):
+            found[count] = found[i]
             count += 1
     return count
 

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
-from azselfplay.games.jit import Unbound, bind, kernel, signed
+from azselfplay.games.jit import Unbound, bind, kernel
 from azselfplay.games.knowledge import Heuristic, knowledge_of
 from azselfplay.games.spec import NO_ROOT, Game, Positions, State
 from azselfplay.games.stubs import (
@@ -40,7 +40,7 @@ from azselfplay.games.stubs import (
     legal_actions,
     play,
     side_to_move,
-    wins_at_once,
+    wins_among,
 )
 from azselfplay.games.stubs import bindings as rules_bindings
 from azselfplay.play.player import Choice
@@ -265,10 +265,8 @@ def has_win_at_once(positions: Positions, n: int, replies: Actions, spare: Actio
 
     positions  [> n, state_words]; replies, spare  [max_legal] scratch
     """
-    for i in range(legal_actions(positions, n, replies)):
-        if wins_at_once(positions, n, signed(replies[i]), spare):
-            return True
-    return False
+    count = legal_actions(positions, n, replies)
+    return wins_among(positions, n, replies[:count], replies, spare) > 0
 
 
 # ---- Alpha-beta ----

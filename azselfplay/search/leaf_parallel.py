@@ -110,7 +110,7 @@ class ParallelTree(SearchTree):
         self.state_of_search["remaining"] = self._wanted
         # If a move wins at once, visit it first.
         found = np.zeros(self.game.max_legal, np.int32)
-        count = self._kernels.winning_edges(self.arrays, self._history, self._root_actions, found)
+        count = self._kernels.winning_edges(self.arrays, self._history, self._replies, found)
         if count and self._wanted > 0:
             self._kernels.take_win(self.arrays, self.forest.arrays.paths[self.slot, 0], found[0])
 

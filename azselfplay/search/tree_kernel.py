@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from azselfplay.games.jit import kernel, signed
+from azselfplay.games.jit import kernel
 from azselfplay.games.spec import NO_ROOT
-from azselfplay.games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_at_once
+from azselfplay.games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_among
 from azselfplay.search.layout import BLOCKED, CUT, TERMINAL, UNEXPANDED, Tree
 
 # ---- A leaf -----------------------------------------------------------------------------------------
@@ -224,22 +224,29 @@ def view_of_net(tree: Tree, actions: Any, priors: Any) -> float:
 
 
 @kernel
-def winning_edges(tree: Tree, history: Any, legal: Any, found: Any) -> int:
+def winning_edges(tree: Tree, history: Any, replies: Any, found: Any) -> int:
     """Write the root's edges that win at once to `found` (int32[max_legal]). Returns their number. `history`
-    uint64[max_plies + 2, state_words]; `legal` uint16[max_legal] is scratch."""
-    count, first, positions = 0, tree.nodes[0].first_edge, tree.state[0].positions
-    for edge in range(first, first + tree.nodes[0].edge_count):
-        if wins_at_once(history, positions, signed(tree.edges[edge].action), legal):
+    uint64[max_plies + 2, state_words]; `replies` uint16[2, max_legal] is scratch."""
+    first, edges = tree.nodes[0].first_edge, tree.nodes[0].edge_count
+    for i in range(edges):
+        replies[0, i] = tree.edges[first + i].action
+    wins = wins_among(history, tree.state[0].positions, replies[0, :edges], replies[0], replies[1])
+    count = 0
+    for edge in range(first, first + edges):
+        # The winning actions are in the order of the edges.
+        if count < wins and tree.edges[edge].action == replies[0, count]:
             found[count] = edge
             count += 1
     return count
 
 
 @kernel
-def view_and_wins(tree: Tree, history: Any, actions: Any, priors: Any, found: Any) -> tuple[float, int]:
+def view_and_wins(
+    tree: Tree, history: Any, replies: Any, actions: Any, priors: Any, found: Any
+) -> tuple[float, int]:
     """Do `winning_edges` and `view_of_net` in one call, because a call from Python takes longer than either.
     The arrays are theirs. Returns (the network's value, number of edges that win at once)."""
-    wins = winning_edges(tree, history, actions, found)
+    wins = winning_edges(tree, history, replies, found)
     return view_of_net(tree, actions, priors), wins
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from azselfplay.games import get_game
@@ -22,10 +23,12 @@ def texts(sfen: str) -> set[str]:
 
 def end(game: GameHistory, root: int = NO_ROOT) -> tuple[str, int]:
     """Return name and value (for the side to move) of the end, or ("ongoing", 0) if there is none; check that
-    `maybe_won` rules out no lost position."""
+    `maybe_wins` rules out no move that won."""
     count = len(game.legal_actions())
     reason = game.game.end_reasons[game.game.rules.end_reason(game.states, game.ply + 1, count, root)]
-    assert reason.value != -1 or game.ply == 0 or game.game.rules.maybe_won(game.states, game.ply + 1)
+    if reason.value == -1 and game.ply:
+        last = np.array(game.actions[-1:], np.uint16)
+        assert game.game.rules.maybe_wins(game.states.copy(), game.ply, last, last)
     return reason.name, reason.value
 
 

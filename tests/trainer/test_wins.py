@@ -15,7 +15,7 @@ from azselfplay.games import get_game
 from azselfplay.games.spec import Game, State, Symmetry
 from bench.random_games import random_game
 from protocol.records import GameRecord
-from trainer.sampler import Sampler
+from trainer.sampler import WINS_A_PART, Sampler
 from trainer.sampler_kernel import Draws, Samples
 from trainer.window import Window
 
@@ -161,3 +161,17 @@ def test_without_a_share_nothing_changes() -> None:
         for share in (0.0, 0.001)
     ]
     assert drawn[0].packed_features.tolist() == drawn[1].packed_features.tolist()
+
+
+def test_any_number_of_threads_finds_the_same() -> None:
+    window, _ = random_window(CONNECT_FOUR, 5, games=20)
+    one, several = (
+        Sampler(CONNECT_FOUR, 1, threads=threads).sample(
+            window, np.random.default_rng(2), 500, wins_share=0.5
+        )
+        for threads in (1, 3)
+    )
+    assert one.policy_only is not None
+    assert one.policy_only.sum() > 2 * WINS_A_PART
+    for column, other in zip(one[:8], several[:8], strict=True):
+        assert column.tolist() == other.tolist()

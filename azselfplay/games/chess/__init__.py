@@ -32,7 +32,7 @@ from azselfplay.games.chess.rules import (
     end_reason,
     in_check,
     legal_actions,
-    maybe_won,
+    maybe_wins,
     play,
 )
 from azselfplay.games.spec import NO_ROOT, Game, Rules, StartGenerator
@@ -134,7 +134,7 @@ GAME = Game(
     scalar_planes=SCALAR_PLANES,
     history=8,
     end_reasons=END_REASONS,
-    rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode, maybe_won),
+    rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode, maybe_wins),
     notation=NOTATION,
     knowledge="azselfplay.games.chess.knowledge",
     played_out_plies=40.0,

@@ -49,6 +49,7 @@ from azselfplay.games.chess.board import (
     attackers_of,
     bishop_attacks,
     en_passant_captors,
+    pawn_attacks_down,
     rook_attacks,
     turned,
 )
@@ -406,9 +407,52 @@ def in_check(state: State) -> bool:
 
 
 @jit
-def maybe_won(positions: Positions, n: int) -> bool:
-    """Return whether the last move may have won (see `games.spec`). Only mate wins, and mate is check."""
-    return in_check(positions[n - 1])
+def maybe_wins(positions: Positions, n: int, actions: Actions, found: Actions) -> int:
+    """Write the actions that may win at once (see `games.spec`): those that may give check.
+
+    No move is made. A man gives check from the squares on which a man of its kind would attack the other
+    king, or by leaving the line between that king and an own sliding piece. Rare moves that change more
+    squares (promotions, castling, en passant) are all written.
+    """
+    state = positions[n - 1]
+    flags = state[8]
+    side = flags & ONE
+    own, foe = turned(state[_SIX + side], side), turned(state[np.uint64(7) - side], side)
+    occupied = own | foe
+    pawns, knights, kings = turned(state[0], side), turned(state[1], side), turned(state[5], side)
+    queens = turned(state[4], side)
+    diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
+    king = count_trailing_zeros(kings & foe)
+    uncovering = _pinned(king, own, diagonal & own, straight & own, occupied)
+    from_knight, from_diagonal = KNIGHT_ATTACKS[king], bishop_attacks(king, occupied)
+    from_straight = rook_attacks(king, occupied)
+    from_pawn = pawn_attacks_down(ONE << king) | _LAST_RANK
+    en_passant = (flags >> EN_PASSANT_SHIFT) & EN_PASSANT_MASK
+    if en_passant:
+        from_pawn |= ONE << (en_passant + np.uint64(39))  # where the captor lands, from a6 on
+    count = ZERO
+    for action in actions:
+        move = np.uint64(action)
+        origin = move & _LAST_SQUARE
+        left = ONE << origin
+        squares = ZERO
+        if left & uncovering:
+            squares = EVERYWHERE
+        elif left & kings:  # castling: two steps, in chess960 onto the own rook
+            squares = own | ~KING_ATTACKS[origin]
+        elif left & pawns:
+            squares = from_pawn
+        elif left & knights:
+            squares = from_knight
+        else:
+            if left & diagonal:
+                squares |= from_diagonal
+            if left & straight:
+                squares |= from_straight
+        if (squares >> ((origin + PLANE_SHIFT[move >> _SIX]) & _LAST_SQUARE)) & ONE:
+            found[count] = action
+            count += ONE
+    return int(count)
 
 
 @jit

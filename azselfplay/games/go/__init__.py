@@ -30,7 +30,7 @@ END_REASONS = (
     EndReason("fewer_points", -1),
     EndReason("as_many_points", 0),
 )
-RULES = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode", "maybe_won")
+RULES = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode", "maybe_wins")
 MEAN_LEGAL_SHARE = 0.7
 """Share of legal actions in a typical position: about 250 of 362."""
 ALPHA, ALPHA_ACTIONS = 0.03, 362

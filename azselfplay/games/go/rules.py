@@ -237,9 +237,14 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
 
 
 @kernel
-def maybe_won(positions: Positions, n: int) -> bool:
-    """Return whether the last move may have won (see `games.spec`): whether the game is over."""
-    return passes(positions[n - 1]) == 2 or n - 1 >= LAST_PLY
+def maybe_wins(positions: Positions, n: int, actions: Actions, found: Actions) -> int:
+    """Write the actions that may win at once (see `games.spec`): those that end the game."""
+    count, is_last = 0, n >= LAST_PLY
+    for action in actions:
+        if is_last or (action == POINTS and passes(positions[n - 1]) == 1):
+            found[count] = action
+            count += 1
+    return count
 
 
 @kernel

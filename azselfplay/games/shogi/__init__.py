@@ -22,7 +22,7 @@ from azselfplay.games.shogi.rules import (
     end_reason,
     end_reason_with_declaration,
     legal_actions,
-    maybe_won,
+    maybe_wins,
     play,
 )
 from azselfplay.games.spec import Game, Rules
@@ -45,7 +45,7 @@ GAME = Game(
     scalars_once=SIDE_AND_PLIES,
     history=8,
     end_reasons=END_REASONS,
-    rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode, maybe_won),
+    rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode, maybe_wins),
     notation=NOTATION,
     knowledge="azselfplay.games.shogi.knowledge",
     played_out_plies=60.0,

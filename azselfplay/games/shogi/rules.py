@@ -470,9 +470,20 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
 
 
 @jit
+def maybe_wins(positions: Positions, n: int, actions: Actions, found: Actions) -> int:
+    """Write the actions that may win at once (see `games.spec`)."""
+    count = ZERO
+    for action in actions:
+        play(positions[n - 1], action, positions[n])
+        if maybe_won(positions, n + 1):
+            found[count] = action
+            count += ONE
+    return int(count)
+
+
+@jit
 def maybe_won(positions: Positions, n: int) -> bool:
-    """Return whether the last move may have won (see `games.spec`): by mate, or by a repetition after
-    perpetual check.
+    """Return whether the last move may have won: by mate, or by a repetition after perpetual check.
 
     Without check, a side can be out of moves only if its king cannot step and it has nothing but pawns in
     hand. Any other piece could be dropped: at least 41 squares are empty, and even a knight may be dropped on
