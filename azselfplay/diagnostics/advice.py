@@ -83,6 +83,14 @@ ADVICE: Mapping[str, Advice] = {
         # status.
         is_warning=True,
     ),
+    "training too slow": Advice(
+        "a GPU of its own, or a larger optimizer.batch of the trainer",
+        "games come faster than the trainer learns from them, so much of them is never seen; on a GPU that "
+        "also evaluates, each of its steps waits for the evaluators",
+        "a larger optimizer.batch (4096), a GPU that the evaluators leave out, more "
+        "self_play.search.simulations, which make fewer and better games, or a smaller samples.per_position",
+        is_warning=True,
+    ),
     "memorising": Advice(
         "halve samples.per_position of the trainer",
         "the network has memorised the games in the window; new games will surprise it",

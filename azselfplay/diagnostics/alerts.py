@@ -53,6 +53,9 @@ WRONG_VALUES = 0.05
 CAPPED = 0.25
 """Share of games that may be cut off by the cap on their length."""
 
+BEHIND = 0.7
+"""Part of the wanted samples a position below which the trainer cannot keep up with the games."""
+
 LAG = 3.0
 """Number of weights versions that games may be behind."""
 
@@ -148,6 +151,8 @@ class Signs:
     lag: float | None = None
     """Weights versions that the newest games are behind (median); None: unknown."""
     samples_per_position: float | None = None
+    wanted_samples: float | None = None
+    """`samples.per_position` of the trainer; None: unknown."""
     step: float | None = None
     """The present step of training; None: unknown."""
 
@@ -265,6 +270,14 @@ def stale(signs: Signs) -> str:
     return f"newest games are {signs.lag:.0f} weights versions behind (limit {LAG:.0f})"
 
 
+@alert("training too slow")
+def too_slow(signs: Signs) -> str:
+    done, wanted = signs.samples_per_position, signs.wanted_samples
+    if done is None or wanted is None or done >= BEHIND * wanted:
+        return ""
+    return f"{done:.2f} samples a position were trained on, and {wanted:g} are wanted"
+
+
 @alert("memorising")
 def memorising(signs: Signs) -> str:
     lessons = list(signs.lessons)
@@ -308,8 +321,10 @@ def memorising(signs: Signs) -> str:
 class Watch:
     """Recent games and training figures."""
 
-    def __init__(self, game: Game, games_per_stretch: int = STRETCH) -> None:
-        self._game = game
+    def __init__(
+        self, game: Game, games_per_stretch: int = STRETCH, wanted_samples: float | None = None
+    ) -> None:
+        self._game, self._wanted_samples = game, wanted_samples
         self._size = games_per_stretch
         self._movers = Movers(game)
         self._open = Stretch()
@@ -354,7 +369,7 @@ class Watch:
             self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))
         signs = Signs(
             self._game, list(self._stretches), list(self._lessons), self.lag,
-            figures["samples_per_position"], figures["step"],
+            figures["samples_per_position"], self._wanted_samples, figures["step"],
         )  # fmt: skip
         found = {one.name: one for one in find_alerts(signs)}
         for name, one in found.items():

@@ -127,7 +127,7 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
                 lag = max(0, newest - statistics.median_low(played))
     signs = Signs(
         get_game(games.game), [sums.stretch for sums in sampled], curves.lessons(), lag,
-        newest_row.get("trainer/samples_per_position"), newest_row.get(STEP),
+        newest_row.get("trainer/samples_per_position"), step=newest_row.get(STEP),
     )  # fmt: skip
     # If run.json is missing, use what the store knows, because a report must also work for runs that went
     # wrong.
