@@ -21,7 +21,15 @@ from azselfplay.games.bits import ONE, ZERO, count_leading_zeros
 from azselfplay.games.boards import actions_by_squares, walk
 from azselfplay.games.jit import jit
 from azselfplay.games.shogi.board import (
+    BISHOP,
     EMPTY,
+    KING,
+    KNIGHT,
+    LANCE,
+    PAWN,
+    PROMOTED,
+    ROOK,
+    SILVER,
     SQUARES,
     Board,
     Men,
@@ -186,6 +194,32 @@ def attackers_of(square: np.uint64, men: Men, occupied: Board, way: np.uint64) -
     found = union(found, overlap(row(STEPS, at + KNIGHT_STEP), men.knights))
     found = union(found, overlap(row(STEPS, at + SILVER_STEP), men.silvers))
     return union(found, overlap(row(STEPS, at + GOLD_STEP), men.golds))
+
+
+@jit
+def attacking_squares(square: np.uint64, kind: np.uint64, straight: Board, diagonal: Board) -> Board:
+    """Return the squares from which a piece of `kind` (a code without colour) that moves up attacks `square`.
+    A king attacks none. `straight`, `diagonal`: what a rook and a bishop on `square` attack."""
+    at = square + _DOWNWARDS
+    if kind == PAWN:
+        return row(STEPS, at + PAWN_STEP)
+    if kind == LANCE:
+        return overlap(straight, _lances_from(square, UP))
+    if kind == KNIGHT:
+        return row(STEPS, at + KNIGHT_STEP)
+    if kind == SILVER:
+        return row(STEPS, at + SILVER_STEP)
+    if kind == BISHOP:
+        return diagonal
+    if kind == ROOK:
+        return straight
+    if kind == PROMOTED + BISHOP:
+        return union(diagonal, row(ORTHOGONAL, square))
+    if kind == PROMOTED + ROOK:
+        return union(straight, row(DIAGONAL, square))
+    if kind == KING:
+        return EMPTY
+    return row(STEPS, at + GOLD_STEP)
 
 
 @jit

@@ -35,12 +35,14 @@ from azselfplay.games.shogi.attacks import (
     GOLD_STEP,
     KNIGHT_STEP,
     ORTHOGONAL,
+    PLANE_SHIFT,
     PROMOTION,
     PROMOTION_PLANE,
     SILVER_STEP,
     STEPS,
     UP,
     attackers_of,
+    attacking_squares,
     bishop_attacks,
     has_safe_step,
     lance_attacks,
@@ -55,6 +57,7 @@ from azselfplay.games.shogi.attacks import (
 from azselfplay.games.shogi.board import (
     BISHOP,
     CODE_BITS,
+    EMPTY,
     EVERYWHERE,
     HAND_BITS,
     HAND_SHIFT,
@@ -71,6 +74,7 @@ from azselfplay.games.shogi.board import (
     SAME_POSITION_MASK,
     ZONE,
     Board,
+    Kinds,
     Men,
     code_at,
     contains,
@@ -99,6 +103,7 @@ MAX_LEGAL = 600
 """593 is the largest number that a position can have."""
 
 _SQUARES = np.uint64(81)
+_ANY_KIND = np.uint64(16)
 _PROMOTION = np.uint64(PROMOTION)
 
 
@@ -471,18 +476,62 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
 
 @jit
 def maybe_wins(positions: Positions, n: int, actions: Actions, found: Actions) -> int:
-    """Write the actions that may win at once (see `games.spec`)."""
-    count = ZERO
+    """Write the actions that may win at once (see `games.spec`): usually those that may give check, which
+    takes no move to find out. A piece gives check from the squares on which its kind would attack the other
+    king, or by leaving the line between that king and an own sliding piece.
+
+    Two other ways to win need the moves to be made (`_may_have_won`). They are ruled out for all moves if the
+    side to move is not in check, and the other side certainly has a move left: a piece in hand that is no
+    pawn, or two pawns that can advance and never be pinned, of which a move can capture one.
+    """
+    state = positions[n - 1]
+    side = state[10] & ONE
+    kinds = kinds_seen(state, side)
+    occupied = occupied_of(kinds)
+    own, foe = sides_seen(state, occupied, side)
+    men, foes = men_of(kinds, own), men_of(kinds, foe)
+    king, count = lowest(foes.king), ZERO
+    blocked = (foe[0] >> ONE, foe[1] >> ONE)  # their pawns advance by one bit up
+    lines = union(bishop_attacks(king, EMPTY), rook_attacks(king, EMPTY))
+    free = without(without(foes.pawns, blocked), lines)
+    has_move = hand_of(state, side ^ ONE) >> HAND_SHIFT[LANCE] != ZERO or some(without_lowest(free))
+    if not has_move or some(attackers_of(lowest(men.king), foes, occupied, DOWN)):
+        for action in actions:
+            play(state, action, positions[n])
+            if _may_have_won(positions, n + 1):
+                found[count] = action
+                count += ONE
+        return int(count)
+    uncovering = pinned(king, own, men, occupied, UP)
+    straight, diagonal = rook_attacks(king, occupied), bishop_attacks(king, occupied)
     for action in actions:
-        play(positions[n - 1], action, positions[n])
-        if maybe_won(positions, n + 1):
+        plane, square = np.uint64(action) // _SQUARES, np.uint64(action) % _SQUARES
+        target = np.uint64(np.int64(square) + PLANE_SHIFT[plane])
+        if plane >= np.uint64(DROP_PLANE):
+            kind = plane - np.uint64(DROP_PLANE - PAWN)
+        elif contains(uncovering, square):
+            kind = _ANY_KIND
+        else:
+            kind = _kind_at(kinds, square)
+            if plane >= np.uint64(PROMOTION_PLANE):
+                kind |= np.uint64(PROMOTED)
+        if kind == _ANY_KIND or contains(attacking_squares(king, kind, straight, diagonal), target):
             found[count] = action
             count += ONE
     return int(count)
 
 
 @jit
-def maybe_won(positions: Positions, n: int) -> bool:
+def _kind_at(kinds: Kinds, square: np.uint64) -> np.uint64:
+    """Return the code of the piece on `square`, without its colour."""
+    word, at = (0, square) if square < IN_FIRST_WORD else (1, square - IN_FIRST_WORD)
+    low, mid, high = kinds.low[word] >> at, kinds.mid[word] >> at, kinds.high[word] >> at
+    promoted = kinds.promoted[word] >> at
+    return low & ONE | (mid & ONE) << ONE | (high & ONE) << np.uint64(2) | (promoted & ONE) << np.uint64(3)
+
+
+@jit
+def _may_have_won(positions: Positions, n: int) -> bool:
     """Return whether the last move may have won: by mate, or by a repetition after perpetual check.
 
     Without check, a side can be out of moves only if its king cannot step and it has nothing but pawns in

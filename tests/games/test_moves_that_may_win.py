@@ -1,4 +1,4 @@
-"""Which moves of chess may give check, compared with python-chess."""
+"""`maybe_wins` keeps all moves of chess and shogi that give check, and few others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from test_chess960 import PERFT as PERFT_960
 from test_chess_actions import POSITIONS, successors
 
 from azselfplay.games import get_game
+from azselfplay.games.conformance import legal, playouts
+from azselfplay.games.shogi.rules import in_check
 
 
 @pytest.mark.parametrize(
     ("name", "fen"),
     [*(("chess", fen) for fen in POSITIONS), *(("chess960", fen) for fen, _ in PERFT_960)],
 )
-def test_all_moves_that_give_check_may_win_and_few_others(name: str, fen: str) -> None:
-    """In the position and after each of its moves."""
+def test_in_chess(name: str, fen: str) -> None:
+    """As python-chess says, in the position and after each of its moves."""
     game, is_960 = get_game(name), name == "chess960"
     first = chess.Board(fen, chess960=True)
     boards = [first, *(_after(first, move) for move in first.legal_moves)] if is_960 else successors(fen)
@@ -43,3 +45,24 @@ def _after(board: chess.Board, move: chess.Move) -> chess.Board:
     after = board.copy()
     after.push(move)
     return after
+
+
+def test_in_shogi() -> None:
+    """In random games, of which every position that is not a check is tried."""
+    game, moves, others, checks = get_game("shogi"), 0, 0, 0
+    for playout in playouts("shogi"):
+        for n in range(1, len(playout.positions)):
+            positions = np.concatenate([playout.positions[:n], playout.positions[:1]])
+            if in_check(positions[n - 1]):
+                continue
+            actions = np.array(legal(game, positions, n), np.uint16)
+            found = np.zeros(game.max_legal, np.uint16)
+            kept = set(found[: game.rules.maybe_wins(positions, n, actions, found)].tolist())
+            for action in actions.tolist():
+                gives_check = bool(in_check(game.after(positions[n - 1], action)))
+                assert action in kept or not gives_check
+                others += action in kept and not gives_check
+                checks += gives_check
+            moves += len(actions)
+    assert others <= 0.02 * moves
+    assert checks > 100
