@@ -193,6 +193,9 @@ class TrainerConfig:
     """Folder on another disk or machine, or a bucket (s3://BUCKET/RUN, gs://, az://), for a second copy of
     games and checkpoints: a game is acknowledged once both have it, and a trainer that has lost its disk goes
     on from there. Empty: none."""
+    keep_games: Count = 0
+    """Number of newest games that keep their moves in games.db, for a disk that would fill up; it must exceed
+    the games of the window. Of older games only results stay. 0: all games."""
     net: str = ""
     """A new network: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64 (blocks x
     channels), 6x96se (with squeeze-excitation); docs/networks.md lists all; empty: as the server's. A run

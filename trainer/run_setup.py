@@ -96,7 +96,7 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
         lock = folder.lock("trainer")
         # For people and tools that inspect the run.
         write_atomically(folder.trainer_config, to_toml(config).encode())
-        store = Store(folder.games, game.name)
+        store = Store(folder.games, game.name, config.keep_games)
         reader = StoreReader(folder.games)
         if archive is not None:
             checkpoint.fetch(archive, folder.checkpoints)

@@ -42,7 +42,16 @@ NET, SIMULATIONS = "tiny", 32
 """Network and simulations of a run without a recipe."""
 
 KEPT = {"self_play", "gate", "games", "workers"}
-KEPT_BY_TRAINER = {"optimizer", "loss", "window", "samples", "publishing", "cpu_threads", "archive"}
+KEPT_BY_TRAINER = {
+    "optimizer",
+    "loss",
+    "window",
+    "samples",
+    "publishing",
+    "cpu_threads",
+    "archive",
+    "keep_games",
+}
 """Settings of the trainer that a continued run keeps. All others concern machines and addresses."""
 
 Commands = Mapping[str, Sequence[str]]

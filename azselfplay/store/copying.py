@@ -20,7 +20,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import sync_folder
 from azselfplay.store.errors import reading
-from azselfplay.store.rows import COLUMNS, DATA, Row, Stored, readable
+from azselfplay.store.rows import COLUMNS, DATA, KEPT, Row, Stored, readable
 from azselfplay.store.sqlite import Store, at_rest, connect, insert_row
 from protocol.records import BadRecord
 
@@ -159,6 +159,8 @@ class _Old:
             if not rows:
                 return None
             stored = Stored.of(rows[0])
+            if not stored.data and self._query(f"SELECT 1 FROM games WHERE seq = ? AND NOT {KEPT}", number):
+                return None  # dropped, not lost (`Store`)
             # Only to check that the game is intact.
             stored.record(self._game)
             float(stored.received_at)

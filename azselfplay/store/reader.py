@@ -17,7 +17,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.link.finding import run_named
 from azselfplay.store.errors import reading
-from azselfplay.store.rows import COLUMNS, DATA, Damaged, Stored, readable
+from azselfplay.store.rows import COLUMNS, DATA, KEPT, Damaged, Stored, readable
 from azselfplay.store.sqlite import IMPORTED, at_rest, check_format, connect
 from protocol.records import BadRecord, GameRecord
 
@@ -43,7 +43,8 @@ SPAN = "SELECT coalesce((SELECT min(seq) FROM games), 0), coalesce((SELECT max(s
 class StoreReader:
     """A games.db. Only one thread at a time may use it. Raises Fatal when the file cannot be read.
 
-    Methods that return records leave out a damaged row, name it in the log and count it in `damaged`.
+    Methods that return records leave out games whose records were dropped (`Store`), and damaged rows, which
+    they name in the log and count in `damaged`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -106,6 +107,9 @@ class StoreReader:
         """Return a game with its record. Raises Fatal(BAD_DATA) if there is no game with that number."""
         for stored in self.numbered([seq]):
             return stored
+        if self.query("SELECT 1 FROM games WHERE seq = ?", seq):
+            text = f"the record of game {seq} of {self.path} was dropped: the trainer keeps only the newest"
+            raise Fatal(f"{text} games (keep_games)", Exit.BAD_DATA)
         ((low, high, count),) = self.query("SELECT min(seq), max(seq), count(*) FROM games")
         there = f"its {count} games have the numbers {low} to {high}" if count else "it has no games yet"
         raise Fatal(f"{self.path} has no game {seq}; {there}", Exit.BAD_DATA)
@@ -164,7 +168,7 @@ class StoreReader:
     def imported(self, positions: int) -> tuple[list[int], int]:
         """Return the ascending numbers of the newest imported games that together have at most `positions`
         positions, and how many positions they have."""
-        sql = "SELECT seq, CAST(plies AS INTEGER) FROM games WHERE source = ? ORDER BY seq DESC"
+        sql = f"SELECT seq, CAST(plies AS INTEGER) FROM games WHERE source = ? AND {KEPT} ORDER BY seq DESC"
         numbers, total = list[int](), 0
         for seq, plies in self.query(sql, IMPORTED):
             if total + plies > positions:
@@ -231,6 +235,8 @@ class StoreReader:
 
     def _rows(self, where: str, *bounds: int | bytes, with_data: bool = True) -> Iterator[Stored]:
         columns = f"{COLUMNS}, {DATA}" if with_data else COLUMNS
+        if with_data:
+            where = f"{KEPT} AND {where}"
         with reading(self.path):
             for row in self._execute(f"SELECT {columns} FROM games WHERE {where}", bounds):
                 yield Stored.of(row)

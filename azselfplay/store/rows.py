@@ -28,6 +28,11 @@ COLUMNS = (
 """The columns that `Stored.of` takes, of the table `games`; `CAST(data AS BLOB)` follows where records are
 wanted. Blobs, because damaged text need not be UTF-8 and would end the query."""
 DATA = "CAST(data AS BLOB)"
+KEPT = (
+    "NOT (length(data) = 0 AND seq <= (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dropped' "
+    "UNION SELECT 0 ORDER BY 1 DESC))"
+)
+"""Whether a game still has its record (`Store`). A record that is empty by damage is not meant."""
 NAMED_IN_LOG = 100
 """Damaged games that are named one by one; later ones are only counted."""
 REMEMBERED = 100_000

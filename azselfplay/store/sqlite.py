@@ -1,4 +1,5 @@
-"""All games of a run, in one SQLite file: every acknowledged game is in it, permanently.
+"""All games of a run, in one SQLite file: every acknowledged game is in it, permanently. If only the newest
+games are to be kept, the others lose their records, but not their rows.
 
 The file is in WAL mode with `synchronous=FULL`, so a commit that has returned survives kill and power loss.
 `UNIQUE(uid)` makes a game that is sent twice count once. Many games go into one transaction (group commit),
@@ -51,6 +52,9 @@ REJECT_BYTES = 64 * 1024
 """Largest data of a rejected game that are kept, in bytes after compression."""
 REJECT_TEXT = 2000
 """Most characters of a reason that are kept."""
+DROPPED_AT_ONCE = 1024
+"""Most records dropped in one commit, so that a run which begins to keep only the newest games is not held
+up."""
 WAL_BYTES = 64 * 1024 * 1024
 """The write-ahead log is truncated to this size whenever it restarts."""
 CACHE_BYTES = 64 << 20
@@ -251,8 +255,9 @@ def insert_row(execute: Callable[..., Any], row: Row) -> int:
 class Store:
     """The writing side. Raises Fatal when the file cannot be opened or belongs to another game."""
 
-    def __init__(self, path: Path, game: str) -> None:
-        self._path = path
+    def __init__(self, path: Path, game: str, keep: int = 0) -> None:
+        """`keep`: number of newest games that keep their records; 0: all."""
+        self._path, self._keep = path, keep
         self.trouble = ""
         """Why the last commit stored nothing; "" if it stored its games."""
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
@@ -297,6 +302,8 @@ class Store:
                 "--run.",
                 Exit.BAD_DATA,
             )
+        self._dropped = int(meta.get("dropped", 0))
+        """`seq` of the newest game whose record was dropped."""
         self.totals = Totals()
         # As bytes, because damaged text would end the whole query.
         rows = execute(
@@ -353,6 +360,7 @@ class Store:
                 for reject in rejects:
                     self._insert_reject(reject)
                 newest = self._read_newest()
+                dropped = self._drop_old(newest)
         except NO_DAMAGE as error:
             self.trouble = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
             log.error("games are NOT being stored: %s; the games wait.", self.trouble)
@@ -361,7 +369,7 @@ class Store:
         except apsw.Error as error:
             raise damaged(self._path, error) from error
         # Count after the commit, so that the totals never contain what was rolled back.
-        self.newest, self.trouble = newest, ""
+        self.newest, self._dropped, self.trouble = newest, dropped, ""
         for entry, status in zip(entries, statuses, strict=True):
             if status == STORED:
                 versions = (entry.version_min, entry.version_max)
@@ -400,6 +408,17 @@ class Store:
         reason = "another game is stored under this uid"
         self._insert_reject(Reject(entry.uid, entry.sha256, entry.source, CONFLICT, reason, entry.data))
         return CONFLICT
+
+    def _drop_old(self, newest: int) -> int:
+        """Drop records of games that are not among the newest; their rows stay, so that no game is stored
+        twice and all totals stay right. Returns the number of the last one that is dropped."""
+        last = min(newest - self._keep, self._dropped + DROPPED_AT_ONCE)
+        if not self._keep or last <= self._dropped:
+            return self._dropped
+        execute = self._connection.execute
+        execute("UPDATE games SET data = x'' WHERE seq > ? AND seq <= ?", (self._dropped, last))
+        execute("INSERT OR REPLACE INTO meta VALUES ('dropped', ?)", (str(last),))
+        return last
 
     def _insert_reject(self, reject: Reject) -> None:
         execute = self._connection.execute

@@ -255,6 +255,14 @@ def test_what_the_message_says_saves_the_games_beside_a_damaged_page(
     again.close()
 
 
+def test_records_that_were_dropped_are_not_among_the_lost(tmp_path: Path) -> None:
+    store = Store(tmp_path / "games.db", GAME.name, keep=5)
+    store.commit([entry(record) for record in records()])
+    store.close()
+    done = salvage(tmp_path / "games.db", tmp_path / "new.db", GAME, lambda *_: None)
+    assert done == Salvaged(5, 0)
+
+
 def test_nothing_is_salvaged_over_a_file_or_left_half_done(tmp_path: Path) -> None:
     path, new = a_store(tmp_path / "run-1"), tmp_path / "new.db"
     new.write_bytes(b"precious")

@@ -119,6 +119,38 @@ def test_the_cache_has_room_for_the_index_of_uids_and_grows_with_it(store: Store
     assert in_force() < 600_000
 
 
+def test_only_the_newest_games_keep_their_records_and_all_keep_their_rows(
+    store: Store, tmp_path: Path
+) -> None:
+    """Also after a restart. Every game still counts, and counts once."""
+    path = tmp_path / "games.db"
+    store.commit([entry(n) for n in range(4)])
+    store.close()
+    keeping, reader = Store(path, "g", keep=3), StoreReader(path)
+    assert keeping.commit([entry(4), entry(0)]) == [STORED, DUPLICATE]
+    assert [one.unpacked() for one in reader.rows(Range())] == [b"game 2", b"game 3", b"game 4"]
+    assert [one.seq for one in reader.rows(Range(), with_data=False)] == [1, 2, 3, 4, 5]
+    with pytest.raises(Fatal, match=r"record of game 2 .* keeps only the newest games \(keep_games\)"):
+        reader.one(2)
+    keeping.close()
+    assert Store(path, "g", keep=3).totals.games == {"workers": 5}
+
+
+def test_a_store_that_keeps_the_newest_games_does_not_grow(tmp_path: Path, monkeypatch) -> None:
+    """Many old records are dropped in several commits."""
+    monkeypatch.setattr(sqlite, "DROPPED_AT_ONCE", 20)
+    monkeypatch.setattr(sqlite, "WAL_BYTES", 0)
+    path, sizes = tmp_path / "games.db", []
+    for keep, first in ((0, 0), (50, 200), (50, 400), (50, 600)):
+        store = Store(path, "g", keep)
+        for begin in range(first, first + 200, 10):
+            store.commit([entry(n, random.Random(n).randbytes(10_000)) for n in range(begin, begin + 10)])
+        store.close()
+        sizes.append(path.stat().st_size)
+    assert sizes[3] <= 1.05 * sizes[1] <= 1.05 * 1.3 * sizes[0]
+    assert len(list(StoreReader(path).rows(Range()))) == 50
+
+
 def test_store_of_another_game_is_refused(store: Store, tmp_path: Path) -> None:
     """A store never mixes games."""
     store.close()
