@@ -31,6 +31,8 @@ FORMAT = "azselfplay-net-1"
 LEAST_IN_BLOCK = 7
 """Fewest tensors of a block in any family: a transformer's."""
 _HEADER_LIMIT = 8 << 20
+LARGEST_HALF = 65504.0
+"""The largest number in float16."""
 MOST_HISTORY = 8
 """Most positions in the features of any run."""
 _MALFORMED = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
@@ -55,11 +57,18 @@ class WeightsMeta:
     """Number of the published weights in one run; 0: untrained."""
 
 
-def to_bytes(module: Network, meta: WeightsMeta) -> bytes:
-    """Return the weights file as bytes. The same weights and metadata give the same bytes."""
+def to_bytes(module: Network, meta: WeightsMeta, *, half: bool = False) -> bytes:
+    """Return the weights file as bytes. The same weights and metadata give the same bytes. `half`: write
+    matrices and convolutions in float16, where their numbers fit; readers turn them into float32 again."""
     import safetensors.torch
+    import torch
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    if half:
+        for name, tensor in tensors.items():
+            # Vectors, such as the variances of a normalisation, are small anyway.
+            if tensor.dtype == torch.float32 and tensor.dim() > 1 and tensor.abs().max() <= LARGEST_HALF:
+                tensors[name] = tensor.half()
     data = safetensors.torch.save(tensors)
     # The metadata are added here, because safetensors itself writes them in random order.
     (length,) = struct.unpack_from("<Q", data)
@@ -129,9 +138,13 @@ def _tensors_of(data: bytes, game: Game, history: int) -> tuple[dict[str, npt.ND
             f"these weights take a history of {meta.history} positions, this run sends {history}"
         )
     try:
-        return safetensors.numpy.load(data), meta
+        tensors = safetensors.numpy.load(data)
     except (safetensors.SafetensorError, KeyError) as error:
         raise BadWeights(f"not a whole safetensors file ({error}); fetch it again") from error
+    halves = {
+        name: tensor.astype(np.float32) for name, tensor in tensors.items() if tensor.dtype == np.float16
+    }
+    return tensors | halves, meta
 
 
 def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, WeightsMeta]:

@@ -171,6 +171,9 @@ class PublishingSettings:
     """Steps after which weights are published (AlphaZero: 1000)."""
     seconds: Amount = 30.0
     """Seconds after which weights are published, if there was a step."""
+    half: bool = False
+    """Whether players get weights in float16: half the bytes for each of them. Checkpoints stay in
+    float32."""
     checkpoint_seconds: Amount = 60.0
     """Seconds between two checkpoints; one more is written at the end."""
 

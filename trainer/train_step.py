@@ -335,8 +335,9 @@ class TrainStep:
         policy, value, entropy, norm, *heads = means
         return StepFigures(policy, value, entropy, norm, dict(zip(self._heads, heads, strict=True)))
 
-    def weights(self, version: int) -> bytes:
-        """Return the current weights as a file. Raises Fatal if they are not all finite."""
+    def weights(self, version: int, *, half: bool = False) -> bytes:
+        """Return the current weights as a file (`half`: see `net.weights.to_bytes`). Raises Fatal if they are
+        not all finite."""
         # A network that answers NaN would spoil every game from here on.
         tensors = self.playing.state_dict().values()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
@@ -345,7 +346,7 @@ class TrainStep:
                 "(azrun: in the file of --trainer-config; training goes on from the last checkpoint)"
             )
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture, self.step, version)
-        return to_bytes(self.playing, meta)
+        return to_bytes(self.playing, meta, half=half)
 
     def optimizer_state(self) -> dict[str, Any]:
         return self.optimizer.state_dict()

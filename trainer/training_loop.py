@@ -346,7 +346,8 @@ class TrainingLoop:
         version."""
         # Above the server's version too: the server may have weights newer than this run's checkpoint.
         self.version = max(self.version, server_version) + 1
-        return self.version, self.step, self._train_step.weights(self.version)
+        file = self._train_step.weights(self.version, half=self._config.publishing.half)
+        return self.version, self.step, file
 
     def save(self) -> None:
         """Write a checkpoint."""
