@@ -270,6 +270,15 @@ def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
     assert training(tmp_path / "a").publish(3)[0] == 9
 
 
+def test_published_weights_may_have_half_the_bytes_and_checkpoints_have_all(tmp_path: Path) -> None:
+    whole, half = training(tmp_path / "a"), training(tmp_path / "b", half=True)
+    assert len(half.publish(0)[2]) < 0.75 * len(whole.publish(0)[2])
+    whole.save()
+    half.save()
+    (file, other) = (next((tmp_path / name).glob("*.safetensors")) for name in "ab")
+    assert file.read_bytes() == other.read_bytes()
+
+
 def test_games_that_were_too_old_do_not_come_back_into_the_window(tmp_path: Path) -> None:
     """After a restart the window is the same: such games are neither in it nor counted when it is filled."""
     records = games(60)
