@@ -174,15 +174,15 @@ def load_plugin(name: str) -> Game:
         raise UnknownGame(f"{unusable}: {first.value} is a {kind}, not an azselfplay.games.spec.Game")
     if game.name != name:
         raise UnknownGame(f"{unusable}: its entry point is called {name!r}, its game {game.name!r}")
-    # Check the signature here: otherwise Numba would report the wrong arguments from deep inside the search.
-    rule = game.rules.end_reason
-    *_, last = inspect.signature(getattr(rule, "py_func", rule)).parameters
-    if last != "root":
-        raise UnknownGame(
-            f"{unusable}: the last argument of its end_reason is {last!r}, but has to be `root`, the index "
-            "of the search's root (azselfplay/games/spec.py): the package was written for an older "
-            "azselfplay"
-        )
+    # Check signatures here: otherwise Numba would report the wrong arguments from deep inside the search.
+    for name, wanted in (("end_reason", "root"), ("maybe_wins", "found")):
+        rule = getattr(game.rules, name)
+        *_, last = [wanted] if rule is None else inspect.signature(getattr(rule, "py_func", rule)).parameters
+        if last != wanted:
+            raise UnknownGame(
+                f"{unusable}: the last argument of its {name} is {last!r}, but has to be `{wanted}` "
+                "(azselfplay/games/spec.py): the package was written for an older azselfplay"
+            )
     return game
 
 

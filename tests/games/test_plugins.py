@@ -30,6 +30,19 @@ EXAMPLE = ROOT / "examples" / "your_own_game"
 pytestmark = pytest.mark.timeout(1200)
 
 
+OLD = """
+from dataclasses import replace
+from avoid_three import GAME
+
+def game(name, **rules):
+    return replace(GAME, name=name, rules=replace(GAME.rules, **rules))
+
+old_end = game("old_end", end_reason=lambda positions, n, legal_count: 0)
+old_wins = game("old_wins", maybe_wins=lambda positions, n: True)
+"""
+"""Games whose rules have the arguments of an older azselfplay."""
+
+
 def install(folder: Path, name: str, points: str) -> None:
     """Write what pip leaves of a package: its metadata, which are enough for an entry point."""
     info = folder / f"{name}-1.0.dist-info"
@@ -44,10 +57,12 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.copy(EXAMPLE / "avoid_three.py", tmp_path)
     install(tmp_path, "avoid-three", "avoid_three = avoid_three:GAME")
     (tmp_path / "broken_game.py").write_text("import a_package_that_nobody_has\n")
+    (tmp_path / "old_game.py").write_text(OLD)
     install(
         tmp_path,
         "broken-game",
-        "ludo = broken_game:GAME\nno_game = json:dumps\nother_name = avoid_three:GAME",
+        "ludo = broken_game:GAME\nno_game = json:dumps\nother_name = avoid_three:GAME\n"
+        "old_end = old_game:old_end\nold_wins = old_game:old_wins",
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     plugins.entry_points_by_name.cache_clear()
@@ -69,6 +84,8 @@ def test_a_game_of_another_package_is_found_by_its_name(packages: Path) -> None:
         ("ludo", "importing broken_game: ModuleNotFoundError: No module named 'a_package_that_nobody_has'"),
         ("no_game", "json:dumps is a function, not an azselfplay.games.spec.Game"),
         ("other_name", "its entry point is called 'other_name', its game 'avoid_three'"),
+        ("old_end", "the last argument of its end_reason is 'legal_count', but has to be `root`"),
+        ("old_wins", "the last argument of its maybe_wins is 'n', but has to be `found`"),
     ],
 )
 def test_a_broken_one_names_its_package_and_the_reason(packages: Path, name: str, why: str) -> None:
