@@ -1,5 +1,5 @@
-"""Extracts the commands that the files under deploy/, and those that azcluster renders from the example,
-start; and names the parsers that must accept them."""
+"""Extracts the commands from the files under deploy/ and from those that azcluster renders for the example,
+and names the parsers that must accept them."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ def unit(name: str) -> dict[str, list[str]]:
 
 
 def documents(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every YAML document under deploy/docker, or that is rendered for Kubernetes, with its file's
-    name."""
+    """Yield (file name, document) for every YAML document under deploy/docker, or rendered for Kubernetes."""
     texts = {path.name: path.read_text() for path in sorted((DEPLOY / folder).glob("*.yaml"))}
     for name, text in (texts or rendered_for(folder)).items():
         for document in yaml.safe_load_all(text):

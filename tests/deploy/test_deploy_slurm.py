@@ -29,7 +29,7 @@ sys.exit(int(os.environ.get("CODE", 0)))
 
 
 def start(folder: Path, name: str, *, state: str = "RUNNING", **more: str) -> subprocess.Popen[str]:
-    """Start a script as a task of an array. `state`: of its job, as Slurm tells it."""
+    """Start a script as a task of an array; `state` is what Slurm says of its job."""
     for program in ("azclient", "python", "azserver"):
         (folder / program).write_text(STAND_IN.format(python=sys.executable))
     (folder / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')

@@ -26,7 +26,7 @@ def names(*stretches: Stretch, game: str = "chess", **more: object) -> list[str]
 
 
 def test_a_healthy_run_and_one_that_has_just_begun_have_no_alert() -> None:
-    """Decisive games, young weights, and a policy that still learns."""
+    """The healthy run has decisive games, young weights, and a policy that still learns."""
     lessons = [Lesson(step, 3.2 - step / 100, 2.8, 0.9) for step in range(10)]
     assert names(stretch(0.3), stretch(0.2), stretch(0.1), lessons=lessons, lag=1.0) == []
     assert names() == []
@@ -106,7 +106,7 @@ def test_old_weights_are_told_by_the_lag() -> None:
 
 
 def test_memorising_is_a_policy_at_its_floor_while_the_value_loss_falls() -> None:
-    """Either alone is not."""
+    """Either sign alone raises no alert."""
     floor = [Lesson(step, 2.51, 2.5, 0.9 - step / 20) for step in range(10)]
     level = [dataclasses.replace(lesson, value_loss=0.9) for lesson in floor]
     above = [dataclasses.replace(lesson, policy_loss=2.8) for lesson in floor]
@@ -127,14 +127,14 @@ def test_memorising_is_a_value_loss_that_rises_on_games_held_out() -> None:
 
 
 def test_memorising_is_a_value_loss_far_above_that_of_training_on_games_held_out() -> None:
-    """That holds, too, where neither has moved for long."""
+    """This holds, too, where neither loss has moved for long."""
     for held_out, found in ((0.85, ["memorising"]), (0.75, [])):
         lessons = [Lesson(step, 2.8, 2.5, 0.6, held_out) for step in range(10)]
         assert names(lessons=lessons) == found
 
 
 def searching(kl: float) -> Stretch:
-    """Return a healthy stretch whose searches differ so much from the network."""
+    """Return a healthy stretch whose searches differ from the network by `kl` nats."""
     roots = RootSums(targets=1000, visited=3000, compared=800, kl=800 * kl, differs=40)
     return dataclasses.replace(stretch(), roots=roots)
 

@@ -143,7 +143,7 @@ def test_another_run_a_wrong_clock_and_other_software_are_found() -> None:
 
 
 class WatchersOnly(StatusServer):
-    """A server at which our key is a watcher's."""
+    """A server that knows our key as a watcher's."""
 
     def _on_message(self, frames: list[memoryview]) -> None:
         hello = decode(frames[1])
@@ -163,7 +163,7 @@ def test_with_a_watchers_key_the_throughput_is_not_measured_and_that_is_all_righ
 
 
 def on_tcp(base: int) -> Callable[[FrontSettings], FrontSettings]:
-    """Return a front that listens at two TCP ports, too."""
+    """Return a change of settings that makes a front listen at two TCP ports, too."""
 
     def changed(usual: FrontSettings) -> FrontSettings:
         leaves, bulk = (f"tcp://{HERE}:{base + offset}" for offset in (0, 1))

@@ -51,8 +51,8 @@ def test_a_collapse_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixtur
 
 
 def test_old_weights_are_measured_when_games_come() -> None:
-    """Their age counts from the version that the server had when they came; a later version does not make
-    them older."""
+    """Their age is measured against the version that the server had when the games came; later versions do
+    not count."""
     watch = Watch(GAME, 1000)
     watch.on_games(games(NEWEST_GAMES, 1), 4)
     assert watch.alerts(FIGURES) == []
@@ -71,7 +71,7 @@ def test_memorising_is_seen_over_steps() -> None:
 
 
 def test_a_run_that_has_just_begun_has_no_alert_whatever_its_games_and_losses_look_like() -> None:
-    """After 146 steps, a minute of azrun, a newcomer was told that the network memorises."""
+    """A newcomer was once told after 146 steps, a minute of azrun, that the network memorises."""
     for steps, found in ((LEAST_STEPS - 1, []), (LEAST_STEPS, ["draw collapse", "memorising"])):
         watch = Watch(GAME, 50)
         watch.on_games(games(150, 0), 3)

@@ -81,7 +81,7 @@ def test_the_game_of_the_page_passes_the_checks_of_every_game(files: tuple[str, 
 def test_the_features_of_the_page_tell_whose_edges_are_whose(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same stones are other features and other rows for the other side, for it joins other edges."""
+    """For the other side the same stones are other features and rows, because it joins other edges."""
     (tmp_path / "sparse_of_hex.py").write_text(block("azselfplay/games/hex/sparse.py"))
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("sparse_of_hex")

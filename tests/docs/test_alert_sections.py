@@ -25,7 +25,7 @@ def test_the_link_of_an_alert_leads_to_its_section(name: str) -> None:
 
 
 def test_what_an_alert_advises_is_a_setting_of_the_program_that_it_names_and_no_flag() -> None:
-    """A flag would be one of a command that is not at hand: azrun, azplay web and others show alerts too."""
+    """The command that has the flag may not be at hand: azrun, azplay web and others show alerts, too."""
     known = {"azserver": settings_in(ServerConfig), "the trainer": settings_in(TrainerConfig)}
     for advice in ADVICE.values():
         assert "--" not in f"{advice.first} {advice.cause} {advice.change}"

@@ -60,7 +60,7 @@ def test_commands_named_in_the_text_exist() -> None:
 
 
 def test_every_flag_on_a_page_is_one_of_a_program() -> None:
-    known = known_flags(settings_page()) | OF_OTHERS | {"--trainer"}  # the last: of azclient keygen
+    known = known_flags(settings_page()) | OF_OTHERS | {"--trainer"}  # azclient keygen has the last
     for page in PAGES:
         if page.name == DEPLOY:
             continue

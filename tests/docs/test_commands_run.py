@@ -24,7 +24,7 @@ RUN = "tic_tac_toe-tiny"
 MODULES = {"azplay": "azselfplay.lab.azplay", "azrun": "azselfplay.lab.azrun"}
 DOCS = ROOT / "docs"
 SERVERS = ("web",)
-"""These commands serve until they are stopped; tests/web covers them."""
+"""These commands serve until they are stopped; tests/lab/test_web_*.py cover them."""
 SECONDS = 240
 """Limit for one command, on a busy machine."""
 
@@ -113,7 +113,7 @@ COMMANDS = list({text.split()[1]: text for text in _ABOUT_THE_RUN}.values())
 
 @pytest.mark.parametrize("text", COMMANDS)
 def test_a_command_about_the_first_run_works(text: str, home: Home, monkeypatch, capsys) -> None:
-    """In this process; `azplay play` may end its own, and so has one."""
+    """It runs in this process. `azplay play` may end its process, and so has one of its own."""
     if text.split()[1] == "play":
         assert _run(text, home.folder).strip()
         return

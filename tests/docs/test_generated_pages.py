@@ -33,7 +33,7 @@ def test_every_link_to_a_file_finds_it_in_a_clone() -> None:
 
 
 def test_every_page_that_a_program_names_exists() -> None:
-    """Ours have small letters; KataGo's do not."""
+    """The names of our pages have small letters; those of KataGo's do not."""
     sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     named = {
         (path.name, page)

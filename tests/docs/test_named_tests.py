@@ -1,4 +1,4 @@
-"""Pages that promise something name the test that shows it: it exists, and what is tested is on its page."""
+"""The tests that pages name for their promises exist, and no test of a pitfall and no attack is left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attacks import ATTACKS
 
 TESTS = Path(__file__).resolve().parents[1]
 PAGES = {"docs/pitfalls.md": 60, "docs/reliability.md": 20, "docs/security.md": 20, "results/faults.md": 15}
-"""The fewest tests that each names."""
+"""The fewest tests that each page names."""
 
 
 def text_of(page: str) -> str:
@@ -19,7 +19,7 @@ def text_of(page: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_test_on_a_page_exists(page: str) -> None:
-    """`file::test`, and `::test` of the file named before it."""
+    """They are named `file::test`, or `::test` if the file was named before."""
     found, file = 0, ""
     for named, test in re.findall(r"`([\w/]*(?:\.py)?)::(\w+)`", text_of(page)):
         file = named or file

@@ -33,6 +33,6 @@ def test_hooks_before_a_commit_are_local_programs_of_the_dev_extra() -> None:
 
 
 def test_no_two_files_of_tests_have_one_name() -> None:
-    """pytest imports them by it: make test-nightly, which collects all at once, would end there."""
+    """pytest imports them by name, so `make test-nightly`, which collects them all, would fail."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(set(names)) == sorted(names)

@@ -1,4 +1,4 @@
-"""A real browser for tests: Debian's chromium, driven by playwright. Skips where there is none."""
+"""Fixtures that drive Debian's chromium with playwright; where it is missing, the tests are skipped."""
 
 from __future__ import annotations
 

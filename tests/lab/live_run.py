@@ -48,7 +48,7 @@ class LiveRun(threading.Thread):
         try:
             while not self.stopping.is_set():
                 self.play(1)
-        except BaseException as error:  # raised again by the test
+        except BaseException as error:  # `stop` fails if there is one
             self.error = error
 
     def stop(self) -> None:

@@ -49,7 +49,7 @@ def test_a_variant_replaces_what_it_names_and_keeps_the_rest() -> None:
 
 
 def test_the_base_is_laid_over_the_recipe_and_all_its_variants(tmp_path: Path) -> None:
-    """So a recipe may change, and the comparison stays the same."""
+    """The comparison stays the same when the recipe changes."""
     path = tmp_path / "mine.toml"
     path.write_text(
         'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
@@ -62,7 +62,7 @@ def test_the_base_is_laid_over_the_recipe_and_all_its_variants(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", [name for name in NAMES if (RESULTS / f"ablation-{name}").exists()])
 def test_the_published_table_is_of_what_its_command_runs(name: str) -> None:
-    """All runs in it are finished runs of the ablation as it is now, and none is missing."""
+    """The table has exactly the finished runs that the present ablation asks for."""
     loaded, results = ablation_file.load(name), RESULTS / f"ablation-{name}" / "runs.json"
     runs = {(one["variant"], one["seed"]) for one in ablation_runs.finished(loaded, results)}
     assert runs == set(itertools.product(loaded.all(), loaded.seeds))
@@ -89,7 +89,7 @@ def run_of(variant: str, seed: int, errors: float) -> dict[str, object]:
 
 
 def test_intervals_of_one_variant_are_students() -> None:
-    """For 1, 2, 3 by hand: deviation 1, two degrees of freedom. One run alone has no interval."""
+    """By hand, 1, 2 and 3 have deviation 1 and two degrees of freedom. One run alone has no interval."""
     known = spread([run_of("a", seed, float(seed)) for seed in (1, 2, 3)], "errors")
     assert known == (1.0, 2)
     assert known.around(3) == pytest.approx(4.303 / math.sqrt(3))
@@ -97,7 +97,7 @@ def test_intervals_of_one_variant_are_students() -> None:
 
 
 def test_spread_is_that_within_variants() -> None:
-    """The distance between variants is no part of it: 0.1 around 0.5 and 0.1 around 0.1, computed by hand."""
+    """The distance between variants does not count: by hand, 0.1 around 0.5 and 0.1 around 0.1 give 0.1."""
     runs = [run_of("a", seed, 0.5 + 0.1 * (seed - 2)) for seed in (1, 2, 3)]
     runs += [run_of("b", seed, 0.1 + 0.1 * (seed - 2)) for seed in (1, 2, 3)]
     known = spread(runs, "errors")
@@ -109,7 +109,7 @@ def test_spread_is_that_within_variants() -> None:
 
 
 def test_a_run_that_fails_loses_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one beside it is in the file when the error is raised."""
+    """The run beside it is in the file when the error is raised."""
     loaded = dataclasses.replace(ablation_file.load("connect_four"), minutes=1, seeds=(1,))
     failing, beside, *_ = loaded.all()
 

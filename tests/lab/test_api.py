@@ -188,7 +188,7 @@ def test_importing_it_loads_nothing_and_the_room_named_play_is_the_function_too(
 
 
 def test_the_end_of_the_script_ends_the_training(tmp_path: Path) -> None:
-    """As of one that is killed, or of a notebook's kernel that is restarted."""
+    """The script may be killed, or be a notebook's kernel that is restarted."""
     text = "import azselfplay as az\naz.train('tic_tac_toe', minutes=60, run='left', runs='runs')\n"
     (tmp_path / "mine.py").write_text(text)
     script = subprocess.Popen([sys.executable, tmp_path / "mine.py"], cwd=tmp_path)
@@ -200,7 +200,7 @@ def test_the_end_of_the_script_ends_the_training(tmp_path: Path) -> None:
 
 
 def test_a_run_is_trained_and_loaded(tmp_path: Path) -> None:
-    """Where nothing is compiled yet, all of the first time may be needed for that; the run goes on then."""
+    """Compiling may take all the time of the first call; the next call then continues the run."""
     (tmp_path / "trainer.toml").write_text("[publishing]\nsteps = 5\n[window]\nmin_positions = 100\n")
     flags, step = ["--trainer-config", str(tmp_path / "trainer.toml")], 0
     for _ in range(12):

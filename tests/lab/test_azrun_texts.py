@@ -50,7 +50,7 @@ def test_an_alert_is_told_once_although_its_figures_change() -> None:
     ("runs", "said"), [(Path("runs"), "chess-1"), (Path("/data/runs"), "/data/runs/chess-1")]
 )
 def test_the_end_names_commands_with_the_paths_of_this_run(runs: Path, said: str, monkeypatch) -> None:
-    """The commands of azplay that are named exist, and they accept the run as it is written."""
+    """The azplay commands that are named exist and accept the run as it is written."""
     monkeypatch.setattr(azrun_texts.shutil, "which", lambda name, **_: f"/usr/bin/{name}")
     monkeypatch.setattr(sys, "argv", ["/usr/bin/azrun", "--run", "chess-1", "--runs", str(runs)])
     settings = RunConfig(run="chess-1", runs=runs)

@@ -1,5 +1,4 @@
-"""A backup shows one moment and is either whole or recognisably incomplete; a restore accepts nothing
-else."""
+"""A backup shows one moment and is whole or recognisably incomplete; only a whole one is restored."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ def test_backups_of_a_run_that_is_written_to_are_consistent(run: LiveRun, tmp_pa
 
 
 def test_a_game_that_waits_is_in_the_backup_whatever_becomes_of_it(run: LiveRun, tmp_path: Path) -> None:
-    """It is in the spool, or set aside with its reason among the games that were refused for their settings,
-    weights or run."""
+    """It waits in the spool, or is kept there with the reason for its refusal (settings, weights or run)."""
     run.play(2, stored=False)
     first, second = sorted(run.folder.spool.rglob("*.game"))
     kept = first.parent / "kept" / first.name
@@ -113,7 +111,7 @@ def test_the_folder_of_a_server_or_of_a_trainer_alone_can_be_backed_up(run: Live
 
 @pytest.mark.parametrize("identity", ["auto", "keep", "new"])
 def test_a_name_that_is_taken_is_told_first(run: LiveRun, tmp_path: Path, identity: Identity) -> None:
-    """No --identity would help."""
+    """Whatever --identity is, the message is about the name."""
     backed_up(run, tmp_path / "backup")
     with pytest.raises(Fatal, match=r"live exists already.*move it away first \(mv \S+live \S+live-old\)"):
         restored(tmp_path / "backup", run.folder.path.parent, identity=identity)

@@ -21,13 +21,13 @@ from trainer.config import TrainerConfig
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two cores, no GPU."""
+    """Pretend that the machine has two cores and no GPU."""
     monkeypatch.setattr(basis, "has_gpu", lambda gpus: gpus not in ("", "cpu"))
     monkeypatch.setattr(basis, "usable_cores", lambda: 2)
 
 
 def served(found: Basis, folder: Path) -> ServerConfig:
-    """The settings of azserver, as the program itself reads them."""
+    """Return the settings of azserver, as the program itself reads them."""
     folder.mkdir(exist_ok=True)
     found.write(folder)
     return check_parts(make_commands(found.settings, 5600, folder))
@@ -43,9 +43,9 @@ def line(settings: RunConfig, tmp_path: Path) -> str:
     [
         ("chess", False, "chess_sparse"),
         ("chess", True, "chess_gpu"),
-        ("go_9x9", True, "go_gpu"),  # a variant has that of its game
+        ("go_9x9", True, "go_gpu"),  # a variant has the recipe of its game
         ("go_9x9", False, ""),
-        ("go_5x5_komi24.5", True, "go_5x5_solver"),  # its own, though for a CPU
+        ("go_5x5_komi24.5", True, "go_5x5_solver"),  # it has its own, which is for a CPU
         ("ludo", False, ""),
     ],
 )
@@ -123,13 +123,13 @@ def test_azserver_plays_alone_with_a_recipe_unless_a_client_is_asked_for(
 def test_the_rate_falls_over_the_minutes_of_the_run_if_it_has_an_end(
     minutes: float, falls: float, tmp_path: Path
 ) -> None:
-    """Instead of those of the recipe."""
+    """The minutes of the recipe do not count."""
     found = basis_of(RunConfig(runs=tmp_path, minutes=minutes))
     assert found.trainer["optimizer"]["cosine_minutes"] == falls
 
 
 def test_a_run_of_older_defaults_goes_on_as_it_was(tmp_path: Path) -> None:
-    """Named or not, and whatever recipe its game has now: one with history 1 would be refused."""
+    """It may be named or follow from --net. The game's recipe, with a history of 1, would be refused."""
     folder = RunFolder(tmp_path, "chess-tiny")
     folder.create("chess", 8)
     (folder.weights / "current.json").write_text('{"architecture": "2x32"}')

@@ -17,7 +17,7 @@ from azselfplay.lab.experiments.recipe import from_settings
 from azselfplay.lab.experiments.training import _watch, command_of
 
 MINIMAL = {"title": "t", "game": "tic_tac_toe", "minutes": 1.0}
-# An interrupt ends it also where a shell has started the tests in the background, with SIGINT ignored.
+# An interrupt must end it even if a shell started the tests in the background, with SIGINT ignored.
 BUSY = [sys.executable, "-c", "import signal; signal.signal(2, signal.SIG_DFL)\nwhile True: pass"]
 
 

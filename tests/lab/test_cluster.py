@@ -31,7 +31,7 @@ def parts_of(tables: dict[str, Any]) -> dict[str, Part]:
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    """The example with another value at `path`, such as places.hub.gpus."""
+    """Return the example with another value at `path`, such as places.hub.gpus."""
     tables = example()
     *groups, last = path.split(".")
     at: Any = tables

@@ -1,5 +1,4 @@
-"""`azcluster up` with real programs: on this machine, and on a Ray cluster of made-up nodes of which one is
-killed."""
+"""`azcluster up` runs real programs here, and on a Ray cluster of simulated nodes, one of which is killed."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ from azselfplay.host.exits import Exit
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 AT_MOST = 60.0
-"""Seconds in which the trainer of a dead node has to be elsewhere."""
+"""Seconds until the trainer of a dead node must run elsewhere."""
 
 
 class Command:
-    """azcluster with a file of its own: a server on place a, the trainer on b or else c, a client on a."""
+    """Runs azcluster with a file of its own: server and client on place a, the trainer on b or else c."""
 
     def __init__(self, folder: Path, on: str) -> None:
         self.runs = folder / "runs"
@@ -53,7 +52,7 @@ class Command:
         return subprocess.run(self.words(command), cwd=ROOT, capture_output=True, text=True, check=False)
 
     def step(self) -> int:
-        """The step of training that the server tells; 0 while it tells none."""
+        """Return the training step that the server reports; 0 while it reports none."""
         line = next((one for one in self("status").stdout.splitlines() if one.startswith("step ")), "step 0")
         word = line.split()[1].replace(",", "")
         return int(word) if word.isdigit() else 0
@@ -76,7 +75,7 @@ def test_up_here_trains_and_down_ends_it_in_order(tmp_path: Path) -> None:
 
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[object, dict[str, object]]]:
-    """A Ray cluster with a node for each place, and a head."""
+    """Yield a Ray cluster with a head and a node for each place."""
     pytest.importorskip("ray", reason="ray is not installed: pip install 'azselfplay[ray]'")
     from ray.cluster_utils import Cluster
 
@@ -89,7 +88,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[object, dict[str, o
 
 
 def state(azcluster: Command, part: str) -> list[str]:
-    """[place, process id, how it is] of a part."""
+    """Return [place, process id, state] of a part."""
     lines = [line.split() for line in azcluster("status").stdout.splitlines()]
     return next((words[1:] for words in lines if words[:1] == [part]), [])
 

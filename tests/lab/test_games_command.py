@@ -74,7 +74,7 @@ def test_the_newest_and_a_range_can_be_listed(run: Path) -> None:
 
 
 def test_a_game_is_shown_with_boards_and_values(run: Path, monkeypatch, capsys) -> None:
-    """Every move in its notation, the value of its root, and the final board."""
+    """It shows every move in its notation, the value of its root, and the final board."""
     assert azplay_games(monkeypatch, run, "show", 2, "--boards", 1) == Exit.OK
     shown = capsys.readouterr().out
     record, game = records("connect_four", 2, versions=(0, 1))[1], get_game("connect_four")
@@ -172,8 +172,7 @@ def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_p
 
 
 def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
-    """This holds for games that the rules ended; a resigned game has no score, nor does a game without
-    one."""
+    """The rules must have ended it. Resigned games, and games in which nothing is counted, have no score."""
 
     def as_text(game: Game, record: GameRecord) -> str:
         return forms_of(game)["text"](game, {"Result": "*"}, record, 0)
@@ -213,8 +212,8 @@ def test_honest_games_verify(name: str, tmp_path: Path, monkeypatch, capsys) -> 
 def test_a_resigned_game_is_checked_as_what_it_is(
     name: str, turns: bool, tmp_path: Path, monkeypatch, capsys
 ) -> None:
-    """Good if the side with the last move loses, whoever is to move next (`turns`: the other side); bad with
-    another outcome, or where the rules ended the game."""
+    """It is good if the side that made the last move loses, whoever moves next (`turns`: the other side). It
+    is bad with another outcome, or where the rules ended the game."""
     movers = Movers(get_game(name))
     signs = {record.uid: movers("", record.actions).tolist() for record in records(name, 30)}
     found = [one for one in records(name, 30) if (signs[one.uid][-1] != signs[one.uid][-2]) is turns][:3]
@@ -241,7 +240,7 @@ def test_a_resigned_game_is_checked_as_what_it_is(
 
 
 def test_bad_games_are_named_with_what_is_wrong(tmp_path: Path, monkeypatch, capsys) -> None:
-    """Damage, a row that contradicts its record, illegal moves, an unfinished game, and a wrong outcome."""
+    """They are damaged, unfinished or contradicted by their row, or have illegal moves or a wrong outcome."""
     found = records("tic_tac_toe", 6)
     repeated = np.array(found[1].actions)
     repeated[1] = repeated[0]
@@ -313,7 +312,7 @@ def test_an_action_before_the_run_is_answered_with_the_right_order(words: list[s
 
 
 def test_an_unknown_action_is_answered_with_all_that_there_are(monkeypatch) -> None:
-    """Also `import`, which has a command line of its own."""
+    """`import` is among them, although it has a command line of its own."""
     monkeypatch.setattr(sys, "argv", ["azplay games", "chess-1", "delete", "1"])
     with pytest.raises(Fatal, match=r"there is no action 'delete': give one of list, .*, import") as refused:
         main()

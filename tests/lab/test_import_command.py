@@ -1,4 +1,4 @@
-"""`azplay games RUN import`: files of other programs into the store of a run."""
+"""`azplay games RUN import` takes games from files of other programs into the store of a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def azplay_games(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 
 
 def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, monkeypatch, capsys) -> None:
-    """Into a new run; the same file again adds nothing, and the store verifies."""
+    """The run is new. Importing the same file again adds nothing, and the store verifies."""
     file, run = tmp_path / "a.sgf", tmp_path / "go"
     file.write_text(SGF + OTHERS + SGF.replace("one", "three") + CUT)
     given = run.name, "import", file, "--runs", tmp_path, "--game", "go_3x3"
@@ -52,7 +52,7 @@ def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, mon
     for line, (number, reason) in zip(lines, reasons.items(), strict=True):
         assert line.startswith(f"azplay games: {file} game {number}: ")
         assert reason in line
-    # Of the folder's other files one cannot be read, which stops no other.
+    # A file of the folder that cannot be read does not stop the others.
     os.mkfifo(tmp_path / "A.sgf")
     azplay_games(monkeypatch, *given[:2], tmp_path, *given[3:5])
     out, err = capsys.readouterr()
@@ -114,7 +114,7 @@ def test_a_result_that_the_rules_contradict_is_left_out(tmp_path: Path, monkeypa
 def test_a_game_of_go_whose_dead_stones_were_taken_off_ends_before_its_passes(
     tmp_path: Path, monkeypatch
 ) -> None:
-    """By the board Black has won, who has all of it; where the file says so, too, the game is whole."""
+    """Black owns the whole board and has won. Where the file does not contradict this, the game is whole."""
     text = "(;SZ[3]PB[{0}]RE[{0}];B[bb];W[];B[])"
     (tmp_path / "a.sgf").write_text("".join(map(text.format, ("W+2.5", "B+1.5", "Void"))))
     given = "go", "import", tmp_path / "a.sgf", "--runs", tmp_path, "--game", "go_3x3"

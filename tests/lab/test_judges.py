@@ -1,4 +1,4 @@
-"""The positions that judges use for the curve, and those for the final judgement: no position is in both."""
+"""Judges use no position both for the curve and for the final judgement."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(tmp_pat
 def test_a_game_without_a_recipe_is_judged_all_the_same(
     name: str, rows: list[int], tmp_path: Path, asked: Asked
 ) -> None:
-    """They play against players that never change and against each other; where positions are known, they are
-    tested on those."""
+    """Its networks play against fixed players and each other; where positions are known, they are tested on
+    those."""
     recipe = recipes.Recipe("x", "x", name, 1.0)
     found = judge_by(a_run(tmp_path), recipe, lambda _: None)
     assert [len(one) for one in asked.rows] == rows

@@ -1,4 +1,4 @@
-"""A small but complete proof run: trained by real processes, judged, written down."""
+"""A small but complete proof run is trained by real processes, judged and written down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
-"""Generous, for slow machines: a run ends when it has its games, not by the clock."""
+"""The limit is generous, for slow machines: a run ends when it has its games, not by the clock."""
 
 RECIPE = """
 title = "A look that ends when there are some games"
@@ -53,7 +53,7 @@ def test_a_recipe_is_trained_judged_and_written_down(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     judged_again = json.loads((tmp_path / "out" / "seed-3.json").read_text())
     for one in (*judged_again["measures"], *about["measures"]):
-        del one["ms_a_move"]  # a time
+        del one["ms_a_move"]  # measured times differ
     assert judged_again["measures"] == about["measures"]
     assert "exists" in subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
@@ -74,7 +74,7 @@ def test_variants_are_trained_and_compared_and_none_twice(tmp_path: Path) -> Non
 
 
 def ablate(folder: Path, name: str) -> str:
-    """Carry out the ablation `name` in `folder`. Returns what it says about its progress."""
+    """Carry out the ablation `name` in `folder`. Return what it says about its progress."""
     flags = ["--runs", str(folder / "runs"), "--out", str(folder / "out")]
     command = [sys.executable, "-m", "azselfplay.lab.experiments.ablation", str(folder / name), *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)

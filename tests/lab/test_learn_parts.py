@@ -149,7 +149,7 @@ def test_a_run_that_is_missing_or_unfinished_cannot_be_judged(tmp_path: Path) ->
 
 
 def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
-    """It names runs that ended before their time although they had not all their games."""
+    """It names the runs that ended early and did not have all their games."""
     most = recipes.from_settings("x", {**MINIMAL, "minutes": 10.0, "most_games": 100})
     for seed, minutes, games in ((1, 10.0, 50), (2, 8.0, 50), (3, 8.0, 100)):
         trained = Trained(

@@ -35,11 +35,11 @@ def run(tmp_path: Path) -> RunFolder:
 def test_each_variant_is_trained_and_judged_on_games_that_none_was_trained_on(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are 600 random games."""
+    """The run has 600 random games."""
     rng, store = np.random.default_rng(0), Store(run.games, GAME.name)
     store.commit([entry(random_game(GAME, rng, simulations=20)) for _ in range(600)])
     store.close()
-    # Otherwise it would flush tiny numbers to 0 in everything that this process does later.
+    # prepare_thread would flush tiny numbers to 0 in everything that this process does later.
     monkeypatch.setattr(on_games, "prepare_thread", lambda _: None)
     flags = ["--variant", "no learning=--optimizer.lr 1e-9", "--steps", "60", "--seeds", "1", "2"]
     monkeypatch.setattr(sys, "argv", ["on_games", str(run.path), *flags, "--out", str(tmp_path)])

@@ -116,7 +116,7 @@ def book_of(players: dict[str, list[GameRecord]]) -> PlayerBook:
 
 
 def test_a_player_whose_games_are_shorter_or_end_otherwise_differs(run: RunFolder) -> None:
-    """As many honest players beside it do not differ."""
+    """The honest players beside it do not differ."""
     reader = StoreReader(run.games)
     records = [record for _, record in reader.records(GAME, 1, 240)]
     reader.close()

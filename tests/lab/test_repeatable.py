@@ -54,7 +54,7 @@ def opened(runs: Path, net: str = "1x8", games: int = GAMES) -> RepeatableRun:
 
 
 def play(runs: Path, net: str = "1x8", rounds: int = ROUNDS) -> None:
-    """Play until the run has so many rounds; a killed one goes on."""
+    """Play until the run has so many rounds; a killed run goes on."""
     run = opened(runs, net)
     while run.round < rounds:
         asyncio.run(run.play_and_train())
@@ -62,7 +62,7 @@ def play(runs: Path, net: str = "1x8", rounds: int = ROUNDS) -> None:
 
 
 def hashes(runs: Path) -> dict[str, str]:
-    """Hashes of the weights of each version, and of each game."""
+    """Return hashes of the weights of each version, and of each game."""
     folder = RunFolder(runs, "again")
     found = {file.name: file.read_bytes() for file in folder.weights.glob("*.safetensors")}
     reader = StoreReader(folder.games)
@@ -78,7 +78,7 @@ def in_a_process(runs: Path, crash: str) -> int:
 
 
 def served(runs: Path, stop: Stop) -> dict[str, Any]:
-    """What azrun does, until `stop`. Returns the last line of output."""
+    """Do what azrun does, until `stop`. Return its last line of output."""
     alone = Repeatable(replace(SERVER, runs=runs), TRAINER, GAMES, 0.0)
     asyncio.run(alone.main(stop))
     return alone.summary
@@ -86,7 +86,7 @@ def served(runs: Path, stop: Stop) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Hashes of a run that nothing disturbs."""
+    """Return the hashes of a run that nothing disturbs."""
     folder = tmp_path_factory.mktemp("undisturbed")
     play(folder)
     return hashes(folder)
@@ -104,7 +104,7 @@ def test_two_runs_have_the_same_bits(net: str, tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_killed_comes_to_the_same_bits(tmp_path: Path, wanted: dict[str, str]) -> None:
-    """Killed while a round's games are being stored, between these and the checkpoint, and between the
+    """It is killed while a round's games are being stored, between that and the checkpoint, and between the
     checkpoint and the new weights."""
     for crash in ("store.begun:1", "store.committed:2", "checkpoint.written:2"):
         assert in_a_process(tmp_path / "b", crash) == -signal.SIGKILL, crash

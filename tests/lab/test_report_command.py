@@ -46,7 +46,7 @@ class Balanced(HTMLParser):
 
 
 def data_in(text: str) -> dict[str, Any]:
-    """What the page's script draws."""
+    """Return what the page's script draws."""
     found = re.search(r'<script type="application/json" id="data">([^<]*)</script>', text)
     assert found is not None
     data: dict[str, Any] = json.loads(found[1])
@@ -59,8 +59,8 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "chess"])
 def test_a_report_is_one_whole_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Images, style and scripts are in it, nothing is fetched, and the run's files stay unchanged. Games
-    differ in the picture of their board only (games/test_clicks.py)."""
+    """Images, style and scripts are in it, nothing is fetched, and the run's files stay unchanged. Two games
+    are enough: only the pictures of boards differ (games/test_clicks.py)."""
     run = whole_run(tmp_path / "run", name, records(name, 6, versions=(0, 1, 2)))
     before = files_of(run)
     assert report(monkeypatch, run, "--out", tmp_path / "page.html") == Exit.OK
@@ -92,7 +92,7 @@ def test_a_report_is_one_whole_page(name: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_numbers_are_written_in_one_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One page said 10570 games and 199,064 positions."""
+    """A page once had 10570 games beside 199,064 positions."""
     run = whole_run(tmp_path / "run", "tic_tac_toe", records("tic_tac_toe", 1))
     figures = {"games": 10570, "positions": 199064, "games_per_h": 16741.83, "policy_loss": 2.14126}
     (run / "figures.json").write_text(json.dumps(figures))

@@ -44,7 +44,7 @@ def test_the_one_azserver_of_this_user_is_asked_at_its_own_port(
 
 def test_several_are_listed_with_their_ports(tmp_path, asked: list[Address], monkeypatch) -> None:
     runs = [served(tmp_path, "a", 5640), served(tmp_path, "b", 5650)]
-    with runs[1].config.open("a") as file:  # whose keys are not here
+    with runs[1].config.open("a") as file:  # its keys are not here
         file.write(f'insecure = false\nkeys = "{tmp_path / "none"}"\n')
     monkeypatch.setattr(status_command, "served_runs", lambda: runs)
     with pytest.raises(Fatal, match=r"a \(port 5640\), .*b \(port 5650\)") as caught:
@@ -71,7 +71,7 @@ def test_without_any_it_says_what_to_give(asked: list[Address], monkeypatch: pyt
 
 
 def test_a_trainer_that_stores_no_games_is_a_fault() -> None:
-    """All else was well, and so was the exit status."""
+    """All else is well, and the exit status used to say so."""
     well = {"evaluators": 1, "weights_version": 3, "sessions": {"trainer": 1}}
     status = RunStatus(True, {**well, "trainer": {"not_stored": "database or disk is full"}})
     assert "FAULT" in as_text(status)
@@ -80,7 +80,7 @@ def test_a_trainer_that_stores_no_games_is_a_fault() -> None:
 
 
 def test_a_run_named_without_an_azserver_is_no_fault_and_says_whether_its_trainer_works(tmp_path) -> None:
-    """It said that the trainer, which worked, had left it."""
+    """It used to say that the trainer had left the run, although it was at work."""
     run = served(tmp_path, "a", 5640)
     with run.lock("trainer"):
         at_work = of_folder("a", tmp_path)
@@ -91,7 +91,7 @@ def test_a_run_named_without_an_azserver_is_no_fault_and_says_whether_its_traine
 
 
 def test_old_weights_are_a_warning_that_leaves_the_exit_status_alone() -> None:
-    """Each backlog after an outage has them, and a cron job was called for nothing."""
+    """Every backlog after an outage has old weights, and a cron job raised the alarm for nothing."""
 
     def seen(*alerts: str) -> RunStatus:
         return RunStatus(False, {"trainer": {"alerts": list(alerts)}})

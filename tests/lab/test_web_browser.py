@@ -79,7 +79,7 @@ def test_a_game_is_played_to_its_end_by_clicking(page: sync_api.Page, site: str)
 def test_a_game_is_found_again_after_leaving_the_page_and_after_many_others(
     page: sync_api.Page, site: str
 ) -> None:
-    """The server has dropped it for others meanwhile: one page was left, the other stays open."""
+    """The server has dropped two games for others: the page of one was left, that of the other stays open."""
     stays = page.context.browser.new_page()
     for one in (stays, page):
         one.goto(site + "/run/a-run/play")
@@ -258,7 +258,7 @@ def test_a_run_that_ends_is_shown_as_ended_with_its_final_figures(
     with folder.lock("trainer"):
         page.goto(site + "/run/ending")
         page.get_by_text("Running.").wait_for()
-        sync_api.expect(page.locator(".cards")).to_contain_text("Queue wait")  # its place, before it is known
+        sync_api.expect(page.locator(".cards")).to_contain_text("Queue wait")  # shown before it is known
         folder.write_figures({"games": 4321, "step": STEPS, "weights_version": 4, "alerts": []})
     page.get_by_text("Ended. These are its final figures.").wait_for()
     sync_api.expect(page.locator(".cards")).to_contain_text("4,321")

@@ -102,7 +102,7 @@ def test_a_whole_game_of_chess_is_dragged_and_found_after_leaving_and_fifty_more
     page.get_by_role("button", name="New game").click()
     state, moves = page.locator(".state"), page.locator(".played-moves button")
     sync_api.expect(state).to_have_text("Your move: you are White.")
-    drag(page, "g1g3")  # a knight does not go there, and may be taken up again
+    drag(page, "g1g3")  # not a knight's move; the knight can be dragged again
     chess, rng = get_game("chess"), np.random.default_rng(1)
     game, think = GameHistory(chess), alphabeta_think(chess, 3)
     while game.end_reason() is None:

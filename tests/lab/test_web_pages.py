@@ -65,8 +65,8 @@ def test_every_page_loads_and_allows_nothing_from_elsewhere(runs: Path) -> None:
 
 
 def test_no_text_becomes_a_part_of_a_page(runs: Path) -> None:
-    """Names of clients and runs, and what an address says: they are escaped or put in as text, and a browser
-    would run no script that is not one of our files."""
+    """Names of clients and runs, and parts of an address, are escaped or put in as text, and a browser would
+    run no script that is not one of our files."""
 
     async def look(client: Client) -> None:
         for path in ("/run/%3Cscript%3E", "/run/a-run/games/%3Cscript%3E", "/run/a-run", "/%3Cscript%3E"):
@@ -84,7 +84,7 @@ def test_no_text_becomes_a_part_of_a_page(runs: Path) -> None:
 
 @pytest.mark.parametrize("request_line", ["GET / HTTP/1.1", f"GET /{'a' * 20_000} HTTP/1.1", "\x16\x03\x01"])
 def test_what_is_no_request_is_answered_and_fills_no_log(runs: Path, request_line: str, caplog) -> None:
-    """Without a Host, too long, or no HTTP: others may send as many of these as they like."""
+    """It has no Host, is too long or is not HTTP; others may send as many of these as they like."""
 
     async def look(client: Client) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", client.port)

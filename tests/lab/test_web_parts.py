@@ -288,8 +288,8 @@ def test_a_header_without_an_end_is_not_kept_in_memory(tmp_path, monkeypatch) ->
     ids=["nothing", "header", "body", "events"],
 )
 def test_whoever_comes_after_a_crowd_of_connections_is_answered(tmp_path, monkeypatch, sent: bytes) -> None:
-    """The crowd is of one address, that of the honest visitor too, and loses all but its newest connections.
-    It used to take every descriptor, or every stream of live figures."""
+    """The crowd shares the honest visitor's address, and loses all but its newest connections. It used to
+    take every descriptor, or every stream of live figures."""
     run_with_games(tmp_path, "tic_tac_toe", games=1)
     monkeypatch.setattr("azselfplay.lab.web.command.MOST_CONNECTIONS", 8)
     monkeypatch.setattr("azselfplay.lab.web.guarding.REQUEST_WITHIN", 1e6)

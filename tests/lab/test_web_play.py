@@ -86,7 +86,7 @@ def test_hints_leave_the_position_and_moves_are_taken_back_to_the_persons_turn(r
 def test_a_network_that_knows_them_tells_the_owners_of_the_points_for_the_first_player(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The network says that all is owned by the side to move."""
+    """The network says that the side to move owns everything."""
     run_with_games(tmp_path, "go_3x3", games=1)
 
     def knowing(*given: Any, **named: Any) -> LoadedNet:
@@ -247,7 +247,7 @@ def test_the_game_not_touched_for_longest_gives_way_and_is_opened_again_with_its
         await got(client, f"/api/play/{first['room']}/at/0", 410)
         again = await ordered(client, PLAY, {**terms, "moves": first["moves"]})
         assert (again["moves"], again["board"], again["is_mine"]) == (["5"], first["board"], False)
-        # azserver has removed its network since.
+        # Meanwhile azserver has removed its network.
         gone = {**terms, "moves": ["5"], "weights": "000000-00000000"}
         assert (await ordered(client, PLAY, gone))["moves"] == ["5"]
         wrong = await ordered(client, PLAY, {**terms, "moves": ["5", "5"]}, 400)

@@ -157,7 +157,7 @@ COMMANDS = (
 
 
 def seen(folder: Path) -> dict[str, tuple[int, int]]:
-    """Names, bytes and times of the last change of all files and folders."""
+    """Return size and time of the last change of all files and folders, by path."""
     found = ((path, path.stat()) for path in [folder, *folder.rglob("*")])
     return {str(path): (about.st_size, about.st_mtime_ns) for path, about in found}
 

@@ -1,9 +1,9 @@
 """Go, compared with GNU Go (Debian's `gnugo`): legal moves under positional superko.
 
-An optional tier, `make test-oracles`: skipped where gnugo is missing. Version 3.8 errs in two cases. After a
-pass it lets moves bring back a board (12 of 20,000 plies on 5 x 5 when a fiftieth of all moves were passes;
-the slow twin agrees with us): so games are compared until the first pass. It also errs at suicide of several
-stones (3 of 26,000 plies on 6 x 6): there the twin decides.
+This tier is optional (`make test-oracles`) and is skipped where gnugo is missing. Version 3.8 errs in two
+cases. After a pass it lets moves bring back a board (12 of 20,000 plies on 5 x 5 when a fiftieth of all moves
+were passes; the slow twin agrees with us), so games are compared until the first pass. It also errs at
+suicide of several stones (3 of 26,000 plies on 6 x 6); there the twin decides.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def play_out(game: Game, rng: random.Random) -> tuple[list[int], list[list[int]]
 
 @pytest.mark.parametrize("size", SIZES)
 def test_legal_moves_are_gnugos_at_every_ply_of_random_games(size: int) -> None:
-    """A fifth of the 2,000 games is on each size, with positional superko and suicide."""
+    """Each size has a fifth of the 2,000 games, with positional superko and suicide."""
     game, rng = get_game(f"go_{size}x{size}"), random.Random(size)
     commands, expected, games = [f"boardsize {size}"], list[list[int]](), list[list[int]]()
     for _ in range(scaled(GAMES // len(SIZES))):

@@ -1,6 +1,6 @@
 """Our engines in whole games over GTP and USI, against programs that players use: nobody forfeits.
 
-An optional tier, `make test-oracles`: skipped where the other program is missing.
+This tier is optional (`make test-oracles`) and is skipped where the other program is missing.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ def words_of(game_history: GameHistory, history: int) -> np.ndarray:
 
 
 def test_the_same_board_with_another_past_is_another_input() -> None:
-    """After Nf3 Nf6 Ng1 Ng8 the board is that of the start, but it has been there before; two ways to the
-    same board have other positions behind them; and the fifty-move clock counts, all else being equal."""
+    """After Nf3 Nf6 Ng1 Ng8 the board is that of the start, but is repeated. Two ways to the same board
+    differ in their past positions. The fifty-move clock counts, all else being equal."""
     again, start = replay(CHESS, "", ["g1f3", "g8f6", "f3g1", "f6g8"]), replay(CHESS)
     boards = [bits(CHESS, words_of(line, 1), 1) for line in (again, start)]
     assert np.array_equal(boards[0][:12], boards[1][:12])
@@ -64,7 +64,7 @@ def test_all_planes_stay_in_range_to_the_end_of_every_game(name: str) -> None:
 
 
 def test_every_legal_action_of_every_game_is_an_index_of_the_policy_and_of_no_other_move() -> None:
-    """The text of an action, read again, is that action, at every ply of a random game of each kind."""
+    """At every ply of a random game of each kind, the text of an action is read back as that action."""
     for name in EVERY_GAME:
         game = get_game(name)
         playout = playouts(name)[0]

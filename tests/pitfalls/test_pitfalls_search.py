@@ -1,4 +1,4 @@
-"""Mistakes of a search because of which a run does not learn, without any error: docs/pitfalls.md."""
+"""Mistakes of a search that keep a run from learning, without any error: docs/pitfalls.md."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def visited_shares(settings: SelfPlaySettings) -> list[float]:
 
 
 def test_self_play_without_knowledge_looks_at_every_legal_move_anywhere_in_a_game() -> None:
-    """The defaults are used, with noise. If unvisited moves count as lost, which made a run end in draws, it
-    does not: the test checks that, too."""
+    """The defaults are used, with noise. The test also shows that moves are missed if unvisited ones count
+    as lost, which made a run end in draws."""
     shares = visited_shares(SelfPlaySettings(history=1))
     assert len(shares) > 10
     assert shares == [1.0] * len(shares)
@@ -229,8 +229,8 @@ def divergence(result: SearchResult, legal: int) -> float:
 
 
 def test_a_search_of_32_teaches_something_in_chess() -> None:
-    """The KL divergence of target and prior where a queen hangs: it is not near 0; with PUCT it grows with
-    the simulations; and Gumbel's improved policy teaches more with as few."""
+    """Where a queen hangs, the KL divergence of target and prior is not near 0. With PUCT it grows with the
+    simulations; with as few, Gumbel's improved policy teaches more."""
     fen = "r3k2r/pp3ppp/2n2n2/3q4/4P3/2N2N2/PP3PPP/R3K2R w KQkq - 0 1"
     found = {}
     for root, simulations in (("puct", 32), ("puct", 64), ("gumbel", 32)):

@@ -93,8 +93,8 @@ def test_every_end_of_the_small_games_is_the_movers_at_every_ply(
 
 @pytest.mark.parametrize("recorded", [(0, 3, 6), (1, 2, 7), (7,), (0,), ()])
 def test_plies_without_a_policy_target_turn_no_sign_around(recorded: tuple[int, ...]) -> None:
-    """The second player wins in eight plies, of which some are policy targets; games with other results lie
-    before and after it, and end, too, on plies without a target."""
+    """The second player wins in eight plies, some of which are policy targets. Games with another result lie
+    before and after it; the one before also ends on plies without a target."""
     flags = np.array([POLICY_TARGET * (ply in recorded) for ply in range(8)], np.uint8)
     game = replace(record_of(TIC, "1 3 2 5 6 4 8 7", "line", -1), flags=flags)
     before = replace(record_of(TIC, "1 4 2 5 3", "line", 1), flags=np.array([1, 0, 1, 0, 0], np.uint8))
@@ -117,8 +117,8 @@ def test_plies_without_a_policy_target_turn_no_sign_around(recorded: tuple[int, 
     ids=["tic-tac-toe", "connect four", "connect four gumbel", "chess"],
 )
 def test_targets_are_what_the_live_search_found(game: Game, changes: dict[str, object], monkeypatch) -> None:
-    """At every ply of games that are really played, this covers the shares of the visits, the root value, and
-    the winner."""
+    """At every ply of games that are really played, the shares of the visits, the root value and the winner
+    agree."""
     found: dict[int, SearchResult] = {}
     live = client.self_play.search
 
@@ -180,8 +180,8 @@ def test_each_move_of_a_record_names_the_weights_that_chose_it(monkeypatch: pyte
 
 @pytest.mark.parametrize("game", [TIC, FOUR], ids=["tic-tac-toe", "connect four"])
 def test_a_mirrored_game_is_the_game_seen_through_that_symmetry(game: Game) -> None:
-    """Played out move by move on the mirrored board, it gives the samples that the sampler mirrors: inputs,
-    policy and value agree, so that no augmented sample is false."""
+    """Played move by move on the mirrored board, a game gives the samples that the sampler mirrors:
+    inputs, policy and value agree, so that no augmented sample is false."""
     record = random_game(game, np.random.default_rng(4))
     for index, symmetry in enumerate(game.symmetries, 1):
         turned = [int(symmetry.actions[action]) for action in record.actions]

@@ -103,8 +103,8 @@ def greedy_score(game: Game, states: list[np.ndarray], action: int) -> int:
 
 
 def end_of(game: Game, states: list[np.ndarray]) -> tuple[int | None, list[int]]:
-    """Return (value of the last state for its side to move, None while the game goes on; its legal
-    actions)."""
+    """Return the value of the last state for its side to move (None while the game goes on) and its legal
+    actions."""
     actions, positions = np.zeros(game.max_legal, np.uint16), np.array(states)
     count = game.rules.legal_actions(positions, len(states), actions)
     reason = game.rules.end_reason(positions, len(states), count, NO_ROOT)

@@ -130,7 +130,7 @@ def test_a_finished_game_says_how_it_ended(
 
 
 def test_a_move_that_only_earlier_positions_forbid_is_a_bad_request() -> None:
-    """In Go, to capture back in a ko."""
+    """In Go, such a move retakes a ko."""
     analyst = Analyst.of(get_game("go_5x5"), HashEvaluator(), 1)
     moves = ("B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2", "C2")
     with pytest.raises(BadRequest, match="move 9 \\('C2'\\): not legal: it repeats"):
@@ -173,7 +173,7 @@ def test_a_hundred_and_sixty_mixed_lines_are_all_answered() -> None:
 
 
 def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:
-    """When it is asked to end while the input is still open, the service ends."""
+    """The input is still open."""
     read_in, write_in = os.pipe()
     read_out, write_out = os.pipe()
     net = load_net(None, "tic_tac_toe", threads=1)
@@ -240,8 +240,7 @@ def uniform(batch: LeafBatch) -> Evaluations:
 
 
 def test_input_is_read_no_further_than_it_is_taken(tmp_path: Path) -> None:
-    """Of a file far larger than that, the rest stays unread; all of it is read, in order, as answers are
-    made."""
+    """The rest of a far larger file stays unread until it is wanted; in the end, all is read, in order."""
     (tmp_path / "in").write_bytes(b"".join(b"%0999d\n" % number for number in range(2000)))
 
     async def main() -> None:

@@ -52,7 +52,7 @@ def annotated(tmp_path: Path, monkeypatch, game: str, file: str, text: str) -> t
 
 
 def test_python_chess_reads_annotated_games(tmp_path: Path, monkeypatch, capfd) -> None:
-    """All games of a file, in order, with their tags and a value at each move; one that cannot be read is
+    """All games are there, in order, with their tags and a value at each move; a game that cannot be read is
     named and left out."""
     code, text = annotated(tmp_path, monkeypatch, "chess", "a.pgn", PGN)
     assert code == Exit.BAD_DATA
@@ -125,7 +125,7 @@ def test_a_command_without_a_network_says_what_is_missing(monkeypatch) -> None:
 
 
 def test_a_file_is_not_written_over_by_its_own_annotation(tmp_path: Path, monkeypatch) -> None:
-    """It would lose its comments."""
+    """The file would lose its comments."""
     games = tmp_path / "a.pgn"
     games.write_text("1. e4 { hmm? } *\n")
     create("chess", 0, "1x8", 1, tmp_path / "n.safetensors")

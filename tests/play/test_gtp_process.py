@@ -81,7 +81,7 @@ def test_hostile_input_never_kills_it_and_the_end_of_input_ends_it_after_its_ans
 
 
 def test_a_path_that_the_terminal_cannot_show_ends_no_engine():
-    """It is written with escapes. The byte order mark before the first command is no part of it."""
+    """The path is written with escapes. The byte order mark is no part of the first command."""
     script = "\ufeff1 name\n2 loadsgf /tmp/\u68cb\u8c31.sgf\n3 play b \u68cb\n4 quit\n"
     done = subprocess.run(
         [*COMMAND, "--game", "go_5x5"],

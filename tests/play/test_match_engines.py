@@ -206,8 +206,8 @@ def test_no_clock_runs_while_an_engine_loads_its_network(monkeypatch, share: flo
 def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
     protocol: str, before: list[str], during: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine's input is kept by `tee`, which has written every command before the last one, "quit", and
-    does not end with the engine."""
+    """`tee` records the engine's input: certainly every command before the final "quit". It does not end
+    with the engine."""
     monkeypatch.setattr("azselfplay.play.engine_player.GRACE_SECONDS", 0.1)
     game, heard_lines = get_game(GAMES[protocol]), tmp_path / "heard"
     command = f"sh -c 'tee {heard_lines} | {sys.executable} {ENGINE} {protocol} good'"
@@ -230,7 +230,7 @@ def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
 
 
 def test_engines_are_killed_even_if_their_end_is_not_waited_for() -> None:
-    """As by pressing Ctrl-C twice."""
+    """Pressing Ctrl-C twice does this."""
     killed = []
 
     class Deaf:

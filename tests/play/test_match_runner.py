@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_games_whatever_the_concurrency() -> None:
 
 @pytest.fixture
 def sparse(tmp_path: Path) -> str:
-    """A player whose answers do not depend on their batch."""
+    """Return a player whose answers do not depend on their batch."""
     torch.manual_seed(0)
     network = build(named("sparse"), TIC, TIC.history)
     save(tmp_path / "sparse.safetensors", network, WeightsMeta(TIC.name, TIC.history, network.architecture))

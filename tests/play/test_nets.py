@@ -1,4 +1,4 @@
-"""Networks in this process: loaded from files whose contents are what their names say."""
+"""Networks are loaded only from files whose contents are what their names say."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def change_last_number(file: Path) -> None:
-    """Replace it by 1, which is as plausible, so that only the hash tells."""
+    """Replace it by 1, which is as plausible, so that only the hash shows the change."""
     file.write_bytes(file.read_bytes()[:-4] + struct.pack("<f", 1.0))
 
 
@@ -45,7 +45,7 @@ def test_a_file_that_changed_after_it_was_named_is_refused(load, file: Path) -> 
 
 
 def test_a_network_with_that_head_tells_who_will_own_the_cells(tmp_path: Path) -> None:
-    """As its head says in training; one without it tells nothing."""
+    """It tells what its head says in training; a network without the head tells nothing."""
     game = get_game("go_3x3")
     module = build(named("1x8").with_heads(["ownership"]), game, 1).eval()
     save(tmp_path / "new", module, WeightsMeta(game.name, 1, module.architecture))

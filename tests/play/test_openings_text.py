@@ -1,4 +1,4 @@
-"""What a match and a ladder say of their openings, and which they take."""
+"""A ladder takes each opening once; an opening as long as a game is refused."""
 
 from __future__ import annotations
 

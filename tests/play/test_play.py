@@ -58,7 +58,7 @@ def test_a_move_is_answered_by_a_search_with_the_wanted_simulations() -> None:
 
 
 def test_a_move_that_only_earlier_positions_forbid_is_refused_with_the_reason() -> None:
-    """In Go, to capture back in a ko."""
+    """In Go, such a move retakes a ko."""
     engine = ready(game="go_5x5")
     for move in ("B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2"):
         engine._history.play_text(move)

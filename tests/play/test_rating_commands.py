@@ -136,7 +136,7 @@ def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(run: RunFolder
 def test_fixed_players_that_are_named_are_all_drawn(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch, named: str, drawn: list[str]
 ) -> None:
-    """The others only where they are near the networks."""
+    """Other fixed players are drawn only where they are near the networks."""
     shown: list[str] = []
 
     def draw(folder: Path, title: str, rated: object, anchors: list[Rated]) -> list[Path]:

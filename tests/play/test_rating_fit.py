@@ -25,7 +25,7 @@ TRUE = {"random": 0.0, "a": 150.0, "b": 300.0, "c": 350.0, "d": 600.0, "e": -80.
 def played(
     rng: np.random.Generator, games: int, draws: float = 0.0, truth: dict[str, float] = TRUE
 ) -> list[Score]:
-    """Let every pair play `games` games; of the games that could be drawn, a share `draws` is."""
+    """Let every pair play `games` games; a share `draws` of those that could be drawn is drawn."""
     scores = []
     for first, second in combinations(truth, 2):
         share = score_of_elo(truth[first] - truth[second])

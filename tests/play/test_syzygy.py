@@ -1,4 +1,4 @@
-"""Syzygy tables, made up from our own endgame tables: no files of theirs are here."""
+"""Syzygy tables are imitated by our own endgame tables, because none of their files are here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LADDER = "8/8/8/4k3/8/8/8/R3K3 w - - 0 1"
 
 
 class MadeUp:
-    """KQK, KRK and KPK; without pawns the next capture or pawn move after a mate does not count."""
+    """Knows KQK, KRK and KPK. Its distances are those to mate: without pawns, no zeroing move is nearer."""
 
     def probe_wdl(self, board: chess.Board) -> int:
         return 2 * self._known(board).value

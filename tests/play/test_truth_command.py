@@ -123,8 +123,8 @@ def test_chess_rows_are_the_same_for_a_seed_and_different_positions() -> None:
 
 
 def test_mates_in_one_are_those_of_python_chess() -> None:
-    """One position of each of 1,000 games, half of them for final judgements only. Moves that mate are all
-    that count."""
+    """There is one position from each of 1,000 games; half are for final judgements only. Only moves that
+    mate count."""
     rows = [*mates_in_one(), *final_mates_in_one()]
     assert len({row.start for row in rows}) == 2 * 500
     for row in rows:

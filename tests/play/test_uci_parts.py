@@ -131,8 +131,8 @@ def test_a_game_played_by_the_clock_never_loses_on_time_and_uses_most_of_it():
     [
         ([900, 10], 0, 0.0, 5.0, False),  # a kept tree, before the first batch
         ([900, 10], 8, 0.001, 5.0, False),  # its first batch shows no speed
-        ([900, 10], 8, 4.9, 0.1, False),  # nor do a few slow ones
-        ([900, 10], 400, 0.4, 5.0, False),  # only 7 % of the time have passed
+        ([900, 10], 8, 4.9, 0.1, False),  # a few slow ones show none either
+        ([900, 10], 400, 0.4, 5.0, False),  # only 7 % of the time has passed
         ([900, 10], 400, 1.0, 5.0, False),  # 2,000 more fit
         ([900, 10], 400, 4.0, 5.0, True),  # 500 more fit
         ([900, 400], 400, 4.0, 5.0, False),

@@ -100,8 +100,8 @@ class SlowEvaluator(HashEvaluator):
 def game_by_the_clock(
     searches: int, *, ponders: bool = False, seconds: float = 10.0
 ) -> list[tuple[int, float]]:
-    """(simulations, seconds from the request or the ponderhit) of each search in a game in which the expected
-    replies are played; a simulation takes 0.01 s of fake time."""
+    """Return (simulations, seconds from the request or the ponderhit) of each search in a game in which the
+    expected replies are played. A simulation takes 0.01 s of fake time."""
     evaluator = SlowEvaluator(0.01)
     thinker = engine_with("puct", 1, evaluator)
     made = []
@@ -174,8 +174,8 @@ def test_sequential_halving_halves_among_the_moves_allowed_and_has_a_length_of_i
 
 
 def test_before_a_clock_runs_the_network_has_answered_once() -> None:
-    """What compiles or loads at its first answer takes longer than the 50 ms of a move: then no move is known
-    but the first legal one."""
+    """Compiling or loading at the first answer takes longer than the 50 ms of a move; without an answer, only
+    the first legal move is known."""
     asked: list[int] = []
 
     def infer(batch: LeafBatch) -> Evaluations:

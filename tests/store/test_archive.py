@@ -41,7 +41,7 @@ def refusal(root: Path, disk: str, run: bytes = RUN, place: str = "") -> Fatal:
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
-    """An empty bucket of moto's S3, on this machine."""
+    """Yield an empty bucket of moto's S3, on this machine."""
     pytest.importorskip("obstore", reason="obstore is not installed: pip install 'azselfplay[archive]'")
     program, port = shutil.which("moto_server"), free_base_port()
     if program is None:
@@ -51,7 +51,7 @@ def bucket() -> Iterator[str]:
     with process, pytest.MonkeyPatch.context() as patch:
         assert process.stderr is not None
         assert any("Running on" in line for line in process.stderr)
-        threading.Thread(target=process.stderr.read, daemon=True).start()  # or it would wait for a reader
+        threading.Thread(target=process.stderr.read, daemon=True).start()  # else it would wait for a reader
         for name, value in (("ACCESS_KEY_ID", "a"), ("SECRET_ACCESS_KEY", "b"), ("REGION", "us-east-1")):
             patch.setenv(f"AWS_{name}", value)
         patch.setenv("AWS_ENDPOINT", server)
@@ -74,8 +74,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_kills_lost_disks_and_an_old_trainer_lose_no_acknowledged_game(
     tmp_path: Path, seed: int, place: str
 ) -> None:
-    """20 kills, half of them between the store and the archive, and five lost disks. An old trainer that
-    wakes beside its successor can add nothing, and its disk is refused. The rows are the same again."""
+    """There are 20 kills, half of them between the store and the archive, and five lost disks. An old trainer
+    that wakes beside its successor can add nothing, and its disk is refused. The rows stay the same."""
     rng, acknowledged, sent = random.Random(seed), set[bytes](), 0
 
     def commit(store: Store, archive: Archive, *, killed: bool = False) -> None:
@@ -117,7 +117,7 @@ def test_kills_lost_disks_and_an_old_trainer_lose_no_acknowledged_game(
 
 
 def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> None:
-    """Its folder is not made anew: a mount that is gone must not be written below."""
+    """Its folder is not made anew: nothing may be written below a mount that is gone."""
     store, archive = started(tmp_path, "disk")
     store.commit([entry(1)])
     (tmp_path / "archive").rename(tmp_path / "away")
@@ -126,7 +126,7 @@ def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> N
     assert "archive" in archive.trouble
     with pytest.raises(FileNotFoundError):
         archive.keep_checkpoint([tmp_path / "disk" / "games.db"], 1)
-    (tmp_path / "archive").rmdir()  # it is empty
+    (tmp_path / "archive").rmdir()  # this fails unless it is empty
     (tmp_path / "away").rename(tmp_path / "archive")
     assert archive.keep(store)
     assert archive.trouble == ""
@@ -135,7 +135,7 @@ def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> N
 
 
 def test_what_is_not_this_runs_archive_is_refused(tmp_path: Path) -> None:
-    """Another run's, one with a damaged object, a file, and a folder that is not there."""
+    """It may be another run's, have a damaged object, be a file, or be missing."""
     store, archive = started(tmp_path, "disk")
     store.commit([entry(1)])
     archive.keep(store)
@@ -155,7 +155,7 @@ def test_what_is_not_this_runs_archive_is_refused(tmp_path: Path) -> None:
 def test_a_bucket_that_cannot_be_used_is_named_before_anything_starts(
     tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that is not there, and no kind of bucket: 2. One that does not answer: 75, since it may later."""
+    """The code is 2 if it is missing or of no known kind, and 75 if it does not answer, as it may later."""
     assert refusal(tmp_path, "disk", place="ftp://bucket/run").code == Exit.USAGE
     missing = refusal(tmp_path, "disk", place=f"{bucket}-of-nobody/run")
     assert (missing.code, "check bucket, region and rights" in str(missing)) == (Exit.USAGE, True)

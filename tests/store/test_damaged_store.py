@@ -79,7 +79,7 @@ def flipped_in_the_file(path: Path) -> None:
 
 
 def replaced(data: bytes, digest: bytes | None = None) -> Damage:
-    """Put another record in its place, with its own hash or with another one."""
+    """Put this record in the place of the damaged game, with its own hash or with another one."""
 
     def damage(path: Path) -> None:
         sql = "UPDATE games SET data = ?, sha256 = ? WHERE seq = ?"
@@ -205,7 +205,7 @@ def test_a_file_that_was_cut_off_is_salvaged_up_to_there(tmp_path: Path) -> None
 
 
 def test_a_quarantine_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """Without it, the games of players that cheat are trained on."""
+    """Without the quarantine, the games of players that cheat are trained on."""
     path = a_store(tmp_path / "run-1")
     set_quarantine(path, "keys/cheat", held=True)
     overwrite_page(path, "quarantine")
@@ -217,8 +217,8 @@ def test_a_quarantine_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_what_the_message_says_saves_the_games_beside_a_damaged_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], leaf: int
 ) -> None:
-    """The first, one in the middle, or the last page of the table: their numbers, players and the quarantine
-    stay, and new games can follow."""
+    """The first, a middle or the last page of the table is damaged. The other games keep their numbers and
+    players, the quarantine stays, and new games can follow."""
     found, folder = records(count=300), tmp_path / "run-1"
     folder.mkdir()
     path = folder / "games.db"
@@ -278,7 +278,7 @@ def test_nothing_is_salvaged_over_a_file_or_left_half_done(tmp_path: Path) -> No
 
 
 def test_games_that_are_only_in_the_write_ahead_log_are_salvaged(tmp_path: Path) -> None:
-    """A young store, whose trainer was killed."""
+    """A young store whose trainer was killed is like this."""
     path, new = tmp_path / "games.db", tmp_path / "new.db"
     store = Store(path, GAME.name)
     store.commit([entry(record) for record in records(count=100)])

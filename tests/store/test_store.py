@@ -268,7 +268,6 @@ while True:
 
 
 def test_killed_writer_keeps_all_acknowledged_games(tmp_path: Path) -> None:
-    """A writer killed in the middle of its work loses nothing that it had acknowledged."""
     path = tmp_path / "games.db"
     (tmp_path / "tests_store.py").write_text(Path(__file__).read_text(encoding="utf-8"), encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}
@@ -340,7 +339,7 @@ def test_rejected_games_are_bounded_in_number_and_bytes(store: Store, tmp_path, 
 
 
 def seen(folder: Path) -> dict[str, tuple[int, int]]:
-    """Names, bytes and times of the last change of all files and folders."""
+    """Return size and time of the last change of all files and folders, by path."""
     found = ((path, path.stat()) for path in [folder, *folder.rglob("*")])
     return {str(path): (about.st_size, about.st_mtime_ns) for path, about in found}
 
