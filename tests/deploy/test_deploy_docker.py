@@ -54,11 +54,6 @@ def test_images_carry_the_version_of_the_project() -> None:
 
 
 @pytest.mark.parametrize("name", services())
-def test_the_programs_take_the_flags_of_the_compose_files(name: str) -> None:
-    parsed(services()[name]["command"])
-
-
-@pytest.mark.parametrize("name", services())
 def test_everybody_has_a_key_in_a_volume_of_its_own(name: str) -> None:
     service = services()["compose.yaml/" + name.partition("/")[2]]
     assert is_with_keys(services()[name]["command"], service["environment"])

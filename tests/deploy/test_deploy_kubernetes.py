@@ -37,11 +37,6 @@ def test_a_manifest_with_an_unknown_key_does_not_fit() -> None:
 
 
 @pytest.mark.parametrize("name", pod_specs())
-def test_the_programs_take_the_flags_of_the_manifests(name: str) -> None:
-    parsed(container(pod_specs()[name])["args"])
-
-
-@pytest.mark.parametrize("name", pod_specs())
 def test_a_pod_passes_the_restricted_standard_and_writes_to_volumes_only(name: str) -> None:
     pod = pod_specs()[name]
     one = container(pod)

@@ -72,10 +72,8 @@ def test_two_players_that_are_no_runs_need_the_game() -> None:
     ("game", "text", "moves"),
     [
         ("chess", "8/8/8/8/8/4k3/4p3/4K3 w - - 0 1", 0),
-        ("chess", "d2d4 d7d5 c2c4", 3),
         ("shogi", "lnsgkgsnl/1r5b1/ppppppppp/9/9/9/PPPPPPPPP/1B5R1/LNSGKGSNL w - 1", 0),
         ("go_5x5", "(;GM[1]SZ[5]KM[0.5];B[cc];W[cb])", 2),
-        ("connect_four", "4 4 4", 3),
     ],
 )
 def test_positions_are_read_in_the_forms_that_people_have(game: str, text: str, moves: int) -> None:

@@ -109,7 +109,7 @@ def test_the_folder_of_a_server_or_of_a_trainer_alone_can_be_backed_up(run: Live
     assert len(stored(restored(tmp_path / "b", tmp_path / "d"))) == 15
 
 
-@pytest.mark.parametrize("identity", ["auto", "keep", "new"])
+@pytest.mark.parametrize("identity", ["auto", "new"])
 def test_a_name_that_is_taken_is_told_first(run: LiveRun, tmp_path: Path, identity: Identity) -> None:
     """Whatever --identity is, the message is about the name."""
     backed_up(run, tmp_path / "backup")

@@ -41,10 +41,6 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return tables
 
 
-def test_each_program_takes_its_command() -> None:
-    check(planned(cluster_in(example())))
-
-
 def test_players_and_trainer_are_sent_to_the_place_of_the_server_with_its_key() -> None:
     parts = parts_of(example())
     assert "--listen 0.0.0.0" in " ".join(parts["server"].command)

@@ -95,13 +95,6 @@ def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:
         azplay_games(monkeypatch, "nothing", "list", "--runs", run.parent)
 
 
-def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    """The message says what to do, and there is no traceback."""
-    (tmp_path / "games.db").write_bytes(b"not a database" * 100)
-    with pytest.raises(Fatal, match="file is not a database"):
-        open_games(str(tmp_path), tmp_path)
-
-
 @pytest.mark.parametrize("start", ["", "4k3/P7/8/8/8/8/8/4K2R w K - 0 40"])
 def test_exported_chess_games_replay_to_the_same_end(start: str, tmp_path: Path, monkeypatch) -> None:
     """python-chess reads the PGN and finds the moves, the result, values and visits."""

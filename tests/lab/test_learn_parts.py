@@ -60,11 +60,6 @@ def test_each_seed_gets_a_seed_of_its_own(tmp_path: Path) -> None:
         assert server["seed"] == server["self_play"]["seed"] == trainer["seed"] == seed
 
 
-def test_a_misspelt_setting_of_a_recipe_is_named_with_the_nearest_one() -> None:
-    with pytest.raises(Fatal, match="'minuts' is not a setting; did you mean 'minutes'"):
-        recipes.from_settings("x", {**MINIMAL, "minuts": 3})
-
-
 def test_wilson_interval_of_a_known_case() -> None:
     """For 10 of 10 the lower end is 10 / (10 + 1.96 ** 2)."""
     one = share("w", "p", 10, 10)

@@ -19,7 +19,6 @@ from azselfplay.play.nets import load_net
 from azselfplay.search.forest import Forest
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve
-from azselfplay.store.players import player_of
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry
@@ -149,8 +148,3 @@ def test_few_games_say_nothing_and_old_ones_are_forgotten(run: RunFolder) -> Non
     assert not any(one.differs for one in book.compared("old").values())
     book.on_games([(record, "new") for record in records[80:95]])
     assert book.players == {"new": 50}
-
-
-def test_players_are_told_apart_by_the_client_and_not_by_its_workers() -> None:
-    assert {player_of("clients", f"lab/{index}") for index in range(3)} == {"clients/lab"}
-    assert player_of("workers", "lab/0") != player_of("clients", "lab/0")

@@ -9,10 +9,8 @@ import pytest
 from aiohttp.test_utils import TestClient
 from web_runs import got, looked_at, run_with_games
 
-from azselfplay.games.knowledge import Knowledge
-
 Client = TestClient[Any, Any]
-GAMES, NOTHING = 30, Knowledge()
+GAMES = 30
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,6 @@ from trainer.__main__ import load as trainer
     [
         (lambda: ServerConfig(game="ches").check(), "--game: unknown game 'ches' .the nearest is chess."),
         (lambda: doctor.main(["--game", "ches"]), "--game: unknown game 'ches'"),
-        (lambda: ServerConfig(game="go", net="sparse").check(), "--net: go has no sparse features"),
         (lambda: ServerConfig(net="sparse100").check(), "--net: .* must be a multiple of 16"),
         (
             lambda: azrun_config.check_parts(

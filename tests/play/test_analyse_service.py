@@ -194,20 +194,6 @@ def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:
         os.close(descriptor)
 
 
-def test_output_that_nobody_reads_ends_the_service_quietly() -> None:
-    """There is no error, although the input goes on."""
-    read_in, write_in = os.pipe()
-    read_out, write_out = os.pipe()
-    os.close(read_out)
-    net = load_net(None, "tic_tac_toe", threads=1)
-    service = Service(Analyst.of(net.game, net.evaluator, net.history), in_flight=4, simulations=2)
-    os.write(write_in, b'{"id": 1}\n')
-    asyncio.run(asyncio.wait_for(service.run(read_in, write_out, Stop()), 240))
-    net.close()
-    for descriptor in (write_in, write_out):
-        os.close(descriptor)
-
-
 class CountingAnalyst(Analyst):
     """Answers nothing, and counts how many positions it has at once."""
 

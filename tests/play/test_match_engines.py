@@ -118,9 +118,7 @@ def test_a_start_position_reaches_a_uci_engine_with_its_moves() -> None:
     ("game", "player", "message"),
     [
         ("chess", "gtp:gnugo", "engines of chess speak uci"),
-        ("go_5x5", "uci:stockfish", "engines of go_5x5 speak gtp"),
         ("tic_tac_toe", "uci:stockfish", "tic_tac_toe has no engines"),
-        ("go_5x5", "gtp:no-such-engine", "there is no engine"),
         ("go_5x5", f"gtp:{sys.executable}?nodes=100", "neither nodes nor depth"),
         ("shogi", f"usi:{sys.executable}?nodes=many", "numbers"),
     ],

@@ -18,9 +18,9 @@ from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play.elo import Sprt, pair_counts
+from azselfplay.play.elo import pair_counts
 from azselfplay.play.match import as_json, report, table
-from azselfplay.play.openings import Opening, book_openings, openings_for, openings_from_file, random_openings
+from azselfplay.play.openings import Opening, book_openings, openings_from_file, random_openings
 from azselfplay.play.players import make_player
 from azselfplay.play.runner import (
     DRAWN,
@@ -144,18 +144,6 @@ def test_until_cuts_the_match_to_the_leading_pairs_whatever_the_order_of_ends() 
     many = match(FOUR, "greedy", "random", openings, concurrent=7, until=ten_games)
     assert len(alone) == 10
     assert many == alone
-
-
-def test_sprt_stops_a_clear_match_early_with_the_right_verdict() -> None:
-    sprt = Sprt(0, 50)
-
-    def decided(games: Sequence[PlayedGame]) -> bool:
-        return sprt.verdict(pair_counts([game.outcome_for_a for game in games])) != ""
-
-    openings = openings_for(FOUR, "random:4", 100, 8)
-    games = match(FOUR, "greedy", "random", openings, concurrent=4, until=decided)
-    assert len(games) < 150
-    assert report("a", "b", games, sprt).verdict == "H1"
 
 
 def test_a_player_that_oversteps_its_time_loses_on_time() -> None:

@@ -162,8 +162,6 @@ def test_no_lead_ends_a_search_before_its_speed_is_measured(visits, simulations,
     ("clock", "keeps"),
     [
         (SideClock(10.0), True),
-        (SideClock(10.0, byoyomi=5.0), True),
-        (SideClock(0.0, byoyomi=5.0), False),
         (SideClock(10.0, moves_to_go=1), True),
         (SideClock(10.0, moves_to_go=1, loses_rest=True), False),
     ],
