@@ -16,7 +16,6 @@ from azselfplay.lab import azrun_config as basis
 from azselfplay.lab.azrun_config import Basis, RunConfig, basis_of, check_parts, make_commands
 from azselfplay.lab.experiments import recipe as recipes
 from server.config import ServerConfig
-from trainer.config import TrainerConfig
 
 
 @pytest.fixture(autouse=True)
@@ -197,4 +196,3 @@ def test_a_trainer_reads_all_that_a_recipe_gives_it(tmp_path: Path) -> None:
         recipe = recipes.load(name)
         found = basis_of(RunConfig(recipe.game, runs=tmp_path, recipe=name, minutes=3))
         served(found, tmp_path / "basis")  # raises for a setting that a part refuses
-    assert TrainerConfig().cpu_threads == 0

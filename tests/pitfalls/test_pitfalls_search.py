@@ -242,7 +242,7 @@ def test_a_search_of_32_teaches_something_in_chess() -> None:
 
 def test_gumbel_targets_are_not_sharpened_noise() -> None:
     """With meaningless values, our scale leaves the target broad; the scale of 1.0, which is reported to
-    sharpen noise in chess, does not. All sixteen considered moves are visited."""
+    sharpen noise in chess, does not. At least sixteen moves are considered by default."""
     assert SelfPlaySettings().gumbel.considered >= 16
     sharpest = []
     for scale in (SelfPlaySettings().gumbel.c_scale, 1.0):

@@ -181,7 +181,7 @@ def test_each_move_of_a_record_names_the_weights_that_chose_it(monkeypatch: pyte
 @pytest.mark.parametrize("game", [TIC, FOUR], ids=["tic-tac-toe", "connect four"])
 def test_a_mirrored_game_is_the_game_seen_through_that_symmetry(game: Game) -> None:
     """Played move by move on the mirrored board, a game gives the samples that the sampler mirrors:
-    inputs, policy and value agree, so that no augmented sample is false."""
+    inputs, values and legal moves agree, so that no augmented sample is false."""
     record = random_game(game, np.random.default_rng(4))
     for index, symmetry in enumerate(game.symmetries, 1):
         turned = [int(symmetry.actions[action]) for action in record.actions]

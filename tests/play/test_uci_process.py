@@ -24,7 +24,7 @@ def engine() -> Iterator[chess.engine.SimpleEngine]:
         yield running
 
 
-def test_it_plays_a_legal_game_to_its_end_from_a_position_of_few_men(engine):
+def test_its_moves_are_legal_in_a_game_of_few_men(engine):
     board = chess.Board("8/8/8/8/8/3k4/4r3/7K w - - 0 1")
     while not board.is_game_over(claim_draw=True) and board.ply() < 60:
         result = engine.play(board, chess.engine.Limit(nodes=150), game="one")
