@@ -66,7 +66,7 @@ class FakeServer:
         self.channel.close()
 
     async def until(self, kind: type[Message]) -> None:
-        """Until a message of this kind has come."""
+        """Wait until a message of this kind has come."""
         while not any(isinstance(message, kind) for message in self.seen):
             await self._news.wait()
             self._news.clear()

@@ -63,7 +63,7 @@ def test_gpus_are_counted_by_their_device_files(tmp_path: Path, monkeypatch: pyt
 def test_the_plan_has_an_evaluator_for_each_device_and_workers_that_know_them_all(
     device: str, gpus: int, asked: int, devices: list[str], workers: int
 ) -> None:
-    """On a machine with eight cores."""
+    """The machine has eight cores."""
     config = ClientConfig("x", device=device, workers=asked)
     plan = make_plan(config, HERE, Path("s"), Path("r"), gpus=gpus, cores=8)
     assert [value(argv, "--device") for argv in plan.evaluators] == devices
@@ -191,7 +191,7 @@ def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
 
 
 def test_without_torch_auto_takes_the_server_and_says_so() -> None:
-    """That holds on a machine with GPUs, too. A device that needs torch is refused with what to install."""
+    """This holds beside GPUs, too. For a device that needs torch, the error says what to install."""
     plan = make_plan(ClientConfig("x"), HERE, Path("s"), gpus=2, cores=1, has_torch=False)
     assert plan.device_text.startswith("the server (torch is not installed")
     with pytest.raises(Fatal, match=r"azselfplay\[train\]"):

@@ -32,8 +32,7 @@ KINDS: dict[str, dict[str, object]] = {
 def games(
     kind: str, evaluator: LeafByLeaf, *, at_once: int = GAMES, slots: int = GAMES, cache: int = 0
 ) -> list[bytes]:
-    """Play games 0, 1, 2, ... of one seed, at most `at_once` at a time; return them without the time they
-    took."""
+    """Play games 0, 1, 2, ... of one seed, at most `at_once` at a time; return them without durations."""
     settings = resolve(varied(self_play(simulations=6), **KINDS[kind]), GAME)  # type: ignore[arg-type]
 
     async def main() -> list[bytes]:
@@ -61,8 +60,8 @@ def together(kind: str) -> tuple[list[bytes], int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_games_are_the_same_one_at_a_time_and_all_at_a_time(kind: str) -> None:
-    """That holds, too, in a forest that begins with one slot, and where answers come in parts, out of order
-    and twice."""
+    """This also holds in a forest that begins with one slot, and when answers come in parts, out of order and
+    twice."""
     alone = games(kind, HashEvaluator(), at_once=1, slots=1)
     assert len(set(alone)) == GAMES
     assert together(kind)[0] == alone

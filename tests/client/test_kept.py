@@ -40,7 +40,7 @@ def filled(
 
 @pytest.mark.parametrize("code", ["wrong_settings", "unknown_version", "wrong_run"])
 def test_no_game_refused_for_what_it_was_played_under_is_deleted(tmp_path, monkeypatch, code: str) -> None:
-    """All of them are kept, whatever their number; of games that break the rules only a few are."""
+    """All of them are kept, whatever their number; of games that break the rules, only a few are kept."""
     monkeypatch.setattr("client.spool.MAX_REJECTED", 2)
 
     async def scenario(uploader: Uploader, server: Server) -> None:
@@ -59,7 +59,7 @@ def test_no_game_refused_for_what_it_was_played_under_is_deleted(tmp_path, monke
 
 
 def test_kept_games_count_and_fill_the_spool(tmp_path: Path) -> None:
-    """That holds after a new start, too: a worker whose games nobody takes stops, and deletes none."""
+    """This holds after a restart, too. A worker whose games nobody takes stops and deletes none."""
     spool = filled(tmp_path, 1, 2, max_games=3)
     assert (spool.games, spool.kept, spool.kept_bytes, spool.full) == (
         0,
@@ -85,14 +85,14 @@ def test_they_come_back_under_other_settings_and_not_under_the_same(tmp_path: Pa
 
 
 def test_games_of_unknown_weights_come_back_once_the_server_has_come_to_their_version(tmp_path: Path) -> None:
-    """A server's version goes back and comes up again when a backup was restored."""
+    """A server's version goes back, and rises again, when a backup is restored."""
     spool = filled(tmp_path, 1, reason="unknown_version: 40", version=40)
     assert list(spool.take_back(Terms("here", 39))) == []
     assert list(spool.take_back(Terms("here", 40))) == [uid(1)]
 
 
 def test_a_session_under_other_terms_brings_them_to_the_server(tmp_path: Path) -> None:
-    """The same uploader meets the server again after it has come back with the earlier settings."""
+    """The uploader meets the same server again, which has come back with its earlier settings."""
     refusal = GameAck(uid(1), "rejected", "wrong_settings: simulations is 8, games of this run have 9")
 
     async def scenario(uploader: Uploader, server: Server) -> None:

@@ -111,7 +111,7 @@ def test_a_game_without_features_ends_the_worker_with_a_sentence() -> None:
 def test_azclient_starts_a_worker_on_each_core_where_the_network_is_in_the_search(
     workers: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also on a machine with GPUs: the worker that joins first says so."""
+    """This holds on a machine with GPUs, too; the worker that joins first reports where the network is."""
     config = ClientConfig("x", workers=workers)
     plan = make_plan(config, Address("127.0.0.1", 5600), Path("s"), gpus=2, cores=4, has_torch=True)
     supervisor = Supervisor(plan, Stop())

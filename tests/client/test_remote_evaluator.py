@@ -122,7 +122,7 @@ def requests_of(server: FakeServer) -> list[Evaluate]:
 
 
 def test_every_answer_belongs_to_its_leaf(tmp_path: Path) -> None:
-    """200 searches over a real socket; leaves of one turn of the loop travel together."""
+    """200 searches ask over a real socket; the leaves of one turn of the loop travel together."""
     server = asyncio.run(ask_over_sockets(tmp_path))
     rows = [message.rows for message in requests_of(server)]
     assert sum(rows) == 2000
@@ -251,7 +251,7 @@ def test_a_refusal_for_now_sends_the_request_again() -> None:
 
 
 def test_a_message_that_the_socket_did_not_take_is_sent_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The socket's queue was full. The message goes out long before the patience for an answer is over,
+    """The socket's queue is full at first. The message goes out long before the patience for an answer ends,
     although that timer runs, too."""
     monkeypatch.setattr("client.remote_evaluator.SEND_AGAIN", 0.01)
 

@@ -48,7 +48,7 @@ def test_rejoining_sends_everything_unanswered_again_in_order() -> None:
 
 
 def test_an_unanswered_request_is_sent_again_after_doubling_times() -> None:
-    """10 s, then 20 s, then 40 s."""
+    """The waits are 10 s, 20 s and 40 s."""
     table: RequestTable[str] = RequestTable(10.0)
     table.joined(10)
     table.open("a", 1)
@@ -100,7 +100,7 @@ def test_a_request_larger_than_the_new_credits_goes_alone() -> None:
 
 
 def test_a_grant_holds_for_what_is_sent_from_now_on() -> None:
-    """With fewer credits it waits for answers; with more it sends at once."""
+    """With fewer credits the table waits for answers; with more it sends at once."""
     table: RequestTable[str] = RequestTable()
     table.joined(8)
     for name in "abc":

@@ -1,4 +1,4 @@
-"""Games in which a side resigns: who may resign, when, what the record says, and what the trainer does with
+"""Games in which a side resigns: who may resign, when, what the record says, and how the trainer checks
 it."""
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_a_side_gives_up_with_the_move_at_which_its_value_is_low_enough() -> Non
 
 
 def test_a_share_of_games_is_played_on() -> None:
-    """A quarter of them here, marked at every ply. They end by the rules although values are low."""
+    """Here it is a quarter. These games are marked at every ply and end by the rules despite low values."""
     records = games(settings_for(play_on=0.25), 60)
     played_on = [record for record in records if is_played_on(record)]
     assert 8 <= len(played_on) <= 24
@@ -146,8 +146,8 @@ def resigned() -> GameRecord:
 
 
 def test_false_resignations_are_refused(resigned: GameRecord) -> None:
-    """Where nobody may resign, too early, with the wrong winner, in a game that goes on, or without a
-    search."""
+    """They are refused where nobody may resign, too early, with the wrong winner, in a game that had to be
+    played on, and without a search."""
     settings = settings_for()
     assert code_of(resigned, settings) is None
     assert code_of(resigned, settings_for(value=0.0)) == Code.WRONG_SETTINGS
@@ -164,7 +164,7 @@ def test_false_resignations_are_refused(resigned: GameRecord) -> None:
 
 
 def without_search(record: GameRecord) -> GameRecord:
-    """Return the same game, its last ply played without a search."""
+    """Return the same game with its last ply played without a search."""
     rest = len(record.visits) - int(record.visited[-1])
     flags, visited = record.flags.copy(), record.visited.copy()
     flags[-1] = visited[-1] = 0

@@ -51,7 +51,7 @@ def unsearched(record: GameRecord) -> int:
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_share_of_games_begins_with_the_networks_own_moves(root: str) -> None:
-    """0 to 4 plies in half of the games, drawn from the policy; the trainer accepts them."""
+    """Half of the games begin with 0 to 4 plies drawn from the policy; the trainer accepts them."""
     settings = settings_for(selection=root, policy_share=0.5, policy_plies=4)
     verifier, expected = Verifier(GAME), Expected.of(settings, GAME)
     lengths = []
@@ -92,7 +92,7 @@ def test_the_policys_moves_never_end_the_game() -> None:
 
 
 def test_games_differ_from_what_they_were_only_where_it_is_switched_on() -> None:
-    """Without it, no random number is drawn for it."""
+    """Where such openings are off, no random number is drawn for them."""
     plain = settings_for()
     other = varied(plain, policy_share=0.7)
     assert play(1, plain, LeafByLeaf()).actions.tolist() == play(1, other, LeafByLeaf()).actions.tolist()
@@ -100,7 +100,7 @@ def test_games_differ_from_what_they_were_only_where_it_is_switched_on() -> None
 
 @pytest.mark.parametrize(("priors", "share"), [((0.8, 0.2), 0.8), ((1e-30, 3e-30), 0.25), ((0, 0), 0.5)])
 def test_actions_are_drawn_in_proportion_to_the_policy(priors: tuple[float, float], share: float) -> None:
-    """However small its numbers are; all alike if it has none."""
+    """This holds however small the priors are; if all are 0, the actions are equally likely."""
     rng = np.random.default_rng(1)
     found = np.mean([sampled(np.array(priors, np.float32), rng) == 0 for _ in range(4000)])
     assert abs(found - share) < 0.025

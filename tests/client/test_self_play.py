@@ -54,7 +54,7 @@ def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 @pytest.mark.parametrize("reuse_tree", [True, False])
 def test_cheap_searches_are_no_policy_targets(root: str, reuse_tree: bool) -> None:
-    """Half of the plies, chosen at random; the trainer accepts the games."""
+    """Half of the plies, chosen at random, have cheap searches; the trainer accepts the games."""
     changes = {"selection": root, "reuse_tree": reuse_tree, "cheap_probability": 0.5, "cheap_simulations": 5}
     records = [play("connect_four", number, **changes) for number in range(8)]
     expected = Expected.of(settings_for("connect_four", **changes), get_game("connect_four"))
@@ -100,8 +100,8 @@ def test_what_is_pruned_from_targets_the_trainer_does_without(
 
 @pytest.mark.parametrize("final_move", ["max", "robust", "max_robust", "secure"])
 def test_games_with_every_choice_of_the_final_move_hold(final_move: str) -> None:
-    """With pruned targets, too: every move played was visited, and the search that goes on after it leaves no
-    trace."""
+    """This holds with pruned targets, too: every move played was visited, and the search that goes on after
+    it leaves no trace."""
     changes = {"final_move": final_move, "temperature_plies": 2, "forced_playouts": 2.0, "final_extra": 8}
     game = get_game("connect_four")
     expected = Expected.of(settings_for("connect_four", **changes), game)
@@ -132,7 +132,7 @@ def test_random_symmetries_are_the_same_for_a_seed_and_change_nothing_when_off()
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
-    """0 to 6 plies without visits in half of the games; the trainer accepts them."""
+    """Half of the games begin with 0 to 6 plies without visits; the trainer accepts them."""
     changes = {"selection": root, "random_share": 0.5, "random_plies": 6}
     records = [play("tic_tac_toe", number, **changes) for number in range(60)]
     expected = Expected.of(settings_for("tic_tac_toe", **changes), get_game("tic_tac_toe"))
@@ -152,7 +152,7 @@ def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_record_tells_what_the_search_did_to_the_network(root: str) -> None:
-    """The KL divergence from the equal priors of an untrained network, its value of 0, and the depths."""
+    """It has the KL divergence from an untrained network's equal priors, its value of 0, and the depths."""
     record, at = play("tic_tac_toe", 0, selection=root), 0
     for ply, visited in enumerate(record.visited.tolist()):
         shares = record.visits[at : at + visited] / record.visits[at : at + visited].sum()
@@ -227,7 +227,7 @@ def test_a_game_may_start_from_a_given_position() -> None:
 
 
 def test_the_same_seed_gives_the_same_game_and_another_number_another_one() -> None:
-    """Two games from (seed, worker, number) differ in nothing but their uid and duration."""
+    """Two games of the same (seed, worker, number) differ only in their uid and duration."""
     one, same, other = play("connect_four", 3), play("connect_four", 3), play("connect_four", 4)
     assert one.uid != same.uid
     assert to_bytes(replace(one, uid=bytes(16), seconds=0)) == to_bytes(

@@ -34,8 +34,8 @@ def test_what_was_written_is_read_back_with_its_hash(tmp_path: Path) -> None:
 
 
 def test_a_new_start_finds_games_that_were_never_acknowledged(tmp_path: Path) -> None:
-    """After a crash behind the rename the game is there; after one behind the acknowledgement it is sent once
-    more."""
+    """If the worker crashes after the rename, the game is there; if it crashes after the acknowledgement, the
+    game is sent once more."""
     fill(opened(tmp_path), 1, 2)
     again = Spool(tmp_path)
     assert set(again.open()) == {uid(1), uid(2)}
@@ -44,7 +44,7 @@ def test_a_new_start_finds_games_that_were_never_acknowledged(tmp_path: Path) ->
 
 @pytest.mark.parametrize("left", [b"", b"half of a rec"])
 def test_a_half_written_game_is_removed_at_the_next_start(tmp_path: Path, left: bytes) -> None:
-    """After a crash before the rename the game never existed."""
+    """If the worker crashes before the rename, the game never existed."""
     (tmp_path / f"{uid(1).hex()}.tmp").write_bytes(left)
     assert list(Spool(tmp_path).open()) == []
     assert list(tmp_path.glob("*.tmp")) == []
@@ -79,7 +79,7 @@ def test_unreadable_files_are_set_aside_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_a_file_that_rots_while_it_waits_is_set_aside(tmp_path: Path) -> None:
-    """Reading checks again, and the counts follow."""
+    """Reading checks the file again, and the counts follow."""
     spool = opened(tmp_path)
     fill(spool, 1)
     (tmp_path / f"{uid(1).hex()}.game").write_bytes(b"rot")
@@ -121,7 +121,7 @@ def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
 
 
 def test_a_game_that_the_disk_does_not_let_go_still_counts(tmp_path, monkeypatch) -> None:
-    """A full disk takes no reason, so the game stays where it is; and so do the counts."""
+    """A full disk cannot take the reason, so the game stays where it is, and the counts stay as they are."""
     spool = opened(tmp_path)
     fill(spool, 1)
     bytes_before = spool.bytes
@@ -184,7 +184,7 @@ def test_a_runs_folder_stays_inside_the_root(tmp_path: Path) -> None:
 
 
 def test_games_of_a_run_follow_it_to_another_name(tmp_path: Path) -> None:
-    """It was moved, or restored from a backup: the trainer knows its games by the run's identity."""
+    """The run was moved or restored from a backup; the trainer knows its games by the run's identity."""
     before, after = (run_folder(tmp_path, "chess", name, b"i" * 16) for name in ("monday", "tuesday"))
     stranger = run_folder(tmp_path, "chess", "monday", b"j" * 16)
     fill(opened(before / "worker-1"), 1)

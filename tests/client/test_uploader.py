@@ -17,7 +17,7 @@ from protocol.records import to_bytes
 
 
 class Server:
-    """Records what it is sent; `expect` waits for a number of PUT_GAMEs."""
+    """A server that records what it is sent; `expect` waits for a number of PUT_GAMEs."""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
@@ -58,7 +58,7 @@ def on_disk(folder: Path) -> set[str]:
 
 
 def test_a_kept_game_is_on_disk_before_it_is_sent_and_gone_after_the_acknowledgement(tmp_path: Path) -> None:
-    """`keep` returns with the file in place, session or not."""
+    """When `keep` returns, the file is in place, with or without a session."""
 
     async def scenario(uploader: Uploader, server: Server) -> None:
         await uploader.keep(record(1))
@@ -76,7 +76,7 @@ def test_a_kept_game_is_on_disk_before_it_is_sent_and_gone_after_the_acknowledge
 
 
 def test_no_game_begins_while_the_trainer_is_far_behind(tmp_path: Path) -> None:
-    """The log says why. When it catches up, games begin again."""
+    """The uploader says why. When the trainer catches up, games begin again."""
     games = MOST_IN_FLIGHT + MOST_WAITING + 1
 
     async def scenario(uploader: Uploader, server: Server) -> None:
@@ -136,7 +136,7 @@ def test_a_game_that_could_not_be_read_once_is_offered_again(tmp_path, monkeypat
 
 
 def test_a_stored_game_that_the_disk_did_not_let_go_is_deleted_later(tmp_path, monkeypatch) -> None:
-    """It would fill the spool until the next start."""
+    """Otherwise it would fill the spool until the next start."""
     delete, failures = Spool.delete, [OSError(errno.EIO, "I/O error")]
 
     def failing_once(spool: Spool, name: bytes) -> None:

@@ -134,8 +134,8 @@ def test_a_session_that_begins_without_a_trainer_begins_with_one_game() -> None:
 
 
 def test_a_server_that_takes_some_of_the_games_is_sent_about_as_many_at_a_time() -> None:
-    """It was full when the second of four games came; so it is offered three at a time until one of them is
-    stored."""
+    """The server was full when the second of four games came, so it is offered three at a time until one of
+    them is stored."""
     uploads = joined_with(6, window=4 * LEAST_GAME_BYTES)
     uploads.acknowledged(GameAck(uid(1), "retry", "trainer_busy", 1.0), 1.0)
     assert uploads.tick(2.0) == []

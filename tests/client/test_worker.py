@@ -19,7 +19,7 @@ from protocol.messages import Evaluate, GameAck, Grant, Hello, PutGame
 
 
 def test_a_worker_plays_games_that_hold_and_uploads_them(tmp_path: Path) -> None:
-    """Records arrive, legal and with the version that evaluated them; then it says BYE."""
+    """The records that arrive are legal and name the version that evaluated them."""
 
     async def scenario(site: Site) -> None:
         for _ in range(10):
@@ -148,7 +148,7 @@ def test_a_worker_beside_an_evaluator_of_its_own_machine_plays_with_the_servers_
 
 
 def test_games_are_resigned_once_an_acknowledgement_names_a_threshold(tmp_path: Path) -> None:
-    """Before that, none is; the threshold of the newest acknowledgement counts."""
+    """Before that, no game is resigned; the threshold of the newest acknowledgement counts."""
     settings = self_play(simulations=8, seed=3, value=-0.05, play_on=0.5)
     heard: list[int] = []
 

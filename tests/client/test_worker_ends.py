@@ -33,7 +33,7 @@ def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) 
 
 
 def test_a_refused_protocol_version_ends_the_worker_with_the_servers_words(tmp_path: Path) -> None:
-    """Exit status 76, and the message says which side has to upgrade."""
+    """The exit status is 76, and the message says which side has to upgrade."""
 
     def refuse(site: Site) -> None:
         site.bulk.refusal = Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
@@ -51,7 +51,7 @@ def test_an_unknown_game_ends_the_worker(tmp_path: Path) -> None:
 
 
 def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: Path) -> None:
-    """It has to be started again: games under two settings are not comparable."""
+    """The worker has to be started again: games under two settings are not comparable."""
 
     async def scenario(site: Site) -> None:
         await site.games.get()
@@ -67,13 +67,13 @@ def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: P
 
 
 def test_an_unreachable_server_ends_a_worker_that_may_not_wait(tmp_path: Path) -> None:
-    """Exit status 69."""
+    """The exit status is 69."""
     fatal = ending_of(tmp_path, lambda site: site.close(), max_wait=0.05)
     assert fatal.code is Exit.UNREACHABLE
 
 
 def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """A client's worker must know where its positions are evaluated; azserver's own are told."""
+    """A client's worker must know where its positions are evaluated; azserver tells its own workers."""
     with pytest.raises(SystemExit) as caught:
         parse(["--bulk", "x", "--spool", "y"])
     assert caught.value.code == 2

@@ -74,7 +74,7 @@ def random_leaves(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.n
 
 
 class Peer:
-    """A bare DEALER: sends what the test wants, keeps what comes."""
+    """A bare DEALER that sends what the test wants and keeps what comes."""
 
     def __init__(self, bench: Bench, port: str, routing_id: bytes = b"") -> None:
         self.bench = bench
@@ -96,8 +96,8 @@ class Peer:
         assert self.channel.send([encode(message), *frames])
 
     async def receive(self, kind: type) -> tuple:
-        """Return the next message with its frames; it must be of this kind. A trainer hears of new weights at
-        any time, and passes over that."""
+        """Return the next message with its frames; it must be of this kind. News of weights, which a trainer
+        gets at any time, is skipped."""
         async with asyncio.timeout(PATIENCE):
             message, frames = await self.inbox.get()
             while self.role == "trainer" and isinstance(message, WeightsInfo) and kind is not WeightsInfo:
@@ -134,7 +134,7 @@ class EchoEvaluator(Peer):
     def __init__(
         self, bench: Bench, index: int = 0, target_rows: int = 32, refuses: Collection[int] = ()
     ) -> None:
-        """`refuses`: versions of weights that it refuses."""
+        """`refuses`: versions of weights that the evaluator refuses."""
         super().__init__(bench, "evaluators")
         self.index = index
         self.holding = False
@@ -195,7 +195,7 @@ class EchoEvaluator(Peer):
         self.rings.flush()
 
     def die(self) -> None:
-        """End, as a process that is killed does."""
+        """End as a killed process does."""
         asyncio.get_running_loop().remove_reader(self.selector.fileno())
         for ring in list(self.rings.rings):
             self.rings.close(ring)

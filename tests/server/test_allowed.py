@@ -83,7 +83,7 @@ def test_client_and_trainer_of_one_machine_are_allowed_as_printed(folder: Path, 
 def test_files_of_keys_are_for_their_user_alone_whatever_the_umask_is(
     tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the moment they are made on, under the name that they have until they are whole, too."""
+    """This holds from their creation on, also under the temporary name of an unfinished file."""
     folder, opened, real = tmp_path / "keys", list[int](), os.open
 
     def noting(path: str, flags: int, mode: int = 0o777, **where: int) -> int:
@@ -141,7 +141,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_while_the_list_cannot_be_read_nobody_new_gets_in_and_it_is_said(
     folder: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nor does a running server wait for such a list, or read it to its end."""
+    """A running server neither waits for such a list nor reads it to its end."""
     key = new_pair().public
     azserver(folder, "allow", "client", "lab-3", as_text(key))
     allowed, path = Allowed(folder), folder / "allowed.toml"
@@ -180,7 +180,7 @@ def failing_disk(path: Path) -> str:
 
 
 def test_a_list_that_a_link_names_is_followed_and_its_next_target_is_seen(folder: Path) -> None:
-    """As Kubernetes mounts files."""
+    """Kubernetes mounts files in this way."""
     path, key = folder / "allowed.toml", new_pair().public
     path.rename(folder / "first")
     path.symlink_to("first")
@@ -193,7 +193,7 @@ def test_a_list_that_a_link_names_is_followed_and_its_next_target_is_seen(folder
 
 
 def test_who_changes_the_list_waits_for_who_is_at_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else allowing one key would bring back another that is being revoked."""
+    """Otherwise allowing one key would bring back another that is being revoked."""
     azserver(folder, "allow", "client", "old", as_text(new_pair().public))
     came, real = threading.Event(), fcntl.flock
     other = threading.Thread(

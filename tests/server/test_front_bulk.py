@@ -123,8 +123,8 @@ def test_a_front_that_ends_can_wait_for_the_trainers_last_weights(play: Play) ->
 
 @pytest.mark.parametrize("end", ["bye", "silence"])
 def test_a_second_trainer_waits_and_takes_over(play: Play, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
-    """It takes over when the first has left, and when the first was silent for a lease although its
-    connection stands."""
+    """It takes over when the first has left, or has been silent for a lease although it is still
+    connected."""
     wait = msgspec.structs.replace(bulk_service._ANOTHER_TRAINER, retry_after=0.01)
     monkeypatch.setattr(bulk_service, "_ANOTHER_TRAINER", wait)
 

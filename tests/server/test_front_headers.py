@@ -1,4 +1,4 @@
-"""The contents of frame 0: a peer that may not send it pays for it, and not the front."""
+"""A front refuses a frame 0 that a peer may not send, at little cost to itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATUS = b"\x82\xa4type\xaetrainer_status\xa7figures"
 LONG = {"leaves": 150_000, "bulk": 3_000_000}
 """Bytes of a header that its port still answers."""
 FEW_BYTES = 24 * 1024 * 1024
-"""Most memory of the front for all three: the frames themselves, once or twice."""
+"""The most memory that the front may use for all three headers: the frames themselves, once or twice."""
 
 
 @pytest.mark.parametrize("port", ["leaves", "bulk"])

@@ -60,7 +60,7 @@ class Keyed(Peer):
 
 
 class Server:
-    """What a scenario works with."""
+    """The locked server that a scenario works with."""
 
     def __init__(self, bench: Bench, folder: Path, endpoints: dict[str, str]) -> None:
         self.bench, self.folder, self.endpoints = bench, folder, endpoints
@@ -120,7 +120,7 @@ def test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else(play_locked) ->
 
 
 def test_the_servers_own_doctor_measures_nothing_and_leaves_no_warning(play_locked, caplog) -> None:
-    """Each check left one about a refused client."""
+    """Earlier, each check left a warning about a refused client."""
 
     async def scenario(server: Server) -> None:
         await server.bench.evaluator()
@@ -135,7 +135,7 @@ def test_the_servers_own_doctor_measures_nothing_and_leaves_no_warning(play_lock
 
 
 def test_a_clients_key_can_send_nothing_that_is_the_trainers(play_locked) -> None:
-    """Neither as client nor as watcher: no weights, no acknowledgements, no figures."""
+    """It can send no weights, acknowledgements or figures, neither as client nor as watcher."""
 
     async def scenario(server: Server) -> None:
         await server.bench.evaluator()

@@ -52,7 +52,7 @@ def test_every_reply_belongs_to_its_request_with_two_workers_of_different_sizes(
 
 
 def test_rows_of_an_evaluator_that_ends_are_evaluated_by_another(play: Play) -> None:
-    """It had begun to compute some of them, and says so to its successor."""
+    """It had begun to compute some of them, and its successor is told."""
 
     async def scenario(bench: Bench) -> None:
         dying = await bench.evaluator(0, target_rows=8)
@@ -207,7 +207,7 @@ def test_credits_are_exact(play: Play) -> None:
 
 
 def test_only_leaves_within_the_credits_are_no_talk(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HELLO, questions, refused messages and messages before them count; the door paces them."""
+    """HELLO, questions, refused messages and repeated requests count as talk; the door paces them."""
 
     async def scenario(bench: Bench) -> None:
         talk: list[bytes] = []

@@ -46,7 +46,7 @@ def test_published_weights_are_loaded_told_and_served(play: Play) -> None:
 
 
 def test_a_chunk_that_many_ask_for_is_read_once(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks at an offset that nobody else uses are the exception; and the cache of chunks is bounded."""
+    """Only chunks at offsets that nobody else uses are read each time; the cache of chunks is bounded."""
     monkeypatch.setattr(weights, "CHUNKS_KEPT", 2)
 
     async def scenario(bench: Bench) -> None:
@@ -76,7 +76,7 @@ def test_a_chunk_that_many_ask_for_is_read_once(play: Play, monkeypatch: pytest.
 
 
 def test_a_player_that_could_not_be_told_of_new_weights_is_told_later(play: Play) -> None:
-    """In this test it reads nothing; when it reads again, it gets what was queued, and then the newest."""
+    """At first the player reads nothing; later it gets what was queued, and then the newest."""
 
     async def scenario(bench: Bench) -> None:
         await bench.evaluator()

@@ -1,4 +1,4 @@
-"""The gate's decisions, without processes: one gate at a time, then the newest candidate; crashes."""
+"""The gate's decisions, without processes: one match at a time, then the newest candidate; crashes."""
 
 from __future__ import annotations
 

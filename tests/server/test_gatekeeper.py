@@ -77,7 +77,7 @@ def network(folder: Path, seed: int) -> bytes:
 
 
 def test_candidates_play_real_games_against_the_best_and_one_that_passes_takes_over(tmp_path: Path) -> None:
-    """The game is tic-tac-toe, with four games and a share that a single draw reaches."""
+    """Four games of tic-tac-toe are played, with a share that a single draw reaches."""
     candidate = network(tmp_path, 1)
 
     async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
@@ -195,7 +195,7 @@ def test_files_that_the_gate_needs_outlive_newer_ones(tmp_path: Path) -> None:
 
 
 def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
-    """It uses the configured games, share and simulations, and the first evaluator's device."""
+    """The gate uses the configured games, share and simulations, and the first evaluator's device."""
 
     async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
         gate = GateConfig(mode="alphago_zero", games=10, share=0.6, simulations=7)
@@ -225,7 +225,7 @@ def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
 
 
 def test_who_joins_is_told_that_weights_stand_before_a_gate(tmp_path: Path) -> None:
-    """So a trainer does not report games of older weights as a fault."""
+    """Because of this, a trainer does not report games of older weights as a fault."""
 
     async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
         assert (await Peer(bench, "leaves").join("worker")).gated

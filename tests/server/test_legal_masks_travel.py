@@ -62,7 +62,7 @@ def random_leaves(seed: int) -> LeafBatch:
 
 @pytest.fixture
 def play_hands(tmp_path: Path) -> Callable[[Callable[[Bench, int], Awaitable[None]]], None]:
-    """Run a scenario beside a front of `hands` with one evaluator; it gets the port of the leaves."""
+    """Run a scenario, with the port of the leaves, beside a front of `hands` with one evaluator."""
 
     def run(scenario: Callable[[Bench, int], Awaitable[None]]) -> None:
         port = free_base_port()

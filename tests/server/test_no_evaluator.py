@@ -29,7 +29,7 @@ CHESS = get_game("chess")
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """An untrained sparse network for chess."""
+    """Return an untrained sparse network for chess."""
     file = tmp_path_factory.mktemp("net") / "w"
     create("chess", 1, "sparse", 0, file)
     return file.read_bytes()
@@ -82,7 +82,7 @@ def described(architecture: Sparse, history: int = 1) -> dict[str, str]:
 
 
 def bad_weights(weights: bytes) -> dict[str, bytes]:
-    """Files that players could not use, by a part of the reason."""
+    """Return files that players could not use, by a part of the reason for the refusal."""
     old = dataclasses.replace(Sparse(), features="chess-0")
     return {
         "not finite": with_tensor(weights, "bias", np.nan),
@@ -144,7 +144,7 @@ def test_leaves_are_refused_in_a_sentence_and_for_good(tmp_path: Path, weights: 
 
 
 def test_what_players_evaluate_is_counted_from_their_pings(tmp_path: Path, weights: bytes) -> None:
-    """A trainer's or a watcher's number counts nothing, nor does one that is none."""
+    """A trainer's or a watcher's number does not count, nor does one that is not a number."""
 
     async def scenario(bench: Bench) -> None:
         worker, client = await joined(bench, "bulk", "worker"), await joined(bench, "bulk", "client")
@@ -174,7 +174,7 @@ def play_at_a_hub(folder: Path, scenario: Scenario, weights: bytes) -> None:
 
 
 def test_a_hub_hands_out_weights_of_any_network_once_they_are_stored(tmp_path: Path) -> None:
-    """It evaluates nothing, and says so to whoever asks for that; it needs no torch to see what is broken."""
+    """It evaluates nothing and says so to whoever asks for it; it finds broken weights without torch."""
     create("tic_tac_toe", 1, "1x16", 0, tmp_path / "w")
     weights = (tmp_path / "w").read_bytes()
     tensors = load(weights)

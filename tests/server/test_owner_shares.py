@@ -1,5 +1,5 @@
-"""P5: with N keys each honest one keeps its part, however many sessions another key opens; by a cost
-model."""
+"""P5: with N keys, each honest one keeps its part in a cost model, however many sessions another key
+opens."""
 
 from __future__ import annotations
 

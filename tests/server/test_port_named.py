@@ -40,7 +40,7 @@ def test_when_the_second_port_is_in_use_the_first_is_named_too(tmp_path: Path) -
 def test_too_few_files_for_any_connection_are_said_and_end_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
 ) -> None:
-    """With 256 each of its two ports would have room for nobody."""
+    """With 256 files, each of its two ports would have room for nobody."""
     context = new_context()
     monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
     try:

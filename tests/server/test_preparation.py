@@ -153,7 +153,7 @@ def test_the_front_never_imports_torch() -> None:
 
 
 def test_the_network_of_a_run_is_that_of_its_weights_or_of_the_given_file(tmp_path: Path) -> None:
-    """Whatever `--net` says. A file of another family than `--net` is refused."""
+    """`--net` does not change this, but a file of another family than `--net` is refused."""
     sparse, other = tmp_path / "sparse", tmp_path / "other"
     sparse.write_bytes(safetensors.numpy.save({}, describe(WeightsMeta("chess", 1, named("sparse512")))))
     other.write_bytes(b"weights")

@@ -1,5 +1,5 @@
-"""`azserver quarantine` and `azserver release` by the name of a key, in the run that is served on this
-machine."""
+"""`azserver quarantine` and `azserver release` take the name of a key and act on the run that is served
+here."""
 
 from __future__ import annotations
 

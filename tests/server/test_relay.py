@@ -38,7 +38,7 @@ def test_a_game_goes_to_the_trainer_with_where_it_came_from_and_who_played_it() 
 
 
 def test_other_bytes_under_a_uid_that_the_trainer_has_wait_for_its_answer() -> None:
-    """They would be passed on again and again without counting for the quotas."""
+    """Otherwise they would be passed on again and again without counting for the quotas."""
     relay = relay_with_trainer()
     relay.put(A, "client", UID, SHA, 0.0, size=1000)
     for sha256, size in ((b"t" * 32, 1000), (SHA, 10**6)):
@@ -70,7 +70,7 @@ def test_a_key_with_ninety_nine_sessions_leaves_room_in_the_window_for_the_other
 
 
 def test_answers_after_a_second_and_a_half_allow_for_the_pace_of_alphazero() -> None:
-    """1,360 games a second, of 26 kB each, from sixty sessions: none is sent back."""
+    """Of 1,360 games a second, of 26 kB each, from sixty sessions, none is sent back."""
     relay, unanswered = relay_with_trainer(), int(1.5 * 1360)
     answers = [
         relay.put(number(game % 60), "client", number(game), SHA, 0.0, size=26_000)[0]
@@ -136,7 +136,7 @@ def test_a_trainer_that_never_answers_does_not_hold_its_window_for_ever() -> Non
 
 
 def test_five_thousand_players_offer_little_more_than_the_trainer_takes() -> None:
-    """Each has a game that is sent back until its trainer, which takes four hundred a second, has room."""
+    """Each has a game that is sent back until the trainer, which takes four hundred a second, has room."""
     turns, due, taken, offered = Turns(0.0), dict.fromkeys(map(number, range(5000)), 0.0), 0, []
     for now in range(120):
         come = [peer for peer, at in due.items() if at <= now]

@@ -98,8 +98,8 @@ def test_figures_start_at_zero_and_count_batches() -> None:
 
 
 def test_evaluations_in_players_searches_are_counted_once_whatever_they_tell() -> None:
-    """Each number is a total since the session began. A lower one counts nothing, an impossible one what is
-    possible, and a session that ended is no longer at work."""
+    """Each number is a total since the session began. A lower one counts nothing, an impossible one counts as
+    the most that is possible, and a session that ended is no longer at work."""
     own = OwnEvaluations()
     assert own.told(1, joined_at=100.0, evaluations=50_000, now=101.0) == 50_000
     assert own.told(1, joined_at=100.0, evaluations=50_000, now=101.0) == 0

@@ -34,7 +34,7 @@ def played(shares: Shares, sessions: range, needed: int, now: float) -> dict[int
 
 @pytest.mark.parametrize("gpus", [1, 8])
 def test_a_thousand_workers_get_a_share_each(gpus: int) -> None:
-    """They get it at once, and keep the same one."""
+    """They get it at once and keep it."""
     shares, needed = new_shares(), gpus * GPU
     first = [shares.join(session, needed) for session in range(1000)]
     assert all(share is not None and share.credits >= LEAST_GRANT for share in first)
@@ -72,8 +72,8 @@ def test_a_number_of_games_that_the_user_set_is_told_to_all() -> None:
 
 
 def test_shares_grow_when_players_leave_and_shrink_when_they_come() -> None:
-    """Shares grow by half steps of the factor 2. A smaller share is sent at once, and the freed credits are
-    given to others."""
+    """A share grows by at most the factor 2 in one revision. A smaller share is sent at once, and the freed
+    credits are given to others."""
     shares = new_shares()
     assert shares.join(1, 1024) == Share(1024 + SPARE_CREDITS, 1024)
     assert shares.join(2, 1024) == Share(512 + SPARE_CREDITS, 512)
@@ -168,13 +168,13 @@ def test_while_nobody_plays_nothing_changes() -> None:
 
 @given(st.integers(1, 300), st.integers(1, 10**6), st.integers(0, 1000))
 def test_equal_players_count_as_many_as_they_are(players: int, leaves: int, idle: int) -> None:
-    """That holds for any number of idle players."""
+    """This holds for any number of idle players."""
     assert effective_number([float(leaves)] * players + [0.0] * idle) == pytest.approx(players)
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=50))
 def test_unequal_players_count_less_than_they_are(used: list[float]) -> None:
-    """It is at least one if anybody plays."""
+    """The number is at least one if anybody plays."""
     number = effective_number(used)
     squares = sum(leaves * leaves for leaves in used)
     assert (0.999 <= number <= len(used) * 1.001) if squares > 0 else number == 0

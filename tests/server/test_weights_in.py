@@ -62,7 +62,7 @@ class Server:
         return asked
 
     async def answer(self) -> WeightsInfo | Refused:
-        """Wait for what becomes of the weights."""
+        """Wait for the answer to the weights."""
         async with asyncio.timeout(60):
             while not (self.sent and isinstance(self.sent[-1], WeightsInfo | Refused)):
                 self._came.clear()
@@ -109,7 +109,7 @@ def test_announced_weights_are_pulled_stored_used_and_answered(tmp_path: Path) -
 
 @pytest.mark.parametrize("newest", [INFO, msgspec.structs.replace(INFO, version=7, sha256=b"n" * 32)])
 def test_weights_that_are_not_newer_are_answered_with_the_newest(tmp_path: Path, newest: WeightsInfo) -> None:
-    """They may be the same, whose answer was lost."""
+    """They may be the same weights again, because the answer was lost."""
 
     async def scenario(server: Server) -> None:
         server.weights.pool.newest = newest
@@ -190,7 +190,7 @@ def test_a_trainer_that_has_the_weights_no_longer_is_not_asked_again(tmp_path: P
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("a fault")])
 def test_weights_are_stored_as_soon_as_the_disk_takes_them(tmp_path, monkeypatch, error: Exception) -> None:
-    """A fault is different: it refuses these weights, and the next ones are expected."""
+    """After a fault, in contrast, these weights are refused, and the next ones are expected."""
     monkeypatch.setattr(weights_pull, "WRITE_AGAIN", 0.001)
     errors = [error, error]
     put = WeightsStore.put

@@ -27,7 +27,7 @@ DATA = os.urandom(3 * CHUNK + 5)
 
 
 async def pull(bench: Bench, folder: Path, info: WeightsInfo, patience: float) -> bytes:
-    """Be a player until it has these weights; return the bytes that it would load."""
+    """Act as a player until it has these weights; return the bytes that it would load."""
     got: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def on_end(about: WeightsInfo, fault: str) -> None:
@@ -105,10 +105,10 @@ def test_the_front_sends_no_chunk_of_what_a_plain_file_server_has(tmp_path: Path
 def test_what_it_does_not_have_comes_from_the_front_and_is_said_once(
     tmp_path: Path, caplog, place: str, reason: str
 ) -> None:
-    """A damaged file, another file, no file, a server that accepts and says nothing, none, and no address."""
+    """A damaged file, another one or none, a silent server or none, and no address all lead to the front."""
     (tmp_path / "other").mkdir()
     other = {"damaged": bytes(len(DATA)), "too short": bytes(9)}.get(place, b"")
-    # A listener that nobody accepts from: the kernel does, and no answer comes.
+    # Only the kernel accepts connections to this listener, so no answer comes.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = "file:///etc" if place == "no address" else f"http://127.0.0.1:{listener.getsockname()[1]}/"
         if place == "away":

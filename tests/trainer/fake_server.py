@@ -66,7 +66,7 @@ class FakeServer:
         peer, message = bytes(frames[0]), decode(frames[1])
         if isinstance(message, Hello):
             self.trainer = peer
-        elif peer != self.trainer:  # of a trainer that was killed: the next one has not joined by that
+        elif peer != self.trainer:  # a killed trainer's, no sign that the next one has joined
             return
         match message:
             case Hello():

@@ -57,7 +57,7 @@ def swapped_visits(record: GameRecord) -> GameRecord:
 
 
 def more_visits(record: GameRecord) -> GameRecord:
-    """At the first ply, where nothing can have been kept."""
+    """Add a visit at the first ply, where nothing can have been kept."""
     at = int(record.visits[: record.visited[0]].argmin())
     return with_entry(record, "visits", at, record.visits[at] + 1)
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of window and sampler: a list of records, one position at a time."""
+"""The slow, obvious twin of window and sampler: a list of records, one position at a time."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def _words(number: int, count: int) -> list[int]:
 def drawn(
     window: Window, records: list[GameRecord], draws: list[tuple[int, int]]
 ) -> tuple[list[tuple[GameRecord, int, int]], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(record, ply, symmetry) of each of `draws` (place among the positions of `records` that the window
-    still has, symmetry), and the window's numbers and symmetries for them."""
+    """Return (record, ply, symmetry) of each draw, and the window's numbers and symmetries for them. A draw
+    is a place among the positions of `records` that the window still has, and a symmetry."""
     positions = [(record, ply) for record in records for ply in range(record.plies)][-window.positions :]
     chosen = [at % len(positions) for at, _ in draws]
     symmetries = [symmetry for _, symmetry in draws]

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of `trainer.verify`: lists, dictionaries and one rule after another."""
+"""The slow, obvious twin of `trainer.verify`: lists, dictionaries and one rule after another."""
 
 from __future__ import annotations
 

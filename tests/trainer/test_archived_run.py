@@ -1,4 +1,4 @@
-"""A trainer with an archive: it goes on without it, and on an empty disk as if nothing had happened."""
+"""A trainer goes on while its archive is away, and on an empty disk as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def five_steps(run: Run) -> bytes:
 
 
 def test_on_an_empty_disk_training_makes_the_same_steps(tmp_path: Path) -> None:
-    """Though the server plays with trained weights, a player is in quarantine, and games came after the
-    checkpoint."""
+    """This holds although the server plays with trained weights, a player is in quarantine, and games came
+    after the checkpoint."""
     (tmp_path / "archive").mkdir()
     settings = {"archive": str(tmp_path / "archive"), "held_out": 0.1, "ema": 0.9}
     first = opened(tmp_path / "a", of_run(b"r"), **settings)
@@ -67,7 +67,7 @@ def test_on_an_empty_disk_training_makes_the_same_steps(tmp_path: Path) -> None:
 
 
 def test_an_archive_of_another_run_or_among_the_runs_is_refused(tmp_path: Path) -> None:
-    """Before anything is written."""
+    """It is refused before anything is written."""
     (tmp_path / "archive").mkdir()
     close(opened(tmp_path / "a", of_run(b"r"), archive=str(tmp_path / "archive")))
     fatal = refusal(tmp_path / "b", of_run(b"s"), archive=str(tmp_path / "archive"))
@@ -81,7 +81,7 @@ def test_an_archive_of_another_run_or_among_the_runs_is_refused(tmp_path: Path) 
 def test_while_the_archive_is_away_nothing_is_acknowledged_and_the_figures_say_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The trainer goes on. When another one has added games to the archive meanwhile, it ends."""
+    """The trainer goes on, but ends if another one has added games to the archive meanwhile."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     monkeypatch.setattr(archive, "SECONDS", 0.0)
     folder, away = tmp_path / "archive", tmp_path / "away"

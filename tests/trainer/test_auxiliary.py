@@ -100,7 +100,7 @@ def test_losses_agree_with_the_slow_twins() -> None:
 
 
 def test_capped_games_say_nothing_about_moves_left() -> None:
-    """A batch of capped games only has loss 0, not NaN."""
+    """A batch of nothing but capped games has loss 0, not NaN."""
     outputs = torch.ones(3, requires_grad=True)
     loss = moves_left_loss(outputs, torch.tensor([1, 2, 3]), torch.ones(3, dtype=torch.uint8), 0)
     loss.backward()
@@ -142,7 +142,7 @@ def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
 
 
 def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: Path) -> None:
-    """--weights without heads gets them, and the rest stays as it is; a run without a head cannot ask for it
+    """Weights without heads get them, and the rest stays as it is; a run without a head cannot ask for it
     later."""
     folders = [tmp_path / name for name in "abc"]
     for folder in folders:

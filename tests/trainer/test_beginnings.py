@@ -119,7 +119,7 @@ def test_a_run_folder_has_one_trainer(tmp_path: Path) -> None:
 
 
 def test_a_run_folder_belongs_to_the_run_that_the_server_names(tmp_path: Path) -> None:
-    """A run that was made anew under the same name has another identity: nothing of the old run is
+    """A run that was made anew under the same name has another identity; nothing of the old run is
     touched."""
     old, new = (msgspec.structs.replace(welcome(), run_id=letter * 16) for letter in (b"i", b"j"))
     close(opened(tmp_path, old))

@@ -1,5 +1,4 @@
-"""Chess games by hand with every end, odd and even lengths, and both colours, verified and turned into
-targets."""
+"""Hand-made chess games of every end, length parity and colour are verified and turned into targets."""
 
 from __future__ import annotations
 
@@ -68,7 +67,7 @@ def test_ends_by_hand(start: str, moves: str, reason: str, outcome: int, classes
 
 
 def test_second_occurrence_does_not_end_a_game() -> None:
-    """A second occurrence ends searches, but no game: a record that claims it is unfinished."""
+    """A second occurrence ends searches but not games: a record that claims otherwise is unfinished."""
     record = hand_made("", SHUFFLE.split(), "threefold_repetition", 0, 512)
     rejection = VERIFIER.check(record, Expected("", 512, 10), 0)
     assert rejection is not None

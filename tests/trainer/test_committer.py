@@ -120,7 +120,7 @@ def test_a_refusal_is_told_only_when_it_is_on_the_disk(committer: Committer, tmp
 
 
 def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(tmp_path: Path) -> None:
-    """Meanwhile one batch is stored, no more, and training hears of none. Then it comes in its order."""
+    """Meanwhile only one batch is stored, and training hears of none. Later all games come in order."""
     (tmp_path / "archive").mkdir()
     store, archive = Store(tmp_path / "games.db", GAME.name), open_archive(str(tmp_path / "archive"))
     assert archive is not None

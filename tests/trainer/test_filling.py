@@ -52,7 +52,7 @@ def played_in(training: TrainingLoop) -> list[bytes]:
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
 def test_a_window_filled_bit_by_bit_is_the_one_filled_at_once(tmp_path: Path, most: int) -> None:
-    """That holds when games are stored behind it meanwhile, too."""
+    """This also holds when more games are stored meanwhile."""
     records = games(150, 1)
     path = stored(tmp_path, records[:90])
     reader = StoreReader(path)
@@ -128,7 +128,7 @@ def test_games_are_acknowledged_while_the_window_is_filled(tmp_path, monkeypatch
 def stopped_while_filling(
     folder: Path, held: Held, until: Callable[[FakeServer], Awaitable[object]]
 ) -> FakeServer:
-    """Stop a trainer that fills its window, at the end of `until`. Returns its server."""
+    """Stop a trainer that is filling its window, at the end of `until`. Returns its server."""
 
     async def scenario() -> FakeServer:
         server, trainer = a_server_and_trainer(folder, welcome(), held_out=0.0)

@@ -10,7 +10,7 @@ from trainer.figures import RATE_APART, RATE_SECONDS, GamesRate
 
 @given(steps=st.lists(st.floats(0.0, 400.0), max_size=60))
 def test_it_looks_back_no_further_than_needed(steps: list[float]) -> None:
-    """With a count every `RATE_APART` seconds, between `RATE_SECONDS` and a little more, and in bounded
+    """With a count every `RATE_APART` seconds it looks back `RATE_SECONDS` or a little more, in bounded
     memory."""
     now, rate = 0.0, GamesRate(0, 0.0)
     for step in steps:

@@ -1,4 +1,4 @@
-"""Imported games: a trainer learns from them where it was told to, and from nothing else of them."""
+"""A trainer learns from imported games where it is told to, and only their moves and results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from protocol.records import GameRecord
 from trainer.training_loop import learnable
 
 MOVES = (("5", "1", "3", "7", "4", "6"), ("5", "1", "3", "7", "4", "6", "8"), ("5", "2", "9", "1", "3"))
-"""The first player begins in the middle, always, and wins, the file says."""
+"""The first player always begins in the middle and, the file says, wins."""
 
 
 def imported(moves: tuple[str, ...], number: int, outcome: int = 1) -> GameRecord:
@@ -45,7 +45,7 @@ def stored(folder: Path, of_files: int = 30, of_self_play: int = 0) -> Path:
 
 
 def test_a_warm_start_learns_the_moves_and_results_of_imported_games(tmp_path: Path) -> None:
-    """Before there is any game of self-play; each position is trained on `per_position` times."""
+    """No game of self-play is needed; each position is trained on `per_position` times."""
     path = stored(tmp_path)
     one = training(tmp_path / "run", imported_share=0.5, per_position=30.0, lr=3e-3)
     fill(one, path, StoreReader(path).span()[1])
@@ -71,10 +71,10 @@ def test_without_a_share_imported_games_are_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("share", "count"), [(0.0, 0), (0.25, 8), (1.0, 32)])
 def test_each_step_has_its_share_of_imported_games(share: float, count: int, tmp_path: Path) -> None:
-    """The window of self-play and its budget are as without them."""
+    """They change neither the window of self-play nor its budget."""
     path = stored(tmp_path, of_self_play=20)
     one = training(tmp_path / "run", imported_share=share)
-    # As if the steps of imported games alone had been made.
+    # As if all steps on imported games alone had been made.
     one._imported.samples = 10**6
     fill(one, path, 50)
     assert one.window.games == 20

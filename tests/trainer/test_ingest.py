@@ -95,7 +95,7 @@ def test_large_commits_are_acknowledged_in_several_messages() -> None:
 
 
 def test_a_game_that_cannot_be_read_is_sent_again_and_its_place_is_free() -> None:
-    """That holds whatever else is wrong with its header, for instance a field's name that a flipped byte
+    """This holds whatever else is wrong with its header, for instance a field's name that a flipped byte
     changed."""
     header = {"type": "relay_game", "peer": b"a" * 400, "uid": uid(1), "sha256": b"short", "source": 5}
     answer = IngestTable().on_unreadable(msgspec.msgpack.encode(header), "no such source")
@@ -118,5 +118,5 @@ HEADER = {"type": "relay_game", "peer": b"a", "uid": uid(1), "sha256": SHA, "sou
     ids=["another message", "no uid", "a list", "no message", "text that is no UTF-8"],
 )
 def test_nobody_is_answered_for_what_is_no_game(header: bytes) -> None:
-    """The last one, a byte that was flipped in transit, was found by tests/faults/fuzz.py."""
+    """tests/faults/fuzz.py found the last header, in which bytes were flipped in transit."""
     assert IngestTable().on_unreadable(header, "why") is None

@@ -1,4 +1,4 @@
-"""A trainer of two ranks that loses either goes on from its checkpoint as if nothing had happened."""
+"""A trainer of two ranks that loses one of them goes on from its checkpoint as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ async def trained(
 def test_a_killed_rank_costs_the_steps_since_the_checkpoint_and_no_digit(
     how: tuple[str, ...], codes_of_loss: list[int], code_of_stop: int, tmp_path: Path
 ) -> None:
-    """Rank 1 is killed, and then rank 0 of the next trainer. The whole trainer ends, each time, and the last
-    one makes the same network as one without a kill. `pytest -s` shows how soon training goes on.
-    Only torchrun has one exit status for everything, also for a clean stop."""
+    """Rank 1 is killed, and then rank 0 of the next trainer. Each time the whole trainer ends, and the last
+    one makes the same network as one without a kill. `pytest -s` shows how soon training goes on. Only
+    torchrun has one exit status for everything, also for a clean stop."""
     wanted, codes, _ = asyncio.run(trained(how, tmp_path / "a"))
     assert codes == [code_of_stop]
     found, codes, log = asyncio.run(trained(how, tmp_path / "b", killed=(1, 0)))

@@ -1,4 +1,4 @@
-"""A trainer that is killed at work loses no acknowledged game, with an archive not even with its disk."""
+"""A trainer that is killed at work loses no acknowledged game; with an archive, not even with its disk."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def random_games() -> Iterator[GameRecord]:
 
 
 async def kill_and_restart(folder: Path, *, disk: str) -> tuple[list[GameRecord], FakeServer, int, int]:
-    """Return all games sent, the server, the step of the last checkpoint before the kill, and the exit
-    code. `disk`: whether it is "kept" or "lost" with the kill, where there is an archive."""
+    """Return all games sent, the server, the step of the last checkpoint before the kill, and the exit code.
+    `disk`: whether it is "kept" or "lost" with the kill; only a lost one has an archive."""
     port = free_base_port()
     server = FakeServer(port, msgspec.structs.replace(welcome(), run_id=b"r" * 16))
     run, archive = folder / "runs" / "run-1", folder / "archive"
@@ -84,7 +84,7 @@ async def kill_and_restart(folder: Path, *, disk: str) -> tuple[list[GameRecord]
         if disk == "lost":
             shutil.rmtree(run)
         process = await start(server, port, folder, *flags)
-        # One more: the trainer has its store again when that is acknowledged, even if all others were before.
+        # Acknowledging one more game shows that the trainer has its store again, even if no other is left.
         sent.append(next(games))
         for record in sent:
             if record.uid not in server.acks:
@@ -103,7 +103,7 @@ async def kill_and_restart(folder: Path, *, disk: str) -> tuple[list[GameRecord]
 def test_killed_trainer_goes_on_with_all_it_acknowledged(tmp_path: Path, disk: str) -> None:
     """After a SIGKILL during commits, acknowledged games are in the store without being sent again. The
     others count once when they are sent again, and training goes on from the last checkpoint. With an archive
-    that holds though the disk is lost."""
+    this holds even if the disk is lost."""
     sent, server, step, code = asyncio.run(kill_and_restart(tmp_path, disk=disk))
     assert code == 0
     assert {ack.status for ack in server.acks.values()} <= {"stored", "duplicate"}

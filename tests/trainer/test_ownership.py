@@ -26,7 +26,7 @@ SAMPLER = Sampler(GAME, 1, symmetric=True)
 
 
 def naive_owners(record: GameRecord, ply: int, symmetry: int) -> list[int]:
-    """Return the owners of the last board for the side to move: a flood from each empty point, in text."""
+    """Return the owners of the last board for the side to move, found by a flood from each empty point."""
     states = positions_of(GAME, record)
     rows = GAME.notation.state_to_text(states[-1]).split()[0].split("/")
     # The text begins with the highest row, the cells with the lowest.
@@ -56,8 +56,8 @@ def naive_owners(record: GameRecord, ply: int, symmetry: int) -> list[int]:
     draws=st.lists(st.tuples(st.integers(0, 999), st.integers(0, 7)), min_size=1, max_size=20),
 )
 def test_agrees_with_the_slow_twin(seed: int, draws: list[tuple[int, int]]) -> None:
-    """For pairs of a position and a symmetry, also where the rings wrap around; games that the length limit
-    or a resignation ended have no owners to learn."""
+    """It agrees for pairs of a position and a symmetry, also where the rings wrap around; games that the
+    length limit or a resignation ended have no owners to learn."""
     rng, window = np.random.default_rng(seed), Window(GAME, 130, 10.0, with_owners=True)
     reasons = ["more_points", PLY_CAP, RESIGNATION]
     records = [
@@ -75,7 +75,7 @@ def test_agrees_with_the_slow_twin(seed: int, draws: list[tuple[int, int]]) -> N
 
 
 def test_the_loss_is_the_cross_entropy_of_each_point() -> None:
-    """Sample 1 is not known, and sample 2 is beside a game: neither counts. A point of nobody is even."""
+    """Sample 1 has no known owners, and sample 2 is beside a game: neither counts. Nobody's point is even."""
     logits = torch.tensor([[1.0, -2.0, 0.5], [9.0, 9.0, 9.0], [9.0, 9.0, 9.0]])
     owners, known = torch.tensor([[1, -1, 0], [-1, -1, -1]], dtype=torch.int8), torch.tensor([1, 0])
     each = [math.log1p(math.exp(-1)), math.log1p(math.exp(-2)), math.log1p(math.exp(-0.5)) + 0.25]

@@ -49,7 +49,7 @@ def test_ratio_is_never_passed(positions: int, samples: int, ratio: float, batch
 
 
 def test_account_goes_on_where_it_stood() -> None:
-    """Restored with another ratio, only later positions count by it."""
+    """After a restore with another ratio, only later positions count by the new one."""
     one = SampleBudget(100, 0.5, 1)
     one.restore(300, 500, 1000.0)
     one.add_positions(200)
@@ -58,7 +58,7 @@ def test_account_goes_on_where_it_stood() -> None:
 
 @pytest.mark.parametrize("factor", [1, 16, 81, 256])
 def test_window_grows_as_katagos(factor: int) -> None:
-    """By hand, as 16^0.75 is 8 and so on: c at c positions, and from there on 8/15 c for each unit."""
+    """By hand: factor 1 gives c positions, and each unit of factor^0.75 adds 8/15 c (16^0.75 is 8)."""
     growth = Growth(300_000, 0.75, 0.4)
     root = {1: 1, 16: 8, 81: 27, 256: 64}[factor]
     assert growth.positions(300_000 * factor) == pytest.approx(300_000 + 160_000 * (root - 1), abs=1)

@@ -1,4 +1,4 @@
-"""A step in parts, for a device without memory for all of it, and what a step may not wait for."""
+"""A step is computed in parts where memory is short, and waits for nothing on the device."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def learner(net: str, **changes: Any) -> TrainStep:
 
 
 def samples_of_all_kinds(one: TrainStep, count: int = 40) -> Samples:
-    """Return samples: some capped, some without a policy target, of some only the policy is learned."""
+    """Return samples: some are capped, some have no policy target, and of some only the policy is learned."""
     rng, window = np.random.default_rng(0), Window(GAME, 1000)
     for _ in range(30):
         window.add(random_game(GAME, rng, simulations=50, targets=0.7))
@@ -85,8 +85,8 @@ class ShortOfMemory:
 def test_without_memory_a_step_in_parts_has_the_loss_and_the_gradient_of_the_whole_batch(
     net: str, changes: dict[str, Any]
 ) -> None:
-    """The first half of the batch fits, the second does not: all of it is computed again in quarters. What
-    has failed is freed before, and later steps begin with quarters."""
+    """The first half of the batch fits, the second does not: the whole batch is computed again in quarters.
+    What failed is freed first, and later steps begin with quarters."""
     found = []
     for failing in ((), (0, 2)):
         one = learner(net, **changes)
@@ -122,7 +122,8 @@ def test_ranks_that_normalise_together_end_where_one_is_short_of_memory() -> Non
 
 
 class Constants(TorchFunctionMode):
-    """Names the calls that make a tensor of Python's numbers: on a GPU its copy waits for all that runs."""
+    """Records the calls that make a tensor of Python's numbers: on a GPU, its copy waits for all that
+    runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,8 +137,8 @@ class Constants(TorchFunctionMode):
 
 @pytest.mark.parametrize("net", ["1x16", "tf1x32"])
 def test_a_step_waits_for_nothing_on_the_device(net: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the next batch is drawn while a GPU computes this one. A tensor of type `meta` has no numbers:
-    whoever reads one fails."""
+    """Because of this, the next batch is drawn while a GPU computes this one. A tensor of type `meta` has no
+    numbers: whoever reads one fails."""
     one = learner(net, heads=ALL_HEADS)
     samples = samples_of_all_kinds(one)
     monkeypatch.setattr(

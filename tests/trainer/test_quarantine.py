@@ -45,7 +45,7 @@ class Beside:
             pass
 
     def play(self, count: int) -> None:
-        """Add so many games."""
+        """Add `count` games."""
         for record in games(self.count + count)[self.count :]:
             player = PLAYERS[self.count % len(PLAYERS)]
             self.store.commit([dataclasses.replace(entry(record), player=player)])
@@ -90,7 +90,7 @@ def without_the_cheat(folder: Path, count: int, **changes: object) -> TrainingLo
 def test_quarantine_changes_window_and_accounts_exactly_and_release_restores_them(
     tmp_path: Path, positions: int
 ) -> None:
-    """The window is full, or it holds all games."""
+    """This holds for a full window and for one that holds all games."""
     one = Beside(tmp_path / "run", positions=positions)
     one.play(60)
     before = content(one.loop), accounts(one.loop)

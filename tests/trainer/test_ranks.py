@@ -60,8 +60,8 @@ Trained = tuple[TrainingLoop, list[float]]
 
 
 def steps_of(folder: Path, flags: list[str], ranks: Ranks | None = None) -> Trained:
-    """Return what was trained for STEPS steps on games of which some were cut off and some plies are no
-    policy targets, with its figures, and those of the network that plays."""
+    """Return a loop after STEPS steps, with its figures and those of the network that plays. Some of its
+    games were cut off, and some plies are no policy targets."""
     rng = np.random.default_rng(2)
     records = [
         random_game(GAME, rng, simulations=20, targets=0.6, max_plies=7 if n % 3 else 0) for n in range(100)
@@ -79,7 +79,7 @@ def steps_of(folder: Path, flags: list[str], ranks: Ranks | None = None) -> Trai
 
 
 def of_two_ranks(folder: Path, flags: list[str], monkeypatch: pytest.MonkeyPatch) -> Trained:
-    """Return the same of two ranks, the second one a process of its own."""
+    """Return the same for two ranks, of which the second is a process of its own."""
     flags = [*flags, "--device", "cpu,cpu"]
     monkeypatch.setattr(sys, "argv", ["trainer", *flags])
     for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
@@ -111,20 +111,20 @@ def of_two_ranks(folder: Path, flags: list[str], monkeypatch: pytest.MonkeyPatch
 def test_two_ranks_make_the_steps_of_one(
     flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With parts of different size, in rows and in everything that losses are divided by. Both ranks have the
-    same weights then, bit by bit."""
+    """Their parts differ in size, in rows and in everything that losses are divided by. Afterwards both ranks
+    have the same weights, bit by bit."""
     flags = [*FLAGS, *flags]
     _, figures = steps_of(tmp_path / "1", [*flags, "--device", "cpu"])
     together, figures_of_two = of_two_ranks(tmp_path / "2", flags, monkeypatch)
-    # Not the weights: Adam makes steps of full length of a gradient that is 0 but for rounding.
+    # Weights are not compared: Adam makes full steps even where a gradient is 0 but for rounding.
     assert figures_of_two == pytest.approx(figures, abs=1e-4)
     log = capfd.readouterr().err
     assert f"stopped at step {STEPS}, weights {digest(together._train_step.network)}" in log
 
 
 def test_a_rank_waits_for_games_longer_than_for_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 0 may have none for hours, at its start and before any step. Here everything that has a limit has
-    one of a second; really it is one of minutes, so that a rank that hangs is noticed."""
+    """Rank 0 may have none for hours, at its start and before any step. Here each limit is one second; really
+    it is minutes, so that a rank that hangs is noticed."""
     limit, groups = timedelta(seconds=1), {}
 
     def join(_: str, *, store: dist.Store, rank: int, world_size: int, timeout: timedelta) -> None:

@@ -37,8 +37,8 @@ def naive_reply(record: GameRecord, ply: int, action_map: list[int]) -> dict[int
     draws=st.lists(st.tuples(st.integers(0, 59), st.integers(0, 7)), min_size=1, max_size=20),
 )
 def test_agrees_with_the_slow_twin(seed: int, capacity: int, draws: list[tuple[int, int]]) -> None:
-    """For pairs of a position and a symmetry; also where the rings wrap around, and for games with plies that
-    are no targets."""
+    """It agrees for pairs of a position and a symmetry, also where the rings wrap around, and for games with
+    plies that are no targets."""
     rng, window = np.random.default_rng(seed), Window(GAME, capacity, 9.0)
     records = [random_game(GAME, rng, simulations=20, targets=0.7) for _ in range(9)]
     for record in records:

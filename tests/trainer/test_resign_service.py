@@ -1,4 +1,4 @@
-"""The trainer and the threshold of resignation: it sends it to players, and keeps it over restarts."""
+"""The trainer sends the threshold of resignation to players and keeps it over restarts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SETTINGS = self_play(simulations=20, value=-0.75)
 
 
 def played_on(count: int) -> list[GameRecord]:
-    """Return games of at least 7 plies in which the loser's value is below the threshold at its third move,
-    rightly."""
+    """Return games of at least 7 plies in which the loser's value is rightly below the threshold at its third
+    move."""
     rng, found = np.random.default_rng(1), []
     while len(found) < count:
         record = random_game(GAME, rng, simulations=20)

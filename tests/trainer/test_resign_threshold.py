@@ -35,7 +35,7 @@ def in_turn(start: str, actions: npt.NDArray[np.uint16]) -> Signs:
 
 
 def naive_trial(game: GameRecord, movers: list[int], threshold: float) -> tuple[bool, bool]:
-    """The twin: check ply by ply whether the game is resigned, and whether that was a mistake."""
+    """Check ply by ply whether the game is resigned, and whether that was a mistake."""
     for ply in range(game.plies - 1):
         if game.visited[ply] and float(game.root_values[ply]) <= threshold:
             return True, movers[ply] * game.outcome >= 0
@@ -51,7 +51,7 @@ def naive_trial(game: GameRecord, movers: list[int], threshold: float) -> tuple[
 def test_a_trial_agrees_with_its_twin(
     values: list[float], searched: list[int], outcome: int, movers: list[int]
 ) -> None:
-    """For every threshold and any order of movers: who would have resigned first, and how that side ended."""
+    """For every threshold and any order of movers, it says who resigned first and how that side ended."""
     game = record(values, outcome, searched=searched[: len(values)])
     thresholds = np.array([-0.4, -0.9, -0.93, -0.95, -1.0], np.float32).astype(np.float64)
     trial = trial_of(game, np.array(movers[: len(values)], np.int8), thresholds)
@@ -114,7 +114,7 @@ def test_a_threshold_that_stays_is_measured_too() -> None:
 
 
 def test_nobody_resigns_where_the_setting_is_off() -> None:
-    """That is so whatever games come."""
+    """No game changes that."""
     threshold = ResignThreshold(0.0, 0.05, in_turn)
     for _ in range(50):
         assert threshold.on_game(LOST) == 0.0
@@ -139,7 +139,7 @@ def walk(rng: np.random.Generator, sureness: float) -> tuple[npt.NDArray[np.floa
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_mistakes_stay_below_the_limit_while_the_network_changes(seed: int) -> None:
-    """A simulated run: fewer than 5 % of those who resigned would not have lost, and plies are saved.
+    """In a simulated run, fewer than 5 % of those who resigned would not have lost, and plies are saved.
 
     The network becomes ever more certain, so that the threshold has to follow.
     """

@@ -168,13 +168,13 @@ def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:
 def test_a_window_too_small_for_a_game_or_for_the_least_is_refused(
     tmp_path: Path, positions: int, least: int, says: str
 ) -> None:
-    """Games leave it whole: training would wait for a number of positions that comes up by chance."""
+    """Games leave the window whole, so training would wait for a number that is reached by chance."""
     fatal = end_of_trainer(tmp_path, positions=positions, min_positions=least)
     assert (fatal.code, says in str(fatal)) == (Exit.CONFIG, True)
 
 
 def test_a_trainer_ends_when_the_run_is_played_under_other_settings(tmp_path: Path) -> None:
-    """It would refuse all games by the old ones. Its parent starts it again, with the new ones."""
+    """By the old settings it would refuse all games. Its parent starts it again with the new ones."""
     other = dataclasses.asdict(self_play(simulations=21))
 
     async def scenario() -> None:
@@ -195,7 +195,7 @@ def test_a_trainer_ends_when_the_run_is_played_under_other_settings(tmp_path: Pa
 
 
 def test_a_trainer_that_ends_sends_new_games_back(tmp_path: Path) -> None:
-    """Else games that come as fast as they are stored would hold up its end."""
+    """Otherwise games that come as fast as they are stored would delay its end."""
     record = random_game(GAME, np.random.default_rng(1), simulations=20)
 
     async def script(server: FakeServer, trainer: service.Service) -> None:
@@ -242,7 +242,7 @@ def test_a_running_trainer_follows_the_quarantine(tmp_path: Path, monkeypatch: p
 
 
 def test_while_games_cannot_be_stored_the_figures_say_why(tmp_path, monkeypatch) -> None:
-    """They said that training waits for more positions, of which there were enough on the way."""
+    """Earlier they said that training waits for more positions, although enough were on the way."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     monkeypatch.setattr("azselfplay.store.sqlite.BUSY_TIMEOUT_MS", 1)
     record = random_game(GAME, np.random.default_rng(1), simulations=20)

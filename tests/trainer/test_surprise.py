@@ -78,8 +78,8 @@ def test_surprise_is_that_of_policy_targets() -> None:
 def test_agrees_with_the_slow_twin(
     seed: int, kls: list[float], count: int, capacity: int, limit: int, draw: float
 ) -> None:
-    """It holds for each position of the ring, also where it wraps around and where the newest positions cut a
-    game."""
+    """They agree for each position of the ring, also where it wraps around and where the newest positions cut
+    a game."""
     window, naive = windows([surprising(seed + at, kls[at:] or [0.0]) for at in range(count)], capacity)
     oldest, first = window.first_position, window.newest(limit)
     numbers = np.arange(first, window.next_position)
@@ -96,7 +96,7 @@ def drawn(window: Window, share: float) -> np.ndarray:
 
 
 def test_a_sampler_draws_a_share_by_surprise() -> None:
-    """With one surprising position in a game, it gets half of the draws, plus its even part."""
+    """At a share of 1/2, the only surprising position of a game gets this half and its part of the rest."""
     record = random_game(GAME, np.random.default_rng(5), simulations=20)
     kl = np.zeros(record.plies, np.float16)
     kl[2] = 1.0

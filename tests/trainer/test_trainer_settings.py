@@ -69,7 +69,7 @@ def test_the_rate_falls_by_steps_or_by_minutes_but_not_by_both() -> None:
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:999"])
 def test_a_device_that_is_not_there_is_named(name: str) -> None:
-    """Also one that no machine has."""
+    """This includes names that no machine has."""
     with pytest.raises(Fatal, match=f"--device '?{name}") as caught:
         choose_device(TrainerConfig(device=name).check().device)
     assert caught.value.code == Exit.CONFIG

@@ -55,7 +55,7 @@ def test_resumed_training_makes_the_same_steps(tmp_path: Path, settings: dict[st
 
 
 def test_a_rate_that_falls_with_time_goes_on_falling_after_a_restart(tmp_path: Path) -> None:
-    """The minutes of the trainers before it count; those between stop and restart do not."""
+    """The minutes of earlier trainers count; those between stop and restart do not."""
     path = stored(tmp_path, games(60))
     first = training(tmp_path / "a", cosine_minutes=60.0, lr=1e-3, warmup_steps=0)
     first._time = TrainingTime(time.monotonic() - 60 * 60)
@@ -138,7 +138,7 @@ def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 def test_a_run_that_begins_beside_damaged_checkpoints_keeps_its_own(tmp_path: Path) -> None:
-    """They are of later steps, and would be the newest for weeks. People find them beside the others."""
+    """The damaged ones have later steps and would be the newest for weeks. They stay under other names."""
     path, folder = stored(tmp_path, games(40)), tmp_path / "a"
     one = training(folder)
     fill(one, path, 40)

@@ -143,7 +143,7 @@ def test_a_wrong_sum_after_a_search_names_both_sums() -> None:
     ("total", "taken"), [(99, False), (100, True), (130, True), (159, True), (160, False)]
 )
 def test_a_search_may_have_taken_back_visits_of_the_subtree_that_it_kept(total: int, taken: bool) -> None:
-    """Those of a repetition of a position that is now before the root (`search.tree_kernel.take_back`)."""
+    """They repeat a position that is now before the root (`search.tree_kernel.take_back`)."""
     record = random_game(GAMES["connect_four"], np.random.default_rng(9))
     first, second = (int(action) for action in record.actions[:2])
     record = with_visits(record, 0, dict(sorted({first: 60, (first + 1) % 7: 40}.items())), flag=1)
@@ -210,7 +210,7 @@ def pruned(sums: dict[int, int]) -> GameRecord:
 def test_the_sum_of_a_pruned_target_and_the_one_after_it_are_bounded(
     sums: dict[int, int], wanted: str | None
 ) -> None:
-    """The number of visits that the action played lost is unknown; one ply later, they are known again."""
+    """How many visits the played action lost is unknown; one ply later, the number is known again."""
     record = pruned(sums)
     rejection = verdict(record, forced_playouts=2.0)
     assert (rejection and str(rejection)) == (wanted and f"bad_visits: {wanted}")

@@ -19,7 +19,7 @@ TURN: Any = SimpleNamespace(step=10)
 
 
 class Training:
-    """Has a version more each time."""
+    """A training loop whose version rises by one with each publication."""
 
     has_checkpoint, step, architecture = True, 10, "tiny"
 
@@ -32,7 +32,7 @@ class Training:
         return self._version, 10, bytes([self._version]) * self._size
 
     def held_out(self) -> None:
-        """Nothing is measured."""
+        """Measure nothing."""
 
     probe_values = known_errors = held_out
 
@@ -47,7 +47,7 @@ class Background:
         return True
 
     def wake(self) -> None:
-        """Training is asked by the test."""
+        """Do nothing, because the test itself publishes."""
 
 
 SERVERS = WeightsInfo(0, 0, bytes(32), 1, "tic_tac_toe")
@@ -117,7 +117,7 @@ def test_announced_weights_are_handed_out_in_chunks(clock: Any) -> None:
 
 
 def test_silence_leads_to_a_new_announcement(clock: Any) -> None:
-    """Not earlier, and not while the server requests chunks."""
+    """It does not come earlier, nor while the server requests chunks."""
     out = published()
     info = out.newest()
     out.weights.tick(clock.now + PATIENCE - 1)
@@ -129,7 +129,7 @@ def test_silence_leads_to_a_new_announcement(clock: Any) -> None:
 
 
 def test_weights_are_announced_again_in_a_new_session() -> None:
-    """Nothing is sent without one."""
+    """Without a session nothing is sent."""
     out = published()
     info = out.newest()
     out.lose()
@@ -148,7 +148,7 @@ def test_only_the_newest_waits(clock: Any) -> None:
 
 
 def test_weights_whose_number_is_taken_are_numbered_anew(clock: Any) -> None:
-    """Neither what waits nor an older version of the server changes that."""
+    """Neither weights that wait nor an older version of the server change that."""
     out = published(2)
     out.weights.on_message(SERVERS, clock.now)
     assert out.weights.busy
@@ -158,7 +158,7 @@ def test_weights_whose_number_is_taken_are_numbered_anew(clock: Any) -> None:
 
 
 def test_refused_weights_are_given_up_and_the_next_follow(clock: Any, caplog) -> None:
-    """A refusal of others is older than they are."""
+    """A refusal that names other weights was meant for earlier ones and changes nothing."""
     out = published(2)
     out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "not finite", 7), clock.now)
     assert out.newest().version == 1

@@ -106,7 +106,7 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
 
 @pytest.mark.parametrize("count", [5, 9, 100])
 def test_several_threads_write_the_samples_of_one(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where their parts differ in size, and in how many entries they have."""
+    """This holds where their parts differ in size and in the number of entries, too."""
     monkeypatch.setattr(sampler, "LEAST_PART", 3)
     window = Window(CONNECT_FOUR, 400)
     for record in random_games(CONNECT_FOUR, 1, 12):
@@ -191,7 +191,7 @@ def test_only_policy_targets_are_drawn_and_counted(
 
 
 def test_a_single_target_among_many_positions_is_found() -> None:
-    """It is found when the newest positions have none, too; without any target nothing can be drawn."""
+    """It is found even if the newest positions have none; without any target nothing can be drawn."""
     window, sampler = Window(CONNECT_FOUR, 5000), SAMPLERS["connect_four", False]
     games = random_games(CONNECT_FOUR, 6, 200)
     window.add(cheaply_searched(games[0], np.arange(games[0].plies) != 3))

@@ -1,5 +1,4 @@
-"""Records that would lead the jitted sampler beyond its arrays do not get into the window, nor samples out of
-it."""
+"""Neither records nor the numbers of samples lead the jitted sampler beyond its arrays."""
 
 from __future__ import annotations
 

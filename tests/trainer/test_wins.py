@@ -112,7 +112,7 @@ def test_agrees_with_the_slow_twin(
 
 
 def test_a_blunder_that_was_not_played_is_found_in_chess() -> None:
-    """After 1. f3 e5 only 2. g4 allows a mate, by one move."""
+    """After 1. f3 e5 only 2. g4 allows a mate, and only by one move."""
     window = window_of(CHESS, [hand_made("", ["f2f3", "e7e5", "e2e4"], "ply_cap", 0, 3)])
     moves = np.arange(30)  # each of them once
     draws = Draws(np.full(30, 2), moves, np.zeros(30, np.int64))
@@ -154,7 +154,7 @@ def test_what_is_not_there_is_refused(number: int, symmetry: int) -> None:
 
 
 def test_without_a_share_nothing_changes() -> None:
-    """The same random numbers draw the same samples as before."""
+    """A share too small for one sample draws the same samples as no share at all."""
     window, _ = random_window(CONNECT_FOUR, 3)
     drawn = [
         SAMPLERS["connect_four"].sample(window, np.random.default_rng(1), 32, wins_share=share)
