@@ -18,12 +18,6 @@ from client.sources import own_first
 HERE = Address("127.0.0.1", 5600)
 
 
-def test_auto_takes_the_gpus_or_else_the_server() -> None:
-    """GPUs are found without importing torch."""
-    assert devices_for("auto", 2) == ["cuda:0", "cuda:1"]
-    assert devices_for("auto", 0) == ["remote"]
-
-
 @pytest.mark.parametrize(
     ("setting", "why"),
     [

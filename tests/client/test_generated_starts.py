@@ -81,12 +81,6 @@ def test_no_opening_plies_follow_a_start_that_was_drawn() -> None:
     assert any((record.visited == 0).any() for record in records if not record.start)
 
 
-def test_without_a_generator_games_draw_the_random_numbers_they_always_did() -> None:
-    """A game is repeated exactly, whether or not other games of its run begin elsewhere."""
-    plain = resolve(self_play(simulations=8), GAME)
-    assert play(4, plain).actions.tolist() == play(4, varied(plain, generator="")).actions.tolist()
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -23,16 +23,6 @@ def fill(spool: Spool, *numbers: int) -> None:
     spool.write([(uid(number), to_bytes(record(number))) for number in numbers])
 
 
-def test_what_was_written_is_read_back_with_its_hash(tmp_path: Path) -> None:
-    """The bytes read are those of the record."""
-    spool = opened(tmp_path)
-    fill(spool, 1)
-    game = spool.read(uid(1))
-    assert game is not None
-    assert (game.uid, game.data) == (uid(1), to_bytes(record(1)))
-    assert len(game.sha256) == 32
-
-
 def test_a_new_start_finds_games_that_were_never_acknowledged(tmp_path: Path) -> None:
     """If the worker crashes after the rename, the game is there; if it crashes after the acknowledgement, the
     game is sent once more."""

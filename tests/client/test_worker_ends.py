@@ -66,12 +66,6 @@ def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: P
     assert fatal.code is Exit.TRY_AGAIN
 
 
-def test_an_unreachable_server_ends_a_worker_that_may_not_wait(tmp_path: Path) -> None:
-    """The exit status is 69."""
-    fatal = ending_of(tmp_path, lambda site: site.close(), max_wait=0.05)
-    assert fatal.code is Exit.UNREACHABLE
-
-
 def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """A client's worker must know where its positions are evaluated; azserver tells its own workers."""
     with pytest.raises(SystemExit) as caught:

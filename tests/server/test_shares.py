@@ -53,11 +53,6 @@ def test_local_workers_count_beside_the_players() -> None:
     assert joined == [Share(games + SPARE_CREDITS, games) for games in (GPU // 5, GPU // 6)]
 
 
-def test_no_process_is_told_to_play_more_games_than_it_has_memory_for() -> None:
-    """The example is eight GPUs and one worker."""
-    assert new_shares().join(1, 8 * GPU) == Share(MOST_GAMES + SPARE_CREDITS, MOST_GAMES)
-
-
 def test_hello_said_twice_is_answered_alike() -> None:
     shares = new_shares()
     first = shares.join(1, GPU)

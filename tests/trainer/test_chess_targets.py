@@ -66,14 +66,6 @@ def test_ends_by_hand(start: str, moves: str, reason: str, outcome: int, classes
     assert SAMPLER.make(window, numbers, np.zeros_like(numbers)).classes.tolist() == classes
 
 
-def test_second_occurrence_does_not_end_a_game() -> None:
-    """A second occurrence ends searches but not games: a record that claims otherwise is unfinished."""
-    record = hand_made("", SHUFFLE.split(), "threefold_repetition", 0, 512)
-    rejection = VERIFIER.check(record, Expected("", 512, 10), 0)
-    assert rejection is not None
-    assert rejection.code == "unfinished"
-
-
 def test_moves_after_a_threefold_repetition_are_refused() -> None:
     """Playing on after the third occurrence is against the rules."""
     record = hand_made("", [*(SHUFFLE * 2).split(), "e2e4"], "ply_cap", 0, 9)

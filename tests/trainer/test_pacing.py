@@ -24,12 +24,6 @@ def test_no_step_before_the_window_is_filled() -> None:
     assert budget(499).waiting_for(499) == "1 more positions before the first step"
 
 
-def test_trainer_that_is_ahead_waits() -> None:
-    """A trainer that has used up its positions makes no step and says what it waits for."""
-    assert budget(500, 1000).steps(500) == 0
-    assert budget(500, 1000).waiting_for(500) == "51 more positions for the next step"
-
-
 @given(
     positions=st.integers(0, 10**7),
     samples=st.integers(0, 10**7),

@@ -138,17 +138,6 @@ def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
             assert samples.classes[row] == naive_class(game, record, row)
 
 
-def test_same_seed_draws_the_same_samples() -> None:
-    """A batch depends only on the window and the random state."""
-    window = Window(CONNECT_FOUR, 300)
-    for record in random_games(CONNECT_FOUR, 3, 20):
-        window.add(record)
-    sampler = SAMPLERS["connect_four", True]
-    first, second = (sampler.sample(window, np.random.default_rng(7), 50) for _ in range(2))
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 @pytest.mark.parametrize("newest", [1, 30, 10**6])
 def test_only_the_newest_positions_are_drawn(newest: int) -> None:
     """A limit draws from exactly that many of the newest positions, whatever games they cut."""
