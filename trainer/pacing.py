@@ -14,6 +14,7 @@ positions make up the difference.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -68,7 +69,7 @@ class SampleBudget:
         if missing > 0:
             return f"{missing:,} more positions before the first step"
         # Told in positions, because people see these arrive.
-        missing = int((self.samples + self.batch - self.allowed) / self.samples_per_position) + 1
+        missing = math.ceil((self.samples + self.batch - self.allowed) / self.samples_per_position)
         return f"{max(missing, 1):,} more positions for the next step"
 
 

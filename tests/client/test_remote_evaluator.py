@@ -289,9 +289,7 @@ def test_an_answer_that_is_no_answer_changes_nothing() -> None:
     asyncio.run(scenario())
 
 
-def test_a_cancelled_search_does_not_disturb_its_neighbours() -> None:
-    """Its answer is ignored."""
-
+def test_the_answer_to_a_cancelled_search_is_ignored() -> None:
     async def scenario() -> None:
         wire, evaluator, future = await one_leaf()
         future.cancel()

@@ -21,6 +21,7 @@ from net.sparse import Sparse
 from net.weights import WeightsMeta, describe
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Evaluate, Goodbye, Hello, Ping, Pong, Refused, WeightsInfo
+from server.config import ServerConfig
 from server.front import FrontSettings
 
 CHESS = get_game("chess")
@@ -199,3 +200,9 @@ def test_a_hub_hands_out_weights_of_any_network_once_they_are_stored(tmp_path: P
         assert "evaluator of your own" in goodbye.reason
 
     play_at_a_hub(tmp_path, scenario, weights)
+
+
+def test_a_game_without_features_is_refused() -> None:
+    with pytest.raises(Fatal, match=r"--net: go has no sparse features.* it has the networks tiny") as caught:
+        ServerConfig(net="sparse", game="go").check()
+    assert caught.value.code == Exit.CONFIG

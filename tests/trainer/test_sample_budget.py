@@ -17,7 +17,7 @@ def test_turn_makes_the_steps_that_games_allow(tmp_path: Path) -> None:
     positions = sum(record.plies for record in records if one.trains_on(record.uid))
     assert 0 < positions == turn.learned_from < sum(record.plies for record in records)
     assert turn.step == 2 * positions // 32
-    missing = (32 * (turn.step + 1) - 2 * positions) // 2 + 1
+    missing = (32 * (turn.step + 1) - 2 * positions) // 2  # an even number
     assert turn.waiting_for == f"{missing} more positions for the next step"
     assert one.turn([], 55, 400).figures is None
 
