@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 LOADING = "the window to be loaded"
 """What training waits for before the first turn."""
+HANGS = 60.0
+"""Seconds after which a commit is taken to hang, as on a network disk that is away."""
 LEAST_FREE = 1 << 20
 """Bytes. A disk with less free space counts as full: neither a checkpoint nor weights fit on it."""
 OUTCOMES = {1: "first", 0: "draw", -1: "second"}
@@ -164,9 +166,17 @@ def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[
     return {f"{prefix}{head}_loss": rounded(found.get(head)) for head in TRAINING_HEADS}
 
 
-def why_not_stored(run: Run) -> str:
+def why_not_stored(run: Run, seconds: float = 0.0) -> str:
     """Return why games cannot be stored, as text for people; "" if they can. The disk is checked too: if
-    players share a full disk with the trainer, no game comes that the store could refuse."""
+    players share a full disk with the trainer, no game comes that the store could refuse.
+
+    `seconds`: how long the present commit has lasted; 0: there is none."""
+    # Said first, because a folder that hangs would hang whoever looks at it.
+    if seconds > HANGS:
+        disks = "the disk" if run.archive is None else "the disk or the archive"
+        return (
+            f"a commit has lasted {seconds:.0f} s: {disks} does not answer. Look at the mount or the network"
+        )
     trouble, folder = run.store.trouble, run.folder.path
     if run.archive is not None:
         trouble = trouble or run.archive.trouble

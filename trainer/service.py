@@ -120,6 +120,8 @@ class Service:
         )
         self._upload_thread = ThreadPoolExecutor(1, "upload")
         self._watched = Pace(WATCHED, time.monotonic())
+        self._commit_since: float | None = None
+        """When the present commit began."""
         self._figures = Figures(time.monotonic())
         self._weights = WeightsOut(config, self._connection, self._figures, self)
         self._warn = Repeated(log)
@@ -280,11 +282,12 @@ class Service:
                 # `server_version` counts too: after a return to an older checkpoint, the server's weights are
                 # newer than ours, and WELCOME names them before their first game comes.
                 newest = max(run.training.version, self._weights.server_version, run.committer.newest_version)
-                begun = time.monotonic()
+                begun = self._commit_since = time.monotonic()
                 commit = loop.run_in_executor(self._commits, run.committer.process, jobs, newest)
                 # Do this while the thread waits for the disk and the archive.
                 self._watch_games(watch, unwatched)
                 result = await commit
+                self._commit_since = None
                 self._figures.commits.observe(time.monotonic() - begun)
                 played = list(zip(result.games, result.players, strict=True))
                 run.players.on_games(played)
@@ -398,7 +401,8 @@ class Service:
             now = time.monotonic()
             self._figures.newest_games = watch.figures()
             self._figures.rate.note(run.store.totals.games.total(), now)
-            self._figures.trouble = why_not_stored(run)
+            lasts = 0.0 if self._commit_since is None else now - self._commit_since
+            self._figures.trouble = why_not_stored(run, lasts)
             figures = self._figures.as_dict(run.store.totals, now)
             figures["alerts"] = self._figures.alerts = watch.alerts(figures)
             self._connection.send(TrainerStatus(figures))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import threading
 import tomllib
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -28,8 +30,9 @@ from bench.random_games import random_game
 from net.weights import from_bytes
 from protocol.messages import PROTOCOL_VERSION, Goodbye, Hello, WeightsInfo, Welcome
 from protocol.sessions import hello_first
-from trainer import service
+from trainer import figures, service
 from trainer.config import TrainerConfig
+from trainer.ingest import Committed, Committer
 
 torch.set_num_threads(1)
 
@@ -239,6 +242,28 @@ def test_a_running_trainer_follows_the_quarantine(tmp_path: Path, monkeypatch: p
 
     server = beside_trainer(tmp_path, script, held_out=0.0)
     assert {ack.status for ack in server.acks.values()} == {"stored"}
+
+
+def test_a_commit_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is on a network disk that does not answer. The game is stored when it does again."""
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+    monkeypatch.setattr(figures, "HANGS", 0.1)
+    answers, process = threading.Event(), Committer.process
+
+    def wait(committer: Committer, *given: Any) -> Committed:
+        answers.wait(60)
+        return process(committer, *given)
+
+    monkeypatch.setattr(Committer, "process", wait)
+    record = random_game(GAME, np.random.default_rng(1), simulations=20)
+
+    async def script(server: FakeServer, _: service.Service) -> None:
+        server.play(record)
+        await server.until(lambda: "the disk does not answer" in str(server.figures.get("not_stored")))
+        answers.set()
+        await server.until(lambda: server.acks and server.figures["not_stored"] == "")
+
+    assert beside_trainer(tmp_path, script).acks[record.uid].status == "stored"
 
 
 def test_while_games_cannot_be_stored_the_figures_say_why(tmp_path, monkeypatch) -> None:
