@@ -189,6 +189,19 @@ def why_not_stored(run: Run, seconds: float = 0.0) -> str:
     return f"the disk of {folder} is full. Free some space" if free < LEAST_FREE else ""
 
 
+def hours_until_full(run: Run, games_per_h: float, keep_games: int) -> float | None:
+    """Return in how many hours the run's disk is full, if games go on to come like this; None if it is
+    unknown, or if the store keeps only `keep_games` games and has them."""
+    games = run.store.totals.games.total() + run.store.totals.imported
+    if not games or not games_per_h or 0 < keep_games <= games:
+        return None
+    try:
+        free, used = shutil.disk_usage(run.folder.path).free, run.folder.games.stat().st_size
+    except OSError:
+        return None
+    return free / (used / games * games_per_h)
+
+
 def log_line(figures: Mapping[str, Any]) -> str:
     """Return one plain line with the most important figures."""
     loss = "no step since the start" if figures["step"] else "no step yet"

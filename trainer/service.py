@@ -44,7 +44,7 @@ from protocol.records import GameRecord
 from trainer import checkpoint
 from trainer.checkpoint import why_no_takeover
 from trainer.config import TrainerConfig
-from trainer.figures import Curves, Figures, log_line, watched, why_not_stored
+from trainer.figures import Curves, Figures, hours_until_full, log_line, watched, why_not_stored
 from trainer.ingest import IngestTable, Job
 from trainer.ranks import Ranks
 from trainer.run_setup import Run, open_run, settings_of
@@ -404,7 +404,8 @@ class Service:
             lasts = 0.0 if self._commit_since is None else now - self._commit_since
             self._figures.trouble = why_not_stored(run, lasts)
             figures = self._figures.as_dict(run.store.totals, now)
-            figures["alerts"] = self._figures.alerts = watch.alerts(figures)
+            hours = hours_until_full(run, figures["games_per_h"], self._config.keep_games)
+            figures["alerts"] = self._figures.alerts = watch.alerts(figures, hours)
             self._connection.send(TrainerStatus(figures))
             if self._figures.turn is not None:  # until then the window and its figures are incomplete
                 curves.write(figures, now)

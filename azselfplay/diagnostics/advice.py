@@ -83,6 +83,12 @@ ADVICE: Mapping[str, Advice] = {
         # status.
         is_warning=True,
     ),
+    "disk fills": Advice(
+        "set keep_games of the trainer, or free some space",
+        "games.db grows with each game; when the disk is full, no game is stored and play stops",
+        "keep_games of the trainer, so that old games keep only their results; more "
+        "self_play.search.simulations, which make fewer games; a larger disk",
+    ),
     "training too slow": Advice(
         "a GPU of its own, or a larger optimizer.batch of the trainer",
         "games come faster than the trainer learns from them, so much of them is never seen; on a GPU that "

@@ -53,6 +53,9 @@ WRONG_VALUES = 0.05
 CAPPED = 0.25
 """Share of games that may be cut off by the cap on their length."""
 
+DISK_HOURS = 24.0
+"""Hours until the disk is full below which there is an alert."""
+
 BEHIND = 0.7
 """Part of the wanted samples a position below which the trainer cannot keep up with the games."""
 
@@ -153,6 +156,8 @@ class Signs:
     samples_per_position: float | None = None
     wanted_samples: float | None = None
     """`samples.per_position` of the trainer; None: unknown."""
+    disk_hours: float | None = None
+    """Hours until the run's disk is full, if games go on to come as they do; None: unknown or never."""
     step: float | None = None
     """The present step of training; None: unknown."""
 
@@ -270,6 +275,13 @@ def stale(signs: Signs) -> str:
     return f"newest games are {signs.lag:.0f} weights versions behind (limit {LAG:.0f})"
 
 
+@alert("disk fills")
+def disk_fills(signs: Signs) -> str:
+    if signs.disk_hours is None or signs.disk_hours >= DISK_HOURS:
+        return ""
+    return f"the games that come now fill the disk in {signs.disk_hours:.1f} hours"
+
+
 @alert("training too slow")
 def too_slow(signs: Signs) -> str:
     done, wanted = signs.samples_per_position, signs.wanted_samples
@@ -354,11 +366,11 @@ class Watch:
         """Weights versions that the newest games are behind (median); None before there are enough games."""
         return statistics.median_low(self._lags) if len(self._lags) == NEWEST_GAMES else None
 
-    def alerts(self, figures: Mapping[str, Any]) -> list[str]:
+    def alerts(self, figures: Mapping[str, Any], disk_hours: float | None = None) -> list[str]:
         """Return short texts of all present alerts. Alerts that began or ended since the last call are
         logged.
 
-        figures: the trainer's figures, with the keys of docs/protocol.md.
+        figures: the trainer's figures, with the keys of docs/protocol.md. disk_hours: see `Signs`.
         """
         # Keep one lesson per LESSON_STEPS steps, so that the lessons span enough of the training to be
         # compared.
@@ -369,7 +381,7 @@ class Watch:
             self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))
         signs = Signs(
             self._game, list(self._stretches), list(self._lessons), self.lag,
-            figures["samples_per_position"], self._wanted_samples, figures["step"],
+            figures["samples_per_position"], self._wanted_samples, disk_hours, figures["step"],
         )  # fmt: skip
         found = {one.name: one for one in find_alerts(signs)}
         for name, one in found.items():

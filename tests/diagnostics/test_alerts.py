@@ -93,6 +93,11 @@ def test_sure_values_that_are_right_are_no_alert() -> None:
     assert names(dataclasses.replace(stretch(), values=1000, saturated=500, saturated_wrong=10)) == []
 
 
+def test_a_disk_that_is_full_within_a_day_is_told() -> None:
+    assert names(disk_hours=25.0) == names(disk_hours=None) == []
+    assert names(disk_hours=23.0) == ["disk fills"]
+
+
 def test_a_trainer_that_cannot_keep_up_is_told_by_its_samples_a_position() -> None:
     """Nothing is told where the wanted number is unknown."""
     assert names(samples_per_position=1.1, wanted_samples=1.5) == names(samples_per_position=0.1) == []

@@ -1,11 +1,15 @@
-"""Games an hour are those of the last minutes, not of the whole run."""
+"""Games an hour are those of the last minutes, and they tell when the disk will be full."""
 
 from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.figures import RATE_APART, RATE_SECONDS, GamesRate
+from azselfplay.store.sqlite import Totals
+from trainer.figures import RATE_APART, RATE_SECONDS, GamesRate, hours_until_full
 
 
 @given(steps=st.lists(st.tuples(st.floats(0.0, 400.0), st.integers(0, 1000)), max_size=60))
@@ -31,3 +35,14 @@ def test_a_run_that_becomes_faster_soon_shows_it() -> None:
         games += 2
         rate.note(games, second)
     assert rate.per_hour(games, second) == 7200
+
+
+def test_the_hours_until_the_disk_is_full_follow_from_the_size_of_the_games(tmp_path, monkeypatch) -> None:
+    folder = SimpleNamespace(path=tmp_path, games=tmp_path / "games.db")
+    folder.games.write_bytes(bytes(7000))
+    run = SimpleNamespace(folder=folder, store=SimpleNamespace(totals=Totals(Counter(workers=10))))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=700_000))
+    assert hours_until_full(run, 100.0, keep_games=0) == 10.0
+    assert hours_until_full(run, 100.0, keep_games=11) == 10.0
+    assert hours_until_full(run, 100.0, keep_games=10) is None
+    assert hours_until_full(run, 0.0, keep_games=0) is None
