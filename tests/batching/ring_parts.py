@@ -1,6 +1,6 @@
 """Both ends of a ring for tests: a producer driven by hand, and an evaluator whose network echoes.
 
-The echo of a row follows from all of the row, so an answer to another row is noticed.
+The echo of a row depends on the whole row, so that an answer to another row is noticed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def random_leaves(rng: np.random.Generator, rows: int) -> Arrays:
 
 
 def echo(features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return priors and wdl that only these rows get."""
+    """Return priors and wdl that differ for other rows."""
     rows = np.repeat(features.sum(axis=1) % np.uint64(97), counts)
     ends = np.cumsum(counts, dtype=np.int64)
     sums = np.add.reduceat(actions.astype(np.uint64), ends - counts) + features[:, 0]
@@ -47,7 +47,7 @@ class NoRoom(Exception):
 
 
 class EchoNetwork:
-    """Answers each row with its echo, and notes what is submitted and collected."""
+    """A network that answers each row with its echo and records what is submitted and collected."""
 
     device_name = "echo"
     in_flight = 2
@@ -126,7 +126,7 @@ class Orders:
 
 
 class Evaluator:
-    """An evaluator at `path`, with weights unless it is told otherwise; the test makes its steps."""
+    """An evaluator at `path` whose steps the test makes. It gets weights unless `loads` is false."""
 
     def __init__(self, path: Path, network: EchoNetwork | None = None, *, loads: bool = True) -> None:
         self.path = path
@@ -146,7 +146,7 @@ class Evaluator:
             self.loop.step()
 
     def kill(self) -> None:
-        """End it, as SIGKILL does: whatever is in flight stays as it is."""
+        """End the evaluator as SIGKILL does: whatever is in flight stays as it is."""
         for ring in list(self.loop.rings.rings):
             ring.connection.close()
             self.loop.rings.rings.discard(ring)
@@ -186,7 +186,7 @@ class Producer:
         return [index for index in data if index != LOOK_AT_HEAD]
 
     def is_cut_off(self) -> bool:
-        """Return whether the evaluator has hung up, behind whatever it has sent before."""
+        """Return whether the evaluator has hung up; skip what it sent before."""
         try:
             while self.socket.recv(256):
                 pass

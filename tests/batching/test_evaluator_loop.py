@@ -25,13 +25,13 @@ WEIGHTS = LoadWeights(7, b"s" * 32, "file 7")
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """Return a short path: that of a Unix socket has at most 107 bytes."""
+    """Return a short path: the path of a Unix socket has at most 107 bytes."""
     with own_folder() as folder:
         yield folder / "ring"
 
 
 def answered(producer: Producer, evaluator: Evaluator, slots: int, steps: int = 20) -> list[int]:
-    """Make steps until so many slots came back. Returns them in order, checked."""
+    """Make steps until `slots` slots have come back. Check them and return them in order."""
     found: list[int] = []
     for _ in range(steps):
         evaluator.step()
@@ -106,7 +106,7 @@ def test_bad_weights_are_refused_with_the_reason_and_the_loop_goes_on(path: Path
 
 
 class ShortOfMemory(EchoNetwork):
-    """Has memory for so many rows at once; notes the sizes of what it computes."""
+    """A network with memory for `room` rows at once; it records the sizes of the batches it computes."""
 
     def __init__(self, room: int, *, fails_late: bool = False) -> None:
         super().__init__(target_rows=4, max_rows=8)
@@ -150,7 +150,7 @@ class ShortOfMemory(EchoNetwork):
 def test_without_memory_batches_become_smaller_once_and_no_row_is_lost(
     path: Path, fails_late: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The device may report it at once or when the batch is collected; the front learns the new size."""
+    """The device may report the lack at once or when a batch is collected; the front learns the new size."""
     network = ShortOfMemory(3, fails_late=fails_late)
     evaluator = Evaluator(path, network)
     producer = Producer(path)
@@ -176,7 +176,7 @@ def test_a_device_without_room_for_one_row_ends_its_process(path: Path) -> None:
 def test_a_device_that_has_failed_for_good_ends_its_process_and_answers_nothing(
     path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As CUDA does after an assertion: no such device works again in its process."""
+    """After a failed assertion, a CUDA device never works again in its process."""
 
     def fail(*_: object) -> None:
         raise RuntimeError("CUDA error: device-side assert triggered")
@@ -317,7 +317,7 @@ def test_a_producer_that_writes_rubbish_is_named_and_cut_off_and_others_are_serv
 
 
 def open_files() -> int:
-    gc.collect()  # what earlier tests have left
+    gc.collect()  # closes what earlier tests have left open
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -384,7 +384,7 @@ def test_a_producer_that_ends_in_the_middle_of_a_slot_costs_nothing(path: Path) 
     evaluator = Evaluator(path)
     ended, honest = Producer(path), Producer(path)
     ended.fill(0, random_leaves(RNG, 3))
-    ended.memory.slots[1].features[:] = 7  # and before the byte that says so
+    ended.memory.slots[1].features[:] = 7  # the byte that announces this slot is never sent
     evaluator.step(2)
     ended.socket.close()
     honest.fill(0, random_leaves(RNG, 3))
@@ -416,7 +416,7 @@ def test_a_thousand_connections_leave_neither_memory_nor_descriptors(path: Path)
 
 
 def test_producers_are_told_how_much_fills_the_batches_and_again_when_more_of_them_play(path: Path) -> None:
-    """Five batches' worth in all: two on the device, and three that wait or are searched."""
+    """Their rows fill five batches: two on the device, and three that wait or are searched."""
     evaluator = Evaluator(path, EchoNetwork(target_rows=256))
     producers = [Producer(path) for _ in range(4)]
     evaluator.step(2)

@@ -53,7 +53,7 @@ def evaluate(path: Path) -> None:
 
 
 def produce(path: Path) -> None:
-    """Fill slots without end, and send some whose writing never ends."""
+    """Fill slots until the process is killed, perhaps in the middle of a slot."""
     producer, rng = Producer(path), np.random.default_rng(os.getpid())
     free = list(range(LAYOUT.slots))
     while True:
@@ -76,7 +76,7 @@ def running(role: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 class Load:
-    """A worker that has 40 requests under way, and begins another for each that is answered."""
+    """A worker that keeps 40 requests under way."""
 
     def __init__(self, path: Path) -> None:
         self.worker = RingEvaluator([path], LAYOUT, "a worker", lambda _: None)
@@ -86,7 +86,7 @@ class Load:
         self.rows = 0
 
     async def answered(self, rows: int) -> None:
-        """Return once so many more rows are answered. An answer to another row fails in `Checked`."""
+        """Return when `rows` more rows are answered. An answer to another row fails in `Checked`."""
         wanted = self.rows + rows
         async with asyncio.timeout(PATIENCE):
             while self.rows < wanted:
@@ -100,7 +100,7 @@ class Load:
                 await asyncio.sleep(0.001)
 
     async def finish(self) -> int:
-        """Wait for all that is under way. Returns the rows that were refused."""
+        """Wait for all requests under way. Return how many rows were refused."""
         async with asyncio.timeout(PATIENCE):
             while any(one.open for one in self.requests):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

@@ -111,7 +111,7 @@ def test_every_item_comes_out_once_in_its_owners_order(
 
 @given(st.lists(st.integers(1, SLOT_ROWS), min_size=30, max_size=60), st.integers(1, 512))
 def test_two_owners_that_always_wait_are_served_alike(sizes: list[int], room: int) -> None:
-    """At no time has one had more than two slots more than the other."""
+    """At no time is one owner more than two slots ahead of the other."""
     queue: FairQueue[Slot] = FairQueue()
     for owner, of in (("a", sizes), ("b", [SLOT_ROWS] * len(sizes))):
         for rows in of:

@@ -1,4 +1,4 @@
-"""A worker's ring beside evaluators that end at any step: no row is lost, or answered for another."""
+"""A worker's ring beside evaluators that end at any step: no row is lost or gets another row's answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Killed(Exception):
 
 
 class Mortal(EchoNetwork):
-    """Its process is killed when it submits or collects, if it is told so."""
+    """A network whose process is killed when it submits or collects, as `dies_in` says."""
 
     def __init__(self) -> None:
         super().__init__(target_rows=16)
@@ -42,7 +42,7 @@ class Mortal(EchoNetwork):
 
 
 class SteppedLoop(asyncio.SelectorEventLoop):
-    """Its time is what the test says, and it never waits."""
+    """An event loop that never waits; the test sets its time."""
 
     now = 0.0
 
@@ -55,7 +55,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
 
 
 class Checked:
-    """The search that waits for some rows."""
+    """A search that waits for rows and checks their answers."""
 
     def __init__(self, leaves: Arrays) -> None:
         self.leaves = leaves
@@ -79,7 +79,7 @@ class Checked:
 
 
 class RingMachine(RuleBasedStateMachine):
-    """Two evaluators, of which the first is the worker's own."""
+    """A worker and two evaluators, of which the first is the worker's own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ class RingMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.requests)
     @rule()
     def finish(self) -> None:
-        """With an evaluator that lives, everything is answered, or refused because it has killed two."""
+        """Beside a live evaluator, each row is answered, or refused because it has ended two evaluators."""
         self.start(0)
         for _ in range(200):
             self.wait(REDIAL)
@@ -185,7 +185,7 @@ def a_worker_beside(evaluators: int) -> RingMachine:
 
 
 def connections(machine: RingMachine) -> list[int]:
-    """Return how many rings each evaluator has."""
+    """Make a step of each evaluator and return how many rings it has."""
     for which in range(2):
         machine.step(which, "")
     return [0 if one is None else len(one.loop.rings.rings) for one in machine.evaluators]

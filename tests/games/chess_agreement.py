@@ -2,9 +2,9 @@
 
 `PYTHONPATH=. .venv/bin/python tests/games/chess_agreement.py [GAMES]` plays them in two processes and prints
 the seeds done; a second argument, the first seed, continues after a stop. Games start from the usual
-position, from middle games and endgames in which the rare rules are near, and from random endgames. One mover
-in three prefers to go back where he came from, which makes repetitions. Games of chess960 start from each of
-its positions in turn, or from one where both colours' are drawn and many men are gone.
+position, from middle games and endgames in which the rare rules are near, and from random endgames. One
+player in three prefers to move back, which makes repetitions. Games of chess960 start from each of its
+positions in turn, or from a mixture of two without many of the men.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from azselfplay.games.spec import NO_ROOT, ONGOING, Game, Positions, State, outc
 MAX_PLIES = 220
 GAMES_PER_TASK = 100
 FEN_EVERY = 8
-"""Texts are compared every so many plies; the words that they are made of, at every ply."""
+"""Texts are compared once in this number of plies; the words of states, at every ply."""
 
 STARTS = (
     "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
@@ -125,7 +125,7 @@ def random_start(rng: np.random.Generator) -> chess.Board:
 
 
 def random_start_960(seed: int, rng: np.random.Generator) -> chess.Board:
-    """Return the start position of a number, or one of two numbers with half of the men gone."""
+    """Return start position `seed` % 960, or a mixture of two without about half of the men."""
     board = chess.Board.from_chess960_pos(seed % 960)
     if rng.random() < 0.5:
         return board
@@ -156,7 +156,7 @@ def state_of(board: chess.Board) -> State:
 
 
 def expected_reason(board: chess.Board, legal_count: int) -> str:
-    """Return why the game is over by python-chess, checked in the same order as by our rules."""
+    """Return python-chess's reason for the end of the game, checked in the order of our rules."""
     if not legal_count:
         return "checkmate" if board.is_check() else "stalemate"
     if board.is_insufficient_material():
@@ -226,7 +226,7 @@ def _compare_position(
     if n % FEN_EVERY == 1:
         expected = board.fen(shredder=board.chess960, en_passant="legal")
         _require(seed, board, "text", notation.state_to_text(state), expected)
-        # With the letters KQkq too, where there are any.
+        # In chess960, the letters KQkq are read too.
         for text in (expected, board.fen(en_passant="legal")):
             _require(seed, board, "state of the text", list(notation.state_from_text(text)), list(state))
     count = game.rules.legal_actions(positions, n, actions)

@@ -1,8 +1,7 @@
-"""A small game of moving men, whose moves are called by two cells (`b1b2`); for tests of its picture only, so
-its rules are not compiled.
+"""A small game for tests of pictures: its moves name two cells (`b1b2`). Its rules are not compiled.
 
-On 3 x 5 the men of the first player stand in row 1 and go up, those of the second in row 5 and go down: one
-row straight on to an empty cell. Who cannot move has lost.
+On a board of 3 x 5, the first player's men begin in row 1 and go up; the second player's begin in row 5 and
+go down. A man goes one row straight on to an empty cell. A player who cannot move loses.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class NaiveDots:
 
 @cache
 def gain(rows: int, cols: int, drawn: frozenset[Edge]) -> int:
-    """Return how many boxes the side to move still gains beyond the other's, if both play best."""
+    """Return how many more boxes than the other side the side to move still gets with best play."""
     board = NaiveDots(rows, cols)
     best = None
     for edge in board.edges():

@@ -71,7 +71,7 @@ class PlainPosition:
         return PlainPosition(board, side == "w", held, int(number))
 
     def planes(self, white: bool, times: int) -> npt.NDArray[np.float32]:
-        """Return [28 + 14 + 3, 81] as White or Black sees them; the position has stood on the board `times`
+        """Return [28 + 14 + 3, 81] as White or Black sees them; the position has occurred `times` times
         before."""
         found = np.zeros((45, 81), np.float32)
         for (file, rank), piece in self.board.items():

@@ -1,5 +1,5 @@
 """Slow, obvious twins of the games' sparse features, from lists of squares and stones, with python-chess for
-chess. Each says the features of a position and the rows of an action, in the numbers of the game's set.
+chess. Each gives the features of a position and the rows of an action, numbered as in the game's set.
 
 Nothing here is imported from the sets; each twin plays the moves itself.
 """
@@ -39,7 +39,7 @@ class SparseTwin(Protocol):
 
 
 class Stones:
-    """Tic-tac-toe and Connect Four: what both need."""
+    """The common part of tic-tac-toe and Connect Four."""
 
     def __init__(self, name: str) -> None:
         twin = naive_game(name)
@@ -144,7 +144,7 @@ class DotsAndBoxes:
         return [side in self.twin.drawn[-1] for side in self.twin.sides(box)]
 
     def chain(self, box: Dot) -> set[Dot]:
-        """Return the boxes of the chain in which a box is."""
+        """Return the boxes of the chain that contains a box."""
         found: set[Dot] = set()
         left = [box]
         while left:
@@ -178,7 +178,7 @@ class DotsAndBoxes:
 
 
 class Chess:
-    """With python-chess' boards and attacks."""
+    """The twin of chess and chess960, with boards and attacks of python-chess."""
 
     def __init__(self, *, chess960: bool = False) -> None:
         self.board = chess.Board(chess960=chess960)
@@ -279,7 +279,7 @@ SLIDES = {"L": [(0, -1)], "B": _CORNERS, "+B": _CORNERS, "R": _CROSS, "+R": _CRO
 
 
 class Shogi:
-    """With cshogi's positions; who attacks what is worked out from them."""
+    """The twin of shogi, with positions of cshogi; attacks are worked out from them."""
 
     def __init__(self) -> None:
         self.game = cshogi.Board()

@@ -3,8 +3,8 @@ agree at every ply.
 
 `PYTHONPATH=. .venv/bin/python tests/games/shogi_agreement.py [GAMES] [FIRST_SEED]` plays them in two
 processes and prints the seeds done. Games start from the usual position, from positions in which the rare
-rules are near, and from random ones. Some movers prefer to go back where they came from, which makes
-repetitions, and some prefer to give check.
+rules are near, and from random ones. Some players prefer to move back, which makes repetitions, and some
+prefer to give check.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from azselfplay.games.spec import NO_ROOT
 MAX_PLIES = 220
 GAMES_PER_TASK = 100
 TEXT_EVERY = 8
-"""Texts are compared every so many plies; their contents, at every ply."""
+"""Texts are compared once in this number of plies; their contents, at every ply."""
 
 STARTS = (
     "l6nl/5+P1gk/2np1S3/p1p4Pp/3P2Sp1/1PPb2P1P/P5GS1/R8/LN4bKL w RGgsn5p 1",
@@ -70,8 +70,8 @@ _REPETITION_OF = {
     cshogi.REPETITION_WIN: PERPETUAL_CHECK_SUFFERED,
     cshogi.REPETITION_LOSE: PERPETUAL_CHECK_GIVEN,
 }
-"""cshogi also reports boards that come again with more or less in hand. Our rules ignore those, and cshogi
-reports them first even where the same hands come again too."""
+"""cshogi also reports boards that come again with more or fewer pieces in hand, and reports them first even
+where the same hands come again too. Our rules ignore them."""
 
 
 class Disagreement(AssertionError):
@@ -167,7 +167,7 @@ def _choose(
     likes_going_back: bool,
     likes_checks: bool,
 ) -> int:
-    """Return a random move; for movers who prefer it, one that goes back or gives check."""
+    """Return a random move; players with such a preference mostly go back or give check."""
     if likes_checks and rng.random() < 0.85:
         moves = [move for move in moves if _checks(board, move)] or moves
     if likes_going_back and len(board.history) >= 2 and rng.random() < 0.85:

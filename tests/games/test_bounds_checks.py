@@ -1,4 +1,4 @@
-"""NUMBA_BOUNDSCHECK=1 is in force in all code that `games.jit` compiles, even if a version without it is
+"""NUMBA_BOUNDSCHECK=1 takes effect in all code that `games.jit` compiles, even if a version without it is
 cached."""
 
 from __future__ import annotations

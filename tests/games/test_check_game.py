@@ -1,4 +1,4 @@
-"""`azplay check-game`: games that each break a promise are found out; fifteen of the 21 checks have one."""
+"""`azplay check-game` finds the fault of games that break a promise; 15 of the 21 checks have such a game."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ BROKEN = {
     ),
     "sparse_features_fit": dataclasses.replace(FOUR, sparse=dataclasses.replace(FOUR.sparse, name="mine")),
 }
-"""By the check that finds it: a game with one fault."""
+"""Games with one fault each, by the name of the check that finds it."""
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_game_with_a_fault_does_not_pass(name: str) -> None:
-    """The checks that have nothing to do with it do; games that are well pass all (`test_conformance`)."""
+    """The same game without the fault passes the check."""
     check: Check = next(one for one in CHECKS if one.__name__ == name)
     sound = FOUR if BROKEN[name].name == FOUR.name else GAME
     games = tuple(random_games(sound, 4))
@@ -138,7 +138,7 @@ def test_without_sparse_features_these_are_not_said_to_be_well(monkeypatch, caps
 
 
 def test_ends_that_are_the_wrong_way_round_are_shown(monkeypatch, capsys) -> None:
-    """No check can know it: whoever makes three in a row has lost here, by a value for the wrong side."""
+    """No check can find that three in a row lose by mistake, but the printed results show it."""
     wrong = dataclasses.replace(
         GAME, end_reasons=tuple(EndReason(one.name, -one.value) for one in GAME.end_reasons)
     )
@@ -156,7 +156,7 @@ def test_ends_that_are_the_wrong_way_round_are_shown(monkeypatch, capsys) -> Non
 
 
 def test_too_many_active_features_are_counted() -> None:
-    """Any words may come from another machine, so a board full of men counts, too."""
+    """Another machine may send any words, so a board full of men counts, too."""
     assert FOUR.sparse is not None
     few = dataclasses.replace(FOUR, sparse=dataclasses.replace(FOUR.sparse, most_active=12))
     check = next(one for one in CHECKS if one.__name__ == "any_words_are_described")

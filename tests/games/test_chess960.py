@@ -41,7 +41,7 @@ def test_perft_of_the_public_suite_is_exact(fen: str, counts: tuple[int, ...]) -
 
 
 def test_start_positions_are_numbered_as_everywhere() -> None:
-    """518 is that of chess, and the usual one."""
+    """Position 518 is that of chess, and the usual one."""
     assert GENERATOR is not None
     for number in range(960):
         text = GENERATOR.draw(str(number), np.random.default_rng(0))
@@ -61,7 +61,7 @@ def test_what_is_no_number_of_a_start_position_is_refused(name: str) -> None:
 
 
 def test_games_begin_anywhere_unless_the_settings_say_where() -> None:
-    """Those of self-play, and random openings of matches."""
+    """This holds for games of self-play and for random openings of matches."""
     start = resolve(SelfPlaySettings(), GAME).start
     assert (start.generator, start.share) == ("all", 1.0)
     only = StartSettings(position=PERFT[0][0])
@@ -81,7 +81,7 @@ def test_games_begin_anywhere_unless_the_settings_say_where() -> None:
     [("KQkq", "HBgb"), ("HBgb", "HBgb"), ("GCgb", "GCgb"), ("BGb", "GBb"), ("Kb", "Hb"), ("-", "-")],
 )
 def test_castling_rights_are_files_or_the_outermost_rooks(castling: str, read: str) -> None:
-    """Python-chess reads them so too."""
+    """They are read as python-chess reads them."""
     fen = f"1rk3r1/pppppppp/8/8/8/8/PPPPPP2/1RRK2RR w {castling} - 0 1"
     assert WRITE(READ(fen)).split()[2] == chess.Board(fen, chess960=True).castling_shredder_fen() == read
 
@@ -113,7 +113,7 @@ def test_castling_rights_without_their_rooks_are_refused(fen: str, why: str) -> 
     ],
 )
 def test_castling_is_the_kings_move_onto_its_rook(fen: str, moves: dict[str, str], after: str) -> None:
-    """Also where the king has no step to make. Programs that play chess may write it as there."""
+    """This holds even where the king does not move. Castling may also be written as in chess."""
     state, [(text, in_chess)] = READ(fen), moves.items()
     action = NOTATION.action_from_text(state, text)
     assert NOTATION.action_from_text(state, in_chess) == action

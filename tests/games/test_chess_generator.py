@@ -49,7 +49,7 @@ def test_either_colour_is_the_stronger_and_either_moves() -> None:
 
 
 def test_the_same_random_numbers_draw_the_same_positions() -> None:
-    """Games can be repeated."""
+    """So a game can be repeated."""
     assert drawn("KRPKR") == drawn("KRPKR")
 
 

@@ -37,7 +37,7 @@ def test_material_is_that_of_the_side_to_move(history: int) -> None:
 
 
 def test_probes_are_what_they_are_called() -> None:
-    """A queen more, a queen less, and the same for Black; the mirrored ones differ only in the colour."""
+    """White is a queen up or down, or Black is a queen up; mirrored probes differ only in the colour."""
     assert GAME.material is not None
     probes = Probes.of(GAME, 1)
     assert probes.names == ("start", "KQK", "KKQ", "KQK_black")

@@ -1,4 +1,4 @@
-"""Moves as text are read by their squares: exactly the legal ones, each as itself."""
+"""Moves are read from text by their squares: exactly the legal ones, each as itself."""
 
 from __future__ import annotations
 
@@ -35,6 +35,5 @@ def test_of_all_texts_of_two_squares_the_legal_ones_are_read(fen: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "e2", "e2e5", "e2e4e4", "h1a8", "i9i9", "a1a1", "0000", "E2E4"])
 def test_what_is_no_move_is_refused_with_the_moves_there_are(text: str) -> None:
-    """That holds for any text."""
     with pytest.raises(ValueError, match="legal: "):
         NOTATION.action_from_text(NOTATION.state_from_text(""), text)

@@ -108,7 +108,7 @@ def test_moves_are_clicked_as_people_expect(
 
 
 def test_a_game_of_ones_own_is_drawn_with_the_colour_of_each_player_and_the_free_moves() -> None:
-    """Also where a side moves twice, so that the planes of the side to move change hands irregularly."""
+    """This holds even where a side moves twice, so that planes do not change hands at every move."""
     game = get_game(TWICE)
     played, rng = GameHistory(game), np.random.default_rng(1)
     movers: list[int] = []
@@ -140,7 +140,7 @@ def test_moves_that_name_cells_are_clicked_there_and_the_picture_shows_names_and
 
 @pytest.mark.parametrize("name", ["chess", "go_9x9", "dots_and_boxes", TWICE])
 def test_a_picture_that_is_turned_or_moves_that_name_other_cells_have_no_coordinates(name: str) -> None:
-    """Planes of chess are turned for Black, Go leaves out the letter I, edges lie between dots."""
+    """Planes of chess are turned for Black, Go leaves out the letter I, and edges lie between dots."""
     game = replace(get_game(name), name=f"undescribed {name}", knowledge="")
     assert not pictures.look_of(game).cells
     assert pictures.clicks_of(game).spots[0].name == f"row {game.rows}, column 1"

@@ -1,5 +1,5 @@
-"""What the rest of the system assumes about any game (`games.conformance`), of every game that we have; and
-what is known of games that have a slow twin."""
+"""Every game keeps the promises that the rest of the system relies on (`games.conformance`); games that have
+a slow twin agree with it."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def test_movers_of_nonsense_are_refused(game: Game) -> None:
 
 
 def test_in_the_game_of_tests_players_move_twice() -> None:
-    """Otherwise the game would test nothing. Both players do, and after the last move it is sometimes the
-    winner's turn."""
+    """Both players do, and after the last move it is sometimes the winner's turn. Otherwise the game would
+    test nothing."""
     found, again = get_game(TWICE), Movers(get_game(TWICE))
     rows = [again("", np.array(playout.actions, np.uint16)).tolist() for playout in playouts(TWICE)]
     pairs = {pair for row in rows for pair in itertools.pairwise(row)}

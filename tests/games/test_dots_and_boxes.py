@@ -32,14 +32,14 @@ def moves_of(game: Game, seed: int) -> list[int]:
 
 @pytest.mark.parametrize(("size", "value"), VALUES.items(), ids=str)
 def test_boards_have_the_published_values(size: tuple[int, int], value: int) -> None:
-    """The first player's boxes minus the second's, by our own retrograde analysis."""
+    """A value is the first player's boxes minus the second's, by our own retrograde analysis."""
     assert len(VALUES) == 9
     assert solver_of(*size).gain(0) == value
 
 
 @pytest.mark.parametrize("size", [(1, 3), (2, 2)])
 def test_every_set_of_edges_is_solved_as_plain_recursion_solves_it(size: tuple[int, int]) -> None:
-    """All 1,024 of 1 x 3 boxes and all 4,096 of 2 x 2."""
+    """There are 1,024 sets on 1 x 3 boxes and 4,096 on 2 x 2."""
     edges, solver = NaiveDots(*size).edges(), solver_of(*size)
     for drawn in range(1 << len(edges)):
         there = frozenset(edge for number, edge in enumerate(edges) if drawn >> number & 1)

@@ -1,4 +1,4 @@
-"""Files of games: what we write is read again, and what other programs write is read, odd files included."""
+"""Game files: we read what we write and what other programs write, odd files included."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def played(name: str, seed: int, plies: int, start: str = "") -> GameHistory:
 
 
 def annotated(game: GameHistory) -> list[WrittenMove]:
-    """Return its moves with all that a format can write."""
+    """Return the moves of a game with all that a format can write."""
     notation, found = game.game.notation, []
     for ply, move in enumerate(game.moves_text()):
         before = game.up_to(ply)
@@ -48,7 +48,7 @@ def annotated(game: GameHistory) -> list[WrittenMove]:
 
 @pytest.mark.parametrize(("name", "form"), FORMATS)
 def test_games_are_read_as_they_were_written(name: str, form: str) -> None:
-    """Several in a file; values, marks and other lines do the main line no harm."""
+    """A file may hold several games; values, marks and other lines do not change the main line."""
     one, texts = form_of(name, form), list[str]()
     # The side to move resigns, so White wins one game and Black another.
     games = [played(name, seed, plies) for seed, plies in enumerate((40, 41, 50))]
@@ -86,7 +86,7 @@ def test_a_game_from_another_start_is_read_from_there(name: str, form: str, star
 
 
 def test_variations_of_kif_stand_behind_the_main_line_the_latest_first() -> None:
-    """So each branches off the main line, and a reader that knows no variations (cshogi) finds that first."""
+    """So each branches off the main line, and cshogi, which knows no variations, finds that line first."""
     game = played("shogi", 4, 30)
     text = form_of("shogi", "KIF").write({"Termination": "resignation"}, "", annotated(game), "")
     read = cshogi.KIF.Parser.parse_str(text)
@@ -104,7 +104,7 @@ def test_variations_of_kif_stand_behind_the_main_line_the_latest_first() -> None
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_cshogi_writes_is_read(seed: int, tmp_path: Path) -> None:
-    """200 random plies contain drops, promotions and recaptures; KIF in Shift-JIS."""
+    """The 200 random plies contain drops, promotions and recaptures; KIF is in Shift-JIS."""
     game = played("shogi", seed, 200)
     board = cshogi.Board()
     kif, csa = tmp_path / "a.kif", tmp_path / "a.csa"
@@ -209,7 +209,7 @@ def test_games_that_cannot_be_used_are_named_and_the_others_taken(
 
 
 def test_a_game_without_its_end_has_no_result() -> None:
-    """Whatever its head says: it may have been cut off."""
+    """It may have been cut off, whatever its header says."""
     [read] = form_of("chess", "PGN").read(b'[Result "1-0"]\n\n1. e4 e5 2. Nf3')
     assert isinstance(read, ReadGame)
     assert read.outcome is None
@@ -237,7 +237,7 @@ def test_a_file_of_another_format_is_refused(name: str, file: str, reason: str) 
 @pytest.mark.parametrize(("name", "file"), [("chess", "a.pgn"), ("go_9x9", "a.sgf"), ("shogi", "a.kif")])
 @pytest.mark.parametrize("data", [b"", b"\x00\xff\xfe" * 50, bytes(range(256)) * 9])
 def test_a_file_of_no_games_is_refused(name: str, file: str, data: bytes, tmp_path: Path) -> None:
-    """Either as a whole, or as games that cannot be read."""
+    """It is refused as a whole, or as games that cannot be read."""
     (tmp_path / file).write_bytes(data)
     with contextlib.suppress(Fatal):
         assert all(isinstance(one, BadGame) for one in games_in(get_game(name), tmp_path / file))

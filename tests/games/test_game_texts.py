@@ -24,7 +24,7 @@ def test_moves_are_said_as_people_write_them(name: str, moves: str, people: str)
     game, wanted = get_game(name), people.split(" ")
     played = replay(game, "", moves.split())
     assert said(game, played.states, played.actions) == wanted
-    before = played.actions[2:3]  # the rest alone: what was said of the moves before does not matter
+    before = played.actions[2:3]  # later moves alone: the texts of earlier ones do not matter
     assert said(game, played.states[3:], played.actions[3:], *before) == wanted[3:]
 
 

@@ -41,7 +41,7 @@ VARIANTS = (
     GoRules(5, superko="situational", suicide=False),
     GoRules(9, komi=-3),
 )
-"""Each board and each rule; most of them are compiled for other tests too."""
+"""They cover each kind of board and each rule; most of them are compiled for other tests too."""
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ VARIANTS = (
     + [pytest.param(one, marks=pytest.mark.nightly) for one in ("go_3x3", "go_4x4", "go_5x5_situational")],
 )
 def test_sequences_of_moves_are_as_many_as_known(name: str) -> None:
-    """All depths, from the empty board."""
+    """Sequences of each length begin on the empty board."""
     game = get_game(name)
     start = game.notation.state_from_text("")
     counts = [perft(game, start, depth, ends=True) for depth in range(1, len(PERFT[name]) + 1)]
@@ -182,7 +182,7 @@ def test_area_scores_are_those_of_an_independent_flood_fill(size: int, data: st.
 
 @pytest.mark.parametrize(("name", "cap"), [("go_2x2", 64), ("go_3x3", 64), ("go_4x4", 32), ("go", 722)])
 def test_the_cap_on_plies_counts_the_board_as_it_stands(name: str, cap: int) -> None:
-    """The game has a winner then; the cap makes no draw."""
+    """A game that reaches the cap has a winner; the cap makes no draw."""
     game = get_game(name)
     positions = np.zeros((cap + 1, game.state_words), np.uint64)
     assert game.max_plies == cap

@@ -25,7 +25,7 @@ RULES = GoRules(9, komi=6.5)
     st.sampled_from([0, 3, 8]),
 )
 def test_a_game_survives_being_written_and_read(rules: GoRules, seed: int, begin: int) -> None:
-    """Rules, moves with passes, properties of the root, and a start position with stones of both sides."""
+    """It keeps rules, moves with passes, root properties, and a start position with stones of both sides."""
     game_history, rng = GameHistory(game_of(rules)), random.Random(seed)
     while game_history.end_reason() is None and game_history.ply < 20:
         game_history.play(int(rng.choice(game_history.legal_actions())))
@@ -68,7 +68,7 @@ def test_a_file_names_its_rules_and_is_read_by_them(rules: GoRules, name: bytes)
 
 
 def test_a_game_by_rules_that_are_not_played_is_read_for_annotating_and_says_so() -> None:
-    """Its moves count, its result does not: `azplay games import` leaves it out."""
+    """Its moves count, but its result does not: `azplay games import` leaves the game out."""
     files = b"(;SZ[5]RU[Japanese];B[aa])(;SZ[5]RU[Chinese]HA[2]AB[aa][bb];W[cc])(;SZ[5]RU[AGA];B[aa])"
     found = list(knowledge_of(game_of(GoRules(5))).formats[0].read(files))
     assert [one.moves for one in found if isinstance(one, ReadGame)] == [("A5",), ("C3",), ("A5",)]
@@ -84,7 +84,7 @@ def test_a_game_by_rules_that_are_not_played_is_read_for_annotating_and_says_so(
     ],
 )
 def test_a_komi_is_read_as_it_was_meant(text: str, komi: float) -> None:
-    """Nothing is no komi, a comma is a dot, and nobody gives 650 points: the dot was dropped."""
+    """Empty text gives the usual komi, a comma is a dot, and 650 has lost its dot."""
     assert read(f"(;KM[{text}])".encode(), GoRules(5, 0.5)).rules.komi == komi
 
 
@@ -105,7 +105,7 @@ def test_every_komi_is_read_as_it_was_written(komi: float) -> None:
     ],
 )
 def test_a_name_is_read_in_the_encoding_of_the_file(charset: str | None, name: str) -> None:
-    """UTF-8 or Latin-1 where it names none, or what is no encoding of text."""
+    """UTF-8 or Latin-1 is tried where the file names no encoding, or one that is not for text."""
     head = "" if charset is None else f"CA[{charset}]"
     assert read(f"(;SZ[5]{head}PB[Jos\xe9];B[aa])".encode(name)).tags == {"PB": "Jos\xe9"}
 
@@ -196,7 +196,7 @@ def test_games_of_runs_and_matches_are_written_as_sgf() -> None:
 
 
 def test_other_moves_are_variations_that_sgfmill_reads() -> None:
-    """They stand behind the main line, at the move that they replace, and are of the same side."""
+    """They stand behind the main line, at the move that they replace, and begin with the same side."""
     write_game = knowledge_of(game_of(GoRules(3))).formats[0].write
     moves = [
         WrittenMove("B2", "1.0", [(("A1", "C3"), "two"), (("pass",), "")]),

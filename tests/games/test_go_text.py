@@ -55,8 +55,8 @@ def test_a_variant_that_there_is_not_names_the_nearest(name: str, reason: str) -
 
 
 def test_a_board_is_put_into_the_name_of_its_game() -> None:
-    """The usual size leaves the name as it is. A size for a game with one board is an error, and so is text
-    that is no size."""
+    """The usual size is left out. A size for a game with one board is an error, and so is text that is no
+    size."""
     assert with_board("go", "9") == "go_9x9"
     assert with_board("go_komi6.5", "9x9") == "go_9x9_komi6.5"
     assert with_board("go_9x9_nosuicide", "19") == "go_nosuicide"

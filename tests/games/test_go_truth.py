@@ -42,7 +42,7 @@ def naive_outcome(game: NaiveGo) -> int:
 
 @pytest.mark.parametrize("rules", [GoRules(2), GoRules(2, superko="situational"), GoRules(3)], ids=str)
 def test_the_first_player_wins_by_the_published_number_of_points(rules: GoRules) -> None:
-    """This is from the empty board, by exact superko."""
+    """The game begins on the empty board, with exact superko."""
     assert Table(rules).value() == VALUES[rules.size]
 
 
@@ -57,7 +57,7 @@ def test_the_first_player_wins_by_the_published_number_of_points(rules: GoRules)
     ids=lambda rules: rules.name,
 )
 def test_positions_of_games_have_the_result_of_playing_everything_out(rules: GoRules) -> None:
-    """On 2 x 2, with the positions that came before: the value, and the moves that keep it."""
+    """On 2 x 2, earlier positions count for the value and for the moves that keep it."""
     game, rng = game_of(rules), random.Random(rules.name)
     for _ in range(20):
         game_history, plies = GameHistory(game), rng.randrange(6, 16)
@@ -82,8 +82,8 @@ def test_positions_of_games_have_the_result_of_playing_everything_out(rules: GoR
 
 
 def test_what_came_before_can_change_what_a_position_is_worth() -> None:
-    """Otherwise earlier positions would test nothing: some positions of 2 x 2 have other values when read
-    from their text."""
+    """Some positions of 2 x 2 have other values when read from their text. Otherwise earlier positions would
+    test nothing."""
     game, rng, changed = get_game("go_2x2_komi0.5"), random.Random(1), 0
     solution = solution_of(game)
     for _ in range(300):
@@ -114,8 +114,8 @@ def test_who_plays_by_the_table_wins_every_game_that_is_won() -> None:
 
 @pytest.mark.nightly
 def test_a_long_past_that_gets_in_the_way_is_searched_to_the_end() -> None:
-    """A position of a match for all nine points: a search of 24 plies did not find the value of the move
-    6."""
+    """In a match for all nine points, a search of 24 plies from this position did not find the value of
+    move 6."""
     moves = (
         "C2 B2 A2 C1 B1 B3 A1 pass C1 C3 A3 B3 B2 pass C3 B3 B2 C2 A1 pass A2 pass B1 C3 C1 A3 B1 A2 B2 pass "
         "A1 C1 B1 B2 A1 B2 C2"
@@ -158,8 +158,8 @@ def test_small_boards_are_checked_and_larger_ones_are_not_solved() -> None:
 
 
 def test_near_points_count_for_the_side_whose_stones_are_nearer() -> None:
-    """This is compared with breadth-first search at all positions of a random game; a wall with stones of
-    both sides belongs to nobody."""
+    """This is compared with breadth-first search at all positions of a random game; a point that both sides
+    reach at once belongs to nobody."""
     game, rng = get_game("go_9x9"), random.Random(9)
     heuristic = knowledge_of(game).heuristic
     game_history, twin = GameHistory(game), NaiveGo(9)

@@ -1,4 +1,4 @@
-"""Legal actions as masks and back: an answer has the order of its question."""
+"""Legal actions become masks and lists again; an answer has the order of its question."""
 
 from __future__ import annotations
 

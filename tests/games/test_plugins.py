@@ -44,7 +44,7 @@ old_wins = game("old_wins", maybe_wins=lambda positions, n: True)
 
 
 def install(folder: Path, name: str, points: str) -> None:
-    """Write what pip leaves of a package: its metadata, which are enough for an entry point."""
+    """Write a package's metadata as pip does; they are enough for an entry point."""
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -132,7 +132,7 @@ def test_the_example_passes_the_checks_of_every_game(packages: Path) -> None:
 
 
 def test_a_changed_package_is_told_once_to_a_run_that_began_before(packages: Path, caplog) -> None:
-    """Its stored games may break the new rules."""
+    """Games that the run has stored may break the new rules."""
     config, said = ServerConfig(game="avoid_three", runs=packages / "runs"), []
     for change in ("", "", "# changed\n", ""):
         with (packages / "avoid_three.py").open("a") as file:

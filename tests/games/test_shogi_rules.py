@@ -119,7 +119,7 @@ def test_the_fourth_occurrence_draws_and_in_a_search_the_second() -> None:
 def test_who_gives_check_for_ever_loses(
     what: str, sfen: str, before: str, cycle: str, expected: tuple[str, int], is_turned: bool
 ) -> None:
-    """That is so whichever side makes the move that leads to the fourth occurrence."""
+    """This holds whichever side makes the move that leads to the fourth occurrence."""
     moves = [*before.split(), *cycle.split() * 3]
     game = GameHistory(GAME, turned(sfen) if is_turned else sfen)
     for move in moves:

@@ -36,7 +36,6 @@ def tic_tac_toe_tree() -> dict[bytes, Counter[int]]:
 
 
 def test_tic_tac_toe_has_5478_positions(tic_tac_toe_tree: dict[bytes, Counter[int]]) -> None:
-    """All positions that games reach, counted one by one."""
     assert len(tic_tac_toe_tree) == 5478
 
 
@@ -52,8 +51,7 @@ def test_tic_tac_toe_has_255168_games(tic_tac_toe_tree: dict[bytes, Counter[int]
     [(1, 7), (2, 49), (3, 343), (4, 2401), (5, 16807), (6, 117649), (7, 823536), (8, 5673234)],
 )
 def test_connect_four_has_the_published_counts(depth: int, sequences: int) -> None:
-    """The numbers of move sequences; the last two are below 7 ** depth because columns fill up and games
-    end."""
+    """They count move sequences; the last two are below 7 ** depth because columns fill up and games end."""
     game = get_game("connect_four")
     assert perft(game, game.notation.state_from_text(""), depth, ends=True) == sequences
 

@@ -1,4 +1,4 @@
-"""What sparse networks read of a position: the same as slow twins say, and symmetric where the game is."""
+"""Sparse features agree with slow twins, and are symmetric where the game is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_game_without_features_says_so() -> None:
 
 @pytest.mark.parametrize("name", TWINS)
 def test_features_and_rows_are_those_of_the_slow_twin(name: str) -> None:
-    """In random games, at every third position; the features in any order, the rows action by action."""
+    """Every third position of random games is compared: features in any order, rows action by action."""
     game = get_game(name)
     for playout in playouts(name):
         twin = TWINS[name]()

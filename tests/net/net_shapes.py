@@ -98,7 +98,7 @@ def naive_planes(words: npt.NDArray[np.uint64], game: Game, history: int) -> npt
 
 
 def _naive_position(words: list[int], game: Game, history: int) -> list[list[float]]:
-    """[planes][cells]"""
+    """Return the planes [planes][cells] of one position; its words are removed from the list."""
     cells, coded = range(game.cells), game.coded_cells
     planes: list[list[float]] = []
     for _ in range(game.bit_planes(history)):

@@ -1,4 +1,4 @@
-"""The size of batches that is worth collecting, and that it is measured once."""
+"""The size of batches that is worth collecting, which is measured once."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def loaded(bits: np.ndarray, found: np.ndarray) -> None:
 
 
 def test_numbers_are_rounded_as_torch_does_ties_to_even_included() -> None:
-    """All 65,536 upper halves of finite numbers, each below, at and above the middle to the next one."""
+    """All 65,536 upper halves are tried, each below, at and above the middle to the next number."""
     upper = np.arange(1 << 16, dtype=np.uint32)
     words = np.concatenate([(upper << 16) | lower for lower in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF)])
     numbers = words.view(np.float32)

@@ -41,7 +41,7 @@ def flip_a_bit(path: Path) -> None:
 
 
 def test_an_evaluator_refuses_the_file_and_keeps_its_old_network(tmp_path: Path) -> None:
-    """The front then keeps the earlier weights, as with any that are refused."""
+    """The front then keeps the earlier weights, as whenever weights are refused."""
     control, inference = Orders(), Inference(GAME, 1, "cpu", threads=1)
     with own_folder() as folder:
         loop = EvaluatorLoop(folder / "ring", inference, GAME, 1, control, Exceptions(BadWeights))

@@ -22,12 +22,12 @@ from bench.inference import chess_like_batch
 
 
 def test_right_answers_pass():
-    """There are two batches in flight, several sizes, and a swap of weights."""
+    """The check has two batches in flight, several sizes, and a swap of weights."""
     assert check("tiny", "cpu") + check_sparse("cpu") + check_overflow("cpu") == []
 
 
 def test_the_rates_are_those_of_all_sizes_that_evaluators_use(monkeypatch):
-    """It ends with nothing in flight."""
+    """The measurement ends with nothing in flight."""
     monkeypatch.setattr("bench.gpu_check.SECONDS_A_SIZE", 0.0)
     monkeypatch.setenv("AZ_CUDA_KERNELS", "")
     rates = served_rates("tiny", "cpu", "plain")
@@ -52,7 +52,7 @@ def test_what_would_begin_too_late_is_left_out_and_said(monkeypatch, capsys):
 
 @pytest.mark.nightly
 def test_all_figures_are_there_and_azserver_itself_serves(monkeypatch):
-    """On a CPU in a small form."""
+    """On a CPU, the figures are measured in a small form."""
     for name in ("SECONDS_A_SIZE", "STEP_SECONDS", "SETTLING_SECONDS"):
         monkeypatch.setattr(f"bench.gpu_check.{name}", 0.0)
     monkeypatch.setattr("bench.gpu_check.SYSTEM_SECONDS", 2.0)

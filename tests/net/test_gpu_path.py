@@ -1,4 +1,4 @@
-"""What can be known of the CUDA path without a GPU: its graphs, its kernels, its number formats."""
+"""The parts of the CUDA path that can be tested without a GPU: graphs, kernels, number formats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HISTORY = 2
 
 
 class Kernels(TorchDispatchMode):
-    """Counts what torch would start on a GPU."""
+    """Counts the kernels that torch would start on a GPU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Kernels(TorchDispatchMode):
 
 @conv_relu.register_kernel("cpu")
 def _(x: Any, weight: Any, bias: Any, padding: int) -> Any:
-    """What cuDNN does in one kernel."""
+    """Do what cuDNN does in one kernel."""
     return torch.conv2d(x, weight, bias, padding=padding).relu()
 
 
@@ -67,7 +67,7 @@ def inputs_of(game: Any, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
 def test_a_network_is_compiled_once_for_all_sizes_of_a_batch(
     name: str, preset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one graph, with cuDNN's convolutions in it; here by a compiler that runs the graph as it is."""
+    """It is one graph with cuDNN's convolutions in it; the compiler used here runs the graph as it is."""
     game, counter, compile_it = get_game(name), CompileCounter(), torch.compile
     monkeypatch.setattr(torch, "compile", partial(compile_it, backend=counter))
     network = fold(trained_like(named(preset), game, HISTORY))
@@ -84,7 +84,7 @@ def test_a_network_is_compiled_once_for_all_sizes_of_a_batch(
 def test_where_torch_cannot_compile_the_network_plays_without_that_and_it_is_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As on a machine without a C compiler."""
+    """A machine without a C compiler is an example."""
 
     def fails(*_: Any, **__: Any) -> Any:
         raise RuntimeError("Failed to find C compiler.\nMore lines")
@@ -118,7 +118,7 @@ def test_fused_convolutions_answer_what_the_plain_network_answers(preset: str) -
 
 
 def test_no_relu_and_no_addition_of_a_tower_is_a_kernel_of_its_own() -> None:
-    """But for the value head's hidden layer, which is no convolution."""
+    """The only exception is the value head's hidden layer, which is no convolution."""
     game = get_game("chess")
     forward = ModuleForward(
         fold(trained_like(named("3x16"), game, HISTORY)), game, HISTORY, "cpu", torch.float32, "cudnn"
@@ -154,7 +154,7 @@ def test_a_torch_without_code_for_a_gpu_is_known(
 
 
 def test_number_formats_follow_from_the_capability() -> None:
-    """P100, V100, T4, A100, H100: bfloat16 on a T4 is emulated."""
+    """The GPUs are P100, V100, T4, A100 and H100; bfloat16 on a T4 is emulated."""
     capabilities = [(6, 0), (7, 0), (7, 5), (8, 0), (9, 0)]
     assert [inference_dtype(one) for one in capabilities] == [torch.float32] + 4 * [torch.float16]
     assert [has_bfloat16(one) for one in capabilities] == [False, False, False, True, True]
@@ -169,7 +169,7 @@ def test_an_unknown_way_of_running_kernels_is_refused_by_name(monkeypatch: pytes
 def test_a_batch_that_overflows_float16_is_computed_again_and_later_weights_in_the_wider_format(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Again at once, without a compiler that takes 20 s."""
+    """The second computation does not wait for a compiler that takes 20 s."""
     made: list[tuple[torch.dtype, str]] = []
 
     def make(*arguments: Any, threads: int, on_cuda: OnCuda, **sizes: Any) -> TorchEngine:

@@ -141,7 +141,7 @@ def test_an_engine_answers_what_the_plain_network_answers(
 def test_the_plain_form_answers_many_rows_at_once_as_the_plain_network_does(
     game: Game, history: int, sizes: Residual
 ) -> None:
-    """That is so on a GPU; on a CPU its engine runs it one row at a time."""
+    """A GPU runs many rows at once; the engine for CPUs runs one row at a time."""
     network, batch = trained_like(sizes, game, history), a_batch(game, history, 13)
     forward = ModuleForward(fold(network), game, history, "cpu", torch.float32)
     legal = np.full((13, game.max_legal), NO_ACTION, np.int32)
@@ -333,7 +333,7 @@ def test_a_device_that_is_short_of_memory_gets_smaller_batches(monkeypatch: pyte
 
 
 def test_a_batch_that_had_no_room_holds_no_memory_while_a_smaller_one_is_made(monkeypatch) -> None:
-    """Otherwise a GPU has even less room for the smaller one. Without the garbage collector, as there."""
+    """Otherwise a GPU has even less room for the smaller one. The garbage collector is off."""
     made: list[weakref.ref[Slot]] = []
     alive: list[int] = []
 

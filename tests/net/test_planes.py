@@ -41,20 +41,20 @@ def test_plane_shape_agrees_with_the_game(game: Game) -> None:
     [(9, ((), (0,))), (0, ((), (0,))), (2, ((),) * 5), (4, ((0,), (1,))), (4, ((), (1,)))],
 )
 def test_codes_that_cannot_be_are_refused(bits: int, planes_of: tuple[tuple[int, ...], ...]) -> None:
-    """A wrong width, too many codes, a code 0 that sets a plane, and a plane that no code sets."""
+    """The faults: a wrong width, too many codes, a code 0 that sets a plane, a plane that no code sets."""
     with pytest.raises(ValueError, match=r"\w \w"):
         CodedCells(bits, planes_of)
 
 
 @pytest.mark.parametrize("field", [(0, 1), (17, 3), (2, 4), (3, 0)])
 def test_packed_scalars_that_cannot_be_are_refused(field: tuple[int, int]) -> None:
-    """No bits, too many bits, a divisor that does not fit, and no divisor."""
+    """The faults: no bits, too many bits, a divisor that does not fit, no divisor."""
     with pytest.raises(ValueError, match="a field of"):
         PackedScalars((field,))
 
 
 def test_eight_positions_of_shogi_are_65_words() -> None:
-    """28 pieces as codes of 5 bits; both hands and three repetitions in a word; colour and move count."""
+    """They hold 28 pieces as codes of 5 bits, hands and repetitions in a word, colour and move count."""
     hand = ((5, 18), (3, 4), (3, 4), (3, 4), (3, 4), (2, 2), (2, 2))
     game = shape_only(
         "shogi_shape", 9, 9, 11_259, 139, 593, 0, 0,

@@ -15,7 +15,7 @@ TINY = (
     '"squeeze_channels": 32, "squeeze_excitation": false, "training_heads": [], "value_channels": 4, '
     '"value_head": "wdl", "value_hidden": 64}'
 )
-"""What is in weights files."""
+"""The text that weights files hold."""
 
 
 def test_names_are_checked_without_torch() -> None:

@@ -1,4 +1,4 @@
-"""Sparse networks: one answer, whichever of their ways computes it."""
+"""Sparse networks give one answer, whichever implementation computes it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def plain_answer(network: SparseNetwork, name: str, batch: Batch, row: int) -> tuple[np.ndarray, np.ndarray]:
-    """The slow twin: one position in float64, straight from the formula."""
+    """Return the slow twin's answer for one position, in float64 and straight from the formula."""
     game, one = get_game(name), part_of(batch, range(row, row + 1))
     features = features_of(game)
     active, rows = (

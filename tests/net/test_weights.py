@@ -98,7 +98,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_fails_says_nothing_about_the_file(tmp_path, monkeypatch) -> None:
-    """Else a good network would be refused for good, and its file deleted."""
+    """Otherwise a good network would be refused for ever, and its file deleted."""
 
     def fail(path: Path) -> bytes:
         raise OSError(errno.EIO, "Input/output error", str(path))
@@ -185,7 +185,7 @@ def test_missing_extra_and_misshapen_tensors_are_refused_by_name() -> None:
 
 
 def test_weights_of_another_network_are_refused() -> None:
-    """Its metadata name a transformer, its tensors are those of a tower."""
+    """The metadata name a transformer, but the tensors are those of a tower."""
     text = named("tf2x16").to_json()
     assert "of another network" in refusal(changed(len, lambda metadata: metadata.update(architecture=text)))
 

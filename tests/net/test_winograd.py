@@ -13,7 +13,7 @@ from net.cpu.convolutions import FILTERS, Affine, ConvShape, WinogradConv, by_wi
 from net.cpu.winograd import INPUTS, RESULTS
 
 NEAR = 1e-4
-"""Results of about 1 differ from the exact ones by less."""
+"""Results of about 1 differ from the exact ones by less than this."""
 
 
 def made_up(channels: int, rows: int, cols: int, boards: int) -> tuple[Affine, Tensor]:

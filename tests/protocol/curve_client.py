@@ -12,7 +12,7 @@ GREETING = b"\xff\0\0\0\0\0\0\0\x01\x7f" + b"\x03\x01" + b"CURVE".ljust(20, b"\0
 
 
 class CurveClient:
-    """Makes a client's commands; `answer` takes the server's commands without their frame header."""
+    """Makes a client's commands, and reads the server's without their frame header."""
 
     def __init__(self, server: bytes, secret: bytes, short_term: bytes = b"\x05" * 32) -> None:
         self.server = PublicKey(server)

@@ -174,7 +174,7 @@ def test_an_unknown_key_is_told_so_and_gets_nothing() -> None:
 
 @pytest.mark.parametrize("named", [CLIENT_SECRET, b"\x44" * 32], ids=["allowed", "unknown"])
 def test_nobody_passes_with_the_public_key_of_another_nor_learns_whether_it_is_allowed(named: bytes) -> None:
-    """The end is the same, and no ERROR comes, whose key it may be."""
+    """The connection ends in the same way and without an ERROR, whether or not the key is allowed."""
     one = greeted(pair(secret=b"\x33" * 32))
     forged = one.client
     honest = CurveClient(SERVER.public, named)
@@ -219,7 +219,7 @@ def test_nobody_is_let_in_while_the_allowed_keys_cannot_be_read() -> None:
 
 @pytest.mark.parametrize("stage", ["HELLO", "INITIATE"])
 def test_a_command_of_the_handshake_is_short_whatever_it_says_of_its_length(stage: str) -> None:
-    """Metadata without end would have to be kept until they can be opened."""
+    """Otherwise endless metadata would have to be kept until they can be opened."""
     one = pair() if stage == "HELLO" else greeted(pair())
     content = one.client.hello() if stage == "HELLO" else one.client.initiate()
     begin = GREETING if stage == "HELLO" else b""

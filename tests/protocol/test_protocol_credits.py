@@ -21,7 +21,7 @@ def test_leaves_within_the_grant_are_taken() -> None:
 
 
 def test_over_credit_is_refused() -> None:
-    """Of a request that is too large, nothing is accepted."""
+    """Nothing of a request that is too large is accepted."""
     book = Credits(total=100, sessions=5)
     book.grant(1, 10)
     assert not book.take(1, 11)

@@ -61,7 +61,7 @@ def test_bad_leaves_are_refused_with_the_reason(rows: int, frames: list[bytes], 
 
 
 def mask_frames(counts: list[int], masks: list[list[int]]) -> list[bytes]:
-    """Return masks of ten actions: two bytes a row."""
+    """Return frames with masks of ten actions: two bytes a row."""
     return [*leaf_frames(counts, [])[:2], np.array(masks, "u1").tobytes()]
 
 

@@ -38,7 +38,7 @@ def test_the_golden_record_is_understood() -> None:
 
 
 def test_a_record_is_read_strictly() -> None:
-    """There is one way to write it: no other format, key, order or empty column."""
+    """There is only one way to write it: other keys, another order and empty columns are refused."""
     data = (GOLDEN / "record.msgpack").read_bytes()
     seen = msgpack.unpackb(data)
     bad = [{**seen, "run": run} for run in (b"short", "text" * 4, None)]

@@ -45,7 +45,7 @@ def crafted(draw: st.DrawFn, size: int) -> bytes:
         )
     )
     if draw(st.booleans()):
-        return head + value[1:]  # without the first byte of its own map: a second entry of this one
+        return head + value[1:]  # without its map's first byte, it is the second entry of this map
     return head + b"\xa7figures" + value
 
 

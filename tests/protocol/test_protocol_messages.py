@@ -26,7 +26,7 @@ def test_every_message_has_an_example() -> None:
 
 @given(messages())
 def test_messages_survive_their_bytes(message: Message) -> None:
-    """That holds for all values of the fields within their limits."""
+    """This holds for all values of the fields within their limits."""
     assert decode(encode(message)) == message
     assert decode(memoryview(encode(message))) == message
 

@@ -1,4 +1,4 @@
-"""Messages of the wrong shape: only as much of them is read as is needed to tell their sender."""
+"""Messages of the wrong shape: only what is needed to answer their sender is read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def test_a_map_with_text_keys_has_an_outline() -> None:
     ids=["nothing", "no type", "huge array", "array", "number as key", "cut", "nested"],
 )
 def test_other_bytes_have_none(header: bytes) -> None:
-    """They are not a message of anybody."""
     assert outline(header) is None
     assert tag_of(header) is None
 

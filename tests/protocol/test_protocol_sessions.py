@@ -111,7 +111,7 @@ def test_a_welcome_to_another_session_is_a_new_beginning() -> None:
 
 
 def test_a_peer_pings_once_a_heartbeat_whatever_it_hears() -> None:
-    """So it hears something although the server has nothing to send, and learns the server's session."""
+    """So it hears from a server that has nothing to send, and learns the server's session."""
     session = joined_client()
     pings = []
     for second in range(1, 201):
@@ -124,7 +124,7 @@ def test_a_peer_pings_once_a_heartbeat_whatever_it_hears() -> None:
 
 
 def test_a_pong_of_another_session_makes_the_client_join_anew() -> None:
-    """The client has the WELCOME of a server that was restarted, and that of the new one was lost."""
+    """The client has the WELCOME from before a restart of the server; the one after it was lost."""
     session = joined_client()
     (lost,) = session.on_message(Pong(session=2), 1.0)
     assert isinstance(lost, Lost)
@@ -175,7 +175,7 @@ def test_hello_required_joins_again() -> None:
 
 
 def test_a_busy_server_is_asked_again_after_the_time_it_named() -> None:
-    """Not earlier, and at most half as long again."""
+    """The client waits at least that time, and at most half as long again."""
     session = client()
     session.start(0.0)
     assert session.on_message(Goodbye(Code.BUSY, "full", retry_after=10.0), 1.0) == []
@@ -307,7 +307,7 @@ def test_another_protocol_is_told_which_side_to_upgrade(protocol: int, code: Cod
 
 
 def test_a_key_that_has_taken_all_places_makes_room_for_others_and_for_itself_none() -> None:
-    """Its newest session goes, until nobody has more than one more than who comes."""
+    """Its newest session ends if it has at least two more than the newcomer's key."""
     sessions = table(limit=6)
 
     def joins(peer: int, owner: str) -> bool:
@@ -317,7 +317,7 @@ def test_a_key_that_has_taken_all_places_makes_room_for_others_and_for_itself_no
 
     assert [joins(peer, "crowd") for peer in range(7)] == [True] * 6 + [False]
     assert joins(10, "honest")
-    assert joins(11, "")  # of azserver's own: it needs no key
+    assert joins(11, "")  # one of azserver's own sessions, which need no key
     assert [(one.peer, one.owner) for one in sessions.expire(11.0)] == [(5, "crowd"), (4, "crowd")]
     assert joins(12, "honest")
     assert joins(13, "other")

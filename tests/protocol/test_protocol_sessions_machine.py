@@ -1,5 +1,4 @@
-"""Clients, and a server that loses messages and restarts: whatever happens, all clients are joined in the
-end."""
+"""Clients, a server that restarts, and lost messages: whatever happens, all clients are joined in the end."""
 
 from __future__ import annotations
 

@@ -10,22 +10,22 @@ from naive_mcts import Edge, NaiveSearch, Node
 
 
 class NaiveSolver(NaiveSearch):
-    """PUCT that takes a proven result for the value of its position."""
+    """PUCT in which a proven result replaces the value of its position."""
 
     def __init__(self, *args) -> None:
         super().__init__(*args)
         self.corrected: set[int] = set()
 
     def result(self, node: Node) -> int:
-        """Return the plies to the proven win of the side to move, minus the plies to its proven loss, or
-        0."""
+        """Return the plies to the proven win of the side to move, the negated plies to its proven loss, or
+        0 if nothing is proven."""
         found = [self.result_of(node, edge) for edge in node.edges]
         if any(one > 0 for one in found):
             return min(one for one in found if one > 0)
         return min(found) if all(one < 0 for one in found) else 0
 
     def result_of(self, node: Node, edge: Edge) -> int:
-        """Return the same for the side that chooses `edge` at `node`."""
+        """Return the same for `edge` of `node`, for the side that chooses it."""
         if edge.ends_with is not None:
             return int(edge.ends_with if node.mover == 0 else -edge.ends_with)
         below = self.result(edge.child) if edge.child else 0
@@ -80,7 +80,7 @@ class NaiveSolver(NaiveSearch):
         return over and value == (1 if mover == 0 else -1)
 
     def correct(self, path: list[tuple[Node, Edge]]) -> None:
-        """Count all visits of nodes of `path` that are proven now as if they had found it."""
+        """Give all visits of nodes of `path` that are proven now the proven result."""
         for depth in range(len(path) - 1, 0, -1):
             node, (above, edge) = path[depth][0], path[depth - 1]
             if not self.result(node) or id(node) in self.corrected:

@@ -1,5 +1,5 @@
-"""Arrays from outside have the length that compiled code expects, or an exception is raised and nothing else
-happens."""
+"""Arrays from outside with another length than compiled code expects raise an exception and change
+nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = resolve(self_play(simulations=20, root_noise=0.0), GAME)
 
 
 def even(leaf: Leaf, more: int = 0) -> Answer:
-    """Return equal priors, `more` than the leaf has actions."""
+    """Return equal priors, `more` too many for the leaf."""
     count = len(leaf.actions)
     return np.full(count + more, 1 / count, np.float32), 0.0
 
@@ -37,7 +37,7 @@ def a_tree(root: str = "puct") -> SearchTree:
 
 
 class Misfitting(LeafByLeaf):
-    """Answers so many leaves correctly, and then one with `more` priors too many."""
+    """Answers `right` leaves correctly, and then one with `more` priors too many."""
 
     def __init__(self, right: int, more: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_an_answer_of_another_length_ends_the_search_and_counts_for_nothing(
 
 
 def answers_to(batch: LeafBatch, rows: int, more: int = 0) -> Evaluations:
-    """Return equal priors for the first `rows` of a batch, or one row too many; each with `more` priors."""
+    """Return equal priors for the first `rows` of a batch, or one row too many; `more` priors too many."""
     counts = [*batch.counts.tolist(), 7][:rows]
     priors = np.concatenate([np.full(count, 1 / count, np.float32) for count in counts])
     return Evaluations(np.resize(priors, len(priors) + more), np.tile(np.float32([0, 1, 0]), (rows, 1)), 0)
@@ -89,7 +89,7 @@ def answers_to(batch: LeafBatch, rows: int, more: int = 0) -> Evaluations:
 
 @pytest.mark.parametrize(("rows", "more"), [(2, -1), (2, 1), (1, 0), (3, 0), (0, 0)])
 def test_no_leaf_is_settled_if_one_answer_does_not_fit(rows: int, more: int) -> None:
-    """One prior is missing or too many, or one answer is, or there are none."""
+    """One prior or one answer is missing or too many, or there are no answers."""
     tree = ParallelTree(GAME, SETTINGS, np.random.default_rng(0), max_nodes=200, max_leaves=4)
     at_the_start(tree)
     tree.expand_root(*even(tree.root_leaf()))
@@ -150,7 +150,7 @@ def test_no_action_is_played_that_the_game_does_not_have_and_none_behind_the_cap
 
 
 def test_a_gumbel_search_has_no_more_simulations_than_its_schedule() -> None:
-    """That holds where the move that is played asks for more, too."""
+    """This holds even where the choice of the move asks for more."""
     settings = varied(
         SETTINGS, selection="gumbel", final_move="max_robust", final_extra=50, temperature_plies=0
     )

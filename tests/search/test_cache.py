@@ -1,4 +1,4 @@
-"""The answers of the cache of evaluations; it does not change games."""
+"""The cache of evaluations: its answers are right, and it does not change games."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_position_is_asked_for_once_and_others_are_told_apart(
 
 
 def test_other_weights_are_asked_again() -> None:
-    """That happens as soon as they have answered anything."""
+    """Old answers are forgotten as soon as the new weights have answered anything."""
     net, tree = HashNet(), tree_of("tic_tac_toe", cache=100)
     pool = SearchPool(tree.forest, net)
     (before,) = asyncio.run(expanded(pool, tree, "1"))
@@ -93,8 +93,7 @@ def test_other_weights_are_asked_again() -> None:
 
 
 def random_positions(count: int) -> list[list[int]]:
-    """Return actions that lead to positions of random games, none over, so that all numbers of legal actions
-    occur."""
+    """Return actions that lead to unfinished positions of random games, with all numbers of legal actions."""
     rng, found = np.random.default_rng(2), []
     tree = tree_of("tic_tac_toe")
     while len(found) < count:
@@ -201,7 +200,7 @@ def test_searches_side_by_side_find_the_same_with_it(root: str, scattered: bool,
 
 @pytest.mark.parametrize("name", ["connect_four", "chess", "go"])
 def test_a_cache_of_so_many_mebibytes_takes_that_much_memory(name: str) -> None:
-    """However many legal moves the game has; games of few moves have room for more positions."""
+    """This holds for any number of legal moves; games with few have room for more positions."""
     game = get_game(name)
     arrays = Forest(game, resolve(SelfPlaySettings(), game), cache=cached_in(4, game)).arrays
     assert arrays.cache_entries.nbytes + arrays.cached_priors.nbytes == pytest.approx(4 * 2**20, rel=0.01)

@@ -43,7 +43,7 @@ def test_search_and_target_equal_those_of_the_slow_twin(name, exploration, force
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
 @pytest.mark.parametrize("exploration", ["alphazero", "alphago_zero", "ucb"])
 def test_visits_that_noise_caused_are_taken_out_as_by_the_slow_twin(name, exploration):
-    """That is so although nothing is forced."""
+    """Here nothing is forced."""
     settings = varied(FORCED, exploration=exploration, forced_playouts=0.0, prune_noise=True, root_noise=0.5)
     tree = make_tree(name, settings)
     leaf = tree.root_leaf()

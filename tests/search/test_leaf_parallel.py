@@ -1,4 +1,4 @@
-"""The search with several leaves in flight: equal to the one-leaf search for K = 1; and its invariants."""
+"""The search with several leaves in flight equals the one-leaf search for K = 1 and keeps its invariants."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_leaf_that_is_in_flight_already_is_not_taken_again():
 
 
 class DeadEvaluator(HashEvaluator):
-    """Answers so many leaves, then none any more."""
+    """Answers at most `answers` leaves, and then none."""
 
     def __init__(self, answers: int) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ def test_only_allowed_root_moves_are_looked_at_and_all_again_afterwards():
 
 
 def test_a_win_by_a_move_that_is_not_allowed_ends_no_search_of_the_others():
-    """In tic-tac-toe 3 wins at once; without it the search goes on, and each allowed move is looked at."""
+    """Here cell 3 wins at once; without it the search goes on, and each allowed move is looked at."""
     tree = make_parallel("tic_tac_toe", "1 4 2 5")
     search_it(tree, simulations=50, stop_when_proven=True)
     assert (tree.proof > 0, tree.proof_of((2,)) > 0) == (True, True)
@@ -207,7 +207,7 @@ def test_what_is_proven_is_what_looking_at_everything_finds(moves):
 
 
 def test_a_proof_survives_the_move_that_was_played_and_ends_a_search_that_asks_for_it():
-    tree = make_parallel("tic_tac_toe", "1 2 3 5")  # 2-5-8 must be met; then first wins or draws
+    tree = make_parallel("tic_tac_toe", "1 2 3 5")  # the first player must stop 2-5-8, and then wins or draws
     search_it(tree, simulations=20_000)
     before = {int(e["action"]): p for e, p in zip(tree.edges_of(0), tree.edge_proofs(0), strict=True)}
     action = next(a for a, proof in before.items() if proof < 0)

@@ -31,7 +31,7 @@ def player(tmp_path: Path) -> SparsePlayer:
 
 
 def elsewhere(player: SparsePlayer) -> LocalEvaluator:
-    """The same network, behind the interface of an evaluator."""
+    """Return an evaluator that answers with the same network."""
 
     def infer(batch: LeafBatch) -> Evaluations:
         return Evaluations(*player.answers(batch.features, batch.counts, batch.actions), player.version)
@@ -67,7 +67,7 @@ def test_a_search_finds_the_same_wherever_its_leaves_are_evaluated(
 
 
 def test_other_weights_answer_from_the_next_step_on(player: SparsePlayer, tmp_path: Path) -> None:
-    """Also for positions that are in the cache."""
+    """This holds for positions in the cache, too."""
     settings = resolve(self_play(history=1, simulations=40, root_noise=0.0), GAME)
     forest = Forest(GAME, settings, cache=1000, network=player)
     first = searches(forest, player)

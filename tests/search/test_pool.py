@@ -261,7 +261,7 @@ class Refusing(HashEvaluator):
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("number", [1, 8, 9, 100, 250])
 def test_a_refused_leaf_fails_only_its_own_search(root: str, number: int) -> None:
-    """That holds for roots and simulations; the tree may be searched again."""
+    """This holds for roots and simulations; the tree may be searched again."""
 
     async def main() -> list[object]:
         forest = forest_of(len(POSITIONS), root)
@@ -336,7 +336,7 @@ def test_nodes_grow_while_other_searches_wait_for_answers(root: str, evaluator: 
 
 
 def test_slots_that_were_given_back_are_used_again() -> None:
-    """That holds for any number of trees, one after the other."""
+    """This holds for any number of trees, one after the other."""
     forest = forest_of(2)
     for moves in POSITIONS:
         with tree_at(forest, moves) as tree:

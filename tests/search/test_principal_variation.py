@@ -1,4 +1,4 @@
-"""What people are shown of a searched tree, and what a root knows of its evaluation."""
+"""The variation that people are shown of a searched tree, and the wdl that a search gets."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SHOGI = ("shogi", "k1r6/9/K1R6/9/9/9/9/9/9 b - 1", "7c8c 7a8a 8c7c", "8a7a")
 
 
 def of_chess(turn: chess.Square, *, swap: bool) -> tuple[str, str, str, str]:
-    """MATED and RETURN with each square xored with `turn`, and perhaps with the colours swapped."""
+    """Return MATED and RETURN with each square xored with `turn`, and the colours swapped if `swap`."""
     board = chess.Board(MATED)
     men = {square ^ turn: piece for square, piece in board.piece_map().items()}
     if swap:
@@ -48,7 +48,7 @@ KINDS = [of_chess(turn, swap=swap) for turn in (0, 7, 56, 63) for swap in (False
 def test_a_return_to_a_lost_position_of_the_game_is_not_taken_for_a_draw(
     name: str, start: str, before: str, back: str
 ) -> None:
-    """It is proven lost, and not played."""
+    """The return is proven to lose, and is not played."""
     tree = make_tree(name, varied(QUIET, solver=True, look_ahead=True, simulations=1000), before, start)
     result = searched(tree)
     losing = tree.game.notation.action_from_text(tree.state, back)
@@ -68,7 +68,7 @@ def test_a_return_to_a_lost_position_of_the_game_is_not_taken_for_a_draw(
 def test_a_search_finds_the_same_with_and_without_a_game_before_its_root(
     name: str, start: str, before: str
 ) -> None:
-    """No line gets to the occurrence that ends the game by its rules, and the network sees nothing."""
+    """No line reaches the occurrence that ends the game by its rules, and the network sees no history."""
     settings = varied(QUIET, simulations=400)
     played = make_tree(name, settings, before, start)
     bare = make_tree(name, settings, start=played.game.notation.state_to_text(played.state))
@@ -77,7 +77,7 @@ def test_a_search_finds_the_same_with_and_without_a_game_before_its_root(
 
 
 def without_cuts(tree: SearchTree) -> object:
-    """The tree with one sign for all edges that end the game."""
+    """Return the tree with the same mark on all edges that end the game."""
 
     def plain(node: list[tuple]) -> list[tuple]:
         return [(*e[:4], plain(e[4]) if isinstance(e[4], list) else max(e[4], -2)) for e in node]
@@ -109,7 +109,7 @@ def test_a_kept_tree_forgets_what_it_saw_of_positions_that_are_now_before_its_ro
 
 
 def cuts(tree: SearchTree) -> list[np.void]:
-    """All edges whose game ends only in this search."""
+    """Return all edges whose game ends only in this search."""
     edges = np.concatenate([tree.edges_of(node) for node in range(tree.node_count)])
     return list(edges[edges["child"] <= CUT])
 

@@ -201,7 +201,7 @@ def test_root_noise_mixes_a_distribution_into_the_priors():
 
 @pytest.mark.parametrize(("alpha", "least", "most"), [(0.01, 0.8, 1.0), (1000.0, 1 / 7, 0.2)])
 def test_the_dirichlet_alpha_says_how_even_the_noise_is(alpha: float, least: float, most: float) -> None:
-    """`root_noise` 1 leaves the noise alone: little of alpha gives nearly all of it to one move."""
+    """`root_noise` 1 replaces the priors by noise; a small alpha gives nearly all of it to one move."""
     tree = make_tree("connect_four", varied(QUIET, root_noise=1.0, dirichlet_alpha=alpha))
     tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
     tree.begin()
@@ -233,7 +233,7 @@ def test_moves_are_sampled_in_proportion_to_visits_then_greedy():
 
 
 def test_a_lower_temperature_prefers_the_most_visited_move() -> None:
-    """Visits to the power of 1 / temperature: here 10^2, 60^2 and 30^2 of 4,600."""
+    """Moves are drawn by visits to the power of 1 / temperature: here 10^2, 60^2 and 30^2 of 4,600."""
     result = SearchResult(np.array([3, 5, 9], np.uint16), np.array([10, 60, 30], np.int32), 0.0, 0)
     settings = self_play(temperature_plies=10, temperature=0.5)
     rng = np.random.default_rng(0)

@@ -27,7 +27,7 @@ TINY_PRIOR = st.sampled_from([0.0, 1e-9, 1e-8, 0.25, 0.5])
     st.permutations(range(9)),
 )
 def test_agrees_with_the_slow_twin(moves: list[tuple[int, float]], order: list[int]) -> None:
-    """That holds for any order of the legal actions, and with priors of 0."""
+    """This holds for any order of the legal actions, and with priors of 0."""
     moves[0] = (max(1, moves[0][0]), max(0.25, moves[0][1]))
     actions = sorted(order[: len(moves)], key=order.index)
     visits = {action: count for action, (count, _) in sorted(zip(actions, moves, strict=True)) if count}

@@ -53,7 +53,7 @@ def test_trees_equal_those_of_the_slow_twin_node_by_node(name, settings):
 def test_positions_near_the_end_give_the_trees_of_the_slow_twin(moves, settings):
     tree = make_tree("tic_tac_toe", settings, moves)
     twin = NaiveSolver(tree.game, tree.settings, [tree.state.copy()])
-    assert not len(tree.view_and_wins()[1])  # there would be no search
+    assert not len(tree.view_and_wins()[1])  # otherwise there would be no search
     run(tree, HashEvaluator())
     twin.run(80)
     assert subtree_of_node(tree, 0) == listed(twin.root)
@@ -87,7 +87,7 @@ def test_moves_that_are_proven_to_lose_are_left_out_of_the_target():
 
 
 def lost_tree(settings):
-    """Tic-tac-toe: four moves, and the opponent wins after each by 4 or 9."""
+    """Return a position of tic-tac-toe with four moves; after each, the opponent wins by 4 or 9."""
     tree = make_tree("tic_tac_toe", settings, "1 2 5")
     tree.advance(tree.game.notation.action_from_text(tree.state, "3"))
     tree.advance(tree.game.notation.action_from_text(tree.state, "7"))
@@ -97,8 +97,8 @@ def lost_tree(settings):
 @pytest.mark.parametrize("selection", ["puct", "thompson"])
 @pytest.mark.parametrize("first", [True, False], ids=["found", "known before"])
 def test_the_moves_of_a_lost_position_share_its_visits(selection, first):
-    """No move is better than another, so none may be taught, such as the last one in the order of the
-    rules."""
+    """No move is better than another, so none of them may be taught alone, such as the last one in the order
+    of the rules."""
     tree = lost_tree(varied(SOLVER, selection=selection))
     result = run(tree, HashEvaluator())
     if not first:
@@ -110,7 +110,7 @@ def test_the_moves_of_a_lost_position_share_its_visits(selection, first):
 
 
 def test_what_the_network_said_of_a_root_that_an_earlier_search_proved_is_unknown():
-    """A proof replaces evaluations, so neither the record nor an engine may show the rest as a value."""
+    """A proof replaces evaluations, so neither the record nor an engine may show what is left as a value."""
     tree = lost_tree(varied(SOLVER, selection="gumbel"))
     assert run(tree, HashEvaluator()).stats is not None
     assert run(tree, HashEvaluator()).stats is None
@@ -127,7 +127,7 @@ def test_gumbels_target_in_a_lost_position_follows_the_network():
 
 
 def test_of_all_losses_the_slowest_are_taught():
-    """In games of Connect Four by random moves; in some positions the loser can delay the end."""
+    """The games of Connect Four have random moves; in some positions the loser can delay the end."""
     rng, delayed = np.random.default_rng(0), 0
     for _ in range(12):
         tree = make_tree("connect_four", varied(AHEAD, simulations=200))

@@ -27,8 +27,8 @@ PLAYED = [
     (TWICE, [0, 2, 1, 7, 4]),
     ("dots_and_boxes", [0, 5, 13, 17, 3]),  # sides of boxes swap
     pytest.param("dots_and_boxes_9x8", [0, 8, 81, 80, 150, 12, 3], marks=pytest.mark.nightly),
-    ("go_9x9", [21, 40, 81, 3]),  # two words a plane; the pass stays one
-    (HANDS, [203, 468, 594, 65, 130]),  # codes, hands, and a pass that stays one
+    ("go_9x9", [21, 40, 81, 3]),  # two words a plane; the pass stays a pass
+    (HANDS, [203, 468, 594, 65, 130]),  # codes, hands, and a pass that stays a pass
 ]
 """Games that have symmetries, each with the actions of a few plies."""
 
