@@ -1,5 +1,4 @@
-"""Helpers for tests: nested settings addressed by the names of their fields, which differ between all
-groups."""
+"""Helpers for tests that address nested settings by field name; no two groups share a field name."""
 
 from __future__ import annotations
 

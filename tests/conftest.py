@@ -1,8 +1,8 @@
-"""Shared by all tests. Nothing is patched here; it sets paths, the examples that hypothesis tries, and the
-processor's floating-point mode after each test.
+"""Sets paths, the examples that hypothesis tries, and the processor's floating-point mode after each test.
+Nothing is patched here.
 
-Profile `quick`, the default: the same examples every time, from one seed. Profile `nightly`
-(`--hypothesis-profile nightly`): ten times as many, from another seed each time. The seed is printed;
+Profile `quick`, the default, tries the same examples every time, from one seed. Profile `nightly`
+(`--hypothesis-profile nightly`) tries ten times as many, from another seed each time. The seed is printed;
 `--hypothesis-seed N` runs the same examples again.
 """
 
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Print the seed, also with `-q`."""
+    """Print the seed, even with `-q`."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         profile, seed = settings.get_current_profile_name(), session.config.getoption(SEED_OPTION)
@@ -53,8 +53,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.fixture(autouse=True)
 def floating_point_mode() -> Iterator[None]:
-    """A trainer or a network that ran in the test's own process lets tiny numbers become 0 in this thread
-    (`torch.set_flush_denormal`), and hypothesis, which draws such numbers, refuses to work after that."""
+    """Undo `torch.set_flush_denormal`, which a trainer or a network sets in the test's own process. It makes
+    tiny numbers 0 in this thread, and hypothesis, which draws such numbers, then refuses to work."""
     yield
     if "torch" in sys.modules:
         sys.modules["torch"].set_flush_denormal(False)

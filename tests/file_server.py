@@ -1,4 +1,4 @@
-"""A plain file server, as `python -m http.server`, in a thread of the test."""
+"""A plain file server, like `python -m http.server`, in a thread of the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 class FileServer:
     url: str
     answers: list[tuple[str, int]] = field(default_factory=list)
-    """Of each request its path and the code of the answer."""
+    """The path of each request and the code of its answer."""
 
 
 @contextmanager

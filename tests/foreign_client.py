@@ -1,4 +1,5 @@
-"""A client of azserver written from docs/protocol.md alone: ZeroMQ, MessagePack, the standard library."""
+"""A client of azserver, written from docs/protocol.md alone. It needs only ZeroMQ, MessagePack and the
+standard library."""
 
 from __future__ import annotations
 
@@ -66,8 +67,8 @@ class Channel:
         return header, frames
 
     def hello(self, deadline: float) -> dict:
-        """Send hello, repeated after growing random waits, until welcome. Raises Goodbye if the server
-        refuses for good."""
+        """Repeat hello after growing random waits until welcome comes. Raises Goodbye if the server refuses
+        for good."""
         hello = {"type": "hello", "protocol": self.protocol, "role": self.role}
         hello |= {"name": "foreign", "software": "foreign client 1.0", "join": self.join}
         wait = 0.2
@@ -126,7 +127,7 @@ class Channel:
         raise TimeoutError(f"no answer to {header['type']}")
 
     def close(self, *, bye: bool = True) -> None:
-        """Send bye and close; sending the bye may take a moment at most."""
+        """Send bye and close, which waits half a second at most for the bye to go out."""
         if bye:
             self.send({"type": "bye"})
         self.socket.close(linger=500 if bye else 0)
@@ -141,8 +142,8 @@ def winner(board: list[int]) -> int:
 
 
 def pack(boards: list[list[int]], mover: int, history: int) -> bytes:
-    """Pack the newest `history` boards as words: own stones and the other's for each, newest first; then
-    whether the first player (1) is to move."""
+    """Pack the newest `history` boards as words, newest first: for each, the mover's stones and the other's.
+    Then comes 1 if the first player is to move, else 0."""
     words = []
     for back in range(history):
         board = boards[-1 - back] if back < len(boards) else [0] * 9

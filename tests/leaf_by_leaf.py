@@ -1,4 +1,4 @@
-"""For tests: evaluators that answer leaf by leaf, and searches and games with them."""
+"""Evaluators for tests, which answer leaf by leaf, and searches and games with them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The test files that run first: those that take longest.
 
-A worker that begins a file of a minute when all others have finished keeps them waiting. To renew the list,
-add up the times of `make test ARGS=--durations=0` by file.
+A worker that begins a file of a minute when all others have finished delays the end. To renew the list, add
+up the times of `make test ARGS=--durations=0` by file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""azserver, azclient and trainer as processes of their own, each of which can be ended and started again."""
+"""azserver, azclient and trainer as separate processes, each of which can be ended and started again."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ BLOCK = 1 << 16
 
 
 class SmallDisk:
-    """A mounted file system: `fill` leaves not one free byte, `free` frees it all again."""
+    """A mounted file system. `fill` leaves not one free byte, and `free` undoes that."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class SmallDisk:
 
 @contextlib.contextmanager
 def small_disk(path: Path, megabytes: int) -> Iterator[SmallDisk]:
-    """Mount one; the test is skipped where mounting is not allowed."""
+    """Mount a small file system; skip the test where mounting is not allowed."""
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "small-disk", str(path)]
     try:

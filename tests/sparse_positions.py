@@ -1,4 +1,4 @@
-"""Positions of random games, as sparse networks read them, and networks with numbers that all matter."""
+"""Positions of random games, as sparse networks read them, and networks whose parameters all matter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def positions(game_name: str, count: int = 60, history: int = 1) -> Batch:
 
 
 def sparse_network(game_name: str, name: str = "sparse", seed: int = 0, history: int = 1) -> Network:
-    """Return a network whose every number counts in the answers."""
+    """Return a network in which every parameter affects the answers."""
     torch.manual_seed(seed)
     network = build(named(name), get_game(game_name), history)
     with torch.no_grad():

@@ -28,14 +28,14 @@ WELL = {
     "az_disk_free_bytes": "50000000000x60",
     "az_loop_lag_seconds": "0.01x60",
 }
-"""An hour of a run without a fault, a value a minute, as promtool writes series."""
+"""An hour of a run without a fault, one value a minute, in promtool's notation."""
 FAULTS = {
     "AzProcessDown": {"up": "0x60"},
     "AzNotReady": {"az_ready": "0x60"},
     "AzEvaluatorMissing": {"az_evaluators": "1x60"},
     "AzEvaluatorRestarts": {"az_gpu_worker_restarts_total": "0+1x60"},
     "AzNoTrainer": {"az_trainer_present": "0x60", "az_games_acked_total": "5x60"},
-    # The trainer sends all back: each is handed to it again and again.
+    # The trainer sends all games back, and each is handed to it again and again.
     "AzNoGames": {"az_games_acked_total": "5x60"},
     "AzDoesNotLearn": {"az_alert": "1x60"},
     "AzGamesRefused": {"az_game_rejects_total": "0+5x60"},
@@ -48,7 +48,7 @@ FAULTS = {
 
 
 def an_hour(name: str, changes: dict[str, str]) -> dict[str, object]:
-    """Return a case for promtool: with these series this alert fires, and no other; "": none does."""
+    """Return a case for promtool: with these series only the alert `name` fires, or none if it is ""."""
     series = [
         {"series": f'{metric}{{job="azserver",instance="a"}}', "values": values}
         for metric, values in (WELL | changes).items()

@@ -1,6 +1,6 @@
-"""Every game with every selection, and each of them with every kind of network (pairs, not triples).
+"""Every game with every selection, and both with every kind of network (all pairs, not all triples).
 
-A game is played, checked and learned from, and the new network plays."""
+A game is played, checked and learned from."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from trainer.window import Window
 PLIES = 12
 NETS = ("1x16", "tf1x16")
 USUAL = {"tic_tac_toe": "thompson", "connect_four": "gumbel", "chess": "gumbel"}
-"""Selections that other tests compile for these games anyway; puct for the others."""
+"""Selections that other tests compile for these games anyway; for other games that is puct."""
 COMBINATIONS = [
     pytest.param(
         name,
@@ -51,7 +51,7 @@ COMBINATIONS = [
     for row, name in enumerate((*EVERY_GAME, HANDS))
     for column, selection in enumerate(NAMES)
 ]
-"""One selection with each game, all of them in the nightly tests: each is compiled for its game."""
+"""Quick tests try one selection with each game, nightly tests all, because each pair must be compiled."""
 
 
 @pytest.mark.parametrize(("name", "selection", "net"), COMBINATIONS)
@@ -94,7 +94,7 @@ def test_a_game_with_its_network_in_the_search_is_checked_and_learned_from(name:
 
 
 def check_and_learn(game: Game, settings: SelfPlaySettings, network: Network, record: GameRecord) -> None:
-    """The record passes the trainer's check as bytes, and a step on it moves the network."""
+    """Check that the record passes the trainer's check as bytes, and a step on it moves the network."""
     record = from_bytes(to_bytes(record))
     assert Verifier(game).check(record, Expected.of(settings, game), 0) is None
 

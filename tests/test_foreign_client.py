@@ -20,7 +20,7 @@ from free_ports import free_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
 SIMULATIONS = 16
-STARTUP_S = 400.0  # torch is imported twice at once, on a machine that others use too
+STARTUP_S = 400.0  # two processes import torch at once, on a machine that others use too
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -34,7 +34,7 @@ def start(module: str, flags: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def stop(processes: list[subprocess.Popen[bytes]]) -> None:
-    """End processes: all are asked first, then killed."""
+    """Ask all processes to end, then kill those that have not."""
     for process in processes:
         process.terminate()
     for process in processes:
@@ -154,7 +154,7 @@ def test_many_rows_in_one_request(client: Client) -> None:
 
 
 def test_credits_of_the_newest_grant_hold(client: Client) -> None:
-    """That many leaves are accepted; 4096 are more than any player is granted."""
+    """As many leaves as were granted are accepted; 4096, more than any player is granted, are refused."""
     before = client.status(client.leaves)["over_credit"]
     credit = client.leaves.welcome["credits"]
     position = (bytes(16 * client.settings["history"] + 8), [0])
@@ -166,7 +166,7 @@ def test_credits_of_the_newest_grant_hold(client: Client) -> None:
 
 
 def _rejections(game: Game) -> dict[str, Game]:
-    """Return one broken copy of a good game for each code that its rules can break."""
+    """Return for each code a copy of a good game that is rejected with it."""
     last = len(game.actions) - 1
     columns = ("actions", "visits", "root_values", "flags", "versions", "kls", "said_values")
     cut = {key: getattr(game, key)[:3] for key in columns}
@@ -220,7 +220,7 @@ def test_broken_games_are_rejected_with_their_code(client: Client, stored: Game)
 
 
 def test_what_is_not_known_may_be_left_out(client: Client, stored: Game) -> None:
-    """Each ply may have NaN, and the run may be empty."""
+    """KL and prior value of each ply may be NaN, and the run may be empty."""
     nans = [math.nan] * len(stored.actions)
     game = changed(stored, kls=nans, said_values=nans)
     assert client.put(game.uid, game.record())["status"] == "stored"

@@ -1,4 +1,4 @@
-"""The whole loop on a file system of its own that fills up: it says so and waits, no process ends by
+"""The whole loop runs on a file system of its own that fills up. It says so and waits, no process ends by
 itself, and it continues when there is space."""
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Run:
 
 
 def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_path: Path) -> None:
-    """Games are sent back while it is full. When there is space again, the same processes store games, train
-    and publish; all acknowledged games are in the store."""
+    """Games are sent back while the disk is full. When there is space again, the same processes store games,
+    train and publish; all acknowledged games are in the store."""
     with small_disk(tmp_path / "disk", megabytes=48) as disk:
         run = Run(tmp_path, disk, disk.path / "azrun.out")  # its own output goes to that disk, too
         player = Player(run.port)

@@ -1,4 +1,5 @@
-"""Keys with real processes: a client and a trainer join with theirs, and a revoked one is cut at once."""
+"""Keys with real processes: a client and a trainer join with theirs, and a client is cut at once when its key
+is revoked."""
 
 from __future__ import annotations
 
@@ -53,13 +54,13 @@ def running(log: Path, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def server_key(log: Path) -> str | None:
-    """Return the key that azserver names once it can be joined."""
+    """Return the key that azserver logs once clients can join, or None before that."""
     found = re.search(r"to join: azclient.*--server-key '?([^'\s]{40})", log.read_text())
     return found and found[1]
 
 
 def has_games(database: Path) -> bool:
-    """Return whether there are games; the trainer may be about to make the file."""
+    """Return whether there are games. The file may not exist yet: the trainer is about to make it."""
     with (
         suppress(sqlite3.OperationalError),
         closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db,
@@ -69,7 +70,7 @@ def has_games(database: Path) -> bool:
 
 
 def said_of_processes() -> bytes:
-    """Command lines and environments of all processes that may be looked at."""
+    """Return the command lines and environments of all processes that this user may read."""
     found = b""
     for process in Path("/proc").glob("[0-9]*"):
         for file in ("cmdline", "environ"):
@@ -79,7 +80,7 @@ def said_of_processes() -> bytes:
 
 
 def said_on_disk(folder: Path, keys: set[Path]) -> bytes:
-    """All files of the folder but those of keys."""
+    """Return the contents of all files in the folder except key files."""
     files = [path for path in folder.rglob("*") if path.is_file() and path not in keys]
     return b"".join(path.read_bytes() for path in files)
 

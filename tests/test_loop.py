@@ -137,9 +137,10 @@ def test_workers_and_clients_play_on_with_new_weights(loop, ledger):
     ],
 )
 def test_the_loop_goes_on_when_a_process_is_killed(loop, ledger, victim):
-    """After a kill -9 a new process takes its place, and games of both kinds of player arrive again. Players
-    are restarted as any child is (host/test_processes.py), and trainers killed at each point
-    (faults/test_crash_points.py): nightly."""
+    """After a kill -9 a new process takes its place, and games of both kinds of player arrive again.
+
+    Players and trainer are killed only in nightly tests: any child is restarted (host/test_processes.py), and
+    trainers are killed at each point (faults/test_crash_points.py)."""
     loop.wait_until(lambda: victim in process_tree(loop.process.pid), victim)
     before = process_tree(loop.process.pid)[victim]
     os.kill(before, signal.SIGKILL)

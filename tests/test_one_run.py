@@ -1,5 +1,5 @@
-"""One azserver, trainer and azclient, seen by all that look at a live run: metrics with their dashboard and
-rules, doctor and status, and the pages. Then the same commands where there is no run."""
+"""One live run of azserver, trainer and azclient, seen through its metrics with dashboard and rules, doctor,
+status and the pages. Then the same commands where there is no run."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def panels() -> list[str]:
 
 
 def by_promtool(*words: str, text: str = "") -> str:
-    """Return what Prometheus' own checker says; skips the test where there is none."""
+    """Return what Prometheus' own checker says; skip the test where it is missing."""
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("there is no promtool here (Debian: prometheus)")
@@ -148,7 +148,7 @@ def test_a_live_run_has_every_metric_that_dashboard_and_rules_name(run: Watched)
 
 
 def test_promtool_finds_nothing_in_our_metrics(run: Watched) -> None:
-    """It does find something in those of prometheus_client."""
+    """It does complain about the metrics that prometheus_client adds, which are left out here."""
     for port in run.metrics.values():
         said = by_promtool("check", "metrics", text=read(port, "metrics"))
         assert [line for line in said.splitlines() if line.startswith("az_")] == []
@@ -234,7 +234,7 @@ def test_status_of_a_folder_tells_what_its_trainer_left_and_alerts(tmp_path: Pat
 
 
 def test_every_check_is_on_the_page() -> None:
-    """They are found by the words with which the code begins a finding."""
+    """The names of checks are found in the code by the calls that begin a finding."""
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
     sources = [*ROOT.glob("azselfplay/diagnostics/doctor/*.py"), *ROOT.glob("*/*doctor.py")]
     found = {

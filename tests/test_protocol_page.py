@@ -40,7 +40,7 @@ def test_every_message_is_on_the_page() -> None:
 
 
 def test_every_figure_is_on_the_page() -> None:
-    """Those of auxiliary heads stand there once for all."""
+    """The losses of auxiliary heads share one entry."""
     text = section("Status")
     figures = [*ServerFigures(0.0).as_dict(1.0), *TrainerFigures(0.0).as_dict(Totals(), 1.0)]
     names = [re.sub(rf"({'|'.join(TRAINING_HEADS)})_loss$", "NAME_loss", name) for name in figures]

@@ -71,7 +71,7 @@ def test_a_file_that_is_replaced_stays_as_it_was_and_no_part_is_left(disk: Small
 
 
 def test_curves_miss_points_and_go_on_in_the_same_files(disk: SmallDisk, caplog) -> None:
-    """Event file and lines stay readable; many failures make few lines in the log."""
+    """The event file and the lines stay readable; many failures make few lines in the log."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     folder = disk.path / "tensorboard"
@@ -138,7 +138,7 @@ def test_a_server_that_is_started_on_a_full_disk_says_so_with_a_status_that_is_r
 def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_written(
     disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are not discarded as bad, and the worker does not end."""
+    """The weights are not discarded as bad, and the worker does not end."""
     monkeypatch.setattr(weights_pull, "WRITE_AGAIN", 0.01)
     data = b"w" * 100_000
     info = WeightsInfo(1, 10, hashlib.sha256(data).digest(), len(data), "tic_tac_toe", "tiny")
@@ -183,7 +183,7 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
 
 
 def test_a_backup_of_games_onto_a_full_disk_names_the_disk_that_is_full(disk: SmallDisk, tmp_path) -> None:
-    """Not the store that it reads."""
+    """The error does not name the store that is read."""
     source, target = tmp_path / "games.db", disk.path / "games.db"
     Store(source, "tic_tac_toe").close()
     disk.fill()

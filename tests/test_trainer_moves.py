@@ -35,7 +35,7 @@ def newest_checkpoint(run: Path) -> Progress:
 
 
 def newest_step(run: Path) -> int:
-    """Return the step of the newest checkpoint; the server may still show that of the killed trainer."""
+    """Return the newest checkpoint's step. The server may still show that of the killed trainer."""
     return max(
         (int(path.stem.removeprefix("step-")) for path in (run / "checkpoints").glob("*.state")), default=0
     )

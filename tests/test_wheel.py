@@ -1,4 +1,4 @@
-"""The wheel: its contents, and that a client with only it and its few packages plays for a server.
+"""The wheel is complete, and a client with only it and its few packages plays for a server.
 
 The client's environment has no torch. These tests build and install with pip, so they are skipped where pip
 cannot reach a package index.
@@ -156,7 +156,7 @@ def server(tmp_path: Path) -> Iterator[int]:
 
 
 def test_a_client_without_torch_is_small_and_plays(slim: Path, server: int, tmp_path: Path) -> None:
-    """It takes less than 250 MB, also after it has played; its games are intact."""
+    """It takes less than 250 MB, even after it has played; its games are intact."""
     (site,) = slim.parent.glob("lib/python*/site-packages")
     assert not (site / "torch").exists()
     spool = tmp_path / "spool"

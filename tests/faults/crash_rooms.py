@@ -1,7 +1,7 @@
-"""Scenarios for crash points: a small part of the system works in a folder, so that a killed process can
-continue there; and the checks.
+"""Scenarios for crash points, and their checks. A small part of the system works in a folder, so that the
+successor of a killed process can continue there.
 
-A process notes its promises in a ledger beside the folder, with an fsync: these must hold afterwards.
+A process notes its promises in a ledger in that folder, with an fsync: they must hold afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from server.weights import WeightsStore
 
 GAMES = 14
 BREAKS_RULES, OTHER_TERMS = 3, 5
-"""Of every seven games these are refused: for good, or until the terms have changed."""
+"""Remainders modulo 7 of the games that are refused: for good, and until the terms have changed."""
 
 
 class Notes:
@@ -56,8 +56,8 @@ class GamesRoom:
     """An Uploader on a real Spool, and behind it a real Store that answers."""
 
     def __init__(self, folder: Path, *, acknowledges_first: bool = False, loses_disk: bool = False) -> None:
-        """`acknowledges_first`: the fault that the check must catch. `loses_disk`: it begins without the
-        games.db of the life before, and has an archive."""
+        """`acknowledges_first` is the fault that the check must catch. With `loses_disk` it begins without
+        the games.db of its last life, and has an archive."""
         self._notes = Notes(folder)
         self._archive: Archive | None = None
         if loses_disk:

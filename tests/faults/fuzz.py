@@ -43,13 +43,13 @@ MEMORY_FACTOR, MEMORY_MORE = 24, 512 * 1024
 SHARES = {"network": 0.01, "games": 0.2, "curve handshake": 0.2, "curve boxes": 0.2}
 """Share of the requested executions for decoders that take longer: milliseconds for a network."""
 LONGEST = 2.0
-"""Seconds of processor time that one execution may take; they take microseconds."""
+"""Seconds of processor time that one execution may take; usually it takes microseconds."""
 
 
 @dataclass
 class Target:
-    """A decoder: `make(rng)` returns inputs, `run(input)` decodes one and raises only forbidden
-    exceptions."""
+    """A decoder: `make(rng)` returns a source of inputs, and `run(input)` decodes one. It may raise only
+    exceptions in `allowed`."""
 
     name: str
     run: Callable[[bytes], object]
@@ -83,7 +83,7 @@ class Report:
 
 
 def fuzz(target: Target, executions: int, seed: int, most_failures: int = 10) -> Report:
-    """Test a decoder this often, or until `most_failures` failures, each of which names its input."""
+    """Run a decoder `executions` times, or until `most_failures` failures, each of which names its input."""
     report = Report(target.name)
     make = target.make(random.Random(f"{target.name} {seed}"))
     begun = time.process_time()
@@ -143,7 +143,7 @@ def _records() -> list[bytes]:
 
 @cache
 def _streams() -> list[bytes]:
-    """What peers send, from the first byte on."""
+    """Return what peers send, from the first byte on."""
     said = [msgspec.msgpack.encode(hello(4)), *_headers()[:6]]
     one = b"".join(frame(part) for part in said)
     several = frame(said[0], 1) + frame(b"x" * 300, 1) + frame(b"") + command("PING", b"\0\0ctx")
@@ -153,8 +153,8 @@ def _streams() -> list[bytes]:
 
 @cache
 def _leaf_frames() -> list[bytes]:
-    """The three frames of an EVALUATE, each after its length in four bytes, preceded by the number of
-    rows."""
+    """Return for each EVALUATE the number of rows and the three frames, each after its length in four
+    bytes."""
     found = []
     for rows in (1, 2, 5, 40):
         parts = [part.tobytes() for part in random_leaves(np.random.default_rng(rows), rows)]
@@ -171,7 +171,7 @@ def _weights() -> bytes:
 
 
 def _make_weights(rng: random.Random) -> Callable[[], bytes]:
-    """Weights files cut after their header, changed byte by byte or value by value."""
+    """Make weights files that end after their header, changed byte by byte or value by value."""
     data = _weights()
     length = int.from_bytes(data[:8], "little")
     _load_weights(data[: 8 + length])  # torch imports a lot when it builds its first network
@@ -206,7 +206,7 @@ def _json(value: Any) -> bytes:
 
 
 def _read_stream(data: bytes) -> None:
-    """Split the input into pieces at its own bytes; half of the peers have a session from READY on."""
+    """Feed the input in pieces sized by its last byte; half of the peers have a session from READY on."""
     limits = Limits(frame=4096, message=8192, frames=8)
     incoming = Incoming(limits)
     at, step = 0, 1 + data[-1] if data else 1

@@ -48,7 +48,7 @@ def read_handshake(data: bytes) -> None:
 
 @cache
 def contents() -> list[bytes]:
-    """What is boxed: for each box its flags, the length of its body in two bytes, and the body."""
+    """Return inputs that describe boxes: flags, the length of the body in two bytes, and the body of each."""
     ping = b"\x04PING\0\x10context"
     several = [
         (1, b"head"),

@@ -1,5 +1,5 @@
-"""What clients finished and what they were told, and the checker: is every game in a store, a spool or among
-the rejected ones?"""
+"""Records what clients finished and were told, and checks that every game is in a store, in a spool or among
+the rejected ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Ledger:
         self.made: set[Game] = set()
         """Games that reached their end: they may or may not be on a disk."""
         self.finished: dict[Game, str] = {}
-        """Games that a client was told are safe on its disk, with the client."""
+        """The client of each game that it was told is safe on its disk."""
         self.answers: Counter[str] = Counter()
         """Answers by status."""
         self.promised: set[bytes] = set()
@@ -103,7 +103,7 @@ class OnDisk:
         if database.exists():
             with closing(connect(database, read_only=True)) as connection:
                 tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-                if "games" in tables:  # missing if it was killed before the first transaction
+                if "games" in tables:  # missing after a kill before the first transaction
                     stored = list(connection.execute("SELECT uid, sha256 FROM games"))
                     refused = set(connection.execute("SELECT uid, sha256 FROM rejects"))
         folders = list(spools)

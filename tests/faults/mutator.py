@@ -31,7 +31,7 @@ EVIL_VALUES: tuple[Any, ...] = (
 
 
 class Mutator:
-    """`mutant(seed)` returns one of the examples, changed in one to six places."""
+    """`mutant()` returns one of the examples, usually changed in one to six places."""
 
     def __init__(self, rng: random.Random, examples: Sequence[bytes], *, packed: bool = False) -> None:
         """`packed`: the examples are MessagePack, and may be changed value by value as well."""

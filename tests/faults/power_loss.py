@@ -1,5 +1,5 @@
-"""The real writers of spool, weights, bytes of a day and store, and what remains after a power loss at any
-moment of their work."""
+"""The real writers of spool, weights and store, and what remains after a power loss at any moment of their
+work."""
 
 from __future__ import annotations
 

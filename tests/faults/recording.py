@@ -94,7 +94,7 @@ class FileRecorder:
 
 
 def _absolute(path: Any) -> str:
-    """Make it absolute without following links, because the names of files matter."""
+    """Return the absolute path without following links, because the names of files matter."""
     return str(Path(os.fspath(path)).absolute())
 
 
@@ -123,7 +123,7 @@ class _Recorded:
 
 
 class RecordingVFS(apsw.VFS):  # type: ignore[misc]
-    """SQLite's own files, with all writes and syncs recorded. One log at a time: `log`."""
+    """SQLite's own files, with all writes and syncs recorded. There is one log at a time, `log`."""
 
     def __init__(self) -> None:
         super().__init__(VFS, "")
@@ -131,7 +131,7 @@ class RecordingVFS(apsw.VFS):  # type: ignore[misc]
         self.inodes: dict[str, int] = {}
 
     def begin(self) -> WriteLog:
-        """A new log."""
+        """Begin a new log and return it."""
         self.log, self.inodes = WriteLog(names_with_files=True), {}
         return self.log
 

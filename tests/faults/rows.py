@@ -127,7 +127,7 @@ class Result:
 
 
 EVERYWHERE = ("soak", "signals")
-"""Results without a row: they belong to a sentence of the page, and to a table of its own."""
+"""Results without a row: the page has a sentence about `soak`, and a table for `signals`."""
 
 
 def results() -> dict[str, Result]:

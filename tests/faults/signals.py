@@ -138,7 +138,7 @@ def bad_weights(system: KeyedParts) -> Iterator[None]:
 
 
 def _with_nan(weights: bytes) -> bytes:
-    """A safetensors file in which the first number of a tensor is NaN."""
+    """Return this safetensors file with NaN as the first number of a tensor."""
     end = 8 + int.from_bytes(weights[:8], "little")
     tensors = (one for one in json.loads(weights[8:end]).values() if one.get("dtype") == "F32")
     at = end + next(tensors)["data_offsets"][0]
@@ -239,7 +239,7 @@ INJECTIONS: dict[str, Injection] = {
 
 
 def shown(system: KeyedParts, one: Signal) -> float:
-    """Cause it, and wait until metric and log show it. Returns the seconds until both do. Raises
+    """Cause the fault, and wait until metric and log show it. Returns the seconds until both do. Raises
     AssertionError if they never do."""
     before = system.metrics(one.part).get(one.metric, 0.0)
     said = len(system.whole_log(one.part))

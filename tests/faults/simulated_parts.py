@@ -63,7 +63,7 @@ JOBS_PER_COMMIT = 16
 FAULTY = 0.05
 """Share of games that break the rules."""
 SAME_UID = 0.02
-"""Share of games that come under the uid of another client's."""
+"""Share of games that come under the uid of another client's game."""
 
 
 @dataclass(frozen=True)

@@ -248,7 +248,7 @@ class World:
 
 
 class BrokenPromise(AssertionError):
-    """Its argument: what the checker found."""
+    """Its argument is what the checker found."""
 
 
 async def _run(world: World) -> list[str]:
@@ -350,7 +350,7 @@ class _Watch:
     """Replaces `link.connection.ConnectionWatch`, which listens to a real socket. No keys are used here."""
 
     def __init__(self, link: Link, *callbacks: Any) -> None:
-        """Take the arguments of `ConnectionWatch`; the link tells only of its beginning."""
+        """Take the arguments of `ConnectionWatch`; the link reports only that it is connected."""
         *_, on_connected, _on_ended = callbacks
         link.on_connected = on_connected
 

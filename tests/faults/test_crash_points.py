@@ -1,5 +1,5 @@
-"""SIGKILL at every named place around a write: nothing promised is missing, and the next run continues from
-there."""
+"""After SIGKILL at any named place around a write nothing promised is missing, and the next run continues
+from there."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_process_killed_at_any_point_has_kept_what_it_promised(room: str) -> N
 
 
 def test_an_acknowledgement_before_the_commit_is_caught() -> None:
-    """The planted fault: if the lab does not find it, its other results mean nothing."""
+    """If the lab did not find this planted fault, its other results would mean nothing."""
     assert any("acknowledged and not stored" in fault for fault in run_lab(PLANTED, 3)["faults"])
 
 

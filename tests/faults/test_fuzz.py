@@ -8,12 +8,12 @@ from fuzz import TARGETS, Target, fuzz
 
 EXECUTIONS = 4000
 DEAR = {"network": 400, "games": 1500}
-"""Fewer executions of these, which take longer."""
+"""Decoders with fewer executions, because they take longer."""
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_no_bytes_do_more_than_be_refused(target: Target) -> None:
-    """`python -m tests.faults fuzz` tries a million each."""
+    """`python -m tests.faults fuzz` tries a million inputs each."""
     report = fuzz(target, DEAR.get(target.name, EXECUTIONS), seed=1)
     assert not report.failures, report.failures[0]
     assert report.executions > 0

@@ -35,7 +35,7 @@ def test_weights_in_use_are_whole(tmp_path: Path) -> None:
 
 
 def test_no_acknowledged_game_leaves_the_store(tmp_path: Path) -> None:
-    """SQLite's own writes, recorded through a VFS."""
+    """SQLite's own writes are recorded through a VFS."""
     assert crash_everywhere(store_log(tmp_path), check_store, subsets=SUBSETS, seed=1) > 100
 
 

@@ -47,11 +47,11 @@ def assert_something_happened(outcomes: list[Outcome]) -> None:
 
 WALL_CLOCK = re.compile(r"\btime\.time\(|\bdatetime\.now\(|\btime\.localtime\(|^from time import", re.M)
 DATES = {"server/front.py", "trainer/figures.py"}
-"""They write dates into figures; a file of azselfplay/host or store may write them into a run's folder."""
+"""These write dates into figures; files of azselfplay/host and store may write them into a run's folder."""
 
 
 def test_only_dates_come_from_the_wall_clock() -> None:
-    """All that waits, paces or gives up takes the monotonic clock: one that jumps ends no session."""
+    """Whatever waits, paces or gives up reads the monotonic clock: a clock that jumps ends no session."""
     rooms = ("client", "net", "protocol", "server", "trainer", "azselfplay/batching", "azselfplay/link")
     files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
     assert {str(path.relative_to(ROOT)) for path in files if WALL_CLOCK.search(path.read_text())} == DATES
@@ -70,14 +70,14 @@ def test_a_planted_fault_is_caught(name: str) -> None:
 
 
 def test_what_a_handler_of_the_front_raises_is_seen() -> None:
-    """The front survives it, which would hide it."""
+    """The front survives such an error, which would hide it."""
     with mock.patch.object(VirtualDoor, "charge", side_effect=TypeError):
         assert any("faults of its own" in fault for fault in simulate(1).faults)
 
 
 @pytest.mark.nightly
 def test_a_seed_is_repeated_exactly_in_another_process() -> None:
-    """With other hash seeds and addresses; otherwise a failing seed could not be investigated."""
+    """Hash seeds and addresses differ there. Otherwise a failing seed could not be investigated."""
     code = (
         "import sys, json, dataclasses; sys.path[:0] = ['tests/faults', 'tests/server', 'tests']; "
         "from simulation import simulate; print(json.dumps([dataclasses.asdict(simulate(s)) for s "

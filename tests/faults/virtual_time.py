@@ -49,8 +49,8 @@ class Process:
         self._tasks.append(context.run(lambda: self._loop.create_task(work())))
 
     def kill(self) -> None:
-        """Kill it, as SIGKILL does. Ends of coroutines still run in the loop, but cannot reach any other
-        part."""
+        """Kill it, as SIGKILL does. `finally` blocks of coroutines still run in the loop, but cannot reach
+        any other part."""
         if not self.alive:
             return
         self.alive = False

@@ -1,9 +1,9 @@
 """A program's file operations, and every state that a power loss could leave of them.
 
 The model of a disk: names (create, rename, remove) reach the disk in the order in which they were made. Any
-prefix of them is there, at least all before the last fsync of a folder. Bytes reach it in any order: of those
-written since the last fsync of their file any subset of pages is there; the others are as before, or zeros
-where the file was shorter.
+prefix of them is there, at least all before the last fsync of a folder. Bytes reach it in any order: of the
+pages written since the last fsync of their file any subset is there; the others are as before, or zeros where
+the file was shorter.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Synced:
 
 @dataclass(frozen=True)
 class Promised:
-    """From here on `key` must be there in any case, or may be missing again."""
+    """From here on `key` must be there in any case or, if not `holds`, may be missing again."""
 
     key: bytes
     holds: bool = True

@@ -71,7 +71,7 @@ class Locked:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE):
-            while not condition():  # noqa: ASYNC110 (a turn of the loop is what is waited for)
+            while not condition():  # noqa: ASYNC110 (each turn of the loop may change it)
                 await asyncio.sleep(0)
 
 
@@ -100,7 +100,7 @@ class Dialled:
         """Send a message and wait for the answer."""
         async with asyncio.timeout(PATIENCE):
             await self.connected.wait()
-            while not self.channel.send(message):  # noqa: ASYNC110 (its queue empties by and by)
+            while not self.channel.send(message):  # noqa: ASYNC110 (each turn of the loop may empty its queue)
                 await asyncio.sleep(0)
             return await self.inbox.get()
 
@@ -114,7 +114,7 @@ Scenario = Callable[[Locked], Awaitable[None]]
 
 
 def beside(scenario: Scenario) -> None:
-    """Run `scenario` with such a door."""
+    """Run `scenario` with a locked door."""
 
     async def main() -> None:
         locked = Locked(f"tcp://127.0.0.1:{free_base_port()}")

@@ -15,7 +15,7 @@ def router(
     """Return a ROUTER bound to all `endpoints`; `hwm`: messages queued per peer, in each direction."""
     socket = context.socket(zmq.ROUTER)
     set_common(socket, limit, hwm)
-    socket.set(zmq.ROUTER_MANDATORY, 1)  # a ROUTER otherwise drops them silently
+    socket.set(zmq.ROUTER_MANDATORY, 1)  # otherwise it silently drops messages that it cannot deliver
     for endpoint in endpoints:
         socket.bind(endpoint)
     return socket

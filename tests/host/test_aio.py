@@ -97,7 +97,7 @@ def test_an_exception_in_a_loop_callback_ends_the_program() -> None:
 
 
 def test_guarded_prints_a_fatal_as_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """No traceback; the code becomes the exit status."""
+    """It prints no traceback, and the code becomes the exit status."""
 
     def main() -> int:
         raise Fatal("port 5600 is in use: give another --port", Exit.CONFIG)
@@ -109,7 +109,7 @@ def test_guarded_prints_a_fatal_as_one_line(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_path_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file name may have any bytes; Python reads those that are not UTF-8, and cannot write them."""
+    """Python can read file names with bytes that are not UTF-8, but it cannot write such text."""
 
     def main() -> int:
         (tmp_path / "config.toml").write_text(f"runs = '{os.fsdecode(b'/tmp/Jos' + bytes([233]))}'", "utf-8")
@@ -122,7 +122,7 @@ def test_a_path_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_guarded_calls_a_broken_disk_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """The parent starts this process again."""
+    """With this exit status the parent starts the process again."""
 
     def main() -> int:
         raise OSError(errno.EIO, "Input/output error", "weights/7.safetensors")
@@ -134,7 +134,7 @@ def test_guarded_calls_a_broken_disk_by_its_name(capsys: pytest.CaptureFixture[s
 
 
 def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    """Any exception but Fatal is a bug: exit status 70, and where it happened."""
+    """Any exception but Fatal is a bug: the exit status is 70, and the output shows where it happened."""
 
     def main() -> int:
         return 1 // 0
@@ -173,7 +173,8 @@ COMMANDS = (
 def test_a_program_that_may_open_hardly_any_files_ends_with_a_sentence(
     tmp_path: Path, command: str, files: int
 ) -> None:
-    """The trainer ended with a traceback or was killed by libzmq; the pages and azclient answered nobody."""
+    """Before, the trainer ended with a traceback or was killed by libzmq, and the pages and azclient answered
+    nobody."""
     done = subprocess.run(
         ["sh", "-c", f"ulimit -n {files}; exec {sys.executable} -m {command}"],
         cwd=tmp_path,

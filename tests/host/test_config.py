@@ -72,7 +72,7 @@ def test_later_sources_override_earlier_ones(file: Path, monkeypatch: pytest.Mon
 
 
 def test_defaults_hold_without_any_source() -> None:
-    """This includes those that a dataclass sets for a nested one."""
+    """These include defaults that a dataclass sets for a nested one."""
     assert settings("--server", "here").self_play.search.simulations == 32
 
 
@@ -125,7 +125,6 @@ def test_variables_that_are_exported_for_all_programs_are_no_mistake(monkeypatch
 
 
 def test_a_missing_file_is_named() -> None:
-    """The message has the path."""
     with pytest.raises(Fatal, match=r"no-such\.toml"):
         settings("--config", "no-such.toml")
 
@@ -141,7 +140,7 @@ def test_a_wrong_flag_exits_with_2_and_names_the_nearest(capsys: pytest.CaptureF
 
 
 def test_a_flag_out_of_its_range_is_told_the_range() -> None:
-    """Also a setting of a group."""
+    """A setting of a group is, too."""
     with pytest.raises(Fatal, match=r"--rate must be a number from 0 to 1, not 2.0") as caught:
         settings("--server", "x", "--rate", "2")
     assert caught.value.code == Exit.CONFIG
@@ -150,7 +149,6 @@ def test_a_flag_out_of_its_range_is_told_the_range() -> None:
 
 
 def test_print_config_prints_a_file_that_gives_the_same_settings(tmp_path, capsys) -> None:
-    """The printed text can be passed to --config."""
     flags = ("--server", 'a "quoted" host', "--workers", "5", "--self-play.search.simulations", "7")
     with pytest.raises(SystemExit) as caught:
         settings(*flags, "--print-config")
@@ -189,7 +187,7 @@ def test_a_group_of_another_program_names_that_program(tmp_path: Path) -> None:
 def test_a_flag_of_another_program_names_the_way(
     command: str, config_class: type, others: tuple[type, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """For all flags of the others that this program does not have itself."""
+    """This holds for all flags of the others that this program does not have itself."""
     foreign = {name for other in others for name in settings_in(other)} - set(settings_in(config_class))
     assert foreign
     for name in sorted(foreign):
@@ -228,7 +226,7 @@ def test_a_game_without_its_flag_is_told_the_flag(capsys: pytest.CaptureFixture[
 
 
 def test_the_size_of_the_board_becomes_part_of_the_games_name() -> None:
-    """So no other code needs to know the size. A game with one board refuses it, with exit code CONFIG."""
+    """No other code needs to know the size. A game with one board refuses it, with exit code CONFIG."""
 
     def of(*argv: str) -> OfAGame:
         return load(OfAGame, list(argv), command="aztest", examples=EXAMPLES)
@@ -242,7 +240,7 @@ def test_the_size_of_the_board_becomes_part_of_the_games_name() -> None:
 
 
 def test_children_do_not_inherit_settings() -> None:
-    """They get theirs as flags; the folder of the compile cache is not a setting."""
+    """They get their settings as flags; the folder of the compile cache is not a setting."""
     environment = {"AZ_WORKERS": "3", "AZ_JIT_CACHE": "/x", "PATH": "/bin"}
     assert without_settings(environment) == {"AZ_JIT_CACHE": "/x", "PATH": "/bin"}
 

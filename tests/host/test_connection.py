@@ -1,4 +1,4 @@
-"""A Connection against a server that lives in the same loop and may go away."""
+"""A Connection to a server that runs in the same loop and may go away."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WELCOME = Welcome(1, "test", "run-1", "tic_tac_toe", {}, 64, 2, heartbeat=0.05, 
 
 
 class FakeServer:
-    """Accepts everybody whom it can; answers GET_STATUS."""
+    """Answers every HELLO with `answer`, and GET_STATUS with figures."""
 
     def __init__(self, context: Context, endpoint: str, answer: Welcome | Goodbye = WELCOME) -> None:
         self.table = SessionTable(lambda *_: answer, lease=5.0, rng=random.Random(1))
@@ -75,7 +75,7 @@ async def ended(task: asyncio.Task[None]) -> None:
 
 
 def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
-    """HELLO, WELCOME, then messages with frames both ways."""
+    """After HELLO and WELCOME, messages with frames go both ways."""
     answers: list[tuple[Message, bytes]] = []
 
     async def script(context: Context) -> None:
@@ -116,7 +116,7 @@ def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
 def test_a_server_is_called_what_the_person_who_gave_it_called_it(
     settings: ConnectionSettings, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The second port does not log it; two connections to one server are told apart by their purpose."""
+    """The log does not show the endpoint; two connections to one server are told apart by their purpose."""
     caplog.set_level(logging.INFO, "azselfplay.link.connection")
 
     async def script(context: Context) -> None:
@@ -139,8 +139,8 @@ def test_a_server_is_called_what_the_person_who_gave_it_called_it(
 
 
 def test_it_joins_again_when_the_server_restarts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The end is logged at once. A new server does not know the session: it says so at the next PING, and the
-    connection sends HELLO."""
+    """The end is logged at once. A new server does not know the session and says so at the next PING; then
+    the connection sends HELLO."""
 
     async def script(context: Context) -> None:
         events: asyncio.Queue[str] = asyncio.Queue()
@@ -184,7 +184,7 @@ def test_a_final_goodbye_ends_with_the_servers_reason(tmp_path: Path, code: str,
 
 
 def test_a_server_that_asks_for_a_key_at_once_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """libzmq reports a refused handshake only once, so nothing is dialled before it is watched."""
+    """libzmq reports a refused handshake only once, so the watch begins before the dial."""
     ended = threading.Event()
 
     def ask_for_a_key() -> None:
@@ -217,11 +217,11 @@ def test_a_server_that_asks_for_a_key_at_once_is_heard(monkeypatch: pytest.Monke
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(48)
 READY = b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER"
 NO_FRAME = b"\xff" * 9
-"""Flags that no frame has."""
+"""No frame has these flags."""
 
 
 def test_bytes_that_libzmq_does_not_forgive_do_not_end_it_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a frame without meaning, libzmq closes the connection and never dials again; we do."""
+    """After a meaningless frame, libzmq closes the connection and never dials again; we do."""
     monkeypatch.setattr(redial, "FIRST_REDIAL", 0.1)
     closed = threading.Event()
 
@@ -256,7 +256,7 @@ def test_bytes_that_libzmq_does_not_forgive_do_not_end_it_for_good(monkeypatch: 
 def test_a_server_that_does_not_answer_is_told_of_soon_by_the_address_that_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It does so long before the wait is over, and does not name the second port, which nobody typed."""
+    """The notice comes long before the wait is over. It does not name the second port, which nobody typed."""
     monkeypatch.setattr(connection_module, "FIRST_NOTICE", 0.05)
     caplog.set_level("INFO")
 
@@ -288,7 +288,7 @@ def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_it_says_what_it_waits_for_and_joins_when_it_may(tmp_path, monkeypatch) -> None:
-    """It does so at once and every minute; a GOODBYE with a retry time does not end it."""
+    """It says so at once and every minute; a GOODBYE with a retry time does not end it."""
     monkeypatch.setattr(connection_module, "WAIT_NOTICE", 0.1)
     answer: list[Welcome | Goodbye] = [Goodbye("trainer_already_present", "another one is there", 0.01)]
 

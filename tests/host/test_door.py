@@ -47,7 +47,7 @@ class Echo:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE):
-            while not condition():  # noqa: ASYNC110 (a turn of the loop is what is waited for)
+            while not condition():  # noqa: ASYNC110 (each turn of the loop may change it)
                 await asyncio.sleep(0)
 
 
@@ -71,7 +71,7 @@ def beside(endpoint: str, scenario: Scenario, limits: DoorLimits | None = None) 
 
 
 def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) -> None:
-    """There are 10,000 small messages with large ones among them, more than the sockets hold at a time."""
+    """The 10,000 messages, small ones and a few large ones, are more than the sockets hold at a time."""
     count = 10_000
 
     async def scenario(echo: Echo) -> None:
@@ -236,7 +236,7 @@ def test_a_peer_that_answers_no_ping_is_dead() -> None:
 
 
 def test_answers_that_wait_for_a_slow_reader_do_not_keep_the_batches_they_came_in() -> None:
-    """What waits is counted by its bytes: a few of them must not hold a hundred times as many."""
+    """Only the bytes that wait are counted, so they must not keep a buffer a hundred times as large."""
     ours, theirs = socket.socketpair()
     connection = DoorConnection(ours, b"peer", "here", Incoming(Limits()), DoorLimits(), 0.0)
     batch, chunk = bytes(range(256)) * 4000, bytes(500_000)

@@ -36,7 +36,7 @@ def test_messages_of_every_size_go_both_ways_and_the_key_has_its_name() -> None:
 
 
 def test_libzmqs_own_pings_are_answered() -> None:
-    """libzmq cuts a connection on which nobody answers."""
+    """libzmq cuts a connection on which nobody answers its pings."""
 
     async def scenario(locked: Locked) -> None:
         quick = locked.context.socket(zmq.DEALER)
@@ -73,7 +73,7 @@ def test_a_key_that_is_not_allowed_is_refused_and_said_so(caplog: pytest.LogCapt
 
 
 def test_nothing_that_is_said_can_be_read_on_the_wire() -> None:
-    """By somebody through whom all of it goes: neither messages, nor who the client is."""
+    """Somebody who relays all traffic learns neither the messages nor who the client is."""
 
     async def scenario(locked: Locked) -> None:
         host, port = locked.endpoint.removeprefix("tcp://").split(":")
@@ -122,7 +122,7 @@ def test_an_unfinished_handshake_ends_after_ten_seconds() -> None:
 
 
 def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else(caplog) -> None:
-    """What ZAP does not do when its handler is dead."""
+    """libzmq's ZAP does not ensure this when its handler is dead."""
 
     async def scenario(locked: Locked) -> None:
         ended: list[object] = []
@@ -136,7 +136,7 @@ def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else(caplo
         assert (late.events, len(locked.owners)) == ([], 2)
         locked.fails = False
         assert await late.exchange([b"now"]) == [b"now"]
-        assert ended == []  # it would end the process (`host.aio`)
+        assert ended == []  # an uncaught fault would end the process (`host.aio`)
         early.close()
         late.close()
 
@@ -163,7 +163,7 @@ def test_a_revoked_key_is_cut_at_once_and_refused_when_it_comes_back() -> None:
 
 
 def test_what_a_revoked_key_has_sent_already_is_not_handled() -> None:
-    """Messages that came with the one at which it was revoked."""
+    """These messages came together with the one during which the key was revoked."""
 
     async def scenario(locked: Locked) -> None:
         client, handled = locked.dial(), list[bytes]()

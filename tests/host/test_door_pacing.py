@@ -18,7 +18,7 @@ from azselfplay.link.pacing import SMALL_READ, Pace, PaceLimits, Paces
 
 PATIENCE = 60.0
 SLOW = PaceLimits(rate=0.001, burst=3)
-"""With this rate, more than the burst would take longer to be forgiven than the door has patience."""
+"""At this rate, messages beyond the burst would have to wait for longer than the door has patience."""
 
 
 def test_a_burst_is_taken_at_once_and_then_so_many_a_second() -> None:
@@ -63,8 +63,8 @@ def free_tcp() -> str:
 def answers_to(
     endpoint: str, limits: DoorLimits, messages: int, work: bytes = b"work", said: bytes = b"talk"
 ) -> tuple[int, list[str]]:
-    """Return how many of so many messages are answered, and why the door cut connections. `work` is not
-    charged."""
+    """Send `said` so many times. Return how many messages are answered, and why the door cut connections. A
+    message equal to `work` is not charged."""
     ended: list[str] = []
 
     def talk() -> int:
@@ -121,7 +121,7 @@ def test_who_talks_a_little_too_much_is_read_slowly_and_not_cut() -> None:
 def test_connections_beyond_those_of_their_address_are_turned_away_and_others_come_in(
     limits: DoorLimits,
 ) -> None:
-    """They are more than one turn of the loop accepts."""
+    """There are more connections than one turn of the loop accepts."""
 
     async def main() -> None:
         endpoint, crowd = free_tcp(), list[socket.socket]()

@@ -68,7 +68,7 @@ def test_a_network_is_named_once(runs: Path) -> None:
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("azplay ")])
 def test_a_command_that_takes_a_run_or_a_network_takes_the_folder_of_all_runs(command: str) -> None:
-    """So a name is enough in each of them."""
+    """A name is then enough in each of them."""
     module, name = COMMANDS[command]
     fields = {field.name for field in dataclasses.fields(getattr(importlib.import_module(module), name))}
     if fields & {"run", "network", "weights"}:

@@ -33,8 +33,7 @@ def test_four_hundred_games_by_hand(wins: int, draws: int, losses: int, expected
     st.integers(0, 99).map(lambda percent: percent / 100),
 )
 def test_an_early_verdict_is_that_of_all_games(outcomes: list[int], share: float) -> None:
-    """Whatever the games are: a decision stays, and it is the one that the exact share of all points
-    gives."""
+    """A decision never changes, and it is the one that the exact share of all points gives."""
     games = len(outcomes)
     seen = []
     for played in range(games + 1):

@@ -31,7 +31,7 @@ from protocol.keys import DialKeys
 def test_a_new_key_goes_through_a_shell_and_yaml_without_quotes() -> None:
     text = as_text(new_pair().public)
     assert PLAIN.fullmatch(text)
-    # One with every character that may be in it.
+    # This key has every character that a key may have.
     text = "a.:+=^/@-" + "Zz09" * 7 + "b-c"
     assert PLAIN.fullmatch(text)
     assert not any(map(PLAIN.fullmatch, (text[:-1] + ":", "-" + text[1:], text[:-2] + "%c")))
@@ -52,7 +52,7 @@ def test_a_pair_comes_back_from_its_file_which_only_its_user_may_read(tmp_path: 
 
 
 def test_what_was_written_lasts_through_a_power_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First the bytes, then the name, which is as it stays when the folder is synced."""
+    """The bytes are synced first; then the folder, in which the file already has its final name."""
     synced: list[str] = []
 
     def fsync(handle: int) -> None:
@@ -125,7 +125,7 @@ def test_who_dials_needs_the_servers_key_and_a_file_with_its_own(tmp_path: Path)
 
 
 def test_a_key_of_another_kind_is_named_where_the_usual_one_is_missing(tmp_path, monkeypatch) -> None:
-    """`azclient doctor` on a trainer's machine, which has only trainer.key."""
+    """This is `azclient doctor` on a trainer's machine, which has only trainer.key."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     theirs = tmp_path / "azselfplay" / "trainer.key"
     write_pair(theirs, new_pair(), "about it")

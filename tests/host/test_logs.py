@@ -113,7 +113,7 @@ def test_temporary_folders_of_killed_processes_are_removed_by_the_next_one(tmp_p
 
 
 def test_as_json_each_line_is_one_object_whatever_is_in_it(tmp_path: Path) -> None:
-    """Its kind is the same for all lines from one place; lines that bypass the log have the same form."""
+    """All lines from one place have the same kind; lines that bypass the log have the same form."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     root.handlers[:] = []

@@ -1,4 +1,4 @@
-"""Addresses as people write them, over IPv4 and IPv6, and whose limits an address has."""
+"""Addresses as people write them, connections over IPv4 and IPv6, and the network whose limits count."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_ipv6_address_is_bare_or_in_brackets_before_its_port(text: str, host:
 
 @pytest.mark.parametrize("text", ["::1:5600", "fd00::1:7", "fe80::5600:5600"])
 def test_an_ipv6_address_that_may_end_in_a_port_is_refused_with_both_readings(text: str) -> None:
-    """RFC 5952, section 6: without brackets nobody can tell."""
+    """Without brackets nobody can tell which one is meant (RFC 5952, section 6)."""
     before, _, last = text.rpartition(":")
     with pytest.raises(Fatal) as error:
         parse_address(text)
@@ -126,7 +126,7 @@ def test_a_server_that_listens_on_all_addresses_is_reached_over_ipv4_too_and_cou
 
 
 def test_a_name_without_an_ipv4_address_is_dialled_over_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ip6-localhost` is such a name where /etc/hosts has it; here the resolver is asked for nothing else."""
+    """`ip6-localhost` is such a name where /etc/hosts has it. Here a patched resolver plays its part."""
     endpoint, real = free_ipv6(), socket.getaddrinfo
 
     def only_ipv6(host: str, port: object, family: int = 0, *rest: int, **more: int) -> list:

@@ -36,7 +36,7 @@ def run_with(children: Children, script: Callable[[Stop], Coroutine[Any, Any, No
 
 
 def test_a_killed_child_is_started_again() -> None:
-    """A child gets SIGKILL: its exit is logged, and another process takes its place."""
+    """After SIGKILL the exit of the child is reported, and another process takes its place."""
     ends: asyncio.Queue[int] = asyncio.Queue()
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     children = Children(sink=lines.put_nowait, backoff=0.01)
@@ -96,7 +96,7 @@ def test_children_that_ignore_sigterm_are_killed_after_the_grace() -> None:
 
 
 def test_a_child_that_serves_others_ends_after_them() -> None:
-    """So games in progress still get evaluations while azclient drains."""
+    """Games in progress thus still get evaluations while azclient drains."""
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     ends: list[str] = []
     children = Children(sink=lines.put_nowait)
@@ -120,7 +120,7 @@ def test_a_child_that_serves_others_ends_after_them() -> None:
     ("end", "level"), [("", "INFO"), ("signal.signal(15, lambda *_: sys.exit(3));", "WARNING")]
 )
 def test_after_a_stop_only_an_unusual_end_is_a_warning(end: str, level: str, caplog) -> None:
-    """A child that SIGTERM ends has ended as it was asked to."""
+    """A child that SIGTERM ends has done what it was asked to do."""
     caplog.set_level(logging.INFO, "azselfplay.host.processes")
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     children = Children(sink=lines.put_nowait)
@@ -152,8 +152,7 @@ def test_a_child_with_a_wrong_setting_ends_the_parent_with_its_words() -> None:
 
 
 def test_a_child_does_not_outlive_a_killed_parent() -> None:
-    """That holds even when the parent gets SIGKILL and can clean up nothing; the child does nothing for
-    it."""
+    """This holds even when the parent gets SIGKILL and cannot clean up. The child need not take part."""
     parent = (
         "from azselfplay.host.aio import run\nfrom azselfplay.host.processes import Children\n"
         "children = Children()\n"
@@ -251,7 +250,7 @@ def test_a_command_that_is_not_there_ends_the_parent_with_its_name() -> None:
 
 
 def test_the_second_signal_kills_children_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That includes children that ignore SIGTERM, and it does not wait for the grace period."""
+    """It also kills children that ignore SIGTERM, and does not wait for the grace period."""
     monkeypatch.setattr("azselfplay.host.aio.TOGETHER", 0.0)
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     children = Children(grace=600, sink=lines.put_nowait)

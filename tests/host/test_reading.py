@@ -1,4 +1,4 @@
-"""Files that somebody made, damaged or put there."""
+"""Files that people wrote, damaged or put somewhere are refused in words."""
 
 from __future__ import annotations
 

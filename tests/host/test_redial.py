@@ -1,4 +1,4 @@
-"""When a server is dialled again, as a script with exact times."""
+"""Scripts with exact times: when a server is dialled again."""
 
 from __future__ import annotations
 

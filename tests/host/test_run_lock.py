@@ -48,7 +48,7 @@ def test_whoever_does_not_get_the_lock_leaves_its_file_as_it_is(tmp_path: Path) 
 
 
 def test_whoever_looks_whether_it_is_held_keeps_nobody_from_taking_it(tmp_path, monkeypatch) -> None:
-    """`azplay status` has the lock for a moment."""
+    """`azplay status` holds the lock for a moment."""
     path, waits = tmp_path / "azserver.lock", []
     looking = path.open("a")
     fcntl.flock(looking, fcntl.LOCK_SH)

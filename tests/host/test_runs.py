@@ -1,4 +1,4 @@
-"""Run folders, ports and addresses."""
+"""Run folders and base ports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOBODY = 65_534
 
 
 def test_a_run_can_be_opened_again(tmp_path: Path) -> None:
-    """The same game and history: the folder and its description stay."""
+    """With the same game and history the folder and its description stay."""
     RunFolder(tmp_path, "chess-1").create("chess", 8)
     run = RunFolder(tmp_path, "chess-1")
     created = run.describe()
@@ -69,7 +69,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path, monkeypatch, capsys) -> None:
-    """It was "a file cannot be written"."""
+    """The message used to be "a file cannot be written"."""
     path = tmp_path / "current.json"
 
     def full(_: int) -> None:
@@ -102,8 +102,8 @@ def test_two_who_look_for_a_port_at_once_are_given_different_ones() -> None:
 
 
 def base_port_of_another_user(first: int) -> int:
-    """Return the port that a process of another user claims; 0 if that fails. Without the right to change
-    users, it is a process of ours."""
+    """Return the port that a process of another user claims, or 0 if that fails. Without the right to change
+    users, the process is ours."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -124,8 +124,8 @@ def base_port_of_another_user(first: int) -> int:
 
 
 def test_a_second_user_of_the_machine_claims_a_port_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second user gets another one while the first has his, and the same one when he has gone, whoever
-    owns what he left."""
+    """The second user gets another port while the first holds one, and the same port afterwards, whoever owns
+    the files that the first left."""
     with tempfile.TemporaryDirectory() as shared:
         Path(shared).chmod(0o1777)
         monkeypatch.setattr(tempfile, "tempdir", shared)
@@ -167,7 +167,7 @@ def test_a_run_has_an_identity_for_good(tmp_path: Path) -> None:
 
 
 def test_a_trainers_folder_takes_the_servers_identity_and_keeps_it(tmp_path: Path) -> None:
-    """So games and checkpoints are not mixed with those of a run that was made anew under the same name."""
+    """Games and checkpoints are thus not mixed with those of a run that was made anew under the same name."""
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8, b"a" * 16)
     assert run.run_id == b"a" * 16

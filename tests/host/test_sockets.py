@@ -124,7 +124,7 @@ server.close(0)
 time.sleep(0.5)
 print(bytes(client.recv(NOW)))
 """
-"""libzmq looks for news of its connections at every hundredth frame that is read: here in the middle of a
+"""libzmq checks its connections at every hundredth frame that is read, which is here in the middle of a
 message."""
 
 
@@ -136,8 +136,8 @@ def test_a_server_that_goes_in_the_middle_of_a_message_does_not_end_its_peer(tmp
 
 
 def test_an_address_that_is_not_there_may_come() -> None:
-    """While a machine starts, its network comes late: a supervisor should try again. 192.0.2.1 is nobody's
-    address (RFC 5737)."""
+    """When a machine starts, its network comes up late, so a supervisor should try again. 192.0.2.1 is
+    nobody's address (RFC 5737)."""
     with pytest.raises(Fatal, match="--listen") as caught:
         listen(["tcp://192.0.2.1:0"])
     assert caught.value.code == Exit.TRY_AGAIN

@@ -61,7 +61,7 @@ def feed(pull: WeightsPull, asks: list[Ask | Complete], data: bytes = DATA, now:
 
 
 def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole() -> None:
-    """There are eight at a time; each answer leads to one more request."""
+    """Eight requests are open at a time; each answer leads to one more."""
     pull = joined()
     asks = pull.offered(info(), 0.0)
     assert asks == [Ask(SHA, index * CHUNK) for index in range(8)]
@@ -95,7 +95,7 @@ def test_newer_weights_replace_those_being_pulled() -> None:
 
 
 def test_refused_weights_are_not_tried_again_but_later_ones_are() -> None:
-    """The old ones stay in use."""
+    """The refused weights do not come into use."""
     pull = joined()
     feed(pull, pull.offered(info(1), 0.0))
     pull.settled(False, 1.0)
@@ -117,7 +117,7 @@ def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
 
 
 def test_bytes_that_stay_damaged_are_given_up_after_growing_pauses() -> None:
-    """It is not tried again until there are newer weights."""
+    """The file is not tried again until there are newer weights."""
     pull = joined()
     data, now, pauses = b"z" * 50, 0.0, []
     asks = pull.offered(info(1, data), now)
@@ -134,7 +134,7 @@ def test_bytes_that_stay_damaged_are_given_up_after_growing_pauses() -> None:
 
 
 def test_weights_of_a_restored_backup_replace_newer_ones() -> None:
-    """The server accepts no games of versions that it does not know. The next ones count on from there."""
+    """The server accepts no games of unknown versions. Later versions count on from the restored one."""
     pull = joined()
     old, new, next_one = (info(version, DATA[version:]) for version in (40, 50, 41))
     feed(pull, pull.offered(new, 0.0), DATA[50:])
@@ -156,7 +156,6 @@ def test_absurd_sizes_are_not_pulled(size: int) -> None:
 
 
 def test_chunks_that_were_not_asked_for_or_are_cut_short_are_ignored() -> None:
-    """They change nothing."""
     pull = joined()
     asks = pull.offered(info(), 0.0)
     assert pull.chunk(SHA, 9 * CHUNK, piece(DATA, 9 * CHUNK), 0.0) == []
@@ -175,7 +174,7 @@ def test_a_file_the_server_dropped_is_asked_for_again_only_after_a_pause() -> No
 
 
 def test_weights_that_are_offered_again_are_pulled_whatever_became_of_them_before() -> None:
-    """A server forgets what it thought of the trainer's weights; those under way just go on."""
+    """A server forgets its verdict on the trainer's weights; a pull that is under way just goes on."""
     pull = WeightsPull()
     for usable in (True, False, True):
         asks = pull.wanted(info(1), 0.0)
@@ -190,7 +189,7 @@ URL = "http://files"
 
 
 def fetching(about: WeightsInfo) -> WeightsPull:
-    """A downloader that reads from a web server and has the first chunk."""
+    """Return a pull that reads from a web server and has the first chunk."""
     pull = WeightsPull()
     assert pull.joined(about, 0.0, URL) == [Fetch(about, URL)]
     assert pull.chunk(about.sha256, 0, piece(DATA, 0), 1.0) == []
@@ -211,7 +210,7 @@ def test_a_web_server_needs_no_session_and_no_answer_of_the_server_disturbs_it()
 
 
 def test_all_chunks_are_asked_for_when_a_web_server_falls_silent_and_newer_weights_try_it_again() -> None:
-    """Nothing is kept of what it sent: it may have been wrong."""
+    """Nothing that the web server sent is kept: it may have been wrong."""
     pull = fetching(info())
     late = 1.0 + TIMEOUT
     assert pull.tick(late) == [
@@ -225,7 +224,7 @@ def test_all_chunks_are_asked_for_when_a_web_server_falls_silent_and_newer_weigh
 
 
 def test_a_web_server_that_hangs_is_left_for_newer_weights(tmp_path: Path) -> None:
-    """It says that it has the first file, and sends nothing of it; the second one comes whole."""
+    """It announces the first file but sends nothing of it; the second one comes whole."""
     asked: list[GetChunk] = []
 
     async def main() -> int:
@@ -265,7 +264,7 @@ def test_a_web_server_that_hangs_is_left_for_newer_weights(tmp_path: Path) -> No
     rng=st.randoms(use_true_random=False),
 )
 def test_any_losses_end_in_the_same_bytes(chunks: int, losses: list[str], rng: random.Random) -> None:
-    """Requests and chunks are lost, and come in any order."""
+    """Requests and chunks may be lost, and come in any order."""
     data = DATA[: chunks * CHUNK - 7]
     pull, now = WeightsPull(), 0.0
     waiting = pull.wanted(info(1, data), now)
@@ -323,7 +322,7 @@ def run_downloader(
 
 
 def test_announced_weights_are_stored_loaded_and_used(tmp_path: Path) -> None:
-    """The file in the cache is named by its hash."""
+    """Only files of weights are left in the cache."""
     downloader, loaded = run_downloader(tmp_path, {}, [1, 2, 3])
     assert downloader.version in (2, 3)
     assert len(loaded) == 3
@@ -344,7 +343,7 @@ def test_old_weights_are_deleted_and_what_another_process_is_writing_is_not(tmp_
 
 def test_weights_that_another_process_has_refused_already_are_refused_in_the_same_way(tmp_path: Path) -> None:
     def load(path: Path, _: WeightsInfo) -> str:
-        path.unlink()  # the other one has renamed it meanwhile
+        path.unlink()  # the other process has renamed it meanwhile
         return "it holds NaN"
 
     assert asyncio.run(in_cache(tmp_path, load)(info(1, DATA), DATA)) == "it holds NaN"

@@ -29,7 +29,7 @@ HEAD = (
 
 
 def line(result: Result) -> str:
-    """One row of the table."""
+    """Return one row of the table."""
     quiet, attacked = result.quiet, result.attacked
     rates = [middle(turns, "evals") for turns in (quiet, result.control, attacked)]
     sent = [middle(attacked, figure) for figure in ("other", "connections", "messages", "bytes")]

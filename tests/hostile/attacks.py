@@ -53,7 +53,7 @@ class Attack:
 
 
 def nothing(_target: Target) -> Iterator[None]:
-    """No attack: the difference of two turns when nothing is done."""
+    """This is no attack: it shows how two turns differ when nothing is done."""
     while True:
         time.sleep(0.1)
         yield

@@ -34,7 +34,7 @@ def nested_headers(target: Target) -> Iterator[None]:
 
 
 def _around(lists: bytes) -> list[bytes]:
-    """Messages that contain this map of one entry, `type`, and the map itself."""
+    """Return this map of one entry, `type`, and messages that contain it."""
     places = (("trainer_status", "figures"), ("welcome", "self_play"), ("ping", "other"))
     heads = (b"\x82" + b"".join(map(msgpack.packb, ("type", kind, entry))) for kind, entry in places)
     return [lists, *(head + lists for head in heads)]
@@ -105,7 +105,8 @@ def rows_of_nan(target: Target) -> Iterator[None]:
 
 
 def _frames(history: int, bits: int) -> list[bytes]:
-    """Features, counts and actions of `ROWS` empty boards, the middle one with `bits` as its last number."""
+    """Return features, counts and actions of `ROWS` empty boards, the middle one with `bits` as its last
+    number."""
     plain = struct.pack(f"<{2 * history}QII", *[0] * (2 * history), 0x3F800000, 0)
     wrong = struct.pack(f"<{2 * history}QII", *[0] * (2 * history), bits, 0)
     middle = ROWS // 2

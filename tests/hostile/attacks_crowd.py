@@ -14,7 +14,7 @@ from target import Target
 
 WORKERS = 1000
 JOIN_WITHIN, DIAL_AGAIN = 30.0, 0.1
-"""Seconds within which each must be let in, and between two of its dials."""
+"""Seconds within which each worker must be let in, and seconds between two of its dials."""
 FLOOD = 500
 """HELLOs of each of four peers per stroke, each beginning a new session."""
 QUESTIONS = 2000
@@ -22,7 +22,7 @@ QUESTIONS = 2000
 CONNECTIONS = 100
 """Connections per stroke."""
 LARGE, LARGE_MESSAGES = bytes(4 * 1024 * 1024), 8
-"""A frame, and how many messages with one each of four peers sends per stroke."""
+"""A frame, and the number of messages with such a frame that each of four peers sends per stroke."""
 CRUMBS = 2000
 """Pieces sent by each of four peers per stroke."""
 
@@ -93,7 +93,7 @@ def flood_of_bytes(target: Target) -> Iterator[None]:
 
 def flood_of_large_messages(target: Target) -> Iterator[None]:
     """Issue 33, point 18. Peers that have joined send messages of 4 MiB that are refused: leaves of the wrong
-    size, and games whose header cannot be read. Who is cut dials again."""
+    size, and games whose header cannot be read. A peer that is cut dials again."""
     evaluate = msgpack.packb({"type": "evaluate", "request": 1, "rows": 1})
     parts = ([evaluate, LARGE, b"", b""], [b"\x81\xa4type\xa8put_game", LARGE])
     messages = [b"".join(frame(part, 1) for part in one[:-1]) + frame(one[-1]) for one in parts]

@@ -41,7 +41,7 @@ def imitated_names(target: Target) -> Iterator[None]:
 def impostor(target: Target) -> Iterator[None]:
     """Item 7. A second trainer learns the first one's name from the refusal, returns under that name, and
     acknowledges each game it gets as stored without storing it. Peers without a session acknowledge too. The
-    names of peers that it is told reveal the next automatic ones, which are taken as well (item 6)."""
+    peer names that it learns reveal the next automatic ones, which are taken as well (item 6)."""
     while True:
         with crowd() as peers:
             thief = _steal_the_place(peers, target.port + 1)

@@ -108,8 +108,8 @@ class Result:
 
     @property
     def dearer(self) -> Lost:
-        """The same for evaluations per second of processor time of azserver and azclient together: how much
-        more work the attack causes, whatever share of the machine they got."""
+        """The same loss in evaluations per second of processor time of azserver and azclient together: how
+        much more work the attack causes, whatever share of the machine they got."""
         return Lost.of(_by_processor(self.attacked), _by_processor(self.control))
 
     @property

@@ -57,12 +57,12 @@ def frame(body: bytes, flags: int = 0) -> bytes:
 
 
 def command(name: str, body: bytes = b"") -> bytes:
-    """A command frame."""
+    """Return a command frame."""
     return frame(bytes([len(name)]) + name.encode() + body, COMMAND)
 
 
 def ready(socket_type: str = "DEALER", identity: bytes | None = None) -> bytes:
-    """The READY command, with the Identity property if one is given (any length, any bytes)."""
+    """Return the READY command, with the Identity property if one is given (any length, any bytes)."""
     properties = [("Socket-Type", socket_type.encode())]
     if identity is not None:
         properties.append(("Identity", identity))
@@ -73,7 +73,7 @@ def ready(socket_type: str = "DEALER", identity: bytes | None = None) -> bytes:
 
 
 class RawPeer:
-    """One connection. `with RawPeer(endpoint) as peer` has said the greeting and READY."""
+    """One connection. In `with RawPeer(endpoint) as peer`, greeting and READY have been exchanged."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class RawPeer:
         patience: float = PATIENCE,
         source: str = "",
     ) -> None:
-        """Connects and shakes hands. Raises Cut if the server refuses, TimeoutError if it is silent."""
+        """Connect and shake hands. Raises Cut if the server refuses, TimeoutError if it is silent."""
         self.socket = dial(endpoint, patience, source)
         try:
             self._shake_hands(ready(socket_type, identity))
@@ -195,7 +195,7 @@ def dial(endpoint: str, patience: float = PATIENCE, source: str = "") -> socket.
 
 
 def hello(protocol: int, role: str = "client", name: str = "raw", **more: Any) -> dict[str, Any]:
-    """The header of HELLO."""
+    """Return the header of HELLO."""
     return {"type": "hello", "protocol": protocol, "role": role, "name": name, "join": 0, **more}
 
 

@@ -118,8 +118,8 @@ class Target:
         return Memory(*(int(lines[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")))
 
     def cpu(self) -> dict[str, float]:
-        """Return seconds of processor time so far: of the front and of the trainer with their threads, and of
-        all processes but the trainer together: azserver, azclient and their children."""
+        """Return seconds of processor time so far: of the front and of the trainer with their threads, and
+        `playing`, that of azserver, azclient and their children together."""
         parts = {name: seconds_of(self._processes[name].pid) for name in ("server", "trainer")}
         roots = {process.pid for name, process in self._processes.items() if name != "trainer"}
         return parts | {"playing": seconds_of_trees(roots)}

@@ -1,4 +1,4 @@
-"""What `python -m tests.hostile` makes of its turns."""
+"""How `python -m tests.hostile` evaluates its turns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_what_is_lost_is_the_median_of_pairs_so_that_a_slow_stretch_of_both_does
 
 
 def test_the_interval_leaves_out_as_many_turns_at_both_ends_as_certainty_allows() -> None:
-    """Of 12 turns the outermost two at each end: P(at most 2 of 12 below the median) = 1.9 %."""
+    """Of 12 turns it leaves out two at each end: P(at most 2 of 12 below the median) = 1.9 %."""
     lost = Lost.of([100.0 - share for share in range(12)], [100.0] * 12)
     assert (lost.least, lost.median, lost.most) == pytest.approx((0.02, 0.055, 0.09))
 
