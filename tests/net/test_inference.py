@@ -141,7 +141,7 @@ def test_an_engine_answers_what_the_plain_network_answers(
 def test_the_plain_form_answers_many_rows_at_once_as_the_plain_network_does(
     game: Game, history: int, sizes: Residual
 ) -> None:
-    """A GPU runs many rows at once; the engine for CPUs runs one row at a time."""
+    """A GPU runs many rows at once; on a CPU, the same engine runs one row at a time."""
     network, batch = trained_like(sizes, game, history), a_batch(game, history, 13)
     forward = ModuleForward(fold(network), game, history, "cpu", torch.float32)
     legal = np.full((13, game.max_legal), NO_ACTION, np.int32)
