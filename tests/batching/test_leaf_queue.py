@@ -32,10 +32,6 @@ def names(slots: list[Slot]) -> str:
     return " ".join(slot.name for slot in slots)
 
 
-def test_a_free_device_gets_whatever_there_is() -> None:
-    assert names(filled(Slot("x", 1)).next_batch(64, busy_rows=0)) == "x"
-
-
 def test_a_busy_device_waits_for_half_as_many_rows_as_it_has() -> None:
     queue = filled(Slot("x", 15))
     assert queue.next_batch(64, busy_rows=32) == []

@@ -161,7 +161,5 @@ def naive_game(name: str) -> NaiveStones | NaiveTwice | NaiveDots:
     return NaiveStones(rows=6, cols=7, run=4, drop=True, win_name="four")
 
 
-STONE_NAMES = ("tic_tac_toe", "connect_four", TWICE)
-"""Games whose first planes are own stones and the other's."""
-NAIVE_NAMES = (*STONE_NAMES, "dots_and_boxes")
+NAIVE_NAMES = ("tic_tac_toe", "connect_four", TWICE, "dots_and_boxes")
 """Go is compared in test_go_rules.py."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import chess
 import pytest
-from chess_agreement import CHESS, CHESS960, STARTS, compare_games, state_of
+from chess_agreement import CHESS, CHESS960, compare_games
 
 from azselfplay.games.spec import Game
 
@@ -27,8 +26,3 @@ def test_rules_agree_with_python_chess_at_every_ply_of_random_games(
     assert tally.games == games
     for name in RARE if game is CHESS960 else (*RARE, "fifty_moves"):
         assert tally.met[name] > 0, f"these seeds never met {name}"
-
-
-@pytest.mark.parametrize("fen", STARTS)
-def test_reader_of_fen_writes_the_same_words_as_python_chess(fen: str) -> None:
-    assert CHESS.notation.state_from_text(fen).tolist() == state_of(chess.Board(fen)).tolist()

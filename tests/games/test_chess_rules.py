@@ -67,12 +67,6 @@ def test_a_first_repetition_is_a_draw_only_of_a_searched_line_that_holds_both(
     assert reason_of(positions_after("", *KNIGHTS_OUT_AND_BACK), root) == expected
 
 
-def test_second_occurrence_is_a_draw_in_a_search_only() -> None:
-    positions = positions_after("", *KNIGHTS_OUT_AND_BACK)
-    assert reason_of(positions, root=0) == "threefold_repetition"
-    assert reason_of(positions) == "ongoing"
-
-
 def test_third_occurrence_is_a_draw() -> None:
     assert (
         reason_of(positions_after("", *KNIGHTS_OUT_AND_BACK, *KNIGHTS_OUT_AND_BACK)) == "threefold_repetition"

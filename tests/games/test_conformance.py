@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from every_game import EVERY_GAME, SHARING
 from hands import NAME as HANDS
-from naive_games import NAIVE_NAMES, STONE_NAMES, naive_game
+from naive_games import NAIVE_NAMES, naive_game
 from naive_sampler import naive_symmetry
 from twice import NAME as TWICE
 
@@ -94,24 +94,6 @@ def test_a_line_may_begin_in_the_middle_of_a_game(name: str) -> None:
         late = features(game, playout.positions[-1:], 1, 2)
         assert np.array_equal(bits(game, late, 2)[:planes], bits(game, whole, 2)[:planes])
         assert not bits(game, late, 2)[planes:].any()
-
-
-@pytest.mark.parametrize("name", STONE_NAMES)
-def test_the_board_is_turned_to_the_side_to_move(name: str) -> None:
-    """The side to move sees its own stones first: after a move that changes sides, own stones become the
-    other's. One stone is new, and it is the mover's."""
-    game = get_game(name)
-    for playout in playouts(name):
-        for n in range(1, len(playout.positions)):
-            own, other = bits(game, features(game, playout.positions, n, 1), 1)[:2]
-            after = bits(game, features(game, playout.positions, n + 1, 1), 1)[:2]
-            turned = game.rules.side_to_move(playout.positions[n]) != game.rules.side_to_move(
-                playout.positions[n - 1]
-            )
-            next_own, next_other = after[::-1] if turned else after
-            assert np.array_equal(next_other, other)
-            assert (next_own >= own).all()
-            assert next_own.sum() == own.sum() + 1
 
 
 def test_features_are_mirrored_as_by_the_naive_twin(game: Game) -> None:

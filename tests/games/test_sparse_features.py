@@ -10,16 +10,10 @@ from naive_sparse import TWINS, Move, possible
 from azselfplay.games import GAME_NAMES, get_game
 from azselfplay.games.conformance import Described, described, features, legal, moved, playouts
 from azselfplay.games.shogi.encoding import possible_actions
-from net.sparse import features_of
 
 
 def test_every_set_has_a_twin() -> None:
     assert {name for name in GAME_NAMES if get_game(name).sparse is not None} == set(TWINS)
-
-
-def test_a_game_without_features_says_so() -> None:
-    with pytest.raises(ValueError, match=r"go_9x9 has no sparse features, .* it has the networks tiny"):
-        features_of(get_game("go_9x9"))
 
 
 @pytest.mark.parametrize("name", TWINS)

@@ -53,18 +53,6 @@ def test_packed_scalars_that_cannot_be_are_refused(field: tuple[int, int]) -> No
         PackedScalars((field,))
 
 
-def test_eight_positions_of_shogi_are_65_words() -> None:
-    """They hold 28 pieces as codes of 5 bits, hands and repetitions in a word, colour and move count."""
-    hand = ((5, 18), (3, 4), (3, 4), (3, 4), (3, 4), (2, 2), (2, 2))
-    game = shape_only(
-        "shogi_shape", 9, 9, 11_259, 139, 593, 0, 0,
-        coded_cells=CodedCells(5, ((), *((plane,) for plane in range(28)))),
-        scalars_per_position=PackedScalars((*hand, *hand, (1, 1), (1, 1), (1, 1))),
-        scalars_once=PackedScalars(((1, 1), (10, 512))),
-    )  # fmt: skip
-    assert (game.planes(8), game.feature_words(8)) == (362, 65)
-
-
 @pytest.mark.parametrize(("actions", "planes", "extra"), [(20, 2, 1), (18, 2, 1), (7, None, 1)])
 def test_actions_that_are_not_planes_and_extra_actions_are_refused(
     actions: int, planes: int | None, extra: int

@@ -11,7 +11,7 @@ import pytest
 from changed_settings import self_play
 from hypothesis import given
 from hypothesis import strategies as st
-from leaf_by_leaf import Answer, LeafByLeaf, Scattered, searched
+from leaf_by_leaf import Answer, LeafByLeaf, Scattered
 from naive_cache import NaiveCache
 
 from azselfplay.games import get_game
@@ -79,17 +79,6 @@ def test_a_position_is_asked_for_once_and_others_are_told_apart(
     assert (net.rows, tree.forest.cache_hits) == (2, 1)
     assert again.value == first.value != other.value
     assert np.array_equal(again.priors, first.priors)
-
-
-def test_other_weights_are_asked_again() -> None:
-    """Old answers are forgotten as soon as the new weights have answered anything."""
-    net, tree = HashNet(), tree_of("tic_tac_toe", cache=100)
-    pool = SearchPool(tree.forest, net)
-    (before,) = asyncio.run(expanded(pool, tree, "1"))
-    net.version = 2
-    _, after, again = asyncio.run(expanded(pool, tree, "2", "1", "1"))
-    assert (net.rows, tree.forest.cache_hits) == (3, 1)
-    assert before.value != after.value == again.value
 
 
 def random_positions(count: int) -> list[list[int]]:
@@ -220,10 +209,3 @@ def test_positions_that_look_alike_but_have_other_moves_do_not_share_an_answer()
     assert [len(view.priors) for view in views] == [32, 33, 32, 33]
     assert [view.priors.sum() for view in views] == pytest.approx([1.0] * 4)
     assert (net.rows, tree.forest.cache_hits) == (2, 2)
-
-
-def test_a_forest_without_a_cache_keeps_nothing() -> None:
-    net, tree = HashNet(), tree_of("tic_tac_toe")
-    asyncio.run(expanded(SearchPool(tree.forest, net), tree, "1", "1"))
-    assert (net.rows, tree.forest.cache_hits) == (2, 0)
-    assert searched(tree, net).visits.sum() == tree.settings.search.simulations

@@ -70,26 +70,6 @@ def test_without_noise_the_most_visited_keeps_all_and_what_noise_lowered_too():
     assert left.tolist() == [90, 0, 6, 4]
 
 
-def test_noise_alone_leaves_actions_that_forcing_looks_into():
-    def least(forced: float) -> int:
-        tree = make_tree("connect_four", varied(FORCED, forced_playouts=forced))
-        run(tree, HashEvaluator())
-        edges = tree.edges_of(0)
-        return int(edges["visits"].min())
-
-    assert least(20.0) > least(0.0)
-
-
-def test_the_most_visited_action_loses_nothing_and_no_other_gains():
-    tree = make_tree("connect_four", FORCED)
-    result = run(tree, HashEvaluator())
-    visits = by_action(tree.edges_of(0)["action"], tree.edges_of(0)["visits"])
-    target = by_action(result.actions, result.visits)
-    assert max(target.values()) == max(visits.values())
-    assert all(count <= visits[action] for action, count in target.items())
-    assert sum(target.values()) < 200
-
-
 def test_what_is_left_with_one_forced_visit_loses_it_and_a_good_move_keeps_all():
     edges = np.zeros(3, EDGE)
     edges["visits"], edges["prior"] = [90, 4, 6], [0.6, 0.05, 0.35]

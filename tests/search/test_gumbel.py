@@ -176,14 +176,6 @@ def test_a_search_begins_with_a_fresh_root_after_each_move() -> None:
         assert (tree.kept, tree.is_expanded) == (0, False)
 
 
-def test_a_forest_that_is_too_small_grows_without_changing_the_search() -> None:
-    roomy, tight = make_tree("connect_four"), make_tree("connect_four")
-    tight.forest._resize(1, 3, 22)
-    expected, result = run(roomy, HashEvaluator()), run(tight, HashEvaluator())
-    assert result.visits.tolist() == expected.visits.tolist()
-    assert tight.forest.arrays.nodes.shape[1] > 3
-
-
 def scores(visits: list[int], values: list[float], noise: list[float]) -> SearchResult:
     root = RootScores(
         np.array([3, 5, 9], np.uint16),

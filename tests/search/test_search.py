@@ -91,14 +91,6 @@ def subtree_of_node(tree, node):
     ]
 
 
-def test_a_forest_that_is_too_small_grows_without_changing_the_search():
-    roomy, tight = make_tree("connect_four"), make_tree("connect_four")
-    tight.forest._resize(1, 3, 22)
-    expected, result = run(roomy, HashEvaluator()), run(tight, HashEvaluator())
-    assert result.visits.tolist() == expected.visits.tolist()
-    assert tight.forest.arrays.nodes.shape[1] > 3
-
-
 @pytest.mark.parametrize("name", EVERY_GAME)
 def test_a_network_that_knows_nothing_visits_every_legal_move(name):
     tree = make_tree(name)
@@ -215,12 +207,6 @@ def test_noise_is_numpys_dirichlet_and_draws_as_many_random_numbers(alpha: float
     for _ in range(20):
         assert dirichlet(ours, alpha, count).tolist() == numpys.dirichlet(np.full(count, alpha)).tolist()
     assert ours.random() == numpys.random()
-
-
-def test_the_same_seed_searches_the_same():
-    settings = self_play(simulations=60)
-    first, second = (run(make_tree("connect_four", settings), HashEvaluator()) for _ in range(2))
-    assert first.visits.tolist() == second.visits.tolist()
 
 
 def test_moves_are_sampled_in_proportion_to_visits_then_greedy():

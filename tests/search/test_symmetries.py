@@ -80,22 +80,6 @@ def maps_of(game: Game) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(("name", "actions"), PLAYED)
-def test_the_network_sees_the_game_with_its_moves_moved(name: str, actions: list[int]) -> None:
-    """Features and legal actions are those of the game played on the transformed board; all symmetries
-    occur."""
-    game, evaluator = get_game(name), Numbers()
-    forest = forest_of(game)
-    moved = {}
-    for one in maps_of(game):
-        leaf = tree_after(forest, [one[action] for action in actions]).root_leaf()
-        moved[leaf.features.tobytes()] = sorted(leaf.actions.tolist())
-    expansions(forest, actions, evaluator, 200)
-    for shown in evaluator.shown:
-        assert moved[shown.features.tobytes()] == sorted(shown.actions.tolist())
-    assert {shown.features.tobytes() for shown in evaluator.shown} == set(moved)
-
-
-@pytest.mark.parametrize(("name", "actions"), PLAYED)
 def test_each_prior_is_that_of_the_action_as_the_network_saw_it(name: str, actions: list[int]) -> None:
     """The tree has its own legal actions, in its own order."""
     game, evaluator = get_game(name), Numbers()
