@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
-import json
 from pathlib import Path
 
 import msgspec
@@ -73,12 +72,6 @@ def test_a_command_that_takes_a_run_or_a_network_takes_the_folder_of_all_runs(co
     fields = {field.name for field in dataclasses.fields(getattr(importlib.import_module(module), name))}
     if fields & {"run", "network", "weights"}:
         assert "runs" in fields
-
-
-def test_a_damaged_run_is_said_to_be_damaged(runs: Path) -> None:
-    (runs / "go-small" / "run.json").write_text(json.dumps([]))
-    with pytest.raises(Fatal, match="damaged"):
-        run_named("go-small", runs).describe()
 
 
 def test_a_run_is_served_while_its_azserver_holds_the_lock(runs: Path) -> None:

@@ -20,7 +20,6 @@ from server.gate import GateReport, verdict
         (0, 0, 180, False),  # the rest may be won, and is only 55 %
         (0, 0, 179, None),
         (220, 0, 0, None),
-        (0, 0, 0, None),
         (100, 241, 59, True),  # draws are half points
     ],
 )
