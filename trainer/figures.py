@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 LOADING = "the window to be loaded"
 """What training waits for before the first turn."""
-HANGS = 60.0
+COMMIT_HANGS = 60.0
 """Seconds after which a commit is taken to hang, as on a network disk that is away."""
 LEAST_FREE = 1 << 20
 """Bytes. A disk with less free space counts as full: neither a checkpoint nor weights fit on it."""
@@ -172,7 +172,7 @@ def why_not_stored(run: Run, seconds: float = 0.0) -> str:
 
     `seconds`: how long the present commit has lasted; 0: there is none."""
     # Said first, because a folder that hangs would hang whoever looks at it.
-    if seconds > HANGS:
+    if seconds > COMMIT_HANGS:
         disks = "the disk" if run.archive is None else "the disk or the archive"
         return (
             f"a commit has lasted {seconds:.0f} s: {disks} does not answer. Look at the mount or the network"
@@ -191,15 +191,18 @@ def why_not_stored(run: Run, seconds: float = 0.0) -> str:
 
 def hours_until_full(run: Run, games_per_h: float, keep_games: int) -> float | None:
     """Return in how many hours the run's disk is full, if games go on to come like this; None if it is
-    unknown, or if the store keeps only `keep_games` games and has them."""
+    unknown, or if there is room for the `keep_games` games that the store keeps (0: all)."""
     games = run.store.totals.games.total() + run.store.totals.imported
-    if not games or not games_per_h or 0 < keep_games <= games:
+    if not games or not games_per_h:
         return None
     try:
         free, used = shutil.disk_usage(run.folder.path).free, run.folder.games.stat().st_size
     except OSError:
         return None
-    return free / (used / games * games_per_h)
+    bytes_a_game = used / games
+    if keep_games and (keep_games - games) * bytes_a_game <= free:
+        return None
+    return free / (bytes_a_game * games_per_h)
 
 
 def log_line(figures: Mapping[str, Any]) -> str:

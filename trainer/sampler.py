@@ -32,8 +32,8 @@ from trainer.sampler_kernel import (
     Samples,
     Scratch,
     SymmetryMaps,
+    concatenated,
     first_of,
-    in_a_row,
     joined,
     room_for,
 )
@@ -124,7 +124,7 @@ class Sampler:
         # Samples may be drawn from only a part of the window (`window.growth`).
         first = window.first_position if newest is None else window.newest(newest)
         if wins_share:
-            wins = self._find_wins(window, rng, first, round(wins_share * count))
+            wins = self._sample_wins(window, rng, first, round(wins_share * count))
             # Fewer wins may have been found than wanted; the rest is drawn as usual, so that the batch is
             # full.
             rest = self.sample(window, rng, count - len(wins.classes), newest, surprise_share)
@@ -165,7 +165,7 @@ class Sampler:
             samples = samples._replace(heads=found)
         return samples
 
-    def _find_wins(self, window: Window, rng: np.random.Generator, first: int, most: int) -> Samples:
+    def _sample_wins(self, window: Window, rng: np.random.Generator, first: int, most: int) -> Samples:
         """Return up to `most` samples with an immediate win beside positions from `first` on."""
         parts = max(1, -(-most // WINS_A_PART))
         draws = []
@@ -183,7 +183,7 @@ class Sampler:
 
         found = [find(0)] if threads == 1 else list(self._threads.map(find, range(threads)))
         # In the order of the parts, so that the samples are the same with any number of threads.
-        return in_a_row([found[part % threads][part // threads] for part in range(parts)])
+        return concatenated([found[part % threads][part // threads] for part in range(parts)])
 
     def make_wins(self, window: Window, draws: Draws, thread: int = 0) -> Samples:
         """Return samples of positions that are one move beside the drawn ones, and in which the side to move

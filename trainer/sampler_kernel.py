@@ -117,7 +117,7 @@ def first_of(samples: Samples, count: int, entries: int) -> Samples:
     return Samples(**of_rows, **of_entries)
 
 
-def in_a_row(parts: Sequence[Samples]) -> Samples:
+def concatenated(parts: Sequence[Samples]) -> Samples:
     """Return the samples of all `parts`, without `heads` and `policy_only`."""
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in (*OF_ROWS, *OF_ENTRIES)
@@ -133,7 +133,7 @@ def joined(samples: Samples, more: Samples, *, policy_only: bool) -> Samples:
     count = len(samples.classes)
     learned = np.zeros(count, np.uint8) if samples.policy_only is None else samples.policy_only
     learned = np.concatenate([learned, np.full(len(more.classes), policy_only, np.uint8)])
-    return in_a_row([samples, more])._replace(
+    return concatenated([samples, more])._replace(
         heads=samples.heads, policy_only=learned if learned.any() else None
     )
 
@@ -170,7 +170,7 @@ class Draws(NamedTuple):
     """Where `write_wins` looks: `m` moves in positions of the window."""
 
     numbers: npt.NDArray[np.int64]
-    """[m] positions. One that is the same as before it costs half as much: its game is not replayed again."""
+    """[m] positions. Equal ones side by side cost less, because their game is replayed only once."""
     moves: npt.NDArray[np.int64]
     """[m] at least 0: which of the legal moves is tried (modulo their number)."""
     symmetries: npt.NDArray[np.int64]

@@ -327,9 +327,11 @@ class Service:
         now = time.monotonic()
         if self._watched.wait(now):
             return  # while too many games come, whole commits are left out
-        self._watched.take(now, len(games))
+        # Of a commit that is larger than the burst, every second game, or every third, and so on.
+        sample = games[:: 1 + int(len(games) / WATCHED.burst)]
+        self._watched.take(now, len(sample))
         # With a gate it is normal that games lag behind the newest weights.
-        watch.on_games(games, 0 if self._gated else self._weights.server_version)
+        watch.on_games(sample, 0 if self._gated else self._weights.server_version)
 
     # ---- training and weights out ----
 

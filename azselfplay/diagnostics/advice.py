@@ -90,7 +90,7 @@ ADVICE: Mapping[str, Advice] = {
         "self_play.search.simulations, which make fewer games; a larger disk",
     ),
     "training too slow": Advice(
-        "a GPU of its own, or a larger optimizer.batch of the trainer",
+        "give training a GPU of its own, or double optimizer.batch of the trainer",
         "games come faster than the trainer learns from them, so much of them is never seen; on a GPU that "
         "also evaluates, each of its steps waits for the evaluators",
         "a larger optimizer.batch (4096), a GPU that the evaluators leave out, more "

@@ -175,12 +175,14 @@ def load_plugin(name: str) -> Game:
     if game.name != name:
         raise UnknownGame(f"{unusable}: its entry point is called {name!r}, its game {game.name!r}")
     # Check signatures here: otherwise Numba would report the wrong arguments from deep inside the search.
-    for name, wanted in (("end_reason", "root"), ("maybe_wins", "found")):
-        rule = getattr(game.rules, name)
-        *_, last = [wanted] if rule is None else inspect.signature(getattr(rule, "py_func", rule)).parameters
+    for called, wanted in (("end_reason", "root"), ("maybe_wins", "found")):
+        rule = getattr(game.rules, called)
+        if rule is None:
+            continue
+        *_, last = inspect.signature(getattr(rule, "py_func", rule)).parameters
         if last != wanted:
             raise UnknownGame(
-                f"{unusable}: the last argument of its {name} is {last!r}, but has to be `{wanted}` "
+                f"{unusable}: the last argument of its {called} is {last!r}, but has to be `{wanted}` "
                 "(azselfplay/games/spec.py): the package was written for an older azselfplay"
             )
     return game

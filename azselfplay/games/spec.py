@@ -95,7 +95,7 @@ class Rules:
         Write the packed features of `positions[n - 1]` with `history` positions (missing ones are 0), in
         the blocks that `Game.feature_words` lists.
     maybe_wins(positions, n, actions, found: uint16[max_legal]) -> int
-        A quick test, because most moves do not win: write those of the legal `actions` (uint16[any number])
+        A quick test, because most moves do not win: write those of the legal `actions` (uint16[k])
         that may win at once to `found`, in their order, and return how many there are. All others certainly
         do not win. `found` may be the same array as `actions`; `positions[n]` is scratch. None: all may win.
     """

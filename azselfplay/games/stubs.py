@@ -52,7 +52,7 @@ def maybe_wins(positions: Positions, n: int, actions: Actions, found: Actions) -
 
 @jit
 def _all_of_them(positions: Positions, n: int, actions: Actions, found: Actions) -> int:
-    """Be the `maybe_wins` of games that have no such test."""
+    """Write all `actions`: the `maybe_wins` of games that have no such test."""
     for i in range(len(actions)):
         found[i] = actions[i]
     return len(actions)

@@ -107,12 +107,16 @@ class StoreReader:
         """Return a game with its record. Raises Fatal(BAD_DATA) if there is no game with that number."""
         for stored in self.numbered([seq]):
             return stored
-        if self.query("SELECT 1 FROM games WHERE seq = ?", seq):
+        if self.was_dropped(seq):
             text = f"the record of game {seq} of {self.path} was dropped: the trainer keeps only the newest"
             raise Fatal(f"{text} games (keep_games)", Exit.BAD_DATA)
         ((low, high, count),) = self.query("SELECT min(seq), max(seq), count(*) FROM games")
         there = f"its {count} games have the numbers {low} to {high}" if count else "it has no games yet"
         raise Fatal(f"{self.path} has no game {seq}; {there}", Exit.BAD_DATA)
+
+    def was_dropped(self, seq: int) -> bool:
+        """Return whether the store has dropped the record of this game (`Store`)."""
+        return bool(self.query(f"SELECT 1 FROM games WHERE seq = ? AND NOT {KEPT}", seq))
 
     def numbered(self, numbers: Sequence[int]) -> Iterator[Stored]:
         """Yield the games that exist among `numbers`, with their records: page after page, and sorted within

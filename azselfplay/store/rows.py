@@ -29,10 +29,11 @@ COLUMNS = (
 wanted. Blobs, because damaged text need not be UTF-8 and would end the query."""
 DATA = "CAST(data AS BLOB)"
 KEPT = (
-    "NOT (length(data) = 0 AND seq <= (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dropped' "
-    "UNION SELECT 0 ORDER BY 1 DESC))"
+    "NOT (length(data) = 0 AND "
+    "seq <= coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dropped'), 0))"
 )
-"""Whether a game still has its record (`Store`). A record that is empty by damage is not meant."""
+"""SQL: whether a game has a record. One whose record was dropped (`Store`) has none; one that is empty by
+damage counts as a record."""
 NAMED_IN_LOG = 100
 """Damaged games that are named one by one; later ones are only counted."""
 REMEMBERED = 100_000

@@ -43,6 +43,7 @@ def test_the_hours_until_the_disk_is_full_follow_from_the_size_of_the_games(tmp_
     run = SimpleNamespace(folder=folder, store=SimpleNamespace(totals=Totals(Counter(workers=10))))
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=700_000))
     assert hours_until_full(run, 100.0, keep_games=0) == 10.0
-    assert hours_until_full(run, 100.0, keep_games=11) == 10.0
-    assert hours_until_full(run, 100.0, keep_games=10) is None
+    assert hours_until_full(run, 100.0, keep_games=1011) == 10.0
+    assert hours_until_full(run, 100.0, keep_games=1010) is None
+    assert hours_until_full(run, 100.0, keep_games=5) is None
     assert hours_until_full(run, 0.0, keep_games=0) is None

@@ -247,7 +247,7 @@ def test_a_running_trainer_follows_the_quarantine(tmp_path: Path, monkeypatch: p
 def test_a_commit_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is on a network disk that does not answer. The game is stored when it does again."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
-    monkeypatch.setattr(figures, "HANGS", 0.1)
+    monkeypatch.setattr(figures, "COMMIT_HANGS", 0.1)
     answers, process = threading.Event(), Committer.process
 
     def wait(committer: Committer, *given: Any) -> Committed:

@@ -74,7 +74,6 @@ from azselfplay.games.shogi.board import (
     SAME_POSITION_MASK,
     ZONE,
     Board,
-    Kinds,
     Men,
     code_at,
     contains,
@@ -88,6 +87,7 @@ from azselfplay.games.shogi.board import (
     sides_seen,
     single,
     some,
+    turned_square,
     union,
     without,
     without_lowest,
@@ -219,14 +219,21 @@ def _sliding_moves(men: Men, bounds: Bounds, actions: Actions, count: np.uint64)
 
 
 @jit
-def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
-    """Write the legal actions of `positions[n - 1]` and return their number (see `games.spec`)."""
-    state = positions[n - 1]
+def _seen(state: State) -> tuple[np.uint64, Board, Board, Board, Men, Men]:
+    """Return, as the side to move sees the board: that side, all occupied squares, its own, the other side's,
+    its own pieces, the other side's."""
     side = state[10] & ONE
     kinds = kinds_seen(state, side)
     occupied = occupied_of(kinds)
     own, foe = sides_seen(state, occupied, side)
-    men, foes = men_of(kinds, own), men_of(kinds, foe)
+    return side, occupied, own, foe, men_of(kinds, own), men_of(kinds, foe)
+
+
+@jit
+def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
+    """Write the legal actions of `positions[n - 1]` and return their number (see `games.spec`)."""
+    state = positions[n - 1]
+    side, occupied, own, foe, men, foes = _seen(state)
     king = lowest(men.king)
     count = _write_steps(king, safe_steps(king, own, foes, occupied, DOWN), ZERO, actions, ZERO)
     checkers = attackers_of(king, foes, occupied, DOWN)
@@ -340,7 +347,7 @@ def write_drops(
 # ---- The position after a move -------------------------------------------------------------------
 
 
-_KIND = np.uint64(7)
+_KIND, _KIND_AND_PROMOTED = np.uint64(7), np.uint64(15)
 _WHITE_SHIFT = np.uint64(4)
 
 
@@ -485,11 +492,7 @@ def maybe_wins(positions: Positions, n: int, actions: Actions, found: Actions) -
     pawn, or two pawns that can advance and never be pinned, of which a move can capture one.
     """
     state = positions[n - 1]
-    side = state[10] & ONE
-    kinds = kinds_seen(state, side)
-    occupied = occupied_of(kinds)
-    own, foe = sides_seen(state, occupied, side)
-    men, foes = men_of(kinds, own), men_of(kinds, foe)
+    side, occupied, own, foe, men, foes = _seen(state)
     king, count = lowest(foes.king), ZERO
     blocked = (foe[0] >> ONE, foe[1] >> ONE)  # their pawns advance by one bit up
     lines = union(bishop_attacks(king, EMPTY), rook_attacks(king, EMPTY))
@@ -512,22 +515,13 @@ def maybe_wins(positions: Positions, n: int, actions: Actions, found: Actions) -
         elif contains(uncovering, square):
             kind = _ANY_KIND
         else:
-            kind = _kind_at(kinds, square)
+            kind = code_at(state, turned_square(square, side)) & _KIND_AND_PROMOTED
             if plane >= np.uint64(PROMOTION_PLANE):
                 kind |= np.uint64(PROMOTED)
         if kind == _ANY_KIND or contains(attacking_squares(king, kind, straight, diagonal), target):
             found[count] = action
             count += ONE
     return int(count)
-
-
-@jit
-def _kind_at(kinds: Kinds, square: np.uint64) -> np.uint64:
-    """Return the code of the piece on `square`, without its colour."""
-    word, at = (0, square) if square < IN_FIRST_WORD else (1, square - IN_FIRST_WORD)
-    low, mid, high = kinds.low[word] >> at, kinds.mid[word] >> at, kinds.high[word] >> at
-    promoted = kinds.promoted[word] >> at
-    return low & ONE | (mid & ONE) << ONE | (high & ONE) << np.uint64(2) | (promoted & ONE) << np.uint64(3)
 
 
 @jit
@@ -539,11 +533,8 @@ def _may_have_won(positions: Positions, n: int) -> bool:
     at least 23 of them.
     """
     state = positions[n - 1]
-    side = state[10] & ONE
-    kinds = kinds_seen(state, side)
-    occupied = occupied_of(kinds)
-    own, foe = sides_seen(state, occupied, side)
-    king, foes = lowest(overlap(men_of(kinds, own).king, own)), men_of(kinds, foe)
+    side, occupied, own, _, men, foes = _seen(state)
+    king = lowest(men.king)
     if some(attackers_of(king, foes, occupied, DOWN)):
         return True
     has_pawns_only = hand_of(state, side) >> HAND_SHIFT[LANCE] == ZERO

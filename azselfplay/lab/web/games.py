@@ -215,6 +215,9 @@ class Shelf:
     def _of(self, run: RunFolder, number: int) -> Open:
         with _store(run) as games:
             stored = next(games.numbered([number]), None)
+            if stored is None and games.was_dropped(number):
+                text = f"The moves of game {number} are no longer stored: the trainer keeps only the newest"
+                raise Trouble(f"{text} games (keep_games).")
             if stored is None:
                 low, high = games.span()
                 there = f"Its games have the numbers {low} to {high}." if high else "It has no games yet."
