@@ -9,6 +9,8 @@ import pytest
 from aiohttp.test_utils import TestClient
 from web_runs import got, looked_at, run_with_games
 
+from azselfplay.store.sqlite import Store
+
 Client = TestClient[Any, Any]
 GAMES = 30
 
@@ -150,5 +152,19 @@ def test_games_are_downloaded_as_other_programs_read_them(
         async with client.get(f"{path}?form=odt") as answer:
             assert answer.status == 400
             assert "can be had as" in await answer.text()
+
+    looked_at(tmp_path, look)
+
+
+def test_a_game_whose_record_was_dropped_is_told_of(tmp_path: Path) -> None:
+    path = run_with_games(tmp_path, "tic_tac_toe") / "games.db"
+    store = Store(path, "tic_tac_toe", keep=2)
+    store.commit([])
+    store.close()
+
+    async def look(client: Client) -> None:
+        assert "no longer stored" in (await got(client, "/api/run/a-run/games/1", 404))["error"]
+        assert "has no game 99" in (await got(client, "/api/run/a-run/games/99", 404))["error"]
+        assert (await got(client, "/api/run/a-run/games"))["games"][0]["number"] == 6
 
     looked_at(tmp_path, look)
