@@ -75,14 +75,6 @@ def newest_weights(run: RunFolder) -> Path:
     return file
 
 
-def one_network(first: str, weights: Path | None, runs: Path) -> Path | None:
-    """Return the network file given as an argument (`first`), by `--weights`, or not at all."""
-    if first and weights is not None:
-        raise Fatal(f"two networks: {first} and --weights {weights}; give one of them", Exit.CONFIG)
-    wanted = first or weights
-    return weights_named(wanted, runs) if wanted else None
-
-
 def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
     """Like `run_named`, but return None if there is no such run."""
     # Try the text as a path first: a path means exactly that folder.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,15 +15,15 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.link.finding import RUNS, one_network
+from azselfplay.link.finding import RUNS, weights_named
 from protocol.settings import Count, SomeSimulations
 
 if TYPE_CHECKING:
     from azselfplay.host.aio import Stop
 
 EXAMPLES = (
-    """echo '{"id": 1, "moves": ["e2e4"]}' | azplay analyse --weights FILE.safetensors""",
-    "azplay analyse --weights FILE.safetensors --simulations 0 < positions.jsonl > policy.jsonl",
+    """echo '{"id": 1, "moves": ["e2e4"]}' | azplay analyse FILE.safetensors""",
+    "azplay analyse FILE.safetensors --simulations 0 < positions.jsonl > policy.jsonl",
     """echo '{"id": 1, "moves": ["4", "4"]}' | azplay analyse --game connect_four""",
 )
 
@@ -38,8 +38,6 @@ class AnalyseConfig:
     network: Positional[str] = ""
     """A run, by its folder or its name in --runs (its newest network is used), or a weights file. Empty: an
     untrained network."""
-    weights: Path | None = None
-    """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
     """Folder of all runs."""
     simulations: SomeSimulations = 800
@@ -62,20 +60,19 @@ class AnalyseConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(AnalyseConfig, command="azplay analyse", examples=EXAMPLES)
-    # A network may be named as an argument or by a flag, but not by both.
-    config = replace(config, weights=one_network(config.network, config.weights, config.runs))
+    weights = weights_named(config.network, config.runs) if config.network else None
 
     from azselfplay.host import aio  # these import torch, which --help does not need
     from azselfplay.play.analysis import Analyst, Service, positions_in_flight
     from azselfplay.play.nets import load_net, search_for, search_name
     from azselfplay.play.syzygy import open_tables
 
-    net = load_net(config.weights, config.game, device=config.device, threads=config.threads)
+    net = load_net(weights, config.game, device=config.device, threads=config.threads)
     # Tell the user: the answers of an untrained network look like any other answers.
-    if config.weights is None:
+    if weights is None:
         _say(f"no network given: an untrained network for {net.game.name} answers")
     with contextlib.closing(net):
-        search = search_for(config.search, net.game, config.weights)
+        search = search_for(config.search, net.game, weights)
         tables = open_tables(net.game, config.syzygy_path) if config.syzygy_path else None
         _say(f"search {search_name(search)}; the first answers may wait up to a minute for it to be compiled")
         service = Service(

@@ -26,7 +26,7 @@ from tyro.conf import Positional
 
 from azselfplay.host import aio
 from azselfplay.host.exits import Exit, Fatal, guarded, require
-from azselfplay.link.finding import RUNS, one_network, weights_named
+from azselfplay.link.finding import RUNS, weights_named
 from azselfplay.play.orders import (
     TOO_LONG,
     Engine,
@@ -54,8 +54,6 @@ class EngineConfig:
     network: Positional[str] = ""
     """A run, by its folder or its name in --runs (its newest network is used), or a weights file. Empty: an
     untrained network, which only knows the rules."""
-    weights: Path | None = None
-    """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
     """Folder of all runs."""
     device: Literal["cpu", "cuda"] = "cpu"
@@ -74,9 +72,14 @@ class EngineConfig:
     """Seed of the untrained network, and of moves drawn with a temperature."""
 
     def resolved(self) -> Self:
-        """Return the same settings, with the file of the network in `weights`. Raises Fatal(BAD_DATA) if
-        there is none."""
-        return replace(self, network="", weights=one_network(self.network, self.weights, self.runs))
+        """Return the same settings, with the network's file as `network`. Raises Fatal(BAD_DATA) if there is
+        none."""
+        return replace(self, network=str(weights_named(self.network, self.runs))) if self.network else self
+
+    @property
+    def weights(self) -> Path | None:
+        """The network's file, in settings that are `resolved`."""
+        return Path(self.network) if self.network else None
 
     @property
     def name(self) -> str:
@@ -86,7 +89,7 @@ class EngineConfig:
     def setup(self, game: str) -> Setup:
         """Return the set-up of the command line."""
         return Setup(
-            weights=str(self.weights or ""),
+            weights=self.network,
             backend=self.device,
             threads=self.threads,
             hash_mib=self.hash,
@@ -270,7 +273,7 @@ class Driver:
         try:
             thinker = await in_thread(lambda: self._prepare(setup))
         except Fatal as error:
-            # A wrong --weights ends the process; a wrong option from the GUI is only reported to the GUI.
+            # A wrong NETWORK ends the process; a wrong option from the GUI is only reported to the GUI.
             if self._thinker is None and setup == self._engine.first_setup:
                 raise
             self._preparation = None

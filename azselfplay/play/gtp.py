@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "azplay gtp go_9x9-small",
-    "azplay gtp --weights FILE --nodes 800 --resign-percent 2   # 800 simulations; resigns when lost",
+    "azplay gtp FILE --nodes 800 --resign-percent 2   # 800 simulations; resigns when lost",
     "azplay gtp --game go_9x9                                   # an untrained network, to try the GUI",
 )
 

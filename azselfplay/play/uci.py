@@ -61,13 +61,13 @@ if TYPE_CHECKING:
 
 USI_EXAMPLES = (
     "azplay usi shogi-small",
-    "azplay usi --weights FILE --nodes 800 --resign-percent 2   # 800 simulations; resigns when lost",
+    "azplay usi FILE --nodes 800 --resign-percent 2   # 800 simulations; resigns when lost",
     "azplay usi                                                 # an untrained network, to try the GUI",
 )
 
 UCI_EXAMPLES = (
     "azplay uci chess-tiny",
-    "azplay uci --weights FILE --search gumbel --nodes 800   # sequential halving, 800 simulations per move",
+    "azplay uci FILE --search gumbel --nodes 800   # sequential halving, 800 simulations per move",
     "azplay uci                                              # an untrained network, to try the GUI",
 )
 

@@ -13,7 +13,7 @@ import pytest
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.generated_pages import COMMANDS
-from azselfplay.link.finding import one_network, run_named, served_runs, weights_named
+from azselfplay.link.finding import run_named, served_runs, weights_named
 from azselfplay.link.weights_files import weights_path
 from protocol.messages import WeightsInfo
 
@@ -58,19 +58,12 @@ def test_a_run_that_has_not_begun_is_told_apart_from_one_that_is_not_there(runs:
         weights_named("go-small", runs)
 
 
-def test_a_network_is_named_once(runs: Path) -> None:
-    assert one_network("", None, runs) is None
-    assert one_network("chess-tiny", None, runs) == one_network("", Path("chess-tiny"), runs)
-    with pytest.raises(Fatal, match="two networks"):
-        one_network("chess-tiny", Path("x"), runs)
-
-
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("azplay ")])
 def test_a_command_that_takes_a_run_or_a_network_takes_the_folder_of_all_runs(command: str) -> None:
     """A name is then enough in each of them."""
     module, name = COMMANDS[command]
     fields = {field.name for field in dataclasses.fields(getattr(importlib.import_module(module), name))}
-    if fields & {"run", "network", "weights"}:
+    if fields & {"run", "network"}:
         assert "runs" in fields
 
 

@@ -27,7 +27,7 @@ def test_lines_in_are_lines_out_and_the_end_of_input_is_a_clean_end(weights: Pat
     """The network's file names its game; a bad line does not change the exit status."""
     lines = ['{"id": 1, "moves": ["4"], "simulations": 0}', "nonsense", '{"id": 2, "moves": ["9"]}']
     done = subprocess.run(
-        [*COMMAND, "--weights", str(weights), "--simulations", "3"],
+        [*COMMAND, str(weights), "--simulations", "3"],
         input="\n".join(lines),
         capture_output=True,
         text=True,
@@ -69,8 +69,8 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "word"),
     [
-        (["--game", "chess", "--weights", "WEIGHTS"], Exit.BAD_DATA, "connect_four, not chess"),
-        (["--weights", "/nowhere"], Exit.BAD_DATA, "/nowhere"),
+        (["--game", "chess", "WEIGHTS"], Exit.BAD_DATA, "connect_four, not chess"),
+        (["/nowhere"], Exit.BAD_DATA, "/nowhere"),
         (["--simulations", "20001"], Exit.CONFIG, "20000"),
         (["--in-flight", "-1"], Exit.CONFIG, "in-flight"),
         (["--game", "checkers"], Exit.CONFIG, "known games"),

@@ -102,7 +102,7 @@ def test_a_path_that_the_terminal_cannot_show_ends_no_engine():
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--weights", "pyproject.toml"), 65, "cannot be used"),
+        (("pyproject.toml",), 65, "cannot be used"),
         (("--game", "go_1x1"), 78, "no Go board"),
         (("--game", "chess"), 78, "chess is not Go"),
         (("--resign-percent", "90"), 78, "from 0 to 50, not 90"),

@@ -87,7 +87,7 @@ def test_a_script_in_a_pipe_is_answered_to_its_end():
 
 
 def test_weights_that_do_not_exist_end_it_with_a_clear_message():
-    command = [*COMMAND, "--weights", "/nonexistent/net.safetensors"]
+    command = [*COMMAND, "/nonexistent/net.safetensors"]
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, **pipes) as process:
         process.stdin.write(b"isready\n")  # input stays open: a failed set-up ends it by itself

@@ -6,9 +6,7 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from msgspec import Meta
 from tyro.conf import Positional
 
 from azselfplay.host.config import load
@@ -18,7 +16,6 @@ from azselfplay.link.finding import RUNS
 EXAMPLES = (
     "azplay report runs/chess-tiny                         # writes runs/chess-tiny/report.html",
     "azplay report chess-tiny --out /tmp/chess.html",
-    "azplay report chess-tiny --games 1000                 # more games a bin: slower, less noise",
 )
 
 
@@ -33,8 +30,6 @@ class ReportConfig:
     """Folder of all runs."""
     out: Path | None = None
     """File to write. Not given: report.html in the run's folder."""
-    games: Annotated[int, Meta(ge=1, le=100_000)] = 200
-    """Games that are read in full, in each of about 24 bins of weights versions."""
 
 
 def main() -> int:
@@ -47,7 +42,7 @@ def main() -> int:
         from azselfplay.lab.report.page import collect, page  # slow to import, so only once there is a run
 
         folder = games.path.resolve().parent
-        report = collect(RunFolder(folder.parent, folder.name), games, config.games)
+        report = collect(RunFolder(folder.parent, folder.name), games)
     out = config.out or folder / "report.html"
     try:
         # A browser may be reloading the file at this moment.

@@ -59,8 +59,11 @@ IN_MODULES = re.compile(r"^import .*\n|^export ", re.MULTILINE)
 
 UNJUDGED = (
     f"The games were not judged: alerts need {SMALLEST_STRETCH} games in one bin, most of them by trained "
-    "weights. Read this page again when there are more games, and give --games at least that number."
+    "weights. Read this page again when there are more games."
 )
+
+GAMES_PER_BIN = 200
+"""Games that are read in full, in each of about 24 bins of weights versions."""
 
 NAMES = {"versions": "weights versions that played", "weights_age": "versions that games are behind"}
 """Names for figures whose own name is unclear."""
@@ -107,7 +110,7 @@ class Report:
     alerts: list[Alert]
 
 
-def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
+def collect(run: RunFolder, games: StoreReader, per_bin: int = GAMES_PER_BIN) -> Report:
     """Read everything, with at most `per_bin` whole records from each bin of versions. Raises Fatal(BAD_DATA)
     if run.json is damaged."""
     curves = Curves(run.figures_log)
