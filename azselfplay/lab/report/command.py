@@ -16,6 +16,7 @@ from azselfplay.link.finding import RUNS
 EXAMPLES = (
     "azplay report runs/chess-tiny                         # writes runs/chess-tiny/report.html",
     "azplay report chess-tiny --out /tmp/chess.html",
+    "azplay report chess-tiny --runs /data/runs            # the run /data/runs/chess-tiny",
 )
 
 
