@@ -192,7 +192,7 @@ class Mutant:
 
     kinds: Kinds
     promise: str
-    """The promise that it breaks, which the checker must name. "": work never finishes."""
+    """The promise that it breaks, or the words with which the checker must name what never finishes."""
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -202,11 +202,11 @@ MUTANTS: dict[str, Mutant] = {
     "one uid for two games": Mutant(Kinds(store=OneNameForTwoGames), "P1"),
     "deletes what it sends": Mutant(Kinds(uploads=DeletesWhatItSends), "P1"),
     "deletes on retry": Mutant(Kinds(uploads=DeletesOnRetry), "P1"),
-    "forgets games on reconnect": Mutant(Kinds(uploads=ForgetsOnReconnect), ""),
-    "never sends again": Mutant(Kinds(uploads=NeverSendsAgain), ""),
+    "forgets games on reconnect": Mutant(Kinds(uploads=ForgetsOnReconnect), "still waits in a spool"),
+    "never sends again": Mutant(Kinds(uploads=NeverSendsAgain), "still waits in a spool"),
     "spins when an answer is late": Mutant(Kinds(uploads=SpinsInstead), "time stands still"),
     "kept before it is renamed": Mutant(Kinds(spool=KeepsBeforeRename), "P1"),
-    "drops leaves on reconnect": Mutant(Kinds(remote=DropsLeavesOnReconnect), ""),
+    "drops leaves on reconnect": Mutant(Kinds(remote=DropsLeavesOnReconnect), "leaves were never answered"),
     "answers of another row": Mutant(Kinds(evaluator=AnswersOfTheRowBefore), "P4"),
     "forgets the last chunk": Mutant(Kinds(server_pull=ForgetsTheLastChunk), "P6"),
     "uses half a file": Mutant(Kinds(pull=UsesHalfAFile), "P6"),

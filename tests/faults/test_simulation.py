@@ -64,7 +64,7 @@ def test_a_planted_fault_is_caught(name: str) -> None:
     mutant = MUTANTS[name]
     for seed in range(MUTANT_SEEDS):
         found = simulate(seed, kinds=mutant.kinds).faults
-        if any(fault.startswith(mutant.promise) for fault in found):
+        if any(mutant.promise in fault for fault in found):
             return
     pytest.fail(f"{name} was not caught in {MUTANT_SEEDS} seeds")
 

@@ -7,8 +7,6 @@ import io
 import re
 import sys
 
-import pytest
-
 from azselfplay.host.view import PLAIN_EVERY, View, line, rows
 
 FIGURES = {
@@ -67,13 +65,8 @@ def test_without_a_terminal_there_is_one_line_every_30_seconds() -> None:
     assert stream.getvalue().splitlines() == [f"run-1: {line(FIGURES)}"] * 2
 
 
-@pytest.mark.parametrize("no_color", [False, True])
-def test_a_terminal_gets_a_table_and_no_color_is_honoured(monkeypatch, no_color: bool) -> None:
-    """NO_COLOR removes the colours, not the table."""
+def test_a_terminal_gets_a_table_without_colours(monkeypatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    if no_color:
-        monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
     with View("run-1", stream) as view:
         view.update(FIGURES, 0.0)

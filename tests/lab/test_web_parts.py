@@ -84,21 +84,27 @@ def test_a_long_history_is_thinned_evenly_and_keeps_the_newest(tmp_path: Path) -
 
 
 def test_rates_are_those_of_the_last_ten_minutes(tmp_path: Path) -> None:
+    """A younger run has those of its lifetime, which is at least ten seconds."""
+
+    def received_at(when: object) -> None:
+        connect(folder / "games.db", read_only=False).execute("UPDATE games SET received_at = ?", (when,))
+
     games = records("tic_tac_toe", 8)
     folder = store_run(tmp_path / "run", "tic_tac_toe", [entry(game) for game in games[:4]])
+    received_at(1000.0)
     players = Players(folder / "games.db")
-    at = players.rates()
-    assert sum(row["games_per_h"] for row in at) == pytest.approx(4 * 360, rel=0.2)
+    for now, games_per_h in ((1005.0, 4 * 360), (1400.0, 4 * 9)):
+        assert sum(row["games_per_h"] for row in players.rates(now)) == pytest.approx(games_per_h)
     store = Store(folder / "games.db", "tic_tac_toe")
     store.commit([entry(game, "clients") for game in games[4:]])
     store.close()
-    kinds = {row["kind"] for row in players.rates()}
-    assert kinds == {"worker of azserver", "azclient"}
-    assert players.rates(now=10e9) == []
-    connect(folder / "games.db", read_only=False).execute("UPDATE games SET received_at = 'x'")
-    assert players.rates() == [], "a damaged row ends in no traceback"
+    received_at(1000.0)
+    assert {row["kind"] for row in players.rates(1400.0)} == {"worker of azserver", "azclient"}
+    assert players.rates(1700.0) == []
+    received_at("x")
+    assert players.rates(1400.0) == [], "a damaged row ends in no traceback"
     (folder / "games.db").unlink()
-    assert players.rates() == []
+    assert players.rates(1400.0) == []
     players.close()
 
 

@@ -283,13 +283,14 @@ Play = Callable[[Scenario], None]
 
 
 async def play_beside_front(folder: Path, scenario: Scenario, **bench_arguments: Any) -> None:
-    """Run a scenario beside a front, both in this event loop."""
+    """Run a scenario beside a front, both in this event loop. A scenario that waits in vain fails in time."""
     context = new_context()
     bench = Bench(folder, context, **bench_arguments)
     try:
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(bench.front.run())
-            await scenario(bench)
+            async with asyncio.timeout(3 * PATIENCE):
+                await scenario(bench)
             serving.cancel()
     finally:
         bench.front.close()

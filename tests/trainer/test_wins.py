@@ -153,16 +153,6 @@ def test_what_is_not_there_is_refused(number: int, symmetry: int) -> None:
         )
 
 
-def test_without_a_share_nothing_changes() -> None:
-    """A share too small for one sample draws the same samples as no share at all."""
-    window, _ = random_window(CONNECT_FOUR, 3)
-    drawn = [
-        SAMPLERS["connect_four"].sample(window, np.random.default_rng(1), 32, wins_share=share)
-        for share in (0.0, 0.001)
-    ]
-    assert drawn[0].packed_features.tolist() == drawn[1].packed_features.tolist()
-
-
 def test_any_number_of_threads_finds_the_same() -> None:
     window, _ = random_window(CONNECT_FOUR, 5, games=20)
     one, several = (
