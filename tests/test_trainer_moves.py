@@ -49,7 +49,7 @@ def learnable(run: Path, last: int) -> int:
     old = reader.old_between(1, last)
     records = [(seq, record) for seq, record in reader.records(game, 1, last) if seq not in old]
     reader.close()
-    return sum(record.targets for _, record in records if not held_out.takes(record))
+    return sum(record.targets for _, record in records if not held_out.takes(record.uid))
 
 
 def test_a_trainer_on_another_machine_takes_over_from_a_backup(tmp_path: Path) -> None:

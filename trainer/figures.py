@@ -94,16 +94,14 @@ class Figures:
     resignation: Mapping[str, float | int | None] = field(default_factory=dict)
     """Threshold and mistakes (`trainer.resign_threshold`), empty when nobody resigns."""
 
-    def begin(
-        self, totals: Totals, rejected: Mapping[str, int], damaged: Damaged, architecture: str, step: int
-    ) -> None:
-        """Begin with an open run, at its checkpoint's `step`. `rejected` and `damaged` are live: the
-        committer and the store's reader keep counting in them."""
-        self.step = step
-        self.rate = GamesRate(totals.games.total(), self.started)
-        self.rejected = rejected
-        self.damaged = damaged
-        self.architecture = architecture
+    def begin(self, run: Run) -> None:
+        """Begin with an open run, at its checkpoint."""
+        self.step = run.training.step
+        self.rate = GamesRate(run.store.totals.games.total(), self.started)
+        # The committer and the store's reader go on counting in these two.
+        self.rejected = run.committer.rejected
+        self.damaged = run.reader.damaged
+        self.architecture = run.training.architecture
 
     def on_turn(self, turn: Turn, samples: int) -> None:
         self.turn = turn
@@ -336,10 +334,7 @@ METRICS = (
     Metric("az_games_received_total", "received", "Answers given to games since the start.", label="status"),
     Metric("az_game_rejects_total", "rejected", "Games refused since the start.", label="code"),
     Metric(
-        "az_ingest_commit_seconds",
-        "commits",
-        "Time to check and commit a batch of games.",
-        is_histogram=True,
+        "az_ingest_commit_seconds", "commits", "Time to check and commit a batch of games.", is_histogram=True
     ),
     Metric("az_games", "games_by_source", "Games in the store.", label="source"),
     Metric("az_game_positions", "positions", "Positions of these games."),

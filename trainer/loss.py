@@ -151,15 +151,6 @@ def value_loss(value_logits: Tensor, wdl: Tensor, weights: Tensor, samples: int)
     return (weights * each).sum() / samples
 
 
-def values_of(value_logits: Tensor) -> Tensor:
-    """Return float32[n] values for the side to move: win minus loss, or the tanh of a single number."""
-    logits = value_logits.float()
-    if logits.shape[1] == 3:
-        wdl = functional.softmax(logits, dim=1)
-        return wdl[:, 0] - wdl[:, 2]
-    return torch.tanh(logits[:, 0])
-
-
 class Batch(NamedTuple):
     """Data that a head may learn from: `n` samples, on the network's device."""
 

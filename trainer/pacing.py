@@ -1,5 +1,4 @@
-"""How many training steps the received games allow, how far back steps draw, how long training has lasted.
-Pure.
+"""How many training steps the received games allow, and how far back steps draw. Pure.
 
 Training on a position too often makes the network memorise it (a chess run at 4 times did); training on it
 too rarely wastes games. So steps follow positions at a set ratio, however fast players and trainer are.
@@ -73,38 +72,20 @@ class SampleBudget:
         return f"{max(missing, 1):,} more positions for the next step"
 
 
-@dataclass(frozen=True)
-class TrainingTime:
-    """How long a run has been trained, over all starts of its trainer."""
-
-    began: float
-    """When this trainer started, in seconds of any clock."""
-    before: float = 0.0
-    """Minutes of training before this start, up to the checkpoint."""
-
-    def minutes(self, now: float) -> float:
-        """Return all minutes of training; `now` in seconds of the same clock."""
-        return self.before + (now - self.began) / 60
+ALPHA, BETA = 0.75, 0.4
+"""As in KataGo: the window's share of all positions falls as their number grows; its initial growth per new
+position."""
 
 
-@dataclass(frozen=True)
-class Growth:
-    """A window that grows more slowly than the number of games, because early games soon lose their value.
+def grown_window(total: int, smallest: int) -> int:
+    """Return how many of the newest positions to draw from, after `total` positions in all: a window that
+    grows more slowly than the number of games, because early games soon lose their value.
 
-    KataGo, arXiv 1902.10565, section 4.1: N = c (1 + beta ((N_total / c)^alpha - 1) / alpha).
+    KataGo, arXiv 1902.10565, section 4.1: N = c (1 + beta ((N_total / c)^alpha - 1) / alpha). `smallest`: c,
+    up to which steps draw from all positions (KataGo: 250,000).
     """
-
-    smallest: int
-    """c, in positions: up to this many, steps draw from all positions (KataGo: 250,000)."""
-    alpha: float = 0.75
-    """As in KataGo: the window's share of all positions falls as the number of positions grows."""
-    beta: float = 0.4
-    """As in KataGo: initial growth per new position."""
-
-    def positions(self, total: int) -> int:
-        """Return how many of the newest positions to draw from, after `total` positions in all."""
-        growth = ((total / self.smallest) ** self.alpha - 1) / self.alpha
-        return max(int(self.smallest * (1 + self.beta * growth)), 1)
+    growth = ((total / smallest) ** ALPHA - 1) / ALPHA
+    return max(int(smallest * (1 + BETA * growth)), 1)
 
 
 @dataclass

@@ -31,15 +31,7 @@ from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.store import archive
 from azselfplay.store.sqlite import REJECTED
 from protocol.errors import Code
-from protocol.messages import (
-    Goodbye,
-    Hello,
-    Message,
-    RelayGame,
-    TrainerStatus,
-    Welcome,
-    encode,
-)
+from protocol.messages import Goodbye, Hello, Message, RelayGame, TrainerStatus, Welcome, encode
 from protocol.records import GameRecord
 from trainer import checkpoint
 from trainer.checkpoint import why_no_takeover
@@ -165,13 +157,7 @@ class Service:
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
         """Work until asked to stop; then finish what is in progress and write a checkpoint."""
         # Until the first turn, the figures show the checkpoint.
-        self._figures.begin(
-            run.store.totals,
-            run.committer.rejected,
-            run.reader.damaged,
-            run.training.architecture,
-            run.training.step,
-        )
+        self._figures.begin(run)
         self._weights.begin(run.training.step, time.monotonic())
         self._figures.resignation = run.resignation.as_dict()
         self._last_seq = run.store.newest

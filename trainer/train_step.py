@@ -23,23 +23,14 @@ from torch import Tensor, nn
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import NOT_FOUND, may_have_gpus
-from net.architectures.network import Network
+from net.architectures.network import Network, wdl_of
 from net.architectures.sparse import SparseNetwork
 from net.cpu.engine import faster_dtype
 from net.gpu import check_has_code, has_bfloat16
 from net.planes import Planes, PlaneShape, features_tensor
 from net.weights import WeightsMeta, to_bytes
 from trainer.config import LossSettings, OptimizerSettings
-from trainer.loss import (
-    Batch,
-    Losses,
-    Targets,
-    losses,
-    outcome_targets,
-    trained_heads,
-    value_targets,
-    values_of,
-)
+from trainer.loss import Batch, Losses, Targets, losses, outcome_targets, trained_heads, value_targets
 from trainer.ranks import Ranks, Share
 from trainer.sampler_kernel import Counts, Samples
 from trainer.validation import correlation
@@ -247,7 +238,8 @@ class TrainStep:
     def values(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
         """Return [n] values for the side to move of the positions `packed_features [n, feature_words]`, in
         [-1, 1], by the network as it would be published now. Changes nothing."""
-        values: npt.NDArray[np.float64] = values_of(self._played(packed_features)[1]).double().cpu().numpy()
+        wdl = wdl_of(self._played(packed_features)[1])
+        values: npt.NDArray[np.float64] = (wdl[:, 0] - wdl[:, 2]).double().cpu().numpy()
         return values
 
     def policies(
@@ -348,13 +340,10 @@ class TrainStep:
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture, self.step, version)
         return to_bytes(self.playing, meta, half=half)
 
-    def optimizer_state(self) -> dict[str, Any]:
-        return self.optimizer.state_dict()
-
     def begin(self) -> None:
         """Give the other ranks the state of this one; called once, before the first step."""
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture)
-        self._ranks.begin(self.step, partial(to_bytes, self.network, meta), self.optimizer_state())
+        self._ranks.begin(self.step, partial(to_bytes, self.network, meta), self.optimizer.state_dict())
 
     def restore(self, step: int, optimizer_state: dict[str, Any] | None) -> None:
         """Continue after `step`; without an optimizer state, the optimizer starts anew.

@@ -36,7 +36,7 @@ from trainer import checkpoint
 from trainer.checkpoint import Progress, check_heads, new_network
 from trainer.config import SampleSettings, TrainerConfig
 from trainer.loss import trained_heads
-from trainer.pacing import Growth, Quarantine, SampleBudget, TrainingTime
+from trainer.pacing import Quarantine, SampleBudget, grown_window
 from trainer.ranks import Ranks
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples, joined
@@ -101,10 +101,10 @@ class TrainingLoop:
         self.quarantine = Quarantine(self.budget)
         self._imported = Imported(game, samples, window.positions)
         self._empty_window()
-        self._growth = Growth(window.growth_min) if window.growth else None
-        self._time = TrainingTime(time.monotonic())
-        self._newest: int | None = None
-        """Number of newest positions to draw from; None: all positions in the window."""
+        self._began = time.monotonic()
+        """When training began, if it had never paused: a restart subtracts the minutes before it."""
+        self._newest = window.positions
+        """Number of newest positions to draw from."""
         self._sampler = Sampler(
             game,
             history,
@@ -115,7 +115,8 @@ class TrainingLoop:
         self._rng = np.random.default_rng(config.seed)
         self.version = 0
         """Highest weights version offered so far."""
-        self._last_seq = 0
+        self.last_seq = 0
+        """`seq` of the newest game that training knows."""
         self.has_checkpoint = False
         """Whether a restart could continue from a checkpoint."""
         self._known = 0
@@ -148,12 +149,11 @@ class TrainingLoop:
             log.warning("the optimizer is now %s; it starts with a new state", self._optimizer.kind)
         self._train_step.restore(progress.step, found.optimizer_state if same else None)
         self._rng = found.rng
-        self.version, self._last_seq = progress.version, progress.last_seq
+        self.version, self.last_seq = progress.version, progress.last_seq
         self.budget.restore(progress.samples, progress.learned_from, progress.allowed)
         self.quarantine.restore(progress.quarantined)
         self._imported.samples = progress.imported
-        # This process's clock goes on; the minutes before its start come from the checkpoint.
-        self._time = TrainingTime(self._time.began, progress.minutes)
+        self._began -= 60 * progress.minutes
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
 
     def _empty_window(self) -> None:
@@ -161,10 +161,7 @@ class TrainingLoop:
         window, samples = self._config.window, self._config.samples
         with_owners = "ownership" in self._config.loss.head_weights
         self.window = Window(
-            self._game,
-            window.positions,
-            with_surprise=samples.surprise_share > 0,
-            with_owners=with_owners,
+            self._game, window.positions, with_surprise=samples.surprise_share > 0, with_owners=with_owners
         )
         self._held_out = HeldOut(self._game, samples.held_out, window.positions, with_owners=with_owners)
         self._filled: int | None = None
@@ -173,11 +170,6 @@ class TrainingLoop:
     @property
     def step(self) -> int:
         return self._train_step.step
-
-    @property
-    def last_seq(self) -> int:
-        """`seq` of the newest game that training knows."""
-        return self._last_seq
 
     def warm(self, record: GameRecord) -> None:
         """Compile now (some seconds the first time) rather than at the first step."""
@@ -192,11 +184,11 @@ class TrainingLoop:
         """
         if self._filled is None:
             # A store that was restored from a backup may end before the checkpoint.
-            self._last_seq = min(self._last_seq, newest)
+            self.last_seq = min(self.last_seq, newest)
             # The checkpoint's budget contains the games up to here: they only return to the window.
-            self._known = self._last_seq
+            self._known = self.last_seq
             # Begin with the oldest game that fits into the window now, or that fitted at the checkpoint.
-            ends = (newest, self._last_seq) if 0 < self._last_seq < newest else (newest,)
+            ends = (newest, self.last_seq) if 0 < self.last_seq < newest else (newest,)
             held = self.quarantine.players
             firsts = (reader.first_of_newest(self.window.capacity, end, self.trains_on, held) for end in ends)
             self._filled = min(firsts) - 1
@@ -214,7 +206,7 @@ class TrainingLoop:
                 # Stored under settings that allowed longer games: it stays in the store, but is not used.
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
         self._filled = max(self._filled, end)
-        self._last_seq = max(self._last_seq, self._filled)
+        self.last_seq = max(self.last_seq, self._filled)
         return self._filled >= newest
 
     def follows_quarantine(self, reader: StoreReader) -> bool:
@@ -227,12 +219,12 @@ class TrainingLoop:
         wanted, now = reader.quarantined(), self.quarantine.players
         for player in sorted(wanted - now):
             # Count the player's positions in the budget in the same way as `_add`.
-            numbers, positions = reader.games_of(player, self._last_seq), 0
+            numbers, positions = reader.games_of(player, self.last_seq), 0
             old = reader.old_between(numbers[0], numbers[-1]) if numbers else frozenset()
             for stored in reader.numbered([seq for seq in numbers if seq not in old]):
                 with contextlib.suppress(BadRecord):
                     record = stored.record(self._game)
-                    positions += 0 if self._held_out.takes(record) else record.targets
+                    positions += record.targets if self.trains_on(record.uid) else 0
             self.quarantine.take(player, positions)
         for player in sorted(now - wanted):
             self.quarantine.give_back(player)
@@ -250,9 +242,9 @@ class TrainingLoop:
         for record, player in zip(games, players or [""] * len(games), strict=True):
             self._add(record, player)
         # Growth depends on all positions that ever came, not on those in the window.
-        if self._growth is not None:
-            self._newest = self._growth.positions(positions)
-        self._last_seq = max(self._last_seq, last_seq)
+        if self._config.window.growth:
+            self._newest = grown_window(positions, self._config.window.growth_min)
+        self.last_seq = max(self.last_seq, last_seq)
         # Make only some of the steps: in between, new games must enter the window and weights be published.
         deadline = time.monotonic() + self.turn_seconds
         steps = self._imported.steps(self._optimizer.batch) or self.budget.steps(self._learnable)
@@ -266,11 +258,16 @@ class TrainingLoop:
                 "(azrun: in the file of --trainer-config; training goes on from the last checkpoint)",
                 Exit.INTERNAL,
             )
-        drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
+        drawn_from = self.window.next_position - self.window.newest(self._newest)
         shares, norm = self.window.outcome_shares, self._train_step.weight_norm()
         waiting_for = "" if steps else self.budget.waiting_for(self._learnable)
         learned_from = self.budget.learned_from
         return Turn(self.step, drawn_from, figures, steps > 0, waiting_for, shares, norm, learned_from)
+
+    @property
+    def _minutes(self) -> float:
+        """Return the minutes of training, over all starts of the trainer."""
+        return (time.monotonic() - self._began) / 60
 
     @property
     def _learnable(self) -> int:
@@ -279,12 +276,12 @@ class TrainingLoop:
 
     def trains_on(self, uid: bytes) -> bool:
         """Return whether the game with this uid is trained on rather than held out."""
-        return not self._held_out.takes_uid(uid)
+        return not self._held_out.takes(uid)
 
     def _add(self, record: GameRecord, player: str = "", *, counts: bool = True) -> None:
         """Add a game. `counts`: whether it counts for the budget; False if it only returns to the window
         after a restart. Raises ValueError if it does not fit."""
-        is_held_out = self._held_out.takes(record)
+        is_held_out = self._held_out.takes(record.uid)
         # Counted separately, so that a release gives back exactly this amount.
         if player in self.quarantine.players:
             if counts and not is_held_out:
@@ -301,7 +298,7 @@ class TrainingLoop:
         """Make one step, whether or not it is due."""
         batch, settings = self._optimizer.batch, self._config.samples
         shares = settings.surprise_share, settings.wins_share
-        minutes = self._time.minutes(time.monotonic())
+        minutes = self._minutes
         if self._imported.steps(batch):
             self._train_step.train(self._imported.alone(self._sampler, self._rng, batch), minutes)
             return
@@ -355,17 +352,17 @@ class TrainingLoop:
             self.step,
             self.budget.samples,
             self.version,
-            self._last_seq,
+            self.last_seq,
             self._optimizer.kind,
             self.budget.learned_from,
             self.budget.allowed,
             self.quarantine.as_dict(),
-            self._time.minutes(time.monotonic()),
+            self._minutes,
             self._imported.samples,
         )
         # Always version 0, so that a step saved before and after publishing has the same weights file.
         weights, trained = self._train_step.weights(0), self._train_step.trained_weights()
-        state = self._train_step.optimizer_state()
+        state = self._train_step.optimizer.state_dict()
         checkpoint.save(self._folder, progress, weights, state, self._rng, trained)
         self.has_checkpoint = True
 

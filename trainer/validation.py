@@ -19,7 +19,6 @@ import numpy.typing as npt
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import Row, knowledge_of
 from azselfplay.games.spec import Game
-from protocol.records import GameRecord
 from trainer.sampler_kernel import Samples
 from trainer.window import Window
 
@@ -50,12 +49,9 @@ class HeldOut:
         room = min(positions, CAPACITY) if share else 1
         self.window = Window(game, room, with_owners=with_owners)
 
-    def takes(self, record: GameRecord) -> bool:
-        """Return whether this game is held out: the same answer at any time and on any machine."""
-        return self.takes_uid(record.uid)
-
-    def takes_uid(self, uid: bytes) -> bool:
-        """Return whether the game with this uid is held out."""
+    def takes(self, uid: bytes) -> bool:
+        """Return whether the game with this uid is held out: the same answer at any time and on any
+        machine."""
         if not self._below:
             return False
         # Hashes are spread evenly over the 64-bit numbers, however the uids were chosen.

@@ -22,14 +22,7 @@ from azselfplay.games.stubs import bindings, end_reason, legal_actions, play
 from azselfplay.search.selection import selection
 from azselfplay.search.selection.pruning import prunes
 from protocol.errors import Code
-from protocol.records import (
-    IMPROVED_POLICY,
-    PLAYED_ON,
-    POLICY_TARGET,
-    PRUNED_TARGET,
-    SHARES,
-    GameRecord,
-)
+from protocol.records import IMPROVED_POLICY, PLAYED_ON, POLICY_TARGET, PRUNED_TARGET, SHARES, GameRecord
 from protocol.settings import SelfPlaySettings
 
 MAX_PLIES = 1 << 16

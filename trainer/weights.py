@@ -121,9 +121,11 @@ class WeightsOut:
 
     def on_message(self, message: Message, now: float) -> bool:
         """Handle the server's messages about weights. Returns False for any other message."""
+        current = self._current
+        ours = None if current is None else current.info
         match message:
             case GetChunk():
-                current, data = self._current, None
+                data = None
                 if current is not None and message.sha256 == current.info.sha256:
                     data = memoryview(current.data)[message.offset : message.offset + CHUNK]
                     # The server requests chunks, so it has received the announcement.
@@ -132,7 +134,6 @@ class WeightsOut:
             case WeightsInfo():
                 # The server has these weights: ours, or others that may have taken our number.
                 self.server_version = max(self.server_version, message.version)
-                ours = None if self._current is None else self._current.info
                 if ours is not None and message == ours:
                     self._figures.weights_version = ours.version
                     log.info("published weights version %d (step %d)", ours.version, ours.step)
@@ -146,14 +147,13 @@ class WeightsOut:
                     self._background.wake()
                     self._moved.set()
             case Refused():
-                mine = None if self._current is None else self._current.info
                 # A refusal of earlier weights may arrive after newer ones were announced.
-                if mine is not None and message.request in (0, mine.version):
+                if ours is not None and message.request in (0, ours.version):
                     if message.retry_after > 0:
                         self._announce_at = now + message.retry_after
                     else:
                         reason = f"{message.code}: {message.reason}"
-                        log.error("the server refused weights version %d: %s", mine.version, reason)
+                        log.error("the server refused weights version %d: %s", ours.version, reason)
                         self._go_on(now)
             case _:
                 return False

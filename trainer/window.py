@@ -119,10 +119,12 @@ class Window:
             signs=np.zeros(positions if self._movers else 0, np.int8),
         )
         self._outcome_positions = [0, 0, 0]
-        self._targets = 0
+        self.targets = 0
+        """Number of positions that are policy targets: only these are trained on."""
         self._oldest_game = 0
         self._next_game = 0
-        self._next_position = 0
+        self.next_position = 0
+        """Number that the next position will have."""
         self._next_visit = 0
         self.longest = 0
         """Plies of the longest game ever added, for which replays need room."""
@@ -144,21 +146,16 @@ class Window:
     def first_position(self) -> int:
         """Number of the oldest position in the window."""
         if not self.games:
-            return self._next_position
+            return self.next_position
         return int(self.rings.game_first[self._oldest_game % len(self.rings.game_first)])
 
     @property
     def positions(self) -> int:
-        return self._next_position - self.first_position
+        return self.next_position - self.first_position
 
     def newest(self, limit: int) -> int:
         """Return the number of the first of the newest `limit` positions (or of all, if there are fewer)."""
-        return max(self.first_position, self._next_position - limit)
-
-    @property
-    def next_position(self) -> int:
-        """Number that the next position will have."""
-        return self._next_position
+        return max(self.first_position, self.next_position - limit)
 
     @property
     def _visits(self) -> int:
@@ -171,11 +168,6 @@ class Window:
         """Return the shares of the positions by the outcome of their game: +1, 0, -1 for the first player."""
         total = max(1, self.positions)
         return {outcome: self._outcome_positions[outcome + 1] / total for outcome in (1, 0, -1)}
-
-    @property
-    def targets(self) -> int:
-        """Number of positions that are policy targets: only these are trained on."""
-        return self._targets
 
     def is_target(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return [n] whether the positions `numbers [n]` are policy targets: their moves were neither drawn
@@ -232,9 +224,9 @@ class Window:
             self._outcome_positions[outcome + 1] -= gone
             # The game's record is no longer there, so count its targets in the ring.
             numbers = self.rings.game_first[oldest] + np.arange(gone)
-            self._targets -= int(np.count_nonzero(self.is_target(numbers)))
+            self.targets -= int(np.count_nonzero(self.is_target(numbers)))
             self._oldest_game += 1
-        rings, at, slot = self.rings, self._next_position, self._next_game % len(self.rings.game_first)
+        rings, at, slot = self.rings, self.next_position, self._next_game % len(self.rings.game_first)
         _put(rings.action, at, record.actions)
         _put(rings.visited, at, record.visited)
         _put(rings.is_target, at, record.flags & np.uint8(POLICY_TARGET))
@@ -259,9 +251,9 @@ class Window:
         rings.game_capped[slot] = record.reason == PLY_CAP
         rings.game_start[slot] = self._starts.add(record.start)
         self._outcome_positions[record.outcome + 1] += plies
-        self._targets += record.targets
+        self.targets += record.targets
         self._next_game += 1
-        self._next_position += plies
+        self.next_position += plies
         self._next_visit += visits
         self.longest = max(self.longest, plies)
 

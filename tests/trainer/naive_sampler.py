@@ -10,6 +10,7 @@ from naive_verify import legal_and_end, positions_of, visits_by_ply
 
 from azselfplay.games.spec import Game, Symmetry
 from protocol.records import POLICY_TARGET, GameRecord
+from trainer.sampler_kernel import Samples
 from trainer.window import Window
 
 
@@ -106,3 +107,9 @@ def drawn(
     symmetries = [symmetry for _, symmetry in draws]
     found = [(*positions[at], symmetry) for at, symmetry in zip(chosen, symmetries, strict=True)]
     return found, window.first_position + np.array(chosen), np.array(symmetries)
+
+
+def policy_of(samples: Samples, row: int) -> dict[int, float]:
+    """Return the share of each action of a sample's policy target."""
+    here = samples.rows == row
+    return dict(zip(samples.actions[here].tolist(), samples.shares[here].tolist(), strict=True))

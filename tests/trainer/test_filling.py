@@ -9,38 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from changed_settings import varied
 from fake_server import FakeServer, welcome
 from test_service import a_server_and_trainer, beside_trainer
+from training_runs import GAME, games, stored
 
-from azselfplay.games import get_game
 from azselfplay.host.aio import Stop
 from azselfplay.store.reader import StoreReader
-from azselfplay.store.sqlite import Store
-from bench.random_games import entry, random_game
-from protocol.records import GameRecord
 from trainer import service
 from trainer.config import TrainerConfig
 from trainer.training_loop import TrainingLoop
 
-torch.set_num_threads(1)
-
-GAME = get_game("tic_tac_toe")
 CONFIG = varied(TrainerConfig(), batch=16, min_positions=1, positions=400, device="cpu")
-
-
-def games(count: int, seed: int) -> list[GameRecord]:
-    rng = np.random.default_rng(seed)
-    return [random_game(GAME, rng, simulations=20) for _ in range(count)]
-
-
-def stored(folder: Path, records: list[GameRecord]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    store = Store(folder / "games.db", GAME.name)
-    store.commit([entry(record) for record in records])
-    store.close()
-    return folder / "games.db"
 
 
 def played_in(training: TrainingLoop) -> list[bytes]:

@@ -39,7 +39,6 @@ class Trainers:
         self._how, self.folder, self._port = how, folder, free_base_port()
         self.server = FakeServer(self._port, welcome())
         self.environment = marked_environment()
-        (folder / "run-1").mkdir(parents=True)
         records = games(400)
         stored(folder / "run-1", records)
         positions = sum(record.targets for record in records)

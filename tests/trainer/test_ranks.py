@@ -29,29 +29,13 @@ from trainer.training_loop import TrainingLoop
 torch.set_num_threads(1)
 
 FLAGS = [
-    *(
-        "--cpu-threads",
-        "1",
-        "--window.positions",
-        "5000",
-        "--samples.held-out",
-        "0",
-        "--optimizer.ema",
-        "0.9",
-    ),
-    *("--optimizer.batch", "33", "--loss.capped-value-weight", "0.25", "--optimizer.precision", "float32"),
-]
+    "--cpu-threads", "1", "--window.positions", "5000", "--samples.held-out", "0", "--optimizer.ema", "0.9",
+    "--optimizer.batch", "33", "--loss.capped-value-weight", "0.25", "--optimizer.precision", "float32",
+]  # fmt: skip
 BOARD = [
-    *(
-        "--net",
-        "1x8",
-        "--loss.heads",
-        "moves_left:0.1,soft_policy:1,reply:0.15",
-        "--samples.wins-share",
-        "0.2",
-    ),
-    "--optimizer.sync-norm",
-]
+    "--net", "1x8", "--loss.heads", "moves_left:0.1,soft_policy:1,reply:0.15",
+    "--samples.wins-share", "0.2", "--optimizer.sync-norm",
+]  # fmt: skip
 SPARSE = ["--net", "sparse"]
 STEPS = 20
 

@@ -16,7 +16,6 @@ from azselfplay.store.sqlite import Entry, Store
 from bench.random_games import entry
 from protocol.records import sha256
 from trainer import checkpoint
-from trainer.pacing import TrainingTime
 
 SETTINGS: dict[str, dict[str, object]] = {
     "as published": {},
@@ -58,7 +57,7 @@ def test_a_rate_that_falls_with_time_goes_on_falling_after_a_restart(tmp_path: P
     """The minutes of earlier trainers count; those between stop and restart do not."""
     path = stored(tmp_path, games(60))
     first = training(tmp_path / "a", cosine_minutes=60.0, lr=1e-3, warmup_steps=0)
-    first._time = TrainingTime(time.monotonic() - 60 * 60)
+    first._began = time.monotonic() - 60 * 60
     first.save()
     resumed = training(tmp_path / "a", cosine_minutes=60.0, lr=1e-3, warmup_steps=0)
     fill(resumed, path, 60)

@@ -9,7 +9,7 @@ import pytest
 from hands import GAME as HANDS
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry, naive_words
+from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry, naive_words, policy_of
 from twice import GAME as TWICE
 from unsearched import cheaply_searched, fully_searched, without_search
 
@@ -45,11 +45,6 @@ def everything(game: Game, window: Window, symmetry: int = 0) -> Samples:
 def positions_in(samples: Samples) -> set[bytes]:
     """Return which positions were drawn, however often."""
     return {features.tobytes() for features in samples.packed_features}
-
-
-def policy_of(samples: Samples, row: int) -> dict[int, float]:
-    here = samples.rows == row
-    return dict(zip(samples.actions[here].tolist(), samples.shares[here].tolist(), strict=True))
 
 
 @given(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_sampler import naive_symmetry
+from naive_sampler import naive_symmetry, policy_of
 from naive_verify import legal_and_end, positions_of
 from test_chess_targets import hand_made
 from twice import GAME as TWICE
@@ -16,7 +16,7 @@ from azselfplay.games.spec import Game, State, Symmetry
 from bench.random_games import random_game
 from protocol.records import GameRecord
 from trainer.sampler import WINS_A_PART, Sampler
-from trainer.sampler_kernel import Draws, Samples
+from trainer.sampler_kernel import Draws
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "chess"))
@@ -60,11 +60,6 @@ def random_window(game: Game, seed: int, games: int = 3) -> tuple[Window, list[G
     rng = np.random.default_rng(seed)
     records = [random_game(game, rng, simulations=30, targets=0.7) for _ in range(games)]
     return window_of(game, records), records
-
-
-def policy_of(samples: Samples, row: int) -> dict[int, float]:
-    here = samples.rows == row
-    return dict(zip(samples.actions[here].tolist(), samples.shares[here].tolist(), strict=True))
 
 
 def turned(game: Game, words: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:

@@ -44,6 +44,7 @@ def games(count: int, seed: int = 0) -> list[GameRecord]:
 
 
 def stored(folder: Path, records: list[GameRecord]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
     store = Store(folder / "games.db", GAME.name)
     store.commit([entry(record) for record in records])
     store.close()
