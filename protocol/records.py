@@ -39,12 +39,7 @@ SHARES = 10_000
 """Sum of the shares of an improved policy."""
 _OF_ANY_PLY = SEARCH_DIFFERS | PLAYED_ON
 """Flags that may be set at any ply."""
-_KINDS_OF_TARGET = (
-    0,
-    POLICY_TARGET,
-    POLICY_TARGET | IMPROVED_POLICY,
-    POLICY_TARGET | PRUNED_TARGET,
-)
+_KINDS_OF_TARGET = (0, POLICY_TARGET, POLICY_TARGET | IMPROVED_POLICY, POLICY_TARGET | PRUNED_TARGET)
 """Allowed combinations of the other flags, which describe a policy target."""
 _VALID_FLAGS = np.isin(np.arange(256) & ~_OF_ANY_PLY, _KINDS_OF_TARGET)
 """bool[256]: whether a byte is a ply's valid flags. A table, because `isin` takes 25 us a game."""

@@ -122,8 +122,14 @@ class Incoming:
         return said
 
     def wire(self, frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
-        """Return a message to the peer as the buffers to send."""
-        return wire(frames)
+        """Return a message to the peer as the buffers to send one after the other. A `memoryview` must be of
+        bytes."""
+        parts: list[bytes | memoryview] = []
+        for body in frames:
+            parts += (frame_header(len(body), more=True), body)
+        # The last frame's header says that no frame follows.
+        parts[-2] = frame_header(len(parts[-1]), more=False)
+        return parts
 
     def ping(self) -> bytes:
         """Return a PING, which asks whether the peer is alive."""
@@ -284,13 +290,3 @@ def check_properties(body: bytes) -> None:
     kind = found.get(b"socket-type", b"")
     if kind not in FRIENDS:
         raise Broken(f"its socket is {kind[:20]!r}, expected DEALER")
-
-
-def wire(frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
-    """Return a message as the buffers to send one after the other. A `memoryview` must be of bytes."""
-    parts: list[bytes | memoryview] = []
-    for body in frames:
-        parts += (frame_header(len(body), more=True), body)
-    # The last frame's header says that no frame follows.
-    parts[-2] = frame_header(len(parts[-1]), more=False)
-    return parts

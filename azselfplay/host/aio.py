@@ -35,9 +35,9 @@ message."""
 class Stop:
     """How a process is asked to end. `finishing` is set by the first signal or by `request()`."""
 
-    def __init__(self, waits_for: str = "what is in flight") -> None:
+    def __init__(self) -> None:
         self.finishing = asyncio.Event()
-        self.waits_for = waits_for
+        self.waits_for = "what is in flight"
         """What a clean end waits for, as text for people. The program may set a more exact text."""
         self._cancel_now: Callable[[], object] | None = None
         self._signalled: float | None = None

@@ -21,6 +21,8 @@ DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 """Format of local time."""
 LINES, WINDOW = 20, 60.0
 """At most LINES lines of one kind are written in WINDOW seconds; further ones are only counted."""
+EVERY = 30.0
+"""Seconds between two lines of the same kind by `Repeated`."""
 KINDS = 1000
 """Most kinds of lines that are remembered; about 200 places in the code write to the log."""
 COUNTED = "counted"
@@ -190,13 +192,12 @@ class Sparing:
 class Repeated:
     """Logs a message that may come thousands of times a minute, but only now and then and with a count."""
 
-    def __init__(self, log: logging.Logger, every: float = 30.0) -> None:
-        """`every`: seconds between two lines of the same kind."""
+    def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._allowance = Allowance(1, every)
+        self._allowance = Allowance(1, EVERY)
 
     def warning(self, kind: str, text: str, now: float) -> None:
-        """Log `text` unless a line of this `kind` was logged less than `every` seconds before `now`."""
+        """Log `text` unless a line of this `kind` was logged less than `EVERY` seconds before `now`."""
         self._tell(logging.WARNING, kind, text, now)
 
     def info(self, kind: str, text: str, now: float) -> None:

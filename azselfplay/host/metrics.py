@@ -72,8 +72,6 @@ class Metric:
     help: str
     label: str = ""
     """If set, the figure is a mapping: one sample for each key, with the key under this label."""
-    scale: float = 1.0
-    """Factor that converts the figure to the unit in the metric's name."""
     is_histogram: bool = False
     """The figure is a `histogram()`, or a mapping to histograms."""
 
@@ -119,7 +117,7 @@ def families(metrics: Sequence[Metric], figures: Mapping[str, Any]) -> Iterator[
                 buckets = [(one.labels["le"], one.value) for one in samples if one.name == "az_bucket"]
                 family.add_metric(words, buckets, next(s.value for s in samples if s.name == "az_sum"))
             elif isinstance(value, bool | int | float):
-                family.add_metric(words, metric.scale * value)
+                family.add_metric(words, value)
         yield family
 
 

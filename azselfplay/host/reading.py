@@ -74,9 +74,9 @@ def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
         return file.read()
 
 
-def read_text(path: Path | str, most: int = MOST_BYTES, *, otherwise: str = "") -> str:
+def read_text(path: Path | str) -> str:
     """Return the text of a regular file. Raises OSError, and ValueError as `text_in` does."""
-    return text_in(read_bytes(path, most), otherwise)
+    return text_in(read_bytes(path))
 
 
 def text_in(data: bytes, otherwise: str = "") -> str:

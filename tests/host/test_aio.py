@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -98,16 +99,29 @@ def test_an_exception_in_a_loop_callback_ends_the_program() -> None:
         run(main)
 
 
-def test_guarded_prints_a_fatal_as_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """It prints no traceback, and the code becomes the exit status."""
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (Fatal("port 5600 is in use: give another", Exit.CONFIG), 78, "port 5600 is in use: give another"),
+        (OSError(errno.EIO, "I/O error", "a/file"), 74, "a/file cannot be read or written: I/O error"),
+        (OSError(errno.EROFS, "read-only", "a/file"), 74, "a/file cannot be written: .*mount one there"),
+        (OSError(errno.EACCES, "not permitted", "a/file"), 74, "a/file: not permitted; run as"),
+        *(
+            (kind(errno.EMFILE, "Too many open files"), 75, "Too many open files; raise the limit on open")
+            for kind in (OSError, zmq.ZMQError)
+        ),
+    ],
+)
+def test_guarded_prints_what_is_no_bug_as_one_line(error: Exception, code: int, told: str, capsys) -> None:
+    """It prints no traceback. After the codes 74 and 75 a parent starts the process again."""
 
     def main() -> int:
-        raise Fatal("port 5600 is in use: give another --port", Exit.CONFIG)
+        raise error
 
-    assert guarded(main) == 78
+    assert guarded(main) == code
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1
-    assert "error: port 5600 is in use: give another --port" in printed
+    assert re.search(f"error: .*{told}", printed)
 
 
 def test_a_path_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,18 +135,6 @@ def test_a_path_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().err
     assert "bytes that are not UTF-8 text; rename it" in said
     assert "/tmp/Jos\\udce9" in said
-
-
-def test_guarded_calls_a_broken_disk_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """With this exit status the parent starts the process again."""
-
-    def main() -> int:
-        raise OSError(errno.EIO, "Input/output error", "weights/7.safetensors")
-
-    assert guarded(main) == Exit.DISK
-    said = capsys.readouterr().err
-    assert "weights/7.safetensors cannot be read or written: Input/output error" in said
-    assert "Traceback" not in said
 
 
 def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,14 +189,3 @@ def test_a_program_that_may_open_hardly_any_files_ends_with_a_sentence(
     assert done.returncode == Exit.CONFIG
     assert f"this user may open {files} files, and at least" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("kind", [OSError, zmq.ZMQError])
-def test_guarded_says_that_no_more_files_can_be_opened(capsys, kind: type[Exception]) -> None:
-    def main() -> int:
-        raise kind(errno.EMFILE, "Too many open files")
-
-    assert guarded(main) == Exit.TRY_AGAIN
-    said = capsys.readouterr().err
-    assert "Too many open files; raise the limit on open files" in said
-    assert "Traceback" not in said

@@ -83,12 +83,12 @@ def test_figures_become_counters_gauges_and_histograms() -> None:
         ranges.observe(value)
     table = (
         Metric("az_a_total", "deep.a", "Counts."),
-        Metric("az_b_seconds", "b_ms", "Scaled.", scale=0.001),
+        Metric("az_b_seconds", "b", "Lasts."),
         Metric("az_c", "c", "Labelled.", label="kind"),
         Metric("az_d", "d", "Ranges.", is_histogram=True),
         Metric("az_e", "missing", "Not there."),
     )
-    figures = {"deep": {"a": 3}, "b_ms": 250, "c": {"x": True, "y": None}, "d": ranges}
+    figures = {"deep": {"a": 3}, "b": 0.25, "c": {"x": True, "y": None}, "d": ranges}
 
     class Source:
         def collect(self) -> object:

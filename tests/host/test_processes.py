@@ -142,12 +142,8 @@ def test_a_child_with_a_wrong_setting_ends_the_parent_with_its_words() -> None:
     children.add(
         "worker-0", python("import sys; print('worker: error: no such game', file=sys.stderr); sys.exit(78)")
     )
-
-    async def main(stop: Stop) -> None:
-        await children.run(stop)
-
     with pytest.raises(Fatal, match="worker-0: no such game") as caught:
-        run(main)
+        run(children.run)
     assert caught.value.code == Exit.CONFIG
 
 
@@ -241,12 +237,8 @@ def test_a_command_that_is_not_there_ends_the_parent_with_its_name() -> None:
     """Another attempt would not help."""
     children = Children(sink=lambda _: None)
     children.add("worker-0", ["/no/such/command"])
-
-    async def main(stop: Stop) -> None:
-        await children.run(stop)
-
     with pytest.raises(Fatal, match="worker-0: /no/such/command cannot be started: No such file"):
-        run(main)
+        run(children.run)
 
 
 def test_the_second_signal_kills_children_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

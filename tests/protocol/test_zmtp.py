@@ -10,7 +10,7 @@ from raw_zmtp import COMMAND, GREETING, LONG, MORE, command, frame, ready
 
 from protocol import zmtp
 from protocol.messages import MAX_HELLO
-from protocol.zmtp import MAX_COMMANDS, Broken, Incoming, Limits, wire
+from protocol.zmtp import MAX_COMMANDS, Broken, Incoming, Limits
 
 LIMITS = Limits(frame=5000, message=6000, frames=5)
 bodies = st.binary(max_size=20) | st.integers(0, 5000).map(bytes)
@@ -25,7 +25,7 @@ def greeted(*, joined: bool = True, limits: Limits = LIMITS) -> Incoming:
 
 
 def as_bytes(frames: list[bytes]) -> bytes:
-    return b"".join(bytes(part) for part in wire(frames))
+    return b"".join(bytes(part) for part in Incoming(LIMITS).wire(frames))
 
 
 def read(incoming: Incoming, data: bytes, cuts: list[int]) -> list[list[bytes]]:
