@@ -138,6 +138,15 @@ class Scattered(HashEvaluator):
             reply.answered(first, evaluations)
 
 
+def placed(tree: Any, moves: str = "", start: str = "") -> Any:
+    """Begin a game at `start`, play `moves`, and return the tree."""
+    notation = tree.game.notation
+    tree.reset(notation.state_from_text(start))
+    for move in moves.split():
+        tree.advance(notation.action_from_text(tree.state, move))
+    return tree
+
+
 def searched(tree: SearchTree, evaluator: Any = None, *, is_cheap: bool = False) -> SearchResult:
     """Return the result of one search from the root of `tree`."""
 

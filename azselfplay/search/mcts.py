@@ -107,7 +107,7 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -
     arrays = listed(actions, evenly(SHARES if is_improved else total, len(actions)))
     is_pruned = tree.settings.search.solver and not is_cheap and not is_improved
     if is_cheap:
-        tree.drop_at_advance()  # the record's visits differ, and cheap searches have no flag for that
+        tree.drops_subtree = True  # the record's visits differ, and cheap searches have no flag for that
     return SearchResult(
         *arrays, float(value), 0, is_target=not is_cheap, is_improved=is_improved, is_pruned=is_pruned
     )

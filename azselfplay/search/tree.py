@@ -56,7 +56,8 @@ class SearchTree:
         self._priors = np.zeros(self.game.max_legal, np.float32)
         self._reason = 0
         """Index of the end reason of the position at the root."""
-        self._drops_subtree = False
+        self.drops_subtree = False
+        """Whether the next `advance` keeps no subtree, whatever the settings say."""
         self._visits_before = 0
         self._generation = -1
         self.state_of_search["random"] = 0  # another game may have used the slot
@@ -104,17 +105,6 @@ class SearchTree:
         """STATE of this tree."""
         self._look()
         return self._state
-
-    @property
-    def root_noise(self) -> npt.NDArray[np.float64]:
-        """[max_legal] noise of this search, in the order of the root's edges."""
-        noise: npt.NDArray[np.float64] = self.arrays.root_noise
-        return noise
-
-    @property
-    def plan(self) -> npt.NDArray[np.int32]:
-        """The selection's plan for this search."""
-        return self.arrays.plan
 
     @property
     def _history(self) -> npt.NDArray[np.uint64]:
@@ -177,9 +167,7 @@ class SearchTree:
             raise ValueError(f"the game is over: it has {self.ply} plies, and max_plies is no more")
         fixed = self.forest.is_fixed
         keep = fixed or (
-            self.settings.search.reuse_tree
-            and self.forest.selection.KEEPS_SUBTREE
-            and not self._drops_subtree
+            self.settings.search.reuse_tree and self.forest.selection.KEEPS_SUBTREE and not self.drops_subtree
         )
         self._reason = self._kernels.advance(
             self.arrays, self._history, self.forest.new_index, self._root_actions, action, keep
@@ -197,7 +185,7 @@ class SearchTree:
             else:
                 # Do not count the visit that evaluated the position itself.
                 self.kept = visits - 1
-        self._drops_subtree = False
+        self.drops_subtree = False
 
     # ---- The root -----------------------------------------------------------------------------
 
@@ -275,7 +263,7 @@ class SearchTree:
         simulations, cheap = settings.search.simulations, settings.playout_cap.cheap_simulations
         self.state_of_search["has_noise"] = 0
         self._remaining[0] = cheap if is_cheap else simulations
-        self._drops_subtree = False
+        self.drops_subtree = False
         self.forest.selection.begin(self, is_cheap=is_cheap)
         self._depths[0] = self._deepest[0] = 0
         # Read after `selection.begin`, which may drop a kept subtree.
@@ -291,11 +279,7 @@ class SearchTree:
         if self.forest.arrays.plan.shape[1]:
             raise ValueError(f"a search with {self.settings.search.selection} cannot be extended")
         self.state_of_search["remaining"] = simulations
-        self._drops_subtree = True  # it may have more visits than a record can hold
-
-    def drop_at_advance(self) -> None:
-        """Make the next `advance` keep no subtree."""
-        self._drops_subtree = True
+        self.drops_subtree = True  # it may have more visits than a record can hold
 
     def mean_and_max_depth(self) -> tuple[float, int]:
         """Return (mean, largest) depth of the simulations since `begin`, in plies."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from leaf_by_leaf import Answer, LeafByLeaf, searched
+from leaf_by_leaf import Answer, LeafByLeaf, placed, searched
 
 from azselfplay.games import get_game
 from azselfplay.search.evaluator import BadEvaluation, Evaluations, Leaf, LeafBatch, LocalEvaluator, evaluate
@@ -27,13 +27,8 @@ def even(leaf: Leaf, more: int = 0) -> Answer:
     return np.full(count + more, 1 / count, np.float32), 0.0
 
 
-def at_the_start(tree: SearchTree) -> SearchTree:
-    tree.reset(GAME.notation.state_from_text(""))
-    return tree
-
-
 def a_tree(root: str = "puct") -> SearchTree:
-    return at_the_start(tree_for(GAME, varied(SETTINGS, selection=root), np.random.default_rng(0)))
+    return placed(tree_for(GAME, varied(SETTINGS, selection=root), np.random.default_rng(0)))
 
 
 class Misfitting(LeafByLeaf):
@@ -76,8 +71,7 @@ def test_an_answer_of_another_length_ends_the_search_and_counts_for_nothing(
         assert tree.edges_of(0)["visits"].sum() == right - 1
         assert not tree.edges_of(0)["in_flight"].any()
     expected = searched(a_tree(root))
-    tree.reset(GAME.notation.state_from_text(""))
-    assert searched(tree).visits.tolist() == expected.visits.tolist()
+    assert searched(placed(tree)).visits.tolist() == expected.visits.tolist()
 
 
 def answers_to(batch: LeafBatch, rows: int, more: int = 0) -> Evaluations:
@@ -91,7 +85,7 @@ def answers_to(batch: LeafBatch, rows: int, more: int = 0) -> Evaluations:
 def test_no_leaf_is_settled_if_one_answer_does_not_fit(rows: int, more: int) -> None:
     """One prior or one answer is missing or too many, or there are no answers."""
     tree = ParallelTree(GAME, SETTINGS, np.random.default_rng(0), max_nodes=200, max_leaves=4)
-    at_the_start(tree)
+    placed(tree)
     tree.expand_root(*even(tree.root_leaf()))
     tree.start_search(64)
     while tree.remaining:
@@ -143,7 +137,7 @@ def test_no_action_is_played_that_the_game_does_not_have_and_none_behind_the_cap
         with pytest.raises(ValueError, match="not an action of connect_four"):
             tree.advance(action)
     short = tree_for(GAME, replace(SETTINGS, max_plies=2), np.random.default_rng(0))
-    at_the_start(short).advance(0)
+    placed(short).advance(0)
     short.advance(1)
     with pytest.raises(ValueError, match="the game is over"):
         short.advance(2)
@@ -154,7 +148,7 @@ def test_a_gumbel_search_has_no_more_simulations_than_its_schedule() -> None:
     settings = varied(
         SETTINGS, selection="gumbel", final_move="max_robust", final_extra=50, temperature_plies=0
     )
-    tree = at_the_start(tree_for(GAME, settings, np.random.default_rng(0)))
+    tree = placed(tree_for(GAME, settings, np.random.default_rng(0)))
     searched(tree)
     assert tree.edges_of(0)["visits"].sum() == 20
 
@@ -162,7 +156,7 @@ def test_a_gumbel_search_has_no_more_simulations_than_its_schedule() -> None:
 def test_a_leaf_is_chosen_even_where_every_score_is_no_number() -> None:
     """A faulty network gives a bad search, but never an index below the first edge."""
     tree = ParallelTree(GAME, SETTINGS, np.random.default_rng(0), max_nodes=100, max_leaves=4)
-    at_the_start(tree)
+    placed(tree)
     tree.expand_root(np.full(7, np.nan, np.float32), float("nan"))
     tree.start_search(20)
     batch = tree.gather()

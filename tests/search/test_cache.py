@@ -11,7 +11,7 @@ import pytest
 from changed_settings import self_play
 from hypothesis import given
 from hypothesis import strategies as st
-from leaf_by_leaf import Answer, LeafByLeaf, Scattered
+from leaf_by_leaf import Answer, LeafByLeaf, Scattered, placed
 from naive_cache import NaiveCache
 
 from azselfplay.games import get_game
@@ -44,24 +44,14 @@ def tree_of(name: str, cache: int = 0, **settings: object) -> SearchTree:
     """Return a tree at the start position, in a forest of its own."""
     game = get_game(name)
     resolved = resolve(SelfPlaySettings(**settings), game)  # type: ignore[arg-type]
-    tree = SearchTree(Forest(game, resolved, cache=cache), np.random.default_rng(0))
-    tree.reset(game.notation.state_from_text(""))
-    return tree
-
-
-def place(tree: SearchTree, moves: str) -> None:
-    """Begin again at the position after some moves."""
-    game = tree.game
-    tree.reset(game.notation.state_from_text(""))
-    for move in moves.split():
-        tree.advance(game.notation.action_from_text(tree.state, move))
+    return placed(SearchTree(Forest(game, resolved, cache=cache), np.random.default_rng(0)))
 
 
 async def expanded(pool: SearchPool, tree: SearchTree, *positions: str) -> list[NetView]:
     """Return what the tree holds as the network's answer for some positions."""
     views = []
     for moves in positions:
-        place(tree, moves)
+        placed(tree, moves)
         await pool.expand(tree)
         views.append(tree.view_of_net())
     return views
@@ -86,7 +76,7 @@ def random_positions(count: int) -> list[list[int]]:
     rng, found = np.random.default_rng(2), []
     tree = tree_of("tic_tac_toe")
     while len(found) < count:
-        place(tree, "")
+        placed(tree)
         actions: list[int] = []
         while tree.end_reason() is None:
             found.append(actions.copy())
@@ -115,7 +105,7 @@ def test_it_answers_and_forgets_as_its_slow_twin_does(positions: int, steps: lis
             if step == OTHER_WEIGHTS:
                 net.version += 1
                 continue
-            place(tree, "")
+            placed(tree)
             for action in POSITIONS[step]:
                 tree.advance(action)
             leaf, asked, known = tree.root_leaf(), net.rows, None
@@ -175,7 +165,7 @@ def test_searches_side_by_side_find_the_same_with_it(root: str, scattered: bool,
         pool = SearchPool(forest, net)
         trees = [SearchTree(forest, np.random.default_rng(0)) for _ in positions]
         for tree, moves in zip(trees, positions, strict=True):
-            place(tree, moves)
+            placed(tree, moves)
         results = await asyncio.gather(*(search(tree, pool) for tree in trees))
         return [result.visits.tolist() for result in results]
 
@@ -202,7 +192,7 @@ def test_positions_that_look_alike_but_have_other_moves_do_not_share_an_answer()
     net, tree = HashNet(), tree_of("chess", cache=100, history=1)
     leaves = []
     for moves in orders:
-        place(tree, moves)
+        placed(tree, moves)
         leaves.append(tree.root_leaf())
     assert np.array_equal(leaves[0].features, leaves[1].features)
     views = asyncio.run(expanded(SearchPool(tree.forest, net), tree, *orders, *orders))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from changed_settings import varied
-from leaf_by_leaf import HashEvaluator
+from leaf_by_leaf import HashEvaluator, placed
 from naive_mcts import Edge, NaiveSearch, Node
 from test_leaf_parallel import search_it
 from test_search import QUIET, make_tree, run
@@ -67,8 +67,7 @@ def test_alphazeros_constant_for_values_from_0_to_1_is_twice_as_large_here(name)
 def test_several_leaves_in_flight_explore_alike(exploration):
     game, settings = get_game("connect_four"), varied(QUIET, exploration=exploration)
     one = resolve(varied(settings, simulations=1), game)
-    parallel = ParallelTree(game, one, np.random.default_rng(0), max_nodes=900, max_leaves=1)
-    parallel.reset(game.notation.state_from_text(""))
+    parallel = placed(ParallelTree(game, one, np.random.default_rng(0), max_nodes=900, max_leaves=1))
     search_it(parallel, simulations=500)
     plain = make_tree("connect_four", varied(settings, simulations=500))
     run(plain, HashEvaluator())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, searched
 from naive_gumbel import NaiveGumbel
 from naive_mcts import listed
-from test_search import subtree_of_node
+from test_search import make_tree, subtree_of_node
 from twice import NAME as TWICE
 
 from azselfplay.games import get_game
@@ -23,9 +23,7 @@ from azselfplay.search.mcts import choose_action
 from azselfplay.search.result import RootScores, SearchResult
 from azselfplay.search.selection.gumbel import halving_schedule
 from azselfplay.search.settings import resolve
-from azselfplay.search.tree import SearchTree, tree_for
 from protocol.records import SHARES
-from protocol.settings import SelfPlaySettings
 
 GUMBEL = self_play(simulations=32, selection="gumbel")
 QUIET = varied(GUMBEL, root_noise=0.0)
@@ -42,15 +40,6 @@ class Bandit(LeafByLeaf):
         count, (own, others) = len(leaf.actions), leaf.features[:2]
         value = 0.8 if own & self.cell else (-0.8 if others & self.cell else 0.0)
         return np.full(count, 1 / count, np.float32), value
-
-
-def make_tree(name: str, settings: SelfPlaySettings = QUIET, moves: str = "", seed: int = 5) -> SearchTree:
-    game = get_game(name)
-    tree = tree_for(game, resolve(settings, game), np.random.default_rng(seed))
-    tree.reset(game.notation.state_from_text(""))
-    for move in moves.split():
-        tree.advance(game.notation.action_from_text(tree.state, move))
-    return tree
 
 
 run = searched
@@ -150,10 +139,10 @@ def test_an_action_never_visited_keeps_the_share_that_its_prior_gives() -> None:
 
 
 def test_a_win_in_one_takes_all_shares_and_in_a_cheap_search_all_visits() -> None:
-    tree = make_tree("connect_four", moves="1 2 1 2 1 2")
+    tree = make_tree("connect_four", QUIET, "1 2 1 2 1 2")
     result = run(tree)
     assert (result.actions.tolist(), result.visits.tolist(), result.value) == ([0], [SHARES], 1.0)
-    cheap = run(make_tree("connect_four", moves="1 2 1 2 1 2"), is_cheap=True)
+    cheap = run(make_tree("connect_four", QUIET, "1 2 1 2 1 2"), is_cheap=True)
     assert (cheap.visits.tolist(), cheap.is_target, cheap.is_improved) == ([8], False, False)
 
 
@@ -167,7 +156,7 @@ def test_without_noise_two_searches_of_a_position_are_the_same_and_with_noise_th
 
 
 def test_a_search_begins_with_a_fresh_root_after_each_move() -> None:
-    tree = make_tree("connect_four")
+    tree = make_tree("connect_four", QUIET)
     for _ in range(3):
         result = run(tree, HashEvaluator())
         assert result.scores is not None

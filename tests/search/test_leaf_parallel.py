@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from changed_settings import varied
 from every_game import EVERY_GAME
-from leaf_by_leaf import HashEvaluator
+from leaf_by_leaf import HashEvaluator, placed
 from test_search import QUIET, make_tree, run, subtree_of_node
 
 from azselfplay.games import get_game
@@ -23,10 +23,7 @@ def make_parallel(
     game = get_game(name)
     settings = resolve(varied(QUIET, simulations=1), game)
     tree = ParallelTree(game, settings, np.random.default_rng(0), max_nodes=nodes, max_leaves=leaves)
-    tree.reset(game.notation.state_from_text(start))
-    for move in moves.split():
-        tree.advance(game.notation.action_from_text(tree.state, move))
-    return tree
+    return placed(tree, moves, start)
 
 
 def search_it(tree: ParallelTree, evaluator: object = None, **limits: object) -> None:

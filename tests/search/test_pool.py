@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from changed_settings import self_play
-from leaf_by_leaf import Answer, HashEvaluator, Held, LeafByLeaf, Scattered, searched
+from leaf_by_leaf import Answer, HashEvaluator, Held, LeafByLeaf, Scattered, placed, searched
 
 from azselfplay.games import get_game
 from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, Reply
@@ -30,15 +30,8 @@ def forest_of(slots: int = 1, root: str = "puct") -> Forest:
     return Forest(GAME, resolve(settings, GAME), slots)
 
 
-def place(tree: SearchTree, moves: str) -> SearchTree:
-    tree.reset(GAME.notation.state_from_text(""))
-    for move in moves.split():
-        tree.advance(GAME.notation.action_from_text(tree.state, move))
-    return tree
-
-
 def tree_at(forest: Forest, moves: str) -> SearchTree:
-    return place(SearchTree(forest, np.random.default_rng(0)), moves)
+    return placed(SearchTree(forest, np.random.default_rng(0)), moves)
 
 
 def alone(moves: str, root: str = "puct") -> list[int]:
@@ -153,7 +146,7 @@ def test_a_cancelled_search_leaves_its_slot_usable_and_late_answers_are_ignored(
         await evaluator.answer_next(answers)
         late = await evaluator.next()
         await cancelled(first)
-        place(tree, "4 4")
+        placed(tree, "4 4")
         again = asyncio.create_task(visits_of(tree, pool))
         beside = asyncio.create_task(visits_of(other, pool))
         batch, reply = await evaluator.next()
@@ -270,14 +263,10 @@ def test_a_refused_leaf_fails_only_its_own_search(root: str, number: int) -> Non
         found = await asyncio.gather(*tasks, return_exceptions=True)
         refused = [k for k, one in enumerate(found) if isinstance(one, LookupError)]
         assert len(refused) == 1
-        found[refused[0]] = await visits_of(place(trees[refused[0]], POSITIONS[refused[0]]), pool)
+        found[refused[0]] = await visits_of(placed(trees[refused[0]], POSITIONS[refused[0]]), pool)
         return found
 
     assert asyncio.run(main()) == [alone(moves, root) for moves in POSITIONS]
-
-
-STEPS = ("open_roots", "select_all", "answer_all", "expand_backup_select")
-"""The kernels that step searches, under their present or former names."""
 
 
 def broken(*_: object) -> None:
@@ -292,9 +281,7 @@ def test_a_kernel_that_cannot_run_ends_the_searches_that_wait_for_it() -> None:
         forest = forest_of(2)
         fresh, begun = tree_at(forest, ""), tree_at(forest, "4")
         begun.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
-        steps = {name: broken for name in STEPS if hasattr(forest.kernels, name)}
-        assert steps
-        forest.kernels = SimpleNamespace(**{**vars(forest.kernels), **steps})
+        forest.kernels = SimpleNamespace(**{**vars(forest.kernels), "expand_backup_select": broken})
         pool = SearchPool(forest, HashEvaluator())
         async with asyncio.timeout(60):
             tasks = (visits_of(tree, pool) for tree in (fresh, begun))
@@ -348,4 +335,4 @@ def test_a_closed_tree_is_used_no_more() -> None:
     tree = tree_at(forest_of(), "")
     tree.close()
     with pytest.raises(RuntimeError, match="closed"):
-        place(tree, "4")
+        placed(tree, "4")

@@ -6,6 +6,7 @@ import asyncio
 
 import numpy as np
 from changed_settings import self_play
+from leaf_by_leaf import placed
 from leaf_by_leaf import searched as searched_by
 
 from azselfplay.games import get_game
@@ -28,8 +29,7 @@ GAME = get_game("connect_four")
 
 def searched(simulations: int) -> tuple[SearchTree, SearchResult]:
     settings = self_play(simulations=simulations, root_noise=0.0, temperature_plies=0)
-    tree = tree_for(GAME, resolve(settings, GAME), np.random.default_rng(0))
-    tree.reset(GAME.notation.state_from_text(""))
+    tree = placed(tree_for(GAME, resolve(settings, GAME), np.random.default_rng(0)))
     return tree, searched_by(tree, UniformEvaluator())
 
 
@@ -49,8 +49,7 @@ def test_the_variation_is_what_would_be_played_move_after_move() -> None:
 
 def test_a_tree_that_was_not_searched_has_no_variation() -> None:
     """There is none before the root's evaluation, and none after it alone."""
-    tree = tree_for(GAME, resolve(SelfPlaySettings(), GAME), np.random.default_rng(0))
-    tree.reset(GAME.notation.state_from_text(""))
+    tree = placed(tree_for(GAME, resolve(SelfPlaySettings(), GAME), np.random.default_rng(0)))
     assert tree.principal_variation() == []
     tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
     assert tree.principal_variation() == []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from changed_settings import self_play, varied
 from every_game import EVERY_GAME
-from leaf_by_leaf import HashEvaluator, searched
+from leaf_by_leaf import HashEvaluator, placed, searched
 from naive_mcts import NaiveSearch, hashed_evaluation, listed
 from twice import NAME as TWICE
 
@@ -27,13 +27,11 @@ from protocol.settings import SelfPlaySettings
 QUIET = self_play(simulations=80, root_noise=0.0)
 
 
-def make_tree(name: str, settings: SelfPlaySettings = QUIET, moves: str = "", start: str = "") -> SearchTree:
+def make_tree(
+    name: str, settings: SelfPlaySettings = QUIET, moves: str = "", start: str = "", seed: int = 5
+) -> SearchTree:
     game = get_game(name)
-    tree = tree_for(game, resolve(settings, game), np.random.default_rng(5))
-    tree.reset(game.notation.state_from_text(start))
-    for move in moves.split():
-        tree.advance(game.notation.action_from_text(tree.state, move))
-    return tree
+    return placed(tree_for(game, resolve(settings, game), np.random.default_rng(seed)), moves, start)
 
 
 run = searched
@@ -132,13 +130,7 @@ def test_a_win_in_one_takes_all_visits_for_either_side(name, moves, start, winni
 )
 def test_all_wins_in_one_share_the_visits_evenly(name, moves, start, shares, root):
     """The remainder goes to the lowest index; a slow twin tries every legal action."""
-    game = get_game(name)
-    tree = tree_for(
-        game, resolve(varied(QUIET, selection=root, simulations=80), game), np.random.default_rng(5)
-    )
-    tree.reset(game.notation.state_from_text(start))
-    for move in moves.split():
-        tree.advance(game.notation.action_from_text(tree.state, move))
+    tree = make_tree(name, varied(QUIET, selection=root), moves, start)
     result = run(tree)
     wins = []
     for action in sorted(tree.legal_actions().tolist()):

@@ -7,7 +7,7 @@ import pytest
 from changed_settings import self_play, varied
 from hypothesis import given
 from hypothesis import strategies as st
-from leaf_by_leaf import HashEvaluator
+from leaf_by_leaf import HashEvaluator, placed
 from leaf_by_leaf import searched as searched_by
 from naive_mcts import hashed_evaluation
 from naive_search_stats import naive_differs, naive_kl
@@ -46,9 +46,7 @@ def searched(tree: SearchTree, *, is_cheap: bool = False) -> SearchResult:
 
 def fresh_tree(**changes: object) -> SearchTree:
     settings = resolve(varied(SETTINGS, **changes), GAME)  # type: ignore[arg-type]
-    tree = tree_for(GAME, settings, np.random.default_rng(5))
-    tree.reset(GAME.notation.state_from_text(""))
-    return tree
+    return placed(tree_for(GAME, settings, np.random.default_rng(5)))
 
 
 def said_by_the_network(tree: SearchTree) -> tuple[dict[int, float], float]:

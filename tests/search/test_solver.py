@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from changed_settings import self_play, varied
 from every_game import EVERY_GAME
-from leaf_by_leaf import HashEvaluator, LeafByLeaf, played
+from leaf_by_leaf import HashEvaluator, LeafByLeaf, placed, played
 from naive_mcts import listed
 from naive_solver import NaiveSolver
 from test_leaf_parallel import search_it
@@ -88,10 +88,7 @@ def test_moves_that_are_proven_to_lose_are_left_out_of_the_target():
 
 def lost_tree(settings):
     """Return a position of tic-tac-toe with four moves; after each, the opponent wins by 4 or 9."""
-    tree = make_tree("tic_tac_toe", settings, "1 2 5")
-    tree.advance(tree.game.notation.action_from_text(tree.state, "3"))
-    tree.advance(tree.game.notation.action_from_text(tree.state, "7"))
-    return tree
+    return make_tree("tic_tac_toe", settings, "1 2 5 3 7")
 
 
 @pytest.mark.parametrize("selection", ["puct", "thompson"])
@@ -164,7 +161,7 @@ def test_with_many_leaves_in_flight_a_proven_edge_is_worth_exactly_its_result(se
     game = get_game("chess")
     settings = resolve(varied(AHEAD, simulations=600, selection=selection), game)
     tree = ParallelTree(game, settings, np.random.default_rng(0), max_nodes=4000, max_leaves=16)
-    tree.reset(game.notation.state_from_text(MATE_IN_TWO))
+    placed(tree, start=MATE_IN_TWO)
     search_it(tree, simulations=600)
     proofs, edges = tree.edge_proofs(0), tree.edges_of(0)
     assert tree.proof == 3

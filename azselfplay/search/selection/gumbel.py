@@ -50,9 +50,9 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
     settings, count = tree.settings, tree.root_edge_count
     allowed = tree.forget_simulations()
     has_noise = settings.noise.root_noise > 0 and not is_cheap
-    tree.root_noise[:count] = tree.rng.gumbel(size=count) if has_noise else 0.0
+    tree.arrays.root_noise[:count] = tree.rng.gumbel(size=count) if has_noise else 0.0
     simulations = tree.remaining
-    tree.plan[:simulations] = halving_schedule(min(settings.gumbel.considered, allowed), simulations)
+    tree.arrays.plan[:simulations] = halving_schedule(min(settings.gumbel.considered, allowed), simulations)
 
 
 @lru_cache(maxsize=1024)
