@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -145,17 +144,12 @@ def remembered(about: str, sizes: Sequence[int], find: Callable[[], int], folder
 
 def machine() -> str:
     """Return everything that decides which code oneDNN runs for a convolution in one thread."""
-    limits = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_LIMITS))
-    capability = torch.backends.cpu.get_cpu_capability()
-    return "; ".join([torch.__version__, torch.__config__.show(), capability, *limits, _processor()])
-
-
-@cache
-def _processor() -> str:
-    """Return the processor's model, instructions and caches. A virtual machine may hide some of them."""
-    # Older versions of torch lack `get_capabilities`.
+    lines = [torch.__version__, torch.__config__.show(), torch.backends.cpu.get_cpu_capability()]
+    lines += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_LIMITS))
+    # The processor's model, instructions and caches; a virtual machine may hide some of them. Older versions
+    # of torch lack `get_capabilities`.
     found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
-    lines = [f"{name}={found[name]}" for name in sorted(found)]
+    lines += [f"{name}={found[name]}" for name in sorted(found)]
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         first = cpuinfo.read_text().split("\n\n")[0]

@@ -179,11 +179,18 @@ class SparsePlayer:
         """Use the weights in a file from the next search step on. `version`: as announced; None: the file's
         own. Raises BadWeights when they cannot be used, and OSError when the disk cannot be read; either way
         the old weights stay."""
-        vector, meta = read_vector(path, self.game, self.history, sha256)
-        assert isinstance(meta.architecture, Sparse)
-        if meta.architecture.widths != self.widths:
-            raise BadWeights(f"{path}: these weights are of {meta.architecture.name}, expected {self.widths}")
-        self._vector, self.meta = vector, meta
+        tensors, meta = read_tensors(path, game=self.game, history=self.history, sha256=sha256)
+        architecture = meta.architecture
+        if not isinstance(architecture, Sparse):
+            raise BadWeights(f"{path}: these weights are of {architecture.name}, not of a sparse network")
+        try:
+            shapes = shapes_of(features_of(self.game, architecture), architecture)
+            check_tensors(tensors, {name: (shape, "float32") for name, shape in shapes.items()})
+        except (ValueError, BadWeights) as error:
+            raise BadWeights(f"{path}: {error}") from error
+        if architecture.widths != self.widths:
+            raise BadWeights(f"{path}: these weights are of {architecture.name}, expected {self.widths}")
+        self._vector, self.meta = as_vector(tensors, self.game, architecture), meta
         # Older weights may be announced under a new version, after a gate or a backup.
         self.version = meta.version if version is None else version
         return meta
@@ -226,25 +233,6 @@ def code_name(game: Game, network: str) -> str:
     Raises ValueError as `player_for`."""
     player = player_for(game, game.history, network)
     return "" if player is None else player.code.name
-
-
-def read_vector(
-    path: Path | str, game: Game, history: int, sha256: bytes | None = None
-) -> tuple[Vector, WeightsMeta]:
-    """Return the weights in a file as the kernels read them. Raises as `net.weights.load`, and BadWeights for
-    a network of another family."""
-    tensors, meta = read_tensors(path, game=game, history=history, sha256=sha256)
-    if not isinstance(meta.architecture, Sparse):
-        raise BadWeights(f"{path}: these weights are of {meta.architecture.name}, not of a sparse network")
-    try:
-        features = features_of(game, meta.architecture)
-        check_tensors(
-            tensors,
-            {name: (shape, "float32") for name, shape in shapes_of(features, meta.architecture).items()},
-        )
-    except (ValueError, BadWeights) as error:
-        raise BadWeights(f"{path}: {error}") from error
-    return as_vector(tensors, game, meta.architecture), meta
 
 
 def _network(architecture: Sparse, game: Game, history: int) -> Any:

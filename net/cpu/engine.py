@@ -8,8 +8,8 @@ through the whole network, and takes the next. The activations of a chunk stay i
 The path of a batch:
 
  1. `CpuEngine.start` cuts it into chunks of at most 64 positions (`cut`), and each of the engine's threads
-    begins to drain the list (`_drain`). `finish` waits for all of them, so the caller goes on meanwhile.
- 2. For a chunk, `Work.compute` runs the thread's own forward (`CpuForward`):
+    begins to drain the list. `finish` waits for all of them, so the caller goes on meanwhile.
+ 2. For each chunk, the thread runs its own forward (`CpuForward`):
     a. *Bits to the first layer* (`kernels.start_block`): each set bit adds its nine taps. A chess position
        sets about one cell in thirty, so this is a tenth of the work of the dense form. No planes are made.
     b. *The tower*: 3x3 convolutions (`net.cpu.convolutions`), either by Winograd's method in loops of our own
@@ -39,9 +39,8 @@ method, with vector instructions. docs/decisions/0063 has the measurements.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -105,7 +104,8 @@ class CpuEngine:
             torch.set_flush_denormal(True)
 
         self._pool = ThreadPoolExecutor(threads, "net", prepare)
-        self._in_flight: dict[int, tuple[Work, list[Future[None]]]] = {}
+        self._in_flight: dict[int, tuple[F32, F32, list[Future[None]]]] = {}
+        """By slot: priors `[sum of counts]`, wdl `[rows, 3]`, and the threads that write them."""
         self.set_weights(network)
 
     def set_weights(self, network: Network) -> None:
@@ -125,30 +125,35 @@ class CpuEngine:
         return lambda: ModuleOnCpu(module, planes, self._dtype, chunk)
 
     def start(self, batch: Batch, slot: int) -> None:
-        work = Work.of(batch)
+        priors, wdl = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
+        ends = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
         # One task for each thread, not for each chunk: a thread that is free takes the next chunk.
         chunks = iter(cut(batch.rows, self._chunk, self._threads))
-        futures = [self._pool.submit(self._drain, work, chunks) for _ in range(self._threads)]
-        self._in_flight[slot] = (work, futures)
+
+        @torch.inference_mode()
+        def drain() -> None:
+            """Compute chunks until none is left; the other threads take from the same iterator."""
+            forward = self._forwards.get()
+            try:
+                for start, stop in chunks:
+                    first, last = int(ends[start]), int(ends[stop])
+                    actions = batch.actions[first:last]
+                    part = Batch(batch.features[start:stop], batch.counts[start:stop], actions)
+                    forward(part, rounded_up(stop - start), priors[first:last], wdl[start:stop])
+            finally:
+                self._forwards.put(forward)
+
+        futures = [self._pool.submit(drain) for _ in range(self._threads)]
+        self._in_flight[slot] = priors, wdl, futures
 
     def finish(self, slot: int) -> tuple[npt.NDArray[np.float16], F32]:
-        work, futures = self._in_flight.pop(slot)
+        priors, wdl, futures = self._in_flight.pop(slot)
         for future in futures:
             future.result()  # raises what its thread raised
-        return work.priors.astype(np.float16), work.wdl
+        return priors.astype(np.float16), wdl
 
     def close(self) -> None:
         self._pool.shutdown()
-
-    @torch.inference_mode()
-    def _drain(self, work: Work, chunks: Iterator[tuple[int, int]]) -> None:
-        """Compute chunks until none is left; the other threads take from the same iterator."""
-        forward = self._forwards.get()
-        try:
-            for start, stop in chunks:
-                work.compute(forward, start, stop)
-        finally:
-            self._forwards.put(forward)
 
 
 class Forward(Protocol):
@@ -156,31 +161,6 @@ class Forward(Protocol):
 
     def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32, /) -> None:
         """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """A batch, where its chunks begin and end, and where the answers go."""
-
-    batch: Batch
-    ends: npt.NDArray[np.int64]
-    """Where the actions of each row begin; one more entry than rows."""
-    priors: F32
-    wdl: F32
-
-    @staticmethod
-    def of(batch: Batch) -> Work:
-        ends = np.zeros(batch.rows + 1, dtype=np.int64)
-        np.cumsum(batch.counts, out=ends[1:])
-        priors = np.empty(batch.actions.shape[0], np.float32)
-        return Work(batch, ends, priors, np.empty((batch.rows, 3), np.float32))
-
-    def compute(self, forward: Forward, start: int, stop: int) -> None:
-        """Answer the rows from `start` to `stop`."""
-        first, last = int(self.ends[start]), int(self.ends[stop])
-        batch = self.batch
-        part = Batch(batch.features[start:stop], batch.counts[start:stop], batch.actions[first:last])
-        forward(part, rounded_up(stop - start), self.priors[first:last], self.wdl[start:stop])
 
 
 def cut(rows: int, most: int, threads: int) -> list[tuple[int, int]]:
