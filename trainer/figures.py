@@ -114,6 +114,9 @@ class Figures:
         steps, held_out = self.steps, self.held_out
         shares = self.turn.outcome_shares if self.turn else {}
         learned_from = self.turn.learned_from if self.turn else 0
+        waiting_for = self.turn.waiting_for if self.turn else LOADING
+        if self.trouble:
+            waiting_for = f"games to be stored: {self.trouble}"
         return {
             "games": games,
             "positions": totals.positions,
@@ -145,17 +148,11 @@ class Figures:
             "rejected": dict(self.rejected),
             "architecture": self.architecture,
             "damaged": self.damaged.count if self.damaged else 0,
-            "waiting_for": self._waiting_for,
+            "waiting_for": waiting_for,
             "not_stored": self.trouble,
             "alerts": list(self.alerts),
             "resignation": dict(self.resignation),
         }
-
-    @property
-    def _waiting_for(self) -> str:
-        if self.trouble:
-            return f"games to be stored: {self.trouble}"
-        return self.turn.waiting_for if self.turn else LOADING
 
 
 def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[str, float | None]:

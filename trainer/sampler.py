@@ -157,7 +157,30 @@ class Sampler:
         if len(symmetries) != len(numbers):
             raise IndexError(f"{len(symmetries)} symmetries for {len(numbers)} positions")
         self._check(window, numbers, symmetries)
-        samples = self._written(window, numbers, symmetries)
+        count, most = len(numbers), self._game.max_legal
+        room = self._room(window, count)
+        parts = max(1, min(len(self._scratch), count // LEAST_PART))
+        ends = [count * part // parts for part in range(parts + 1)]
+
+        def write(part: int) -> slice:
+            """Write a part of the samples; return where its entries are."""
+            begin, end = ends[part], ends[part + 1]
+            own: dict[str, Any] = {name: getattr(room, name)[begin:end] for name in OF_ROWS}
+            own |= {name: getattr(room, name)[begin * most : end * most] for name in OF_ENTRIES}
+            some, through = numbers[begin:end], symmetries[begin:end]
+            settings = self.maps, self._history, self._scratch[part]
+            entries = self._write(window.rings, window.starts, some, through, *settings, Samples(**own))
+            own["rows"][:entries] += begin
+            return slice(begin * most, begin * most + entries)
+
+        if parts == 1:
+            samples = first_of(room, count, write(0).stop)
+        else:
+            written = list(self._threads.map(write, range(parts)))
+            columns: dict[str, Any] = {
+                name: np.concatenate([getattr(room, name)[one] for one in written]) for name in OF_ENTRIES
+            }
+            samples = room._replace(**columns)
         if self._targets:
             found = {
                 name: own.of(window, numbers, symmetries, self.maps) for name, own in self._targets.items()
@@ -195,34 +218,6 @@ class Sampler:
             window.rings, window.starts, draws, self.maps, self._history, self._scratch[thread], samples
         )
         return first_of(samples, rows, entries)
-
-    def _written(
-        self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
-    ) -> Samples:
-        """Return the samples for `make`, without the targets of heads."""
-        count, most = len(numbers), self._game.max_legal
-        room = self._room(window, count)
-        parts = max(1, min(len(self._scratch), count // LEAST_PART))
-        ends = [count * part // parts for part in range(parts + 1)]
-
-        def write(part: int) -> slice:
-            """Write a part of the samples; return where its entries are."""
-            begin, end = ends[part], ends[part + 1]
-            own: dict[str, Any] = {name: getattr(room, name)[begin:end] for name in OF_ROWS}
-            own |= {name: getattr(room, name)[begin * most : end * most] for name in OF_ENTRIES}
-            some, through = numbers[begin:end], symmetries[begin:end]
-            settings = self.maps, self._history, self._scratch[part]
-            entries = self._write(window.rings, window.starts, some, through, *settings, Samples(**own))
-            own["rows"][:entries] += begin
-            return slice(begin * most, begin * most + entries)
-
-        if parts == 1:
-            return first_of(room, count, write(0).stop)
-        written = list(self._threads.map(write, range(parts)))
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(room, name)[one] for one in written]) for name in OF_ENTRIES
-        }
-        return room._replace(**columns)
 
     def _room(self, window: Window, count: int) -> Samples:
         """Return empty rows for `count` samples, and enlarge the scratch space for the longest game."""
