@@ -26,7 +26,7 @@ sys.path[:0] = [
     *(str(HERE.parent / part) for part in ("server", "client", "protocol", "hostile", ".")),
 ]
 
-import seeds  # noqa: E402
+import simulation  # noqa: E402
 from rows import PAGE, Result, note, page_with, table  # noqa: E402
 from signal_rows import signal_table  # noqa: E402
 
@@ -41,12 +41,12 @@ class Broken(Exception):
 def simulate(options: argparse.Namespace) -> str:
     """Simulate the whole system from seeds."""
     if options.seed is not None:
-        outcome = seeds.with_blows(options.seed)
+        outcome = simulation.simulate(options.seed)
         print("\n".join([*outcome.blows, *outcome.faults, str(outcome)]))
         number, outcomes = 1, [outcome]
     else:
         number = options.seeds
-        outcomes = list(_in_processes(options.processes, seeds.with_blows, range(number)))
+        outcomes = list(_in_processes(options.processes, simulation.simulate, range(number)))
     blows = Counter(blow.split()[1] for outcome in outcomes for blow in outcome.blows)
     _raise_broken(outcomes)
     return (
@@ -64,7 +64,8 @@ def simulate(options: argparse.Namespace) -> str:
 
 def games(options: argparse.Namespace) -> str:
     """Run fake games while 5 % of all messages are lost and 5 % come twice."""
-    outcomes = list(_in_processes(options.processes, seeds.lossy, range(-(-options.games // seeds.GAMES))))
+    numbers = range(-(-options.games // simulation.LOSSY_GAMES))
+    outcomes = list(_in_processes(options.processes, simulation.lossy, numbers))
     _raise_broken(outcomes)
     answers: Counter[str] = Counter()
     for outcome in outcomes:

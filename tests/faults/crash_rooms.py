@@ -245,7 +245,7 @@ def checkpoint(folder: Path) -> None:
     step = 0 if newest is None else newest.progress.step
     for later in range(step + 1, 5):
         progress = checkpoints.Progress(later, 0, 0, 0, "sgd")
-        checkpoints.save(folder, progress, weights, {}, np.random.default_rng(later), 1)
+        checkpoints.save(folder, progress, weights, {}, np.random.default_rng(later))
         Notes(folder).add("saved", later)
 
 

@@ -294,6 +294,25 @@ def simulate(seed: int, plan: Plan = Plan(), kinds: Kinds = REAL) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+LOSSY_GAMES = 500
+"""Number of games in a lossy run."""
+LOSSY = Plan(
+    clients=10,
+    games=LOSSY_GAMES,
+    asks=0,
+    seconds=300.0,
+    game_seconds=4.0,
+    publish_seconds=0.0,
+    blows=0,
+    weather=Weather(latency=0.2, lost=0.05, repeated=0.05),
+)
+
+
+def lossy(seed: int) -> Outcome:
+    """Run many games; 5 % of all messages are lost, and 5 % come twice."""
+    return simulate(seed, LOSSY)
+
+
 def _outcome(loop: VirtualLoop, world: World) -> list[str]:
     try:
         return loop.run_until_complete(_run(world))

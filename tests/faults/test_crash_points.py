@@ -61,14 +61,8 @@ def test_the_variable_kills_a_process_and_refuses_a_name_that_is_none() -> None:
 
     def ends(value: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, VARIABLE: value}
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
     assert ends("spool.renamed:2").returncode == -signal.SIGKILL
     assert ends("spool.renamed:3").stdout == "7\n"
@@ -80,18 +74,10 @@ async def kill_after_acknowledging(folder: Path) -> tuple[int, set[bytes], set[b
     games whose players were told, and the games in its store."""
     port = free_base_port()
     server = FakeServer(port, welcome())
-    command = [
-        sys.executable,
-        "-m",
-        "trainer",
-        "--server",
-        f"127.0.0.1:{port}",
-        "--runs",
-        str(folder),
-        *SETTINGS,
-    ]
+    flags = ["--server", f"127.0.0.1:{port}", "--runs", str(folder), *SETTINGS]
+    environment = {**os.environ, VARIABLE: "trainer.acknowledged:3"}
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=ROOT, env={**os.environ, VARIABLE: "trainer.acknowledged:3"}, stderr=subprocess.DEVNULL
+        *(sys.executable, "-m", "trainer", *flags), cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
     )
     try:
         await server.until(lambda: server.trainer)

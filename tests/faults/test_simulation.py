@@ -3,6 +3,8 @@ request."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -90,12 +92,8 @@ def test_a_seed_is_repeated_exactly_in_another_process() -> None:
         ).stdout
         for seed in ("1", "2")
     ]  # fmt: skip
-    import json
-
     assert json.loads(runs[0]) == json.loads(runs[1]) == [asdict(simulate(seed)) for seed in range(6)]
 
 
 def _jit_cache() -> dict[str, str]:
-    import os
-
     return {name: os.environ[name] for name in ("AZ_JIT_CACHE", "HOME", "TMPDIR") if name in os.environ}
