@@ -160,17 +160,7 @@ class Inference:
         engine = self._make(folded, self.in_flight, self._on_cuda)
         self.close()  # only now: if `_make` raises, the old engine stays
         self._engine, self._network, self.meta = engine, folded, meta
-        # Kernels and graphs are made on first use: now, and not for the first batch that somebody waits for.
-        for bucket in self.buckets if self.is_cuda else (1,):
-            batch = made_up_batch(self.game, self.history, bucket)
-            arrays = (batch.features, batch.counts, batch.actions)
-            for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # graphs of each slot
-                self.collect(ticket)
-        if not self._wanted_target:
-            network = f"{self.game.name}, {self.history} positions, {meta.architecture.played}"
-            # Everything that the target depends on, except the machine.
-            about = f"target rows of {network}, {self.threads} threads, {self.device_name}"
-            self.target_rows = remembered(about, self.buckets, lambda: choose_target(self._probe()))
+        self._prepare()
 
     def _make(self, folded: Network, in_flight: int, on_cuda: OnCuda) -> Engine:
         return make_engine(
@@ -292,6 +282,20 @@ class Inference:
             if engine is not None:
                 engine.close()
         self._engine = self._wide = None
+
+    def _prepare(self) -> None:
+        """Create kernels and graphs, which are made on first use, and find the target."""
+        for bucket in self.buckets if self.is_cuda else (1,):
+            batch = made_up_batch(self.game, self.history, bucket)
+            arrays = (batch.features, batch.counts, batch.actions)
+            for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # graphs of each slot
+                self.collect(ticket)
+        if not self._wanted_target:
+            assert self.meta is not None
+            network = f"{self.game.name}, {self.history} positions, {self.meta.architecture.played}"
+            # Everything that the target depends on, except the machine.
+            about = f"target rows of {network}, {self.threads} threads, {self.device_name}"
+            self.target_rows = remembered(about, self.buckets, lambda: choose_target(self._probe()))
 
     def _probe(self) -> list[dict[int, float]]:
         """Return seconds by bucket, for each of PROBE_TURNS turns and as many buckets as PROBE_SECONDS allow;
