@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from net.architectures.network import build, wdl_of
 from net.architectures.registry import Architecture, ValueHeadKind, named
 from net.architectures.residual import Residual
 from net.planes import PlaneShape, features_tensor, unpack
-from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
+from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Counts, Samples
@@ -37,6 +38,12 @@ def some_samples(count: int, targets: float = 1.0) -> Samples:
     for _ in range(30):
         window.add(random_game(GAME, rng, simulations=50))
     return without_policy(Sampler(GAME, 1).sample(window, rng, count), range(round(targets * count), count))
+
+
+def a_learner(net: Architecture = NET, **settings: Any) -> TrainStep:
+    """Return a new network that is trained with these settings, and the usual ones."""
+    recipe = varied(TrainerConfig(), **settings)
+    return TrainStep(GAME, 1, build(net, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
 
 
 def naive_losses(
@@ -114,9 +121,8 @@ def test_ply_without_a_search_keeps_the_faded_outcome() -> None:
 def test_trained_value_is_the_discounted_outcome(value_head: ValueHeadKind) -> None:
     """Trained on one batch again and again, the head gives discount^k times the outcome as win minus loss."""
     torch.manual_seed(2)
-    recipe = varied(TrainerConfig(), lr=0.01, warmup_steps=10, win_discount=0.8)
     net = dataclasses.replace(NET, value_head=value_head)
-    learner = TrainStep(GAME, 1, build(net, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
+    learner = a_learner(net, lr=0.01, warmup_steps=10, win_discount=0.8)
     samples = distinct(some_samples(16))
     for _ in range(200):
         learner.train(samples)
@@ -147,8 +153,7 @@ def test_soft_and_weighted_value_targets(value_outputs: int) -> None:
 def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
     """With weight 0, a batch of capped games does not change the value head (except for its weight decay)."""
     torch.manual_seed(3)
-    recipe = varied(TrainerConfig(), capped_value_weight=0.0, weight_decay=0.0)
-    learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
+    learner = a_learner(capped_value_weight=0.0, weight_decay=0.0)
     samples = some_samples(16)
     before = learner.network.value.out.weight.clone()
     learner.train(samples._replace(capped=np.ones(16, np.uint8)))
@@ -163,9 +168,8 @@ def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
 
 def test_where_only_the_policy_is_learned_value_and_moves_left_stay_as_they_are() -> None:
     torch.manual_seed(3)
-    recipe = varied(TrainerConfig(), weight_decay=0.0, heads="moves_left:1")
-    network = build(named("1x16").with_heads(["moves_left"]), GAME, 1)
-    learner = TrainStep(GAME, 1, network, recipe.optimizer, recipe.loss, torch.device("cpu"))
+    net = named("1x16").with_heads(["moves_left"])
+    learner = a_learner(net, weight_decay=0.0, heads="moves_left:1")
     heads = {
         name: part.clone() for name, part in learner.network.state_dict().items() if ".out.weight" in name
     }
@@ -180,9 +184,7 @@ def test_where_only_the_policy_is_learned_value_and_moves_left_stay_as_they_are(
 def test_held_out_figures_are_of_the_values() -> None:
     """They are the spread of the values, and their correlation with whatever the game counts on the board."""
     torch.manual_seed(3)
-    learner = TrainStep(
-        GAME, 1, build(NET, GAME, 1), OptimizerSettings(), LossSettings(), torch.device("cpu")
-    )
+    learner = a_learner()
     samples = some_samples(40)
     values = learner.values(samples.packed_features)
     assert (np.abs(values) <= 1).all()
@@ -241,8 +243,7 @@ def test_batch_without_policy_targets_trains_the_value_only() -> None:
 def test_one_batch_is_learnt_by_heart(net: Architecture, form: str) -> None:
     """Trained on the same samples again and again, the network's loss falls to the entropy of the visits."""
     torch.manual_seed(2)
-    recipe = varied(TrainerConfig(), lr=0.01, warmup_steps=10, policy_loss=form)
-    learner = TrainStep(GAME, 1, build(net, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
+    learner = a_learner(net, lr=0.01, warmup_steps=10, policy_loss=form)
     samples = distinct(some_samples(16))
     figures = by_heart(learner, samples, 200)
     assert figures.policy_loss - figures.policy_entropy < 0.05
@@ -307,11 +308,7 @@ def test_average_is_the_weighted_mean_of_all_steps() -> None:
     """Weights and running statistics follow by 1 - decay per step, faster in the first steps; the network
     that is trained does not change."""
     torch.manual_seed(4)
-    recipes = [varied(TrainerConfig(), ema=decay) for decay in (0.5, 0.0)]
-    one, plain = (
-        TrainStep(GAME, 1, build(NET, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
-        for recipe in recipes
-    )
+    one, plain = a_learner(ema=0.5), a_learner(ema=0.0)
     plain.network.load_state_dict(one.network.state_dict())
     expected = {name: tensor.clone().double() for name, tensor in one.network.state_dict().items()}
     samples = some_samples(16)
@@ -331,8 +328,7 @@ def test_average_is_the_weighted_mean_of_all_steps() -> None:
 def test_averaged_normalisation_is_as_good_as_measured_anew() -> None:
     """With its running statistics measured anew on the samples, the averaged network is no better."""
     torch.manual_seed(5)
-    recipe = varied(TrainerConfig(), ema=0.95)
-    learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
+    learner = a_learner(ema=0.95)
     window, sampler, rng = Window(GAME, 2000), Sampler(GAME, 1), np.random.default_rng(6)
     for _ in range(200):
         window.add(random_game(GAME, rng, simulations=50))
