@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,10 @@ from protocol.sessions import SessionTable, hello_first
 
 HELLO = Hello(PROTOCOL_VERSION, "watcher", "test")
 WELCOME = Welcome(1, "test", "run-1", "tic_tac_toe", {}, 64, 2, heartbeat=0.05, lease=5.0)
+
+
+watcher = partial(Connection, hello=HELLO, on_message=lambda *_: None)
+"""Makes a connection that ignores all messages."""
 
 
 class FakeServer:
@@ -121,13 +126,8 @@ def test_a_server_is_called_what_the_person_who_gave_it_called_it(
 
     async def script(context: Context) -> None:
         server, joined = FakeServer(context, f"ipc://{tmp_path}/s"), asyncio.Event()
-        connection = Connection(
-            context,
-            f"ipc://{tmp_path}/s",
-            HELLO,
-            on_message=lambda *_: None,
-            on_joined=lambda _: joined.set(),
-            settings=settings,
+        connection = watcher(
+            context, f"ipc://{tmp_path}/s", on_joined=lambda _: joined.set(), settings=settings
         )
         task = asyncio.create_task(connection.run())
         await joined.wait()
@@ -145,11 +145,9 @@ def test_it_joins_again_when_the_server_restarts(tmp_path: Path, caplog: pytest.
     async def script(context: Context) -> None:
         events: asyncio.Queue[str] = asyncio.Queue()
         server = FakeServer(context, f"ipc://{tmp_path}/s")
-        connection = Connection(
+        connection = watcher(
             context,
             f"ipc://{tmp_path}/s",
-            HELLO,
-            on_message=lambda *_: None,
             on_joined=lambda _: events.put_nowait("joined"),
             on_lost=lambda _: events.put_nowait("lost"),
         )
@@ -174,7 +172,7 @@ def test_a_final_goodbye_ends_with_the_servers_reason(tmp_path: Path, code: str,
     async def script(context: Context) -> None:
         server = FakeServer(context, f"ipc://{tmp_path}/s", Goodbye(code, "upgrade the client"))
         try:
-            await Connection(context, f"ipc://{tmp_path}/s", HELLO, on_message=lambda *_: None).run()
+            await watcher(context, f"ipc://{tmp_path}/s").run()
         finally:
             server.channel.close()
 
@@ -202,7 +200,7 @@ def test_a_server_that_asks_for_a_key_at_once_is_heard(monkeypatch: pytest.Monke
     async def script(context: Context) -> None:
         settings = ConnectionSettings(max_wait=60.0)
         endpoint = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-        await Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings).run()
+        await watcher(context, endpoint, settings=settings).run()
 
     monkeypatch.setattr(connection_module, "ConnectionWatch", watch)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -235,9 +233,7 @@ def test_bytes_that_libzmq_does_not_forgive_do_not_end_it_for_good(monkeypatch: 
 
     async def script(context: Context) -> None:
         joined = asyncio.Event()
-        connection = Connection(
-            context, endpoint, HELLO, on_message=lambda *_: None, on_joined=lambda _: joined.set()
-        )
+        connection = watcher(context, endpoint, on_joined=lambda _: joined.set())
         task = asyncio.create_task(connection.run())
         await asyncio.to_thread(closed.wait)
         server = FakeServer(context, endpoint)
@@ -263,7 +259,7 @@ def test_a_server_that_does_not_answer_is_told_of_soon_by_the_address_that_was_g
     async def script(context: Context) -> None:
         settings = ConnectionSettings("gpu-box:5700", max_wait=0.5)
         endpoint = f"ipc://{tmp_path}/5701"
-        await Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings).run()
+        await watcher(context, endpoint, settings=settings).run()
 
     with pytest.raises(Fatal, match="answered at gpu-box:5700 for") as caught:
         in_loop(script)
@@ -279,7 +275,7 @@ def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         said: asyncio.Queue[str] = asyncio.Queue()
         monkeypatch.setattr(connection_module.log, "warning", lambda text, *of: said.put_nowait(text % of))
         settings, endpoint = ConnectionSettings("nohost.invalid"), "tcp://nohost.invalid:5601"
-        connection = Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings)
+        connection = watcher(context, endpoint, settings=settings)
         task = asyncio.create_task(connection.run())
         assert (await said.get()).startswith("the name 'nohost.invalid' is not known")
         await ended(task)
@@ -300,9 +296,7 @@ def test_it_says_what_it_waits_for_and_joins_when_it_may(tmp_path, monkeypatch) 
         server = FakeServer(context, endpoint)
         server.table = SessionTable(lambda *_: answer[0], lease=5.0, rng=random.Random(1))
         joined = asyncio.Event()
-        connection = Connection(
-            context, endpoint, HELLO, on_message=lambda *_: None, on_joined=lambda _: joined.set()
-        )
+        connection = watcher(context, endpoint, on_joined=lambda _: joined.set())
         task = asyncio.create_task(connection.run())
         waiting = f"{endpoint} does not accept this process yet: another one is there; asking again"
         while (line := await said.get()) != waiting:

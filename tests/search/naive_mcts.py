@@ -89,22 +89,29 @@ class NaiveSearch:
         node, positions, path = self.root, list(self.positions), []
         visits, value_sum = self.root_visits, self.root_value_sum
         while True:
-            reduction = self.settings.search.fpu_reduction
-            if not path and self.settings.noise.root_noise > 0:
-                reduction = 0.0
-            edge = self.forced(visits) if not path and self.settings.noise.root_noise > 0 else None
-            edge = edge or self.best(node, visits, float(value_sum) / visits, reduction)
+            edge = self.choice(node, visits, float(value_sum) / visits)
             path.append((node, edge))
             child = np.zeros(self.game.state_words, np.uint64)
             self.game.rules.play(positions[-1], edge.action, child)
             positions.append(child)
-            if edge.child is None:
+            if edge.child is None or self.is_proven(edge.child):
                 break
             visits, value_sum = edge.visits, edge.value_sum
             if edge.child.mover != node.mover:
                 value_sum = -value_sum
             node = edge.child
         self.back_up(path, self.value_behind(edge, positions))
+
+    def choice(self, node: Node, visits: int, value: float) -> Edge:
+        """Return the edge that a simulation follows from `node`, which has this mean value."""
+        reduction = self.settings.search.fpu_reduction
+        if node is not self.root or self.settings.noise.root_noise == 0:
+            return self.best(node, visits, value, reduction)
+        return self.forced(visits) or self.best(node, visits, value, reduction=0.0)
+
+    def is_proven(self, node: Node) -> bool:  # noqa: ARG002
+        """Return whether simulations end at this node because its result is known (`NaiveSolver`)."""
+        return False
 
     def value_behind(self, edge: Edge, positions: list[np.ndarray]) -> float:
         """Return the value of the position at the end of `positions`, to which `edge` leads, for the first

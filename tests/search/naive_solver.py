@@ -32,35 +32,26 @@ class NaiveSolver(NaiveSearch):
         own = below if edge.child and edge.child.mover == node.mover else -below
         return own + int(np.sign(own))
 
-    def simulate(self) -> None:
-        node, positions, path = self.root, list(self.positions), []
-        visits, value_sum = self.root_visits, self.root_value_sum
-        while True:
-            wins = [edge for edge in node.edges if self.result_of(node, edge) > 0]
-            reduction = self.settings.search.fpu_reduction
-            edge = self.best(node, visits, float(value_sum) / visits, reduction)
-            if wins:  # only at the root: no simulation goes below a proven node
-                edge = min(wins, key=lambda edge: self.result_of(self.root, edge))
-            path.append((node, edge))
-            child = np.zeros(self.game.state_words, np.uint64)
-            self.game.rules.play(positions[-1], edge.action, child)
-            positions.append(child)
-            if edge.child is None or self.result(edge.child):
-                break
-            visits, value_sum = edge.visits, edge.value_sum
-            if edge.child.mover != node.mover:
-                value_sum = -value_sum
-            node = edge.child
-        self.back_up(path, self.value_found(node, edge, positions))
+    def choice(self, node: Node, visits: int, value: float) -> Edge:
+        wins = [edge for edge in node.edges if self.result_of(node, edge) > 0]
+        if wins:  # only at the root: no simulation goes below a proven node
+            return min(wins, key=lambda edge: self.result_of(node, edge))
+        return super().choice(node, visits, value)
+
+    def is_proven(self, node: Node) -> bool:
+        return self.result(node) != 0
+
+    def back_up(self, path: list[tuple[Node, Edge]], value: float) -> None:
+        super().back_up(path, value)
         self.correct(path)
 
-    def value_found(self, node: Node, edge: Edge, positions: list[np.ndarray]) -> float:
+    def value_behind(self, edge: Edge, positions: list[np.ndarray]) -> float:
         """Return the value behind `edge` for the first player: proven, the network's, or that of a win at
         once."""
         if edge.child is not None:
-            own = float(np.sign(self.result_of(node, edge)))
-            return own if node.mover == 0 else -own
-        value = self.value_behind(edge, positions)
+            own = float(np.sign(self.result(edge.child)))
+            return own if edge.child.mover == 0 else -own
+        value = super().value_behind(edge, positions)
         if edge.child is None or not self.settings.search.look_ahead:
             return value
         wins = [one for one in edge.child.edges if self.wins_at_once(positions, one.action)]
