@@ -45,7 +45,7 @@ from azselfplay.play.nets import LoadedNet, load_net, search_for
 from azselfplay.play.openings import Opening
 from azselfplay.play.player import Player
 from azselfplay.play.players import make_player
-from azselfplay.play.runner import play_one
+from azselfplay.play.runner import play_game
 from azselfplay.search.evaluator import BadEvaluation
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings
 
@@ -132,7 +132,7 @@ class Run:
         self._rules: Rules = net.game
         self._net = net
         self._settings = search
-        self._analyst = Analyst.of(net.game, net.evaluator, net.history, search)
+        self._analyst = Analyst(net.game, net.evaluator, net.history, search)
         # As many as keep the device's batches full; more would only take memory for their trees.
         self._room = asyncio.Semaphore(positions_in_flight(0, net.target_rows))
 
@@ -341,7 +341,9 @@ async def _play(
             else:
                 players.append(make_player(one, home._rules))
             await players[-1].prepare()
-        played = await play_one(home._rules, (players[0], players[1]), Opening("start", start), seed)
+        played = await play_game(
+            home._rules, ((players[0], seed), (players[1], seed + 1)), Opening("start", start)
+        )
         if played.failed:
             raise Error(f"{played.failed} has failed: {played.detail}")
         final = Position(home, Opening("", start, played.actions).game_history(home._rules))

@@ -76,7 +76,7 @@ def main() -> int:
         tables = open_tables(net.game, config.syzygy_path) if config.syzygy_path else None
         _say(f"search {search_name(search)}; the first answers may wait up to a minute for it to be compiled")
         service = Service(
-            Analyst.of(net.game, net.evaluator, net.history, search, tables),
+            Analyst(net.game, net.evaluator, net.history, search, tables),
             in_flight=positions_in_flight(config.in_flight, net.target_rows),
             simulations=config.simulations,
         )
@@ -93,10 +93,10 @@ def main() -> int:
         began = time.perf_counter()
         aio.run(serve)
         seconds = time.perf_counter() - began
-        counts, evaluator = service.counts, net.evaluator
+        evaluator = net.evaluator
         _say(
-            f"{counts.answers} positions and {counts.errors} errors in {seconds:.1f} s: "
-            f"{counts.answers / seconds:,.0f} positions/s, {evaluator.rows / seconds:,.0f} evals/s, "
+            f"{service.answers} positions and {service.errors} errors in {seconds:.1f} s: "
+            f"{service.answers / seconds:,.0f} positions/s, {evaluator.rows / seconds:,.0f} evals/s, "
             f"mean batch {evaluator.rows / max(1, evaluator.batches):.0f} of {net.target_rows}"
         )
     return int(Exit.OK)

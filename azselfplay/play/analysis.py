@@ -22,7 +22,7 @@ from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import nearest
 from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.host.aio import Stop
-from azselfplay.play.driver import Input, Line, Output, OutputClosed
+from azselfplay.play.driver import Input, Line, Output
 from azselfplay.play.syzygy import Tables
 from azselfplay.search.evaluator import BadEvaluation, Evaluator, Leaf, LeafBatch, evaluate
 from azselfplay.search.mcts import choose_action, search
@@ -82,19 +82,12 @@ class BadRequest(ValueError):
         self.request_id = request_id
 
 
-@dataclass
-class Counts:
-    """Lines answered so far."""
-
-    answers: int = 0
-    errors: int = 0
-
-
 class Service:
     """Answers a stream of lines, `in_flight` positions at once; `simulations` is a line's default."""
 
     def __init__(self, analyst: Analyst, *, in_flight: int, simulations: int) -> None:
-        self.counts = Counts()
+        self.answers = 0
+        self.errors = 0
         self._analyst = analyst
         self._simulations = simulations
         self._room = Room(in_flight)
@@ -133,7 +126,7 @@ class Service:
                 # None comes after all answers and ends the writer.
                 await self._unwritten.put(None)
         # The reader of our answers has closed the pipe, as `head` does: a clean end.
-        except* OutputClosed:
+        except* BrokenPipeError:
             pass
 
     async def _accept(self, line: Line, positions: asyncio.TaskGroup) -> None:
@@ -152,7 +145,7 @@ class Service:
     async def _answer(self, request: Request) -> None:
         try:
             answer = await self._analyst.answer(request)
-            self.counts.answers += 1
+            self.answers += 1
             await self._unwritten.put(_line(answer))
         except BadRequest as error:
             await self._refuse(error)
@@ -165,7 +158,7 @@ class Service:
             self._left.set()
 
     async def _refuse(self, error: BadRequest) -> None:
-        self.counts.errors += 1
+        self.errors += 1
         await self._unwritten.put(_line({"id": error.request_id, "error": str(error)}))
 
     async def _write(self, output: Output) -> None:
@@ -261,29 +254,24 @@ def parse(line: bytes | None, simulations: int) -> Request:
     return Request(request_id, fen, tuple(moves), count)
 
 
-@dataclass(frozen=True)
 class Analyst:
     """A game, a network behind its batching evaluator, and the settings of the search."""
 
-    game: Game
-    evaluator: Evaluator
-    settings: SelfPlaySettings
-    """The search without noise and temperature. `simulations` and `max_plies` come from the request."""
-    tables: Tables | None = None
-    """Endgame tables: the best move is the search's choice among the moves that the tables call best."""
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         game: Game,
         evaluator: Evaluator,
         history: int,
         search: SelfPlaySettings = FOR_EVALUATION,
         tables: Tables | None = None,
-    ) -> Analyst:
-        """`search`: see `play.nets`."""
-        settings = changed(search, {"history": history, "search.reuse_tree": False})
-        return cls(game, evaluator, settings, tables)
+    ) -> None:
+        """`search`: see `play.nets`. `tables`: endgame tables; the best move is the search's choice among the
+        moves that the tables call best."""
+        self.game = game
+        self.evaluator = evaluator
+        self.tables = tables
+        # `simulations` and `max_plies` come from the request.
+        self.settings = changed(search, {"history": history, "search.reuse_tree": False})
 
     def warm_up(self) -> None:
         """Compile the rules that `answer` calls. The first time takes up to a minute, so a server calls this

@@ -75,15 +75,6 @@ class AnnotateConfig:
     """CPU threads of the network; 0: one per core."""
 
 
-@dataclass
-class Counts:
-    """Numbers of games and positions so far."""
-
-    games: int = 0
-    positions: int = 0
-    bad: int = 0
-
-
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(AnnotateConfig, command="azplay annotate", examples=EXAMPLES)
@@ -107,7 +98,7 @@ def main() -> int:
     with contextlib.closing(net):
         form, games = format_of(net.game, config.file), games_in(net.game, config.file)
         search = search_for(config.search, net.game, weights)
-        analyst = Analyst.of(net.game, net.evaluator, net.history, search)
+        analyst = Analyst(net.game, net.evaluator, net.history, search)
         in_flight = positions_in_flight(config.in_flight, net.target_rows)
         annotator = Annotator(analyst, f"azselfplay, {net.name}", config, in_flight)
         _say(f"search {search_name(search)}; it may take up to a minute to be compiled")
@@ -119,18 +110,19 @@ def main() -> int:
             aio.run(lambda stop: annotator.run(games, form, write, stop))
         except BadEvaluation as error:
             raise Fatal(str(error), Exit.BAD_DATA) from error
-        seconds, counts = time.perf_counter() - began, annotator.counts
+        seconds = time.perf_counter() - began
         if config.out is not None:
             try:
                 write_atomically(config.out, "".join(texts).encode())
             except OSError as error:
                 raise Fatal(f"cannot write {config.out}: {error.strerror}", Exit.DISK) from error
     _say(
-        f"{counts.games} games annotated, {counts.bad} that cannot be read left out; {counts.positions} "
-        f"positions in {seconds:.1f} s: {counts.positions / seconds:,.0f} positions/s"
+        f"{annotator.games} games annotated, {annotator.bad} that cannot be read left out; "
+        f"{annotator.positions} positions in {seconds:.1f} s: "
+        f"{annotator.positions / seconds:,.0f} positions/s"
     )
     # All readable games were annotated, but a script should know about the bad ones.
-    return int(Exit.BAD_DATA if counts.bad else Exit.OK)
+    return int(Exit.BAD_DATA if annotator.bad else Exit.OK)
 
 
 class Annotator:
@@ -138,7 +130,8 @@ class Annotator:
     annotator's name in the file."""
 
     def __init__(self, analyst: Analyst, name: str, config: AnnotateConfig, in_flight: int) -> None:
-        self.counts = Counts()
+        self.games = self.positions = self.bad = 0
+        """Numbers of games, positions and games that cannot be read, so far."""
         self._analyst, self._name = analyst, name
         self._simulations, self._file = config.simulations, config.file
         self._room = asyncio.Semaphore(in_flight)
@@ -157,7 +150,7 @@ class Annotator:
                 if stop.finishing.is_set():
                     break
                 if isinstance(found, BadGame):
-                    self.counts.bad += 1
+                    self.bad += 1
                     _say(f"{self._file} game {found.number}: {found.reason}")
                     continue
                 waiting.append(group.create_task(self._annotate(found, form)))
@@ -167,14 +160,14 @@ class Annotator:
                 self._write(await waiting.popleft(), form, write)
 
     def _write(self, text: str, form: GameFormat, write: Callable[[str], None]) -> None:
-        write((form.between if self.counts.games else "") + text + "\n\n")
-        self.counts.games += 1
+        write((form.between if self.games else "") + text + "\n\n")
+        self.games += 1
 
     async def _annotate(self, found: FileGame, form: GameFormat) -> str:
         history = found.history
         positions = [history.up_to(ply) for ply in range(history.ply + 1)]
         answers = await self._analyst.analyse_all(positions, self._simulations, self._room)
-        self.counts.positions += len(answers)
+        self.positions += len(answers)
         moves = written_moves(self._analyst.game, found, answers)
         return form.write({**found.read.tags, "Annotator": self._name}, history.start, moves, "")
 

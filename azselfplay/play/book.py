@@ -27,7 +27,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import open_regular, read_struct
 from azselfplay.host.runs import RunFolder, made_at, write_atomically
 from azselfplay.link.weights_files import hash_in_name, short_hash
-from azselfplay.play.bradley_terry import Fit, Rating, Score, fit, unconnected
+from azselfplay.play.bradley_terry import Fit, Rating, Score, fit
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED
 
@@ -244,7 +244,7 @@ def published(path: Path) -> list[tuple[Entrant, Published]]:
 
 def doublings(most: int) -> Sequence[int]:
     """Return 1, 2, 4, ... and `most` itself."""
-    return sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most})
+    return sorted({1 << power for power in range(most.bit_length())} | {most})
 
 
 class Rated(NamedTuple):
@@ -331,16 +331,15 @@ class Book:
         pairing.openings += openings
 
     def scores(self) -> list[Score]:
-        """Return the results of all pairings that have games."""
-        found = [Score(p.first, p.second, p.wins, p.draws, p.losses) for p in self._pairings.values()]
+        """Return the results of all pairings that have games, sorted by names."""
+        found = [
+            Score(p.first, p.second, p.wins, p.draws, p.losses) for _, p in sorted(self._pairings.items())
+        ]
         return [score for score in found if score.games]
 
     def fit(self, anchors: Mapping[str, float]) -> Fit:
-        """Return the ratings of all players that games connect to an anchor."""
-        scores = self.scores()
-        # Leave out players connected only to anchors that this command does not name.
-        outside = set(unconnected(scores, anchors))
-        return fit([score for score in scores if not outside & {score.first, score.second}], anchors)
+        """Return the ratings of all players that games connect to an anchor which this command names."""
+        return fit(self.scores(), anchors)
 
     def save(self, anchors: Mapping[str, float]) -> None:
         """Write the file, with the present ratings. Raises Fatal(DISK)."""

@@ -92,36 +92,8 @@ class Fit:
         return column
 
 
-class NotConnected(ValueError):
-    """Some players have no chain of games to an anchor, so they cannot be rated."""
-
-    def __init__(self, names: list[str]) -> None:
-        super().__init__(f"not connected to an anchor by games: {', '.join(names)}")
-        self.names = names
-
-
-def merged(scores: Iterable[Score]) -> list[Score]:
-    """Return one score per pair, sorted by names."""
-    totals: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for score in scores:
-        if score.first == score.second:
-            raise ValueError(f"{score.first} cannot play itself")
-        if min(score.wins, score.draws, score.losses) < 0:
-            raise ValueError(f"negative count in the score of {score.first} and {score.second}")
-        won, lost = score.wins, score.losses
-        pair = (score.first, score.second)
-        # Use one direction for each pair, so that its scores can be added.
-        if score.first > score.second:
-            pair, won, lost = (score.second, score.first), lost, won
-        totals[pair].update(wins=won, draws=score.draws, losses=lost)
-    found = [
-        Score(*pair, count["wins"], count["draws"], count["losses"]) for pair, count in sorted(totals.items())
-    ]
-    return [score for score in found if score.games]
-
-
-def unconnected(scores: Iterable[Score], anchors: Iterable[str], names: Iterable[str] = ()) -> list[str]:
-    """Players (of the scores, and `names`) without a chain of games to any anchor, sorted."""
+def unconnected(scores: Iterable[Score], anchors: Iterable[str], names: Iterable[str] = ()) -> set[str]:
+    """Return the players (of the scores, and `names`) without a chain of games to any anchor."""
     opponents: defaultdict[str, set[str]] = defaultdict(set)
     for score in scores:
         if score.games:
@@ -134,19 +106,18 @@ def unconnected(scores: Iterable[Score], anchors: Iterable[str], names: Iterable
         new = opponents[edge.pop()] - reached
         reached |= new
         edge.extend(new)
-    return sorted((opponents.keys() | set(names)) - reached)
+    return (opponents.keys() | set(names)) - reached
 
 
-def fit(scores: Iterable[Score], anchors: Mapping[str, float]) -> Fit:
+def fit(scores: Sequence[Score], anchors: Mapping[str, float]) -> Fit:
     """Return the most likely ratings, with 95 % intervals from the curvature of the log-likelihood.
 
-    `anchors`: name to fixed Elo, at least one. Raises NotConnected, naming the players that games do not
-    connect to an anchor.
+    `anchors`: name to fixed Elo, at least one. Players whom no chain of games connects to an anchor are left
+    out.
     """
-    pairs = merged(scores)
     # Ratings of unconnected players are undetermined: the curvature would have no inverse.
-    if missing := unconnected(pairs, anchors):
-        raise NotConnected(missing)
+    outside = unconnected(scores, anchors)
+    pairs = [score for score in scores if score.games and not outside & {score.first, score.second}]
     names = sorted({name for score in pairs for name in (score.first, score.second)} | anchors.keys())
     free = [name for name in names if name not in anchors]
     # Any starting point will do, because the likelihood has only one maximum.
@@ -262,7 +233,7 @@ def chain_of(anchors: Sequence[str], players: Sequence[str]) -> list[Pair]:
 def next_pair(
     names: Sequence[str],
     chain: Iterable[Pair],
-    scores: Iterable[Score],
+    scores: Sequence[Score],
     anchors: Mapping[str, float],
     games: int,
     spent: Collection[Pair] = (),
@@ -273,17 +244,12 @@ def next_pair(
     in the order of `names`, that cannot play any more; returns None if no other pair is left. `scores` may
     include players that are not in `names`: their games count, but they play no more.
     """
-    known = list(scores)
-    missing = set(unconnected(known, anchors, names))
+    missing = unconnected(scores, anchors, names)
     # Connect everybody first: without ratings for both players, the information in a game is unknown.
     for first, second in chain:
         if first in missing or second in missing:
             return first, second
-    if stray := missing & set(names):
-        raise ValueError(f"the chain does not connect {', '.join(sorted(stray))}")
-    # Leave out players of another ladder that no games connect to these anchors: they have no rating.
-    known = [score for score in known if not missing & {score.first, score.second}]
-    found = fit(known, anchors)
+    found = fit(scores, anchors)
     # Games between two anchors tell nothing, because their ratings are fixed.
     pairs = [pair for pair in combinations(names, 2) if not set(pair) <= anchors.keys() and pair not in spent]
     return max(pairs, key=lambda pair: gain(found, pair[0], pair[1], games), default=None)

@@ -397,10 +397,6 @@ class LineSplitter:
         return line
 
 
-class OutputClosed(Exception):
-    """The reader of our output has closed it."""
-
-
 class Input:
     """Lines of a file descriptor. Made and used on the event loop."""
 
@@ -437,7 +433,7 @@ class Output:
         self._thread = DaemonThread("stdout")
 
     async def write(self, data: bytes) -> None:
-        """Write all of `data`. Raises OutputClosed or another OSError."""
+        """Write all of `data`. Raises OSError: BrokenPipeError if the reader has closed its end."""
 
         def write_all() -> None:
             view = memoryview(data)
@@ -445,7 +441,4 @@ class Output:
                 # A pipe may accept only a part of the data.
                 view = view[os.write(self._descriptor, view) :]
 
-        try:
-            await self._thread.run(write_all)
-        except BrokenPipeError as error:
-            raise OutputClosed from error
+        await self._thread.run(write_all)

@@ -97,11 +97,6 @@ class EloEstimate:
     """Likelihood of superiority: probability that A is the stronger, normal approximation."""
     pairs: int
 
-    @property
-    def error(self) -> float:
-        """Half the width of the interval, Elo."""
-        return (self.elo_high - self.elo_low) / 2
-
 
 def estimate(counts: Sequence[int]) -> EloEstimate:
     """Return the estimate from pentanomial counts. Raises ValueError without pairs."""

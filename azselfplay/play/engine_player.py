@@ -16,7 +16,7 @@ import shutil
 from asyncio.subprocess import DEVNULL, SubprocessStreamProtocol
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from azselfplay.games.game_history import GameHistory
@@ -99,23 +99,15 @@ class EngineError(Exception):
     """An engine broke the rules of its protocol, or has ended."""
 
 
-class EngineGame(NamedTuple):
-    """A game that an engine takes part in."""
-
-    number: int
-    """Number of the game among the player's games, from 1."""
-    seed: int
-    """Seed for an engine that accepts one."""
-
-
 class Connection(Protocol):
     """One engine process. Raises EngineError, OSError or ValueError when it fails."""
 
     async def begin(self) -> None:
         """Start the dialogue, set the options, and wait until the engine is ready."""
 
-    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
-        """Announce a game, and wait until the engine can move at once, with its network loaded."""
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
+        """Announce a game, and wait until the engine can move at once, with its network loaded. `seed`: for
+        an engine that accepts one."""
 
     async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
         """Return the engine's move in the game that was begun last. Raises PlayerResigned if it resigns."""
@@ -139,13 +131,10 @@ class EnginePlayer(Player):
         self.spec = spec
         self._connect = connect
         self._idle: list[Connection] = []
-        self._games = 0
 
     async def sit_down(self, seed: int) -> Seat:
         """Return a seat with an engine of its own. Raises PlayerFailed if none starts."""
-        self._games += 1
-        connection = self._idle.pop() if self._idle else await self._start()
-        return EngineSeat(self, connection, EngineGame(self._games, seed))
+        return EngineSeat(self, self._idle.pop() if self._idle else await self._start(), seed)
 
     async def prepare(self) -> None:
         """Start one engine before the games. Raises Fatal(CONFIG) if it does not speak the protocol or
@@ -183,17 +172,17 @@ class EnginePlayer(Player):
 class EngineSeat(Seat):
     """One game with one engine process."""
 
-    def __init__(self, player: EnginePlayer, connection: Connection, game: EngineGame) -> None:
+    def __init__(self, player: EnginePlayer, connection: Connection, seed: int) -> None:
         self._player = player
         self._connection: Connection | None = connection
-        self._game = game
+        self._seed = seed
         self._is_ready = False
 
     async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
         # Set this before asking: if the engine fails, the seat is dead and must not ask again.
         self._is_ready = True
         patience = max(START_SECONDS, self._player.spec.timeout)
-        await self._answer(lambda engine: engine.begin_game(game_history, clock, self._game), patience)
+        await self._answer(lambda engine: engine.begin_game(game_history, clock, self._seed), patience)
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         if not self._is_ready:

@@ -26,7 +26,6 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.engine_player import (
     Connection,
     EngineError,
-    EngineGame,
     EnginePlayer,
     EngineSpec,
     LineProcess,
@@ -105,12 +104,12 @@ class UciConnection:
             await self._protocol.initialize()
             await self._protocol.configure(dict(self._spec.options))
 
-    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
         protocol = self._protocol
         # Send `ucinewgame` here, because python-chess would only send it with the first move.
         protocol.send_line("ucinewgame")
         # Otherwise python-chess would send it again, while a clock runs.
-        protocol.game, protocol.first_game = game, False
+        protocol.first_game = False
         with _engine_errors():
             await protocol.ping()
 
@@ -129,7 +128,7 @@ class UciConnection:
             limit.nodes = USUAL_NODES
         wanted = chess.engine.INFO_SCORE | chess.engine.INFO_BASIC
         with _engine_errors():
-            played = await self._protocol.play(board, limit, game=self._protocol.game, info=wanted)
+            played = await self._protocol.play(board, limit, info=wanted)
         if played.move is None:
             raise EngineError(f"gave no move in {board.fen()}")
         action = game_history.game.notation.action_from_text(game_history.state, played.move.uci())
@@ -239,7 +238,7 @@ class UsiConnection:
         while (await self._process.line()).strip() != "readyok":
             pass
 
-    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
         await self._process.send("usinewgame")
         await self._be_ready()
 
@@ -374,7 +373,7 @@ class GtpConnection:
         self._played.append(action)
         return Choice(action)
 
-    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
         """Set up the board and the clock. An engine that loads its network late, such as ours, loads it
         before it answers `time_settings`."""
         rules = rules_of(game_history.game)
@@ -383,7 +382,7 @@ class GtpConnection:
         await self.command(f"komi {rules.komi:g}")
         # Engines that start in the same second would otherwise all play the same game.
         if SEED in self._knows:
-            await self.command(f"{SEED} {game.seed % SEEDS}")
+            await self.command(f"{SEED} {seed % SEEDS}")
         if RULES in self._knows:
             await self.command(f"{RULES} {as_json(rules)}")
         for colour, vertices in zip(NAMES, stones_of(game_history.game, game_history.states[0]), strict=True):

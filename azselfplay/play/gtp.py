@@ -146,7 +146,7 @@ class GtpEngine:
         self.version = version
         self.options = options
         self._most_nodes = most_nodes
-        self._first_setup = options.setup
+        self.first_setup = options.setup
         self._loaded: Setup | None = None
         self._preparing: Setup | None = None
         self._waiting: deque[str] = deque()
@@ -156,10 +156,6 @@ class GtpEngine:
         self._has_ended = False
         """Whether the search behind a stream has ended by itself."""
         self._is_quitting = False
-
-    @property
-    def first_setup(self) -> Setup:
-        return self._first_setup
 
     @property
     def takes_input(self) -> bool:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from azselfplay.host import aio
 from azselfplay.host.config import load
@@ -107,9 +108,7 @@ def main() -> int:
     if len(specs) != 2:
         raise Fatal("say who plays: azplay match A B [settings]; --help lists players", Exit.USAGE)
     a, b = specs
-    match = Match(
-        config, (a, b), game_of_match(config, (a, b)), sprt_from(config.sprt), clock_from(config.clock)
-    )
+    match = Match(config, (a, b))
     aio.run(match.run)
     from azselfplay.play.openings import describe
 
@@ -155,20 +154,16 @@ def clock_from(text: str) -> ClockSettings | None:
 
 
 class Match:
-    """One match. Raises Fatal before the first game if players, openings or files are wrong."""
+    """One match. Raises Fatal before the first game if settings, players, openings or files are wrong."""
 
-    def __init__(
-        self,
-        config: MatchConfig,
-        specs: tuple[str, str],
-        game: Game,
-        sprt: Sprt | None,
-        clock: ClockSettings | None,
-    ) -> None:
+    def __init__(self, config: MatchConfig, specs: tuple[str, str]) -> None:
         from azselfplay.play.openings import check_lengths, openings_for
         from azselfplay.play.runner import Adjudication, known_results
         from azselfplay.play.syzygy import open_tables
 
+        game = game_of_match(config, specs)
+        self.sprt = sprt_from(config.sprt)
+        self.clock = clock_from(config.clock)
         # This comes first, so that a game without tables is refused before openings are read.
         known = known_results(game) if config.tables else None
         if config.syzygy_path:
@@ -178,8 +173,6 @@ class Match:
         self.adjudication = Adjudication(
             win_plies=config.win_plies, draw_plies=config.draw_plies, known=known
         )
-        self.sprt = sprt
-        self.clock = clock
         self.pairs = (config.games + 1) // 2
         self.openings = openings_for(game, config.openings, self.pairs, config.seed)
         check_lengths(self.openings, config.max_plies)
@@ -396,7 +389,8 @@ def elo_text(elo: EloEstimate) -> str:
 
 def as_json(done: Report) -> dict[str, Any]:
     """Return the report as data for JSON; infinite Elo becomes null."""
-    return {name: _finite(value) for name, value in asdict(done).items()}
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(done))
+    return found
 
 
 def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
@@ -416,9 +410,3 @@ def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
             waiting[played.opening].remove(partner)
             pairs += [played, partner] if partner.swapped else [partner, played]
     return pairs
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -143,11 +143,6 @@ def _behind_evaluator(
     return LoadedNet(game, history, name, step, evaluator, inference.target_rows, ownership=knows)
 
 
-def game_of(weights: Path) -> str:
-    """Return the name of the game of a weights file. Raises Fatal as `meta_of` does."""
-    return meta_of(weights).game
-
-
 def meta_of(weights: Path) -> WeightsMeta:
     """Return the description of the network in a weights file. Raises Fatal(BAD_DATA) if it is no weights
     file, or damaged."""
@@ -165,7 +160,7 @@ def game_for(name: str, weights: Path | None = None, default: str = "") -> Game:
 
     Raises Fatal(CONFIG) for an unknown game, Fatal(BAD_DATA) if `weights` is not a weights file.
     """
-    trained = "" if weights is None else game_of(weights)
+    trained = "" if weights is None else meta_of(weights).game
     try:
         return get_game(name or trained or default)
     except ValueError as error:

@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import TextIO
 
@@ -131,16 +132,8 @@ async def play_match(
     other games are cancelled and the games given to it are the result. So neither the decision nor the result
     depends on which games end early. The caller closes the players.
     """
-    match = _Match(game, (first, second), settings)
-    waiting = []
-    for number, opening in enumerate(openings):
-        for swapped in (False, True):
-            # The seeds depend only on the opening's number and the colours, so a game does not depend on the
-            # games beside it.
-            drawn = np.random.SeedSequence([settings.seed, number, int(swapped)]).generate_state(2)
-            waiting.append(_Job(2 * number + swapped, opening, swapped, (int(drawn[0]), int(drawn[1]))))
     # All workers share one iterator: each takes the next game, so a long game does not delay other workers.
-    jobs = iter(waiting)
+    waiting = enumerate(product(openings, (False, True)))
     played: dict[int, PlayedGame] = {}
     tasks: list[asyncio.Task[None]] = []
     asked, stopped = 0, False
@@ -154,10 +147,15 @@ async def play_match(
         return stopped
 
     async def work() -> None:
-        for job in jobs:
+        for index, (opening, swapped) in waiting:
             if stopped:
                 return
-            played[job.index] = finished = await match.play(job)
+            # The seeds depend only on the opening's number and the colours, so a game does not depend on the
+            # games beside it.
+            drawn = np.random.SeedSequence([settings.seed, index // 2, int(swapped)]).generate_state(2)
+            seeded = (first, int(drawn[0])), (second, int(drawn[1]))
+            order = seeded[::-1] if swapped else seeded
+            played[index] = finished = await play_game(game, order, opening, settings, swapped=swapped)
             if on_game is not None:
                 on_game(finished)
             if decided():
@@ -173,107 +171,86 @@ async def play_match(
     return [played[index] for index in range(count)]
 
 
-async def play_one(game: Game, players: tuple[Player, Player], opening: Opening, seed: int) -> PlayedGame:
-    """Play one game from `opening`, in which the first of the players moves first. The caller closes the
-    players."""
-    # The seeds differ, because otherwise both players would draw the same random numbers.
-    return await _Match(game, players, MatchSettings()).play(_Job(0, opening, False, (seed, seed + 1)))
+async def play_game(
+    game: Game,
+    seeded: tuple[tuple[Player, int], tuple[Player, int]],
+    opening: Opening,
+    settings: MatchSettings = MatchSettings(),
+    *,
+    swapped: bool = False,
+) -> PlayedGame:
+    """Play one game from `opening`. A player that fails loses it. The caller closes the players.
 
-
-@dataclass(frozen=True)
-class _Job:
-    """One game to play."""
-
-    index: int
-    opening: Opening
-    swapped: bool
-    seeds: tuple[int, int]
-    """Seeds of A and B."""
-
-
-@dataclass(frozen=True)
-class _Match:
-    """The data that all games of a match share."""
-
-    game: Game
-    players: tuple[Player, Player]
-    settings: MatchSettings
-
-    async def play(self, job: _Job) -> PlayedGame:
-        """Play one game. A player that fails loses it."""
-        game_history = job.opening.game_history(self.game, self.settings.max_plies)
-        judge, time_limit = Judge(self.settings.adjudication), self.settings.clock
-        order = (1, 0) if job.swapped else (0, 1)
-        names = [self.players[one].name for one in order]
-        seats: list[Seat] = []
-        clock = Clock(time_limit.base, time_limit.increment, time_limit.base) if time_limit else None
-        left = [clock.remaining, clock.remaining] if clock else [0.0, 0.0]
-        moves, seconds = [0, 0], [0.0, 0.0]
-        side, failed, detail = 0, "", ""
-        try:
-            # `side` is always the side that must act: if the action fails, this side has lost.
-            for side in (0, 1):
-                seats.append(await self.players[order[side]].sit_down(job.seeds[order[side]]))
-            for side in (0, 1):
-                await seats[side].be_ready(game_history, clock)
-            while True:
-                reason = game_history.end_reason()
-                ended = judge.verdict(game_history) if reason is None else (game_history.outcome(), reason)
-                if ended is not None:
-                    outcome, reason = ended
-                    break
-                side = game_history.side_to_move
-                if time_limit is not None:
-                    clock = Clock(left[side], time_limit.increment, left[1 - side])
-                began = time.monotonic()
-                choice = await seats[side].choose(game_history, clock)
-                # The time includes waiting for other games' batches, so with a clock only few games should
-                # run at once.
-                took = time.monotonic() - began
-                moves[side] += 1
-                seconds[side] += took
-                if time_limit is not None:
-                    left[side] -= took
-                    if left[side] < 0:
-                        over = f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}"
-                        raise _OutOfTime(over)
-                    # The increment is added after the move, as on a chess clock, so it cannot rescue an
-                    # overstepped time.
-                    left[side] += time_limit.increment
-                judge.heard(choice.value, side)
-                try:
-                    game_history.play(choice.action)
-                except ValueError as error:  # an illegal move
-                    raise PlayerFailed(str(error)) from error
-        except PlayerResigned:
-            outcome, reason = outcome_for_first_player(-1, side), RESIGNATION
-        except PlayerFailed as error:
-            outcome, reason = outcome_for_first_player(-1, side), FAILURE
-            if isinstance(error, _OutOfTime):
-                reason = TIME
-            failed, detail = names[side], str(error)
-        finally:
-            for seat in seats:
-                await seat.close()
-        return PlayedGame(
-            names[0],
-            names[1],
-            job.opening.id,
-            job.swapped,
-            job.opening.start,
-            tuple(game_history.actions),
-            outcome,
-            reason,
-            game_history.ply,
-            failed,
-            detail,
-            (moves[0], moves[1]),
-            (seconds[0], seconds[1]),
-        )
-
-
-class _OutOfTime(PlayerFailed):
-    """The player has answered, but too late."""
+    `seeded`: the players with their seeds; the first one moves first. The seeds must differ, or both players
+    would draw the same random numbers. `swapped`: whether player B of the match moves first.
+    """
+    game_history = opening.game_history(game, settings.max_plies)
+    judge, time_limit = Judge(settings.adjudication), settings.clock
+    names = [player.name for player, _ in seeded]
+    seats: list[Seat] = []
+    clock = Clock(time_limit.base, time_limit.increment, time_limit.base) if time_limit else None
+    left = [clock.remaining, clock.remaining] if clock else [0.0, 0.0]
+    moves, seconds = [0, 0], [0.0, 0.0]
+    side, failure, failed, detail = 0, FAILURE, "", ""
+    try:
+        # `side` is always the side that must act: if the action fails, this side has lost.
+        for side in (0, 1):
+            player, seed = seeded[side]
+            seats.append(await player.sit_down(seed))
+        for side in (0, 1):
+            await seats[side].be_ready(game_history, clock)
+        while True:
+            reason = game_history.end_reason()
+            ended = judge.verdict(game_history) if reason is None else (game_history.outcome(), reason)
+            if ended is not None:
+                outcome, reason = ended
+                break
+            side = game_history.side_to_move
+            if time_limit is not None:
+                clock = Clock(left[side], time_limit.increment, left[1 - side])
+            began = time.monotonic()
+            choice = await seats[side].choose(game_history, clock)
+            # The time includes waiting for other games' batches, so with a clock only few games should run at
+            # once.
+            took = time.monotonic() - began
+            moves[side] += 1
+            seconds[side] += took
+            if time_limit is not None:
+                left[side] -= took
+                if left[side] < 0:
+                    failure = TIME
+                    raise PlayerFailed(f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}")
+                # The increment is added after the move, as on a chess clock, so it cannot rescue an
+                # overstepped time.
+                left[side] += time_limit.increment
+            judge.heard(choice.value, side)
+            try:
+                game_history.play(choice.action)
+            except ValueError as error:  # an illegal move
+                raise PlayerFailed(str(error)) from error
+    except PlayerResigned:
+        outcome, reason = outcome_for_first_player(-1, side), RESIGNATION
+    except PlayerFailed as error:
+        outcome, reason = outcome_for_first_player(-1, side), failure
+        failed, detail = names[side], str(error)
+    finally:
+        for seat in seats:
+            await seat.close()
+    return PlayedGame(
+        names[0],
+        names[1],
+        opening.id,
+        swapped,
+        opening.start,
+        tuple(game_history.actions),
+        outcome,
+        reason,
+        game_history.ply,
+        failed,
+        detail,
+        (moves[0], moves[1]),
+        (seconds[0], seconds[1]),
+    )
 
 
 class Judge:

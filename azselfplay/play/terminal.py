@@ -109,7 +109,7 @@ class PlayEngine:
         from azselfplay.play.thinker import OpenGame  # imports numpy: not on the way to --help
 
         self._history = OpenGame(game, start)
-        self._setup = setup
+        self.first_setup = setup
         self._simulations = simulations
         self._person = person
         self._waiting: deque[str] = deque()
@@ -122,11 +122,7 @@ class PlayEngine:
 
     def begin(self, network: str) -> list[Order]:
         """Return the orders before the first line. `network`: the opponent's name."""
-        return [Say(greeting(self._history.game, network, self._person)), Prepare(self._setup)]
-
-    @property
-    def first_setup(self) -> Setup:
-        return self._setup
+        return [Say(greeting(self._history.game, network, self._person)), Prepare(self.first_setup)]
 
     @property
     def takes_input(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta
 from tyro.conf import Positional
@@ -20,9 +20,6 @@ from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import RUNS, weights_named
 from protocol.settings import Count, Seed
-
-if TYPE_CHECKING:
-    from azselfplay.play.nets import LoadedNet
 
 TRUTH_EXAMPLES = (
     "azplay truth runs/connect_four-tiny",
@@ -91,33 +88,23 @@ def simulations_from(text: str) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def load_nets(settings: TruthConfig, weights: Path) -> list[LoadedNet]:
-    """Load the network, and maybe an untrained one of the same shape. Raises Fatal as `play.nets.load_net`
-    does."""
-    from azselfplay.play.nets import load_net
+async def measure_network(settings: TruthConfig, weights: Path, simulations: list[int]) -> None:
+    """Measure, print the table, and write the file of `--json`."""
+    from azselfplay.play.nets import load_net, meta_of, search_for
+    from azselfplay.play.truth_errors import errors_table, measure, rows_for, to_json, write_json
     from net.architectures.registry import name_of
-    from net.weights import read_meta
 
     device, threads = settings.device, settings.threads
     # The trained network comes first, as in the table.
     nets = [load_net(weights, device=device, threads=threads)]
     if settings.untrained:
         # The untrained network has the same shape, so that the two differ only by training.
-        shape = name_of(read_meta(weights.read_bytes()).architecture)
+        shape = name_of(meta_of(weights).architecture)
         game, history = nets[0].game.name, nets[0].history
         untrained = load_net(
             None, game, device=device, threads=threads, preset=shape, seed=settings.seed, history=history
         )
         nets.append(untrained)
-    return nets
-
-
-async def measure_network(settings: TruthConfig, weights: Path, simulations: list[int]) -> None:
-    """Measure, print the table, and write the file of `--json`."""
-    from azselfplay.play.nets import search_for
-    from azselfplay.play.truth_errors import errors_table, measure, rows_for, to_json, write_json
-
-    nets = load_nets(settings, weights)
     try:
         rows = rows_for(nets[0].game, settings.seed, settings.limit)
         search = search_for(settings.search, nets[0].game, weights)
@@ -155,19 +142,6 @@ class KnownConfig:
     """A file of labelled positions that are left out, with their mirror images."""
 
 
-class Checks:
-    """Prints each check, and counts those that failed."""
-
-    def __init__(self) -> None:
-        self.failed = 0
-
-    def same(self, what: str, found: object, expected: object) -> None:
-        """Print what was checked, what was found, and what was expected."""
-        right = found == expected
-        self.failed += not right
-        print(f"{'ok  ' if right else 'FAIL'} {what}: {found}" + ("" if right else f", expected {expected}"))
-
-
 def known() -> int:
     """Entry point. Returns the exit status."""
     settings = load(KnownConfig, command="azplay known", examples=KNOWN_EXAMPLES)
@@ -181,7 +155,7 @@ def known() -> int:
         solutions = list(solved_games().values())
     else:
         solutions = [solution_of(game_for(settings.game), "nothing can be made")]
-    checks = Checks()
+    failed = 0
     try:
         for solution in solutions:
             if settings.out is not None:
@@ -198,13 +172,16 @@ def known() -> int:
                     write_atomically(settings.out, data)  # whole, or the old one stays
                 except OSError as error:
                     raise Fatal(f"cannot write {settings.out}: {error.strerror}", Exit.DISK) from error
-            for check in solution.checks(settings.out, _tell):
-                # Run all checks, so that one failure does not hide others.
-                checks.same(*check)
+            # Run all checks, so that one failure does not hide others.
+            for what, found, expected in solution.checks(settings.out, _tell):
+                right = found == expected
+                failed += not right
+                wrong = "" if right else f", expected {expected}"
+                print(f"{'ok  ' if right else 'FAIL'} {what}: {found}{wrong}")
     except BadTruth as error:
         raise Fatal(str(error), Exit.BAD_DATA) from error
-    if checks.failed:
-        raise Fatal(f"{checks.failed} checks failed: do not use these labels", Exit.INTERNAL)
+    if failed:
+        raise Fatal(f"{failed} checks failed: do not use these labels", Exit.INTERNAL)
     return int(Exit.OK)
 
 

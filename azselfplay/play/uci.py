@@ -32,6 +32,7 @@ from azselfplay.play.orders import (
     SetDeadline,
     Setup,
     SideClock,
+    Spec,
     Start,
     StopSearch,
     seconds_for_move,
@@ -51,8 +52,6 @@ from azselfplay.play.uci_lines import (
     best_move_line,
     info_lines,
     parse,
-    with_chess960,
-    with_strength,
 )
 
 if TYPE_CHECKING:
@@ -158,15 +157,19 @@ class UciEngine:
         self.options = options
         self.dialect = dialect
         self._strength = strength
+        # Such a game writes castling as the king's move onto its rook.
         if game.notation.action_to_chess is not None:
-            self.dialect = with_chess960(self.dialect)
+            self.dialect = self.dialect.with_options(Spec("UCI_Chess960", "chess960", "check"))
         if strength is not None:
             self.options = replace(options, elo=strength.highest)
-            self.dialect = with_strength(self.dialect, strength.lowest, strength.highest)
+            self.dialect = self.dialect.with_options(
+                Spec("UCI_LimitStrength", "limit_strength", "check"),
+                Spec("UCI_Elo", "elo", "spin", strength.lowest, strength.highest),
+            )
         self.board = Board(game)
         self.searching: Request | None = None
         self._most_nodes = most_nodes
-        self._first_setup = options.setup
+        self.first_setup = options.setup
         self._loaded: Setup | None = None
         self._preparing: Setup | None = None
         self._readyok_owed = 0
@@ -176,10 +179,6 @@ class UciEngine:
         self._is_quitting = False
         self._new_game = False
         self._held: Found | None = None
-
-    @property
-    def first_setup(self) -> Setup:
-        return self._first_setup
 
     # ---- Events -------------------------------------------------------------------------------
 
@@ -212,7 +211,7 @@ class UciEngine:
         """Keep the former network and tree. (If the first set-up fails, the driver ends the process.)"""
         self._preparing = None
         # Otherwise each further search would try the wrong settings again.
-        self.options = replace(self.options, setup=self._loaded or self._first_setup)
+        self.options = replace(self.options, setup=self._loaded or self.first_setup)
         return [_note(f"{reason}; the former settings are used"), *self._go_on()]
 
     def reported(self, report: Report) -> list[Order]:
@@ -222,7 +221,7 @@ class UciEngine:
     def searched(self, found: Found, now: float) -> list[Order]:
         """Handle the end of the search. Its `bestmove` is held back while the GUI decides when it ends."""
         # `go infinite` and `go ponder` may not answer by themselves, even if nothing is left to search.
-        if self.searching is not None and self._is_held() and not self._is_stopping:
+        if self._is_held() and not self._is_stopping:
             self._held = found
             return []
         return self._finish(found)
@@ -285,7 +284,7 @@ class UciEngine:
         """Search now, or after the searches that were requested before. Earlier searches without a limit end
         now, as if `stop` had come first."""
         orders: list[Order] = [_note(text) for text in go.notes]
-        setup, first = self.options.setup, self._first_setup
+        setup, first = self.options.setup, self.first_setup
         if self.options.limit_strength and (setup.weights, setup.search) != (first.weights, first.search):
             orders.append(_note("UCI_Elo was measured with another network or search: now it is a guess"))
         if self._pending:  # earlier ones were ended in this way already

@@ -59,6 +59,10 @@ class Dialect:
     solves_mates: bool = True
     """Whether `go mate` searches; if not, it is answered as not implemented."""
 
+    def with_options(self, *more: Spec) -> Dialect:
+        """Return the dialect with further options."""
+        return replace(self, options=OptionTable((*self.options.specs, *more)))
+
 
 UCI = Dialect(
     name="uci",
@@ -110,18 +114,6 @@ USI = Dialect(
     mate_in_plies=True,
     solves_mates=False,
 )
-
-
-def with_strength(dialect: Dialect, low: int, high: int) -> Dialect:
-    """Return the dialect with the options of a network whose strength is known, from `low` to `high`."""
-    more = Spec("UCI_LimitStrength", "limit_strength", "check"), Spec("UCI_Elo", "elo", "spin", low, high)
-    return replace(dialect, options=OptionTable((*dialect.options.specs, *more)))
-
-
-def with_chess960(dialect: Dialect) -> Dialect:
-    """Return the dialect with the option of a game that writes castling as the king's move onto its rook."""
-    more = Spec("UCI_Chess960", "chess960", "check")
-    return replace(dialect, options=OptionTable((*dialect.options.specs, more)))
 
 
 MOST = 10**12

@@ -40,7 +40,7 @@ def answered(game: str, data: bytes, in_flight: int) -> bytes:
 
 def _serve(game: str, source: int, sink: int, in_flight: int) -> None:
     net = load_net(None, game, threads=1)
-    service = Service(Analyst.of(net.game, net.evaluator, net.history), in_flight=in_flight, simulations=8)
+    service = Service(Analyst(net.game, net.evaluator, net.history), in_flight=in_flight, simulations=8)
     try:
         asyncio.run(asyncio.wait_for(service.run(source, sink, Stop()), 240))
     finally:

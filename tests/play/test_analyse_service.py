@@ -131,7 +131,7 @@ def test_a_finished_game_says_how_it_ended(
 
 def test_a_move_that_only_earlier_positions_forbid_is_a_bad_request() -> None:
     """In Go, such a move retakes a ko."""
-    analyst = Analyst.of(get_game("go_5x5"), HashEvaluator(), 1)
+    analyst = Analyst(get_game("go_5x5"), HashEvaluator(), 1)
     moves = ("B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2", "C2")
     with pytest.raises(BadRequest, match="move 9 \\('C2'\\): not legal: it repeats"):
         analyst.history_of(Request(id="", fen="", moves=moves, simulations=0))
@@ -177,7 +177,7 @@ def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:
     read_in, write_in = os.pipe()
     read_out, write_out = os.pipe()
     net = load_net(None, "tic_tac_toe", threads=1)
-    service = Service(Analyst.of(net.game, net.evaluator, net.history), in_flight=4, simulations=2)
+    service = Service(Analyst(net.game, net.evaluator, net.history), in_flight=4, simulations=2)
 
     async def main() -> bytes:
         stop = Stop()
@@ -211,7 +211,7 @@ class CountingAnalyst(Analyst):
 def test_no_more_are_worked_on_than_may_be_in_flight(tmp_path: Path) -> None:
     """The rest of the input waits its turn."""
     game = get_game("tic_tac_toe")
-    service = Service(CountingAnalyst.of(game, LocalEvaluator(uniform, 8), 1), in_flight=7, simulations=2)
+    service = Service(CountingAnalyst(game, LocalEvaluator(uniform, 8), 1), in_flight=7, simulations=2)
     (tmp_path / "in").write_bytes(b"".join(b'{"id": %d}\n' % number for number in range(500)))
     with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("wb") as sink:
         asyncio.run(asyncio.wait_for(service.run(source.fileno(), sink.fileno(), Stop()), 240))

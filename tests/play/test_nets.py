@@ -12,7 +12,7 @@ from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.weights_files import short_hash
 from azselfplay.play import export as onnx_command
-from azselfplay.play.nets import game_of, load_net
+from azselfplay.play.nets import load_net, meta_of
 from net.architectures.network import build
 from net.architectures.registry import named
 from net.planes import PlaneShape, features_tensor, unpack
@@ -33,7 +33,7 @@ def change_last_number(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-4] + struct.pack("<f", 1.0))
 
 
-@pytest.mark.parametrize("load", [load_net, game_of, onnx_command._model])
+@pytest.mark.parametrize("load", [load_net, meta_of, onnx_command._model])
 def test_a_file_that_changed_after_it_was_named_is_refused(load, file: Path) -> None:
     """A link is followed."""
     file.with_name("newest").symlink_to(file.name)

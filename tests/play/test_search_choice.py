@@ -111,7 +111,7 @@ def test_a_run_whose_settings_cannot_be_read_is_named(tmp_path: Path, content: s
 
 def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
     rows, net = rows_for(GAME, limit=120), untrained()
-    analyst = Analyst.of(GAME, LocalEvaluator(uniform, 8), 1, GUMBEL)
+    analyst = Analyst(GAME, LocalEvaluator(uniform, 8), 1, GUMBEL)
 
     async def seat_choice(search: SelfPlaySettings, moves: tuple[int, ...]) -> int:
         seat = await NetPlayer("one", net, 12, search=search).sit_down(0)

@@ -72,7 +72,7 @@ def test_an_engine_whose_network_knows_nothing_mates_with_a_rook_against_any_def
 @pytest.mark.parametrize("simulations", [0, 4])
 def test_the_best_move_of_an_analysis_is_one_that_the_tables_know(simulations: int) -> None:
     net = load_net(None, "chess", threads=1)
-    analyst = Analyst.of(GAME, net.evaluator, net.history, tables=TABLES)
+    analyst = Analyst(GAME, net.evaluator, net.history, tables=TABLES)
     found = asyncio.run(analyst.answer(AnalysisRequest("a", LADDER, (), simulations)))
     net.close()
     history = GameHistory(GAME, LADDER)

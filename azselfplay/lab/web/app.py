@@ -314,7 +314,7 @@ async def network(request: web.Request) -> web.Response:
     file = await site.reading(lambda: find_weights(run, request.query.get("weights", "")))
     async with site.rooms.nets.using(file) as net:
         asked = Request(id="", fen=there.start, moves=tuple(there.moves_text()), simulations=0)
-        analyst = Analyst.of(net.game, net.evaluator, net.history)
+        analyst = Analyst(net.game, net.evaluator, net.history)
         await asyncio.to_thread(analyst.warm_up)
         found = await analyst.answer(asked)
         if "policy" not in found:
