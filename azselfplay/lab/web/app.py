@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from itertools import islice
@@ -90,21 +90,18 @@ READERS = 2
 # ---- What the handlers share ---------------------------------------------------------------------
 
 
-@dataclass
 class Site:
-    """One folder of runs, and all open objects for it."""
+    """One folder of runs, and all open objects for it. `threads`: CPU threads of each network that plays."""
 
-    runs: Path
-    watching: Watching
-    shelf: Shelf
-    rooms: Rooms
-    readers: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(READERS, thread_name_prefix="web-reader")
-    )
-
-    _listed: list[dict[str, Any]] = field(default_factory=list)
-    _listed_at: float = -math.inf
-    _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(self, runs: Path, group: asyncio.TaskGroup, threads: int) -> None:
+        self.runs = runs
+        self.readers = ThreadPoolExecutor(READERS, thread_name_prefix="web-reader")
+        self.watching = Watching(group, self.reading)
+        self.shelf = Shelf()
+        self.rooms = Rooms(threads)
+        self._listed: list[dict[str, Any]] = []
+        self._listed_at = -math.inf
+        self._listing = asyncio.Lock()
 
     async def listed(self) -> list[dict[str, Any]]:
         """Return all runs; read once for all requests within LIST_SECONDS."""
@@ -118,8 +115,10 @@ class Site:
         """Run `work`, which reads files, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self.readers, work)
 
-    def run_named(self, name: str) -> RunFolder:
-        """Return the run called `name`, always a folder inside `runs`. Raises Trouble if there is none."""
+    def run_of(self, request: web.Request) -> RunFolder:
+        """Return the run that the address names, always a folder inside `runs`. Raises Trouble if there is
+        none."""
+        name = request.match_info["run"]
         try:
             # RunFolder refuses names that would lead out of the folder.
             run = RunFolder(self.runs, name)
@@ -129,23 +128,18 @@ class Site:
             raise Trouble(f"There is no run called {name} in {self.runs}. It may have been deleted or moved.")
         return run
 
-    def run_of(self, request: web.Request) -> RunFolder:
-        """Return the run that the address names."""
-        return self.run_named(request.match_info["run"])
-
 
 SITE: web.AppKey[Site] = web.AppKey("site", Site)
 
 
-def number_in(request: web.Request, name: str, default: int, low: int, high: int) -> int:
+def number_in(request: web.Request, name: str, default: int = 0, high: int = MOST) -> int:
     """Return a whole number from the query, `default` if it is missing. Raises Trouble(400)."""
-    return whole(request.query.get(name, ""), name, default, low, high)
+    text = request.query.get(name, "")
+    return whole(text, name, 0, high) if text else default
 
 
-def whole(text: str, name: str, default: int, low: int, high: int) -> int:
+def whole(text: str, name: str, low: int, high: int = MOST) -> int:
     """Return `text` as a number between `low` and `high`. Raises Trouble(400)."""
-    if not text:
-        return default
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 18 and low <= int(text) <= high):
         raise Trouble(
@@ -164,9 +158,9 @@ routes = web.RouteTableDef()
 
 @asynccontextmanager
 async def open_site(runs: Path, threads: int = 1) -> AsyncIterator[Site]:
-    """Yield the site for the folder `runs`; `threads`: CPU threads of each network that plays."""
+    """Yield the site for the folder `runs`."""
     async with asyncio.TaskGroup() as group:
-        site = Site(runs, Watching(group), Shelf(), Rooms(threads))
+        site = Site(runs, group, threads)
         try:
             yield site
         finally:
@@ -234,7 +228,7 @@ async def runs_listed(request: web.Request) -> web.Response:
 @routes.get("/api/run/{run}/history")
 async def history(request: web.Request) -> web.Response:
     site = request.app[SITE]
-    return as_json(await site.watching.history(site.run_of(request), site.reading))
+    return as_json(await site.watching.history(site.run_of(request)))
 
 
 @routes.get("/api/run/{run}/events")
@@ -242,7 +236,7 @@ async def events(request: web.Request) -> web.StreamResponse:
     """Stream server-sent events: one `data:` line of JSON for each look at the run."""
     site = request.app[SITE]
     run = site.run_of(request)
-    async with site.watching.watch(run, site.reading) as updates:
+    async with site.watching.watch(run) as updates:
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
@@ -254,11 +248,16 @@ async def events(request: web.Request) -> web.StreamResponse:
     return response
 
 
-@routes.get("/api/run/{run}/settings")
-async def settings(request: web.Request) -> web.Response:
+async def _read(request: web.Request, read: Callable[[Site, RunFolder], object]) -> web.Response:
+    """Answer with what `read` finds in the files of the run that the address names."""
     site = request.app[SITE]
     run = site.run_of(request)
-    return as_json(await site.reading(lambda: {"settings": settings_of(run), "notes": notes_of(run)}))
+    return as_json(await site.reading(lambda: read(site, run)))
+
+
+@routes.get("/api/run/{run}/settings")
+async def settings(request: web.Request) -> web.Response:
+    return await _read(request, lambda _, run: {"settings": settings_of(run), "notes": notes_of(run)})
 
 
 # ---- Stored games --------------------------------------------------------------------------------
@@ -266,50 +265,49 @@ async def settings(request: web.Request) -> web.Response:
 
 @routes.get("/api/run/{run}/games")
 async def games(request: web.Request) -> web.Response:
-    site = request.app[SITE]
-    run, outcome = site.run_of(request), request.query.get("outcome", "")
+    outcome = request.query.get("outcome", "")
     if outcome not in OUTCOMES:
         raise Trouble("outcome is first, draw or second.", HTTPStatus.BAD_REQUEST)
     # 0 is a valid version, so -1 stands for none.
-    version = number_in(request, "version", -1, 0, MOST)
+    version = number_in(request, "version", -1)
     wanted = Filter(
         OUTCOMES[outcome],
         request.query.get("reason", "")[:80],
         request.query.get("source", "")[:80],
         None if version < 0 else version,
-        number_in(request, "min_plies", 0, 0, MOST),
-        number_in(request, "max_plies", 0, 0, MOST),
+        number_in(request, "min_plies"),
+        number_in(request, "max_plies"),
     )
-    before = number_in(request, "before", 0, 0, MOST)
-    return as_json(await site.reading(lambda: site.shelf.listed(run, wanted, before)))
+    before = number_in(request, "before")
+    return await _read(request, lambda site, run: site.shelf.listed(run, wanted, before))
 
 
 def _number(request: web.Request) -> int:
-    return whole(request.match_info["number"], "the game's number", 0, 1, MOST)
+    return whole(request.match_info["number"], "the game's number", 1)
+
+
+def _ply(request: web.Request) -> int:
+    return whole(request.match_info["ply"], "the ply", 0)
 
 
 @routes.get("/api/run/{run}/games/{number}")
 async def game(request: web.Request) -> web.Response:
-    site = request.app[SITE]
-    run, number = site.run_of(request), _number(request)
-    return as_json(await site.reading(lambda: site.shelf.shown(run, number)))
+    number = _number(request)
+    return await _read(request, lambda site, run: site.shelf.shown(run, number))
 
 
 @routes.get("/api/run/{run}/games/{number}/at/{ply}")
 async def position(request: web.Request) -> web.Response:
-    site = request.app[SITE]
-    run, number = site.run_of(request), _number(request)
-    ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
+    number, ply = _number(request), _ply(request)
     line = request.query.get("line", "")[:LONGEST_LINE].split()
-    return as_json(await site.reading(lambda: site.shelf.position(run, number, ply, line)))
+    return await _read(request, lambda site, run: site.shelf.position(run, number, ply, line))
 
 
 @routes.get("/api/run/{run}/games/{number}/at/{ply}/network")
 async def network(request: web.Request) -> web.Response:
     """Answer with a network's own evaluation of a position, without a search."""
     site = request.app[SITE]
-    run, number = site.run_of(request), _number(request)
-    ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
+    run, number, ply = site.run_of(request), _number(request), _ply(request)
     there = await site.reading(lambda: site.shelf.up_to(run, number, ply))
     file = await site.reading(lambda: find_weights(run, request.query.get("weights", "")))
     async with site.rooms.nets.using(file) as net:
@@ -325,31 +323,27 @@ async def network(request: web.Request) -> web.Response:
 
 @routes.get("/api/run/{run}/weights")
 async def weights(request: web.Request) -> web.Response:
-    site = request.app[SITE]
-    run = site.run_of(request)
-    return as_json(await site.reading(lambda: weights_of(run)))
+    return await _read(request, lambda _, run: weights_of(run))
 
 
 @routes.get("/api/run/{run}/networks")
 async def networks(request: web.Request) -> web.Response:
     """Answer with the data that the page needs before a game: the run's networks, the names of the sides, and
     the first board."""
-    site = request.app[SITE]
-    run = site.run_of(request)
 
-    def found() -> dict[str, Any]:
+    def found(_: Site, run: RunFolder) -> dict[str, Any]:
         game = get_game(game_of(run))
         begin = board(game, game.notation.state_from_text(""), "")
         return {"networks": networks_of(run), "sides": sides_on_picture(game), "board": begin}
 
-    return as_json(await site.reading(found))
+    return await _read(request, found)
 
 
 @routes.get("/run/{run}/games/{number}/download")
 async def download(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
-    form, others = request.query.get("form", ""), number_in(request, "variations", 0, 0, MOST)
+    form, others = request.query.get("form", ""), number_in(request, "variations")
     name, text = await site.reading(lambda: site.shelf.download(run, number, form, others))
     headers = {"Content-Disposition": f'attachment; filename="{quote(name)}"'}
     return web.Response(text=text, content_type="text/plain", headers=headers)
@@ -424,14 +418,13 @@ def _room(request: web.Request) -> Room:
 
 
 def _turned(request: web.Request) -> bool:
-    return bool(number_in(request, "turned", 0, 0, 1))
+    return bool(number_in(request, "turned", high=1))
 
 
 @routes.get("/api/play/{room}/at/{ply}")
 async def look_at_position(request: web.Request) -> web.Response:
     """Answer with the board after this many moves of the game."""
-    ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
-    return as_json(_room(request).board_at(ply, turned=_turned(request)))
+    return as_json(_room(request).board_at(_ply(request), turned=_turned(request)))
 
 
 @routes.get("/api/play/{room}/file")

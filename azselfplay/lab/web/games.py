@@ -194,8 +194,7 @@ class Shelf:
         """Return a game up to the position after `ply` moves."""
         one = self._of(run, number)
         _check_ply(one, ply)
-        moves = [done.move for done in one.plies[:ply]]
-        return replay(one.game, one.record.start, moves, one.record.max_plies)
+        return one.played.up_to(ply)
 
     def download(self, run: RunFolder, number: int, form: str, others: int) -> tuple[str, str]:
         """Return (file name, contents) of a game in one of its `forms_of`; "" is the first. `others`: number

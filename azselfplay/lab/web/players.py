@@ -31,7 +31,6 @@ MIX = 0x9E3779B97F4A7C15
 class Played:
     """A stored game."""
 
-    seq: int
     at: float
     """When it was stored, seconds since 1970."""
     player: str
@@ -103,9 +102,7 @@ class Players:
             # A player may call itself anything; its key is checked.
             if owner.startswith(KEYS):
                 player, kind = owner.removeprefix(KEYS), KIND_OF_KEY
-            self._games[row.seq] = Played(
-                row.seq, row.received_at, player, kind, row.plies, seconds, row.version_max
-            )
+            self._games[row.seq] = Played(row.received_at, player, kind, row.plies, seconds, row.version_max)
         # If a run is younger than the window, its rates are over its own lifetime.
         oldest = reader.query("SELECT received_at FROM games ORDER BY seq LIMIT 1")
         began = max(oldest[0][0] if oldest else now, now - WINDOW)

@@ -12,13 +12,12 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.host.exits import Fatal
@@ -36,8 +35,6 @@ from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Statu
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 EVERY = 2.0
 """Seconds between two looks."""
 
@@ -54,20 +51,19 @@ VERSION = "trainer/weights_version"
 LOOKS_BACK = 300.0
 """Seconds over which the speed of training is measured."""
 
-Reading = Callable[[Callable[[], T]], Awaitable[T]]
+Reading = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
+"""Runs a function in a thread that reads files."""
 
 
-@dataclass
 class Files:
     """The files of one run that are read. Only one thread at a time may use it, so the event loop takes
     `lock` first."""
 
-    run: RunFolder
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def __post_init__(self) -> None:
-        self.curves = Curves(self.run.figures_log)
-        self.players = Players(self.run.games)
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self.lock = asyncio.Lock()
+        self.curves = Curves(run.figures_log)
+        self.players = Players(run.games)
 
     def look(self) -> dict[str, Any]:
         """Read new data. Returns the present figures. Raises Trouble if the run is gone."""
@@ -111,17 +107,13 @@ def newest_alerts(written: list[dict[str, str]], live: Mapping[str, Any] | None)
 
 
 class Watching:
-    """All watched runs. Its tasks belong to `group`."""
+    """All watched runs. Its tasks belong to `group`; `reading` runs a function that reads files."""
 
-    def __init__(self, group: asyncio.TaskGroup) -> None:
+    def __init__(self, group: asyncio.TaskGroup, reading: Reading) -> None:
         self._group = group
+        self._reading = reading
         self._files: dict[str, Files] = {}
         self._watched: dict[str, _Watched] = {}
-
-    @property
-    def watched(self) -> frozenset[str]:
-        """Names of the runs that are being watched."""
-        return frozenset(self._watched)
 
     def files_of(self, run: RunFolder) -> Files:
         """Return the files of a run. If there are too many, the least recently used files of unwatched runs
@@ -136,22 +128,23 @@ class Watching:
                 files.players.close()
         return found
 
-    async def history(self, run: RunFolder, reading: Reading[Any]) -> dict[str, Any]:
+    async def history(self, run: RunFolder) -> dict[str, Any]:
         """Return the curves of a run up to now."""
         files = self.files_of(run)
         async with files.lock:
-            found: dict[str, Any] = await reading(files.history)
-        return found
+            return await self._reading(files.history)
 
     @asynccontextmanager
-    async def watch(self, run: RunFolder, reading: Reading[Any]) -> AsyncIterator[Updates]:
+    async def watch(self, run: RunFolder) -> AsyncIterator[Updates]:
         """Subscribe to a run's figures. The limit on connections bounds the number of subscribers
         (`guarding.Visitor`)."""
         watched = self._watched.get(run.name)
         if watched is None:
-            watched = self._watched[run.name] = _Watched(self.files_of(run), reading, self._group)
+            watched = self._watched[run.name] = _Watched(self.files_of(run), self._reading, self._group)
+        updates = Updates()
         # A page that is opened later gets the newest figures at once.
-        updates = Updates(watched.newest)
+        if watched.newest:
+            updates.put(watched.newest)
         watched.told.add(updates)
         try:
             yield updates
@@ -178,37 +171,26 @@ class Watching:
 class Updates:
     """The newest figures, for one page. Figures that a slow page has not taken are replaced by newer ones."""
 
-    def __init__(self, newest: bytes) -> None:
-        self._newest = newest
-        self._is_new = bool(newest)
-        self._ended = False
-        self._changed = asyncio.Event()
-        if newest:
-            self._changed.set()
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     def put(self, figures: bytes) -> None:
-        self._newest, self._is_new = figures, True
-        self._changed.set()
+        while not self._waiting.empty():
+            self._waiting.get_nowait()
+        self._waiting.put_nowait(figures)
 
     def end(self) -> None:
-        self._ended = True
-        self._changed.set()
+        self._waiting.put_nowait(None)
 
     async def next(self) -> bytes | None:
         """Return the next figures as JSON, as soon as there are newer ones; None at the end."""
-        await self._changed.wait()
-        if not self._is_new:
-            return None
-        self._is_new = False
-        if not self._ended:
-            self._changed.clear()
-        return self._newest
+        return await self._waiting.get()
 
 
 class _Watched:
     """A watched run, and the task that reads it."""
 
-    def __init__(self, files: Files, reading: Reading[Any], group: asyncio.TaskGroup) -> None:
+    def __init__(self, files: Files, reading: Reading, group: asyncio.TaskGroup) -> None:
         self.told: set[Updates] = set()
         self.newest = b""
         self.files = files
@@ -217,7 +199,7 @@ class _Watched:
         self.task = group.create_task(self._look_on(group))
 
     async def _look_on(self, group: asyncio.TaskGroup) -> None:
-        async with ServerFigures(self.files.run, group) as server:
+        async with aclosing(ServerFigures(self.files.run, group)) as server:
             while True:
                 self._tell(await self._look(server))
                 await asyncio.sleep(EVERY)
@@ -237,7 +219,7 @@ class _Watched:
         """Return the present figures, or what is wrong; without a server, return the figures of the files."""
         try:
             async with self.files.lock:
-                figures: dict[str, Any] = await self._reading(self.files.look)
+                figures = await self._reading(self.files.look)
             about = figures["summary"]
             if self._was_running and not about["running"]:
                 said = "has ended" if about["state"] == State.ENDED else "does not answer any more"
@@ -266,7 +248,7 @@ def address_of(settings: Mapping[str, Any]) -> str | None:
 
 
 class ServerFigures:
-    """A connection to the run's azserver while azserver runs, with tasks in `group`. A context manager."""
+    """A connection to the run's azserver while azserver runs, with tasks in `group`. `aclose` when done."""
 
     def __init__(self, run: RunFolder, group: asyncio.TaskGroup) -> None:
         self._group = group
@@ -280,18 +262,10 @@ class ServerFigures:
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> ServerFigures:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._close()
-
     async def ask(self, *, running: bool) -> dict[str, Any] | None:
         """Return the latest figures, if there are any, and request new ones."""
         if not running:
-            await self._close()
+            await self.aclose()
             self.state = "The run is not running."
             return None
         settings = shown_settings(self._run.config)
@@ -337,7 +311,7 @@ class ServerFigures:
             self._figures, self._came = message.figures, time.monotonic()
             self.state = ""
 
-    async def _close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connection. The next `ask` may connect again."""
         if self._task is not None:
             self._task.cancel()
@@ -348,8 +322,7 @@ class ServerFigures:
         self._figures, self._came = {}, -OLD
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """`[publishing]` of the trainer's settings: weights are published after this many steps or seconds."""
 
     steps: int = 100
@@ -358,12 +331,10 @@ class Pace:
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Pace:
         """Return the settings in trainer.toml, or defaults if they are missing or invalid."""
-        found = settings.get("publishing")
-        found = found if isinstance(found, Mapping) else {}
-        steps, seconds = found.get("steps", cls.steps), found.get("seconds", cls.seconds)
-        # A person may have edited the file.
-        sound = isinstance(steps, int) and isinstance(seconds, int | float)
-        return cls(steps, float(seconds)) if sound else cls()
+        try:
+            return msgspec.convert(settings.get("publishing", {}), cls)
+        except msgspec.ValidationError:  # a person may have edited the file
+            return cls()
 
 
 def seconds_to_next(rows: Sequence[Mapping[str, float]], pace: Pace, now: float) -> float | None:
