@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 import pytest
-from analyse_runs import analysed
 from changed_settings import self_play
 from every_game import EVERY_GAME
 from leaf_by_leaf import HashEvaluator
@@ -29,6 +31,19 @@ from azselfplay.search.tree import tree_for
 from bench.random_games import random_game
 
 FOOLS_MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
+
+
+def analysed(game: str, lines: Sequence[bytes | dict[str, Any]], *, in_flight: int = 64) -> list[Any]:
+    """Return the answers of an untrained network, in the order in which they came."""
+    net = load_net(None, game, threads=1)
+    service = Service(Analyst(net.game, net.evaluator, net.history), in_flight=in_flight, simulations=8)
+    with closing(net), TemporaryFile() as source, TemporaryFile() as sink:
+        for one in lines:
+            source.write(one if isinstance(one, bytes) else json.dumps(one).encode() + b"\n")
+        source.seek(0)
+        asyncio.run(asyncio.wait_for(service.run(source.fileno(), sink.fileno(), Stop()), 240))
+        sink.seek(0)
+        return [json.loads(line) for line in sink]
 
 
 def positions(name: str, count: int, seed: int = 0) -> list[list[str]]:

@@ -22,23 +22,15 @@ from azselfplay.play import tournament as matches
 from azselfplay.play.book import Gone, Rated, anchors_of, fixed_ratings, points_of
 from azselfplay.play.builtin_players import Blend
 from azselfplay.play.ladder import Ladder, LadderConfig, Scaling, ScalingConfig, find_network
-from azselfplay.play.openings import Opening
 from azselfplay.play.player import Player
 from azselfplay.play.players import make_player
-from azselfplay.play.tournament import distinct
 from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, to_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 GAME, CHESS = get_game("tic_tac_toe"), get_game("chess")
-FEW = {
-    "simulations": 2,
-    "games": 4,
-    "anchors": "random,greedy",
-    "threads": 1,
-    "openings": "random:1",
-}
+FEW = {"simulations": 2, "games": 4, "anchors": "random,greedy", "threads": 1, "openings": "random:1"}
 
 
 @pytest.fixture(autouse=True)
@@ -90,14 +82,8 @@ def test_a_ladder_rates_draws_and_later_adds_only_what_is_missing(run: RunFolder
     settings = LadderConfig(run=run.path, **FEW)
     asyncio.run(Ladder(settings).run(Stop()))
     first = capsys.readouterr()
-    assert [line.split()[0] for line in first.out.splitlines()] == [
-        "player",
-        "v0",
-        "v1",
-        "v2",
-        "random",
-        "greedy",
-    ]
+    names = [line.split()[0] for line in first.out.splitlines()]
+    assert names == ["player", "v0", "v1", "v2", "random", "greedy"]
     assert {path.name for path in (run.path / "plots").iterdir()} == {"ladder.png", "ladder.svg"}
     kept = json.loads((run.path / "ratings.json").read_bytes())
     assert sum(one["wins"] + one["draws"] + one["losses"] for one in kept["pairings"]) >= 6
@@ -172,11 +158,6 @@ def test_scaling_rates_one_network_at_doubling_searches(run: RunFolder, capsys) 
     assert find_network(newest.path)[2] == run.path.resolve()
     asyncio.run(Scaling(ScalingConfig(network=newest.path, **FEW | {"simulations": 3})).run(Stop()))
     assert capsys.readouterr().out.splitlines()[:4] == lines[:4], "by the file it is the same network"
-
-
-def test_an_opening_is_not_played_twice_by_the_same_players() -> None:
-    openings = [Opening("a", "", (1, 2)), Opening("b", "", (3,)), Opening("c", "", (1, 2))]
-    assert len(distinct(openings)) == 2
 
 
 @pytest.mark.parametrize("name", GAME_NAMES)

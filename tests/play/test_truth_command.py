@@ -177,12 +177,8 @@ def test_simulations_that_make_no_sense_are_refused(text: str) -> None:
     assert caught.value.code == Exit.CONFIG
 
 
-def test_what_is_no_run_and_no_weights_file_is_refused_with_a_reason(tmp_path: Path) -> None:
-    with pytest.raises(Fatal, match="there is no network"):
-        weights_named(tmp_path / "nothing")
+def test_a_run_whose_newest_network_is_missing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{}")
-    with pytest.raises(Fatal, match="has no network yet"):
-        weights_named(tmp_path)
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "current.json").write_bytes(current_json(bytes(32)))
     with pytest.raises(Fatal, match="is missing") as caught:

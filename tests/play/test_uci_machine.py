@@ -36,8 +36,12 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def ready_engine(**options: object) -> UciEngine:
-    engine = UciEngine(get_game("chess"), "test", Options(**options))
+def new_engine(game: str = "chess", **more: object) -> UciEngine:
+    return UciEngine(get_game(game), "test", Options(), **more)
+
+
+def ready_engine(game: str = "chess", **more: object) -> UciEngine:
+    engine = new_engine(game, **more)
     assert engine.feed("isready", 0.0) == [Prepare(Setup())]
     assert engine.prepared(Setup(), 0.0) == [Say("readyok")]
     return engine
@@ -49,14 +53,8 @@ def start_of(engine: UciEngine, line: str, now: float = 5.0) -> Request:
     return start.request
 
 
-def test_uci_is_answered_before_anything_is_loaded():
-    lines = [action.text for action in UciEngine(get_game("chess"), "test", Options()).feed("uci", 0.0)]
-    assert lines[0] == "id name test"
-    assert lines[-1] == "uciok"
-
-
 def test_readyok_and_a_search_wait_for_the_network():
-    engine = UciEngine(get_game("chess"), "test", Options())
+    engine = new_engine()
     assert engine.feed("isready", 0.0) == [Prepare(Setup())]
     assert engine.feed("isready", 0.0) == engine.feed("go nodes 5", 1.0) == []
     ready = engine.prepared(Setup(), 0.0)
@@ -80,11 +78,9 @@ def test_limits_of_go_become_limits_of_the_search():
 
 def test_a_strength_is_announced_and_limits_the_simulations_of_games_only() -> None:
     rated = Strength((1, 2, 4), (100.4, 300.0, 500.6))
-    engine = UciEngine(get_game("chess"), "test", Options(), strength=rated)
+    engine = ready_engine(strength=rated)
     said = [order.text for order in engine.feed("uci", 0.0)]
     assert "option name UCI_Elo type spin default 500 min 101 max 500" in said
-    engine.feed("isready", 0.0)
-    engine.prepared(Setup(), 0.0)
     engine.feed("setoption name UCI_Elo value 400", 0.0)
     assert start_of(engine, "go nodes 100").simulations == 100
     engine.searched(Found(("e2e4",)), 0.0)
@@ -97,19 +93,19 @@ def test_a_strength_is_announced_and_limits_the_simulations_of_games_only() -> N
     assert start_of(engine, "go ponder wtime 60000 btime 60000").simulations == 3
 
 
-def test_without_ratings_there_is_no_option_of_strength(tmp_path: Path) -> None:
+def test_uci_is_answered_before_anything_is_loaded_without_ratings_with_no_option_of_strength(
+    tmp_path: Path,
+) -> None:
     assert measured(tmp_path / "w.safetensors", "", get_game("chess")) is None
-    said = [order.text for order in UciEngine(get_game("chess"), "test", Options()).feed("uci", 0.0)]
+    said = [order.text for order in new_engine().feed("uci", 0.0)]
+    assert (said[0], said[-1]) == ("id name test", "uciok")
     assert not any("UCI_Elo" in line for line in said)
 
 
 def test_castling_of_chess960_is_written_as_the_gui_asks() -> None:
     """An engine for chess has no such option."""
-    game = get_game("chess960")
-    engine = UciEngine(game, "test", Options())
+    game, engine = get_game("chess960"), ready_engine("chess960")
     assert Say("option name UCI_Chess960 type check default false") in engine.feed("uci", 0.0)
-    engine.feed("isready", 0.0)
-    engine.prepared(Setup(), 0.0)
     state = game.notation.state_from_text("4k3/8/8/8/8/8/8/4K2R w H - 0 1")
     action = game.notation.action_from_text(state, "e1h1")
     for value, text in (("false", "e1g1"), ("true", "e1h1")):
@@ -179,7 +175,7 @@ def test_stop_position_and_go_without_pauses_search_the_newest_position_and_answ
 
 
 def test_each_go_that_comes_while_the_network_loads_is_answered():
-    engine = UciEngine(get_game("chess"), "test", Options())
+    engine = new_engine()
     assert engine.feed("go nodes 5", 0.0) == [Prepare(Setup())]
     engine.feed("position startpos moves e2e4", 0.0)
     assert engine.feed("go nodes 6", 0.0) == []
@@ -201,7 +197,7 @@ def test_each_go_that_comes_while_the_network_loads_is_answered():
 )
 @pytest.mark.parametrize("is_loaded", [True, False])
 def test_after_a_position_that_was_refused_go_gives_the_null_answer_until_there_is_another(line, is_loaded):
-    engine = ready_engine() if is_loaded else UciEngine(get_game("chess"), "test", Options())
+    engine = ready_engine() if is_loaded else new_engine()
     engine.feed("position startpos moves e2e4", 0.0)
     (refused,) = engine.feed(line, 0.0)
     reason, answer = engine.feed("go nodes 5", 0.0)
@@ -215,7 +211,7 @@ def test_after_a_position_that_was_refused_go_gives_the_null_answer_until_there_
 
 
 def test_a_null_answer_waits_for_the_readyok_before_it():
-    engine = UciEngine(get_game("chess"), "test", Options())
+    engine = new_engine()
     assert engine.feed("isready", 0.0) == [Prepare(Setup())]
     engine.feed("position nowhere", 0.0)
     assert engine.feed("go nodes 5", 0.0) == []
@@ -241,9 +237,7 @@ def test_a_go_whose_limit_cannot_be_used_makes_one_simulation_or_the_usual_numbe
     assert all(note.text.startswith("info string ") for note in notes)
     assert notes
     assert start.request.simulations == 1
-    engine = UciEngine(get_game("chess"), "test", Options(), most_nodes=800)
-    engine.feed("isready", 0.0)
-    engine.prepared(Setup(), 0.0)
+    engine = ready_engine(most_nodes=800)
     assert engine.feed(f"go {line}", 0.0)[-1].request.simulations == 800
 
 
@@ -278,7 +272,7 @@ def test_quit_quits_and_a_new_game_forgets_the_tree():
 
 
 def test_quit_while_the_network_is_loaded_waits_for_what_was_asked_before():
-    engine = UciEngine(get_game("chess"), "test", Options())
+    engine = new_engine()
     assert engine.feed("isready", 0.0) == [Prepare(Setup())]
     assert engine.feed("go nodes 10", 0.0) == engine.feed("quit", 0.0) == engine.feed("go nodes 9", 0.0) == []
     said, start = engine.prepared(Setup(), 0.0)
@@ -287,8 +281,8 @@ def test_quit_while_the_network_is_loaded_waits_for_what_was_asked_before():
 
 
 def test_quit_ends_at_once_when_nothing_is_owed_and_cuts_an_endless_search_short():
-    assert UciEngine(get_game("chess"), "test", Options()).feed("quit", 0.0) == [Quit()]
-    engine = UciEngine(get_game("chess"), "test", Options())
+    assert new_engine().feed("quit", 0.0) == [Quit()]
+    engine = new_engine()
     engine.feed("go infinite", 0.0)
     assert engine.feed("quit", 0.0) == []
     (start,) = engine.prepared(Setup(), 0.0)
@@ -331,7 +325,7 @@ LINES = [
 def test_whatever_comes_every_go_gets_one_bestmove_and_every_isready_one_readyok(
     events, quits, protocol, game
 ):
-    engine = UciEngine(get_game(game), "test", Options(), dialect=protocol)
+    engine = new_engine(game, dialect=protocol)
     gos = said = asked = ready = 0
     searching, preparing, last = False, [], None
     for event in [*events, "quit" if quits else "stop", *["(prepared)", "stop", "(searched)"] * 44]:

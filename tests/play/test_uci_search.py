@@ -74,65 +74,34 @@ class FakeTime(asyncio.SelectorEventLoop):
 
 
 class SlowEvaluator(HashEvaluator):
-    """Takes `seconds` of the fake time for each batch."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self.seconds = seconds
-        self._awaited = 0
-        self._reached = asyncio.Event()
+    """Takes 0.01 s of the fake time for each batch."""
 
     def answer_all(self, batch: LeafBatch, reply: Reply) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, FakeTime)
-        loop.now += self.seconds
+        loop.now += 0.01
         super().answer_all(batch, reply)
-        if self.rows >= self._awaited:
-            self._reached.set()
-
-    async def rows_made(self, count: int) -> None:
-        """Wait for the first `count` evaluations."""
-        self._awaited = count
-        self._reached.clear()
-        await self._reached.wait()
-
-
-def game_by_the_clock(
-    searches: int, *, ponders: bool = False, seconds: float = 10.0
-) -> list[tuple[int, float]]:
-    """Return (simulations, seconds from the request or the ponderhit) of each search in a game in which the
-    expected replies are played. A simulation takes 0.01 s of fake time."""
-    evaluator = SlowEvaluator(0.01)
-    thinker = engine_with("puct", 1, evaluator)
-    made = []
-
-    async def search_all() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, FakeTime)
-        played: tuple[int, ...] = ()
-        for _ in range(searches):
-            began = loop.now
-            limits = {"seconds": seconds, "simulations": 2000, "is_pondering": ponders}
-            thinking = Thinking(Request("", played, began, may_move_early=True, **limits))
-            search_done = asyncio.ensure_future(thinker.think(thinking, lambda _: None))
-            if ponders:
-                await evaluator.rows_made(500)
-                began = loop.now
-                thinking.set_deadline(began + seconds)
-            found = await search_done
-            made.append((thinker.tree.simulations, loop.now - began))
-            played += tuple(int(move) - 1 for move in found.moves[:2])
-
-    with asyncio.Runner(loop_factory=FakeTime) as runner:
-        runner.run(search_all())
-    return made
 
 
 def test_a_kept_tree_does_not_answer_without_a_search() -> None:
-    """Its best move is ahead from the start, and 1,000 simulations of 0.01 s fit into the time of a move."""
-    made = game_by_the_clock(3)
-    assert all(simulations >= MEASURED_SIMULATIONS for simulations, _ in made)
-    assert all(seconds >= MEASURED_SHARE * 10.0 for _, seconds in made)
+    """Its best move is ahead from the start, and 1,000 simulations of 0.01 s fit into the time of a move. The
+    expected replies are played."""
+    thinker = engine_with("puct", 1, SlowEvaluator())
+
+    async def search_thrice() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, FakeTime)
+        played: tuple[int, ...] = ()
+        for _ in range(3):
+            began = loop.now
+            request = Request("", played, began, may_move_early=True, seconds=10.0, simulations=2000)
+            found = await thinker.think(Thinking(request), lambda _: None)
+            assert thinker.tree.simulations >= MEASURED_SIMULATIONS
+            assert loop.now - began >= MEASURED_SHARE * 10.0
+            played += tuple(int(move) - 1 for move in found.moves[:2])
+
+    with asyncio.Runner(loop_factory=FakeTime) as runner:
+        runner.run(search_thrice())
 
 
 def test_a_move_that_loses_does_not_count_as_the_leader() -> None:
