@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient
-from web_runs import got, looked_at, run_with_games
+from web_runs import got, run_with_games, with_client
 
 from azselfplay.store.sqlite import Store
 
-Client = TestClient[Any, Any]
 GAMES = 30
 
 
@@ -22,82 +19,72 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_filter_leaves_the_games_that_pass(runs: Path) -> None:
-    async def look(client: Client) -> None:
-        path = "/api/run/a-run/games"
-        every = (await got(client, path))["games"]
-        assert [game["number"] for game in every] == list(range(GAMES, 0, -1))
-        for name, outcome in (("first", 1), ("draw", 0), ("second", -1)):
-            found = (await got(client, f"{path}?outcome={name}"))["games"]
-            assert found == [game for game in every if game["outcome"] == outcome] != []
-        long = (await got(client, f"{path}?min_plies=8&version=2"))["games"]
-        assert long == [game for game in every if game["plies"] >= 8 and game["weights"] == "2"]
-        assert (await got(client, f"{path}?reason=nonsense"))["games"] == []
-        assert (await got(client, f"{path}?before=3"))["games"] == every[-2:]
-
-    looked_at(runs, look)
+@with_client
+async def test_a_filter_leaves_the_games_that_pass(client, runs: Path) -> None:
+    path = "/api/run/a-run/games"
+    every = (await got(client, path))["games"]
+    assert [game["number"] for game in every] == list(range(GAMES, 0, -1))
+    for name, outcome in (("first", 1), ("draw", 0), ("second", -1)):
+        found = (await got(client, f"{path}?outcome={name}"))["games"]
+        assert found == [game for game in every if game["outcome"] == outcome] != []
+    long = (await got(client, f"{path}?min_plies=8&version=2"))["games"]
+    assert long == [game for game in every if game["plies"] >= 8 and game["weights"] == "2"]
+    assert (await got(client, f"{path}?reason=nonsense"))["games"] == []
+    assert (await got(client, f"{path}?before=3"))["games"] == every[-2:]
 
 
 @pytest.mark.parametrize(
     "query", ["outcome=maybe", "min_plies=-1", "before=x", "version=1e9", "before=" + "9" * 30]
 )
-def test_a_filter_that_makes_no_sense_is_explained(runs: Path, query: str) -> None:
-    async def look(client: Client) -> None:
-        assert (await got(client, f"/api/run/a-run/games?{query}", 400))["error"]
-
-    looked_at(runs, look)
+@with_client
+async def test_a_filter_that_makes_no_sense_is_explained(client, runs: Path, query: str) -> None:
+    assert (await got(client, f"/api/run/a-run/games?{query}", 400))["error"]
 
 
-def test_a_game_is_shown_position_by_position_with_what_the_search_found(runs: Path) -> None:
-    async def look(client: Client) -> None:
-        path = "/api/run/a-run/games/1"
-        game = await got(client, path)
-        assert (await got(client, "/api/run/a-run/games"))["games"][-1]["last"] == game["moves"][-6:]
-        assert len(game["values"]) == len(game["moves"]) == game["plies"]
-        for ply in range(game["plies"] + 1):
-            found = await got(client, f"{path}/at/{ply}")
-            board = found["board"]
-            assert board["svg"].startswith("<svg")
-            assert board["position"].count("x") + board["position"].count("o") == ply
-            if ply < game["plies"]:
-                candidates = found["search"]["candidates"]
-                assert [one["said"] for one in candidates if one["played"]] == [game["moves"][ply]]
-                assert sum(one["share"] for one in candidates) == pytest.approx(1)
-                assert candidates[0]["clicks"] == [f"cell {candidates[0]['text']}"]
-        assert found["search"] is None
-
-    looked_at(runs, look)
+@with_client
+async def test_a_game_is_shown_position_by_position_with_what_the_search_found(client, runs: Path) -> None:
+    path = "/api/run/a-run/games/1"
+    game = await got(client, path)
+    assert (await got(client, "/api/run/a-run/games"))["games"][-1]["last"] == game["moves"][-6:]
+    assert len(game["values"]) == len(game["moves"]) == game["plies"]
+    for ply in range(game["plies"] + 1):
+        found = await got(client, f"{path}/at/{ply}")
+        board = found["board"]
+        assert board["svg"].startswith("<svg")
+        assert board["position"].count("x") + board["position"].count("o") == ply
+        if ply < game["plies"]:
+            candidates = found["search"]["candidates"]
+            assert [one["said"] for one in candidates if one["played"]] == [game["moves"][ply]]
+            assert sum(one["share"] for one in candidates) == pytest.approx(1)
+            assert candidates[0]["clicks"] == [f"cell {candidates[0]['text']}"]
+    assert found["search"] is None
 
 
-def test_a_network_says_what_it_thinks_of_a_position(runs: Path) -> None:
-    async def look(client: Client) -> None:
-        names = await got(client, "/api/run/a-run/weights")
-        assert names[0].startswith("000002-")
-        found = await got(client, f"/api/run/a-run/games/1/at/1/network?weights={names[1]}")
-        assert found["weights"] == f"{names[1]} (step 1)"
-        assert sum(one["share"] for one in found["policy"]) == pytest.approx(1, abs=1e-3)
-        last = (await got(client, "/api/run/a-run/games/1"))["plies"]
-        assert "over" in (await got(client, f"/api/run/a-run/games/1/at/{last}/network", 409))["error"]
-        no_net = "/api/run/a-run/games/1/at/0/network?weights=..%2f..%2fsecret"
-        assert "no weights called" in (await got(client, no_net, 404))["error"]
-
-    looked_at(runs, look)
+@with_client
+async def test_a_network_says_what_it_thinks_of_a_position(client, runs: Path) -> None:
+    names = await got(client, "/api/run/a-run/weights")
+    assert names[0].startswith("000002-")
+    found = await got(client, f"/api/run/a-run/games/1/at/1/network?weights={names[1]}")
+    assert found["weights"] == f"{names[1]} (step 1)"
+    assert sum(one["share"] for one in found["policy"]) == pytest.approx(1, abs=1e-3)
+    last = (await got(client, "/api/run/a-run/games/1"))["plies"]
+    assert "over" in (await got(client, f"/api/run/a-run/games/1/at/{last}/network", 409))["error"]
+    no_net = "/api/run/a-run/games/1/at/0/network?weights=..%2f..%2fsecret"
+    assert "no weights called" in (await got(client, no_net, 404))["error"]
 
 
-def test_a_line_that_was_not_played_is_shown_from_a_position_of_the_game(runs: Path) -> None:
-    async def look(client: Client) -> None:
-        path = "/api/run/a-run/games/1"
-        played = (await got(client, path))["moves"]
-        other = next(str(cell) for cell in range(1, 10) if str(cell) not in played[:3])
-        found = await got(client, f"{path}/at/2?line={other}")
-        assert found["search"] is None
-        position = found["board"]["position"]
-        assert (position.count("x"), position.count("o")) == (2, 1)
-        assert position != (await got(client, f"{path}/at/3"))["board"]["position"]
-        wrong = await got(client, f"{path}/at/2?line={played[0]}", 400)
-        assert "cannot be played from position 2" in wrong["error"]
-
-    looked_at(runs, look)
+@with_client
+async def test_a_line_that_was_not_played_is_shown_from_a_position_of_the_game(client, runs: Path) -> None:
+    path = "/api/run/a-run/games/1"
+    played = (await got(client, path))["moves"]
+    other = next(str(cell) for cell in range(1, 10) if str(cell) not in played[:3])
+    found = await got(client, f"{path}/at/2?line={other}")
+    assert found["search"] is None
+    position = found["board"]["position"]
+    assert (position.count("x"), position.count("o")) == (2, 1)
+    assert position != (await got(client, f"{path}/at/3"))["board"]["position"]
+    wrong = await got(client, f"{path}/at/2?line={played[0]}", 400)
+    assert "cannot be played from position 2" in wrong["error"]
 
 
 @pytest.mark.parametrize(
@@ -110,13 +97,11 @@ def test_a_line_that_was_not_played_is_shown_from_a_position_of_the_game(runs: P
         ("1/at/-1", 400, "whole number"),
     ],
 )
-def test_a_game_or_position_that_is_not_there_is_a_sentence(
-    runs: Path, path: str, status: int, text: str
+@with_client
+async def test_a_game_or_position_that_is_not_there_is_a_sentence(
+    client, runs: Path, path: str, status: int, text: str
 ) -> None:
-    async def look(client: Client) -> None:
-        assert text in (await got(client, f"/api/run/a-run/games/{path}", status))["error"]
-
-    looked_at(runs, look)
+    assert text in (await got(client, f"/api/run/a-run/games/{path}", status))["error"]
 
 
 TEXT = ("text", "txt", "[Game ")
@@ -131,40 +116,34 @@ TEXT = ("text", "txt", "[Game ")
         ("shogi", [("CSA", "csa", "V2"), ("KIF", "kifu", "#KIF"), TEXT]),
     ],
 )
-def test_games_are_downloaded_as_other_programs_read_them(
-    tmp_path: Path, game: str, forms: list[tuple[str, str, str]]
+@with_client
+async def test_games_are_downloaded_as_other_programs_read_them(
+    client, tmp_path: Path, game: str, forms: list[tuple[str, str, str]]
 ) -> None:
     run_with_games(tmp_path, game, games=1)
-
-    async def look(client: Client) -> None:
-        shown = await got(client, "/api/run/a-run/games/1")
-        assert shown["forms"] == [form for form, _, _ in forms]
-        path, plain = "/run/a-run/games/1/download", ""
-        for form, ending, begin in [("", *forms[0][1:]), *forms]:
-            async with client.get(f"{path}?form={form}") as answer:
-                assert answer.headers["Content-Disposition"] == f'attachment; filename="a-run-1.{ending}"'
-                text = await answer.text()
-                assert text.startswith(begin)
-            plain = plain or text
-        async with client.get(f"{path}?variations=2") as answer:
-            assert len(await answer.text()) > len(plain), "other moves were searched"
-            assert "a-run-1-variations." in answer.headers["Content-Disposition"]
-        async with client.get(f"{path}?form=odt") as answer:
-            assert answer.status == 400
-            assert "can be had as" in await answer.text()
-
-    looked_at(tmp_path, look)
+    shown = await got(client, "/api/run/a-run/games/1")
+    assert shown["forms"] == [form for form, _, _ in forms]
+    path, plain = "/run/a-run/games/1/download", ""
+    for form, ending, begin in [("", *forms[0][1:]), *forms]:
+        async with client.get(f"{path}?form={form}") as answer:
+            assert answer.headers["Content-Disposition"] == f'attachment; filename="a-run-1.{ending}"'
+            text = await answer.text()
+            assert text.startswith(begin)
+        plain = plain or text
+    async with client.get(f"{path}?variations=2") as answer:
+        assert len(await answer.text()) > len(plain), "other moves were searched"
+        assert "a-run-1-variations." in answer.headers["Content-Disposition"]
+    async with client.get(f"{path}?form=odt") as answer:
+        assert answer.status == 400
+        assert "can be had as" in await answer.text()
 
 
-def test_a_game_whose_record_was_dropped_is_told_of(tmp_path: Path) -> None:
+@with_client
+async def test_a_game_whose_record_was_dropped_is_told_of(client, tmp_path: Path) -> None:
     path = run_with_games(tmp_path, "tic_tac_toe") / "games.db"
     store = Store(path, "tic_tac_toe", keep=2)
     store.commit([])
     store.close()
-
-    async def look(client: Client) -> None:
-        assert "no longer stored" in (await got(client, "/api/run/a-run/games/1", 404))["error"]
-        assert "has no game 99" in (await got(client, "/api/run/a-run/games/99", 404))["error"]
-        assert (await got(client, "/api/run/a-run/games"))["games"][0]["number"] == 6
-
-    looked_at(tmp_path, look)
+    assert "no longer stored" in (await got(client, "/api/run/a-run/games/1", 404))["error"]
+    assert "has no game 99" in (await got(client, "/api/run/a-run/games/99", 404))["error"]
+    assert (await got(client, "/api/run/a-run/games"))["games"][0]["number"] == 6

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from aiohttp.test_utils import TestClient
-from web_runs import got, looked_at, ordered, run_with_games
+from web_runs import got, ordered, run_with_games, with_client
 
 from azselfplay.games import get_game, knowledge
 from azselfplay.lab.web import rooms
@@ -20,7 +19,6 @@ from azselfplay.play.nets import LoadedNet, load_net
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
 
-Client = TestClient[Any, Any]
 PLAY = "/api/run/a-run/play"
 
 
@@ -31,60 +29,56 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_game_is_played_to_its_end(runs: Path) -> None:
-    async def look(client: Client) -> None:
-        game = await ordered(client, PLAY, {"side": 1, "simulations": 20})
-        path = f"/api/play/{game['room']}"
-        assert game["legal"] == []
-        while game["over"] is None:
-            if game["is_mine"]:
-                game = await ordered(client, f"{path}/move", {"move": game["legal"][0]["text"]})
-            else:
-                game = await ordered(client, f"{path}/reply", {})
-                assert sum(game["found"]["wdl"]) == 1000
-                assert game["found"]["lines"][0]["moves"][0] == game["moves"][-1]
-        assert game["over"] in ("line", "board_full")
-        assert game["outcome"] in (-1, 0, 1)
-        assert "over" in (await ordered(client, f"{path}/move", {"move": "1"}, 409))["error"]
-        assert "over" in (await ordered(client, f"{path}/hint", {}, 409))["error"]
-
-    looked_at(runs, look)
+@with_client
+async def test_a_game_is_played_to_its_end(client, runs: Path) -> None:
+    game = await ordered(client, PLAY, {"side": 1, "simulations": 20})
+    path = f"/api/play/{game['room']}"
+    assert game["legal"] == []
+    while game["over"] is None:
+        if game["is_mine"]:
+            game = await ordered(client, f"{path}/move", {"move": game["legal"][0]["text"]})
+        else:
+            game = await ordered(client, f"{path}/reply", {})
+            assert sum(game["found"]["wdl"]) == 1000
+            assert game["found"]["lines"][0]["moves"][0] == game["moves"][-1]
+    assert game["over"] in ("line", "board_full")
+    assert game["outcome"] in (-1, 0, 1)
+    assert "over" in (await ordered(client, f"{path}/move", {"move": "1"}, 409))["error"]
+    assert "over" in (await ordered(client, f"{path}/hint", {}, 409))["error"]
 
 
-def test_sides_are_called_by_the_colours_of_a_drawn_board_too(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
+@with_client
+async def test_sides_are_called_by_the_colours_of_a_drawn_board_too(
+    client, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "tic_tac_toe", get_game("tic_tac_toe").knowledge
     monkeypatch.setitem(knowledge._known, key, knowledge.Knowledge(words=knowledge.Words(("Light", "Dark"))))
     sides = ["Light (blue)", "Dark (orange)"]
-
-    async def look(client: Client) -> None:
-        assert (await got(client, "/api/run/a-run/networks"))["sides"] == sides
-        assert (await got(client, "/api/run/a-run/games/1"))["names"] == sides
-        assert (await ordered(client, PLAY, {"simulations": 1}))["sides"] == sides
-
-    looked_at(runs, look)
+    assert (await got(client, "/api/run/a-run/networks"))["sides"] == sides
+    assert (await got(client, "/api/run/a-run/games/1"))["names"] == sides
+    assert (await ordered(client, PLAY, {"simulations": 1}))["sides"] == sides
 
 
-def test_hints_leave_the_position_and_moves_are_taken_back_to_the_persons_turn(runs: Path) -> None:
-    async def look(client: Client) -> None:
-        game = await ordered(client, PLAY, {"simulations": 10})
-        path = f"/api/play/{game['room']}"
-        hinted = await ordered(client, f"{path}/hint", {})
-        assert hinted["moves"] == []
-        assert hinted["found"]["is_hint"]
-        assert hinted["found"]["lines"][0]["clicks"] == [f"cell {hinted['found']['lines'][0]['moves'][0]}"]
-        assert "no move of yours" in (await ordered(client, f"{path}/back", {}, 409))["error"]
-        await ordered(client, f"{path}/move", {"move": "5"})
-        assert len((await ordered(client, f"{path}/reply", {}))["moves"]) == 2
-        game = await ordered(client, f"{path}/back", {})
-        assert (game["moves"], game["is_mine"]) == ([], True)
+@with_client
+async def test_hints_leave_the_position_and_moves_are_taken_back_to_the_persons_turn(
+    client, runs: Path
+) -> None:
+    game = await ordered(client, PLAY, {"simulations": 10})
+    path = f"/api/play/{game['room']}"
+    hinted = await ordered(client, f"{path}/hint", {})
+    assert hinted["moves"] == []
+    assert hinted["found"]["is_hint"]
+    assert hinted["found"]["lines"][0]["clicks"] == [f"cell {hinted['found']['lines'][0]['moves'][0]}"]
+    assert "no move of yours" in (await ordered(client, f"{path}/back", {}, 409))["error"]
+    await ordered(client, f"{path}/move", {"move": "5"})
+    assert len((await ordered(client, f"{path}/reply", {}))["moves"]) == 2
+    game = await ordered(client, f"{path}/back", {})
+    assert (game["moves"], game["is_mine"]) == ([], True)
 
-    looked_at(runs, look)
 
-
-def test_a_network_that_knows_them_tells_the_owners_of_the_points_for_the_first_player(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_client
+async def test_a_network_that_knows_them_tells_the_owners_of_the_points_for_the_first_player(
+    client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The network says that the side to move owns everything."""
     run_with_games(tmp_path, "go_3x3", games=1)
@@ -92,99 +86,88 @@ def test_a_network_that_knows_them_tells_the_owners_of_the_points_for_the_first_
     def knowing(*given: Any, **named: Any) -> LoadedNet:
         return replace(load_net(*given, **named), ownership=lambda _: np.ones((1, 9), np.float32))
 
-    async def look(client: Client) -> None:
-        game = await ordered(client, PLAY, {"side": 0, "simulations": 2})
-        path = f"/api/play/{game['room']}"
-        hinted = await ordered(client, f"{path}/hint", {})
-        assert list(hinted["found"]["owners"]) == [f"{column}{row}" for row in "123" for column in "ABC"]
-        assert set(hinted["found"]["owners"].values()) == {1.0}
-        await ordered(client, f"{path}/move", {"move": "B2"})
-        replied = await ordered(client, f"{path}/reply", {})
-        assert set(replied["found"]["owners"].values()) == {-1.0}
-
     monkeypatch.setattr(rooms, "load_net", knowing)
-    looked_at(tmp_path, look)
+    game = await ordered(client, PLAY, {"side": 0, "simulations": 2})
+    path = f"/api/play/{game['room']}"
+    hinted = await ordered(client, f"{path}/hint", {})
+    assert list(hinted["found"]["owners"]) == [f"{column}{row}" for row in "123" for column in "ABC"]
+    assert set(hinted["found"]["owners"].values()) == {1.0}
+    await ordered(client, f"{path}/move", {"move": "B2"})
+    replied = await ordered(client, f"{path}/reply", {})
+    assert set(replied["found"]["owners"].values()) == {-1.0}
 
 
-def test_a_stored_game_is_gone_on_from_and_not_taken_back_into(runs: Path) -> None:
-    async def look(client: Client) -> None:
-        stored = (await got(client, "/api/run/a-run/games/1"))["moves"][:3]
-        game = await ordered(client, PLAY, {"side": 1, "simulations": 5, "game": 1, "ply": 3})
-        assert game["moves"] == stored
-        path = f"/api/play/{game['room']}"
-        await ordered(client, f"{path}/back", {}, 409)
-        await ordered(client, f"{path}/move", {"move": game["legal"][0]["text"]})
-        assert (await ordered(client, f"{path}/back", {}))["moves"] == stored
-        assert "no game 99" in (await ordered(client, PLAY, {"game": 99}, 404))["error"]
-
-    looked_at(runs, look)
+@with_client
+async def test_a_stored_game_is_gone_on_from_and_not_taken_back_into(client, runs: Path) -> None:
+    stored = (await got(client, "/api/run/a-run/games/1"))["moves"][:3]
+    game = await ordered(client, PLAY, {"side": 1, "simulations": 5, "game": 1, "ply": 3})
+    assert game["moves"] == stored
+    path = f"/api/play/{game['room']}"
+    await ordered(client, f"{path}/back", {}, 409)
+    await ordered(client, f"{path}/move", {"move": game["legal"][0]["text"]})
+    assert (await ordered(client, f"{path}/back", {}))["moves"] == stored
+    assert "no game 99" in (await ordered(client, PLAY, {"game": 99}, 404))["error"]
 
 
-def test_a_pasted_position_or_game_is_gone_on_from(runs: Path) -> None:
-    async def look(client: Client) -> None:
-        game = await ordered(client, PLAY, {"side": 1, "position": "5 1 2"})
-        assert (game["moves"], game["first"], game["is_mine"]) == (["5", "1", "2"], 3, True)
-        game = await ordered(client, PLAY, {"position": "o../.x./..."})
-        assert (game["moves"], game["board"]["position"]) == ([], "o../.x./...")
-        again = await ordered(client, PLAY, {"position": "o../.x./...", "moves": ["9"]})
-        assert again["board"]["position"] == "o.x/.x./..."
-        wrong = await ordered(client, PLAY, {"position": "5 5"}, 400)
-        assert "cannot be used" in wrong["error"]
-        assert "move 2 ('5')" in wrong["error"]
-
-    looked_at(runs, look)
+@with_client
+async def test_a_pasted_position_or_game_is_gone_on_from(client, runs: Path) -> None:
+    game = await ordered(client, PLAY, {"side": 1, "position": "5 1 2"})
+    assert (game["moves"], game["first"], game["is_mine"]) == (["5", "1", "2"], 3, True)
+    game = await ordered(client, PLAY, {"position": "o../.x./..."})
+    assert (game["moves"], game["board"]["position"]) == ([], "o../.x./...")
+    again = await ordered(client, PLAY, {"position": "o../.x./...", "moves": ["9"]})
+    assert again["board"]["position"] == "o.x/.x./..."
+    wrong = await ordered(client, PLAY, {"position": "5 5"}, 400)
+    assert "cannot be used" in wrong["error"]
+    assert "move 2 ('5')" in wrong["error"]
 
 
-def test_a_game_speaks_of_its_sides_and_shows_and_writes_what_was_played(tmp_path: Path) -> None:
+@with_client
+async def test_a_game_speaks_of_its_sides_and_shows_and_writes_what_was_played(
+    client, tmp_path: Path
+) -> None:
     run_with_games(tmp_path, "chess", games=1)
-
-    async def look(client: Client) -> None:
-        game = await ordered(client, PLAY, {"position": "e2e4 e7e5", "simulations": 1})
-        assert (game["sides"], game["said"], game["movers"]) == (["White", "Black"], ["e4", "e5"], [0, 1])
-        path = f"/api/play/{game['room']}"
-        game = await ordered(client, f"{path}/move?turned=1", {"move": "g1f3"})
-        assert game["said"] == ["e4", "e5", "Nf3"]
-        seen = {spot[0]: spot[1:3] for spot in game["board"]["spots"]}
-        assert seen["h8"] == [15, 330]
-        assert (await got(client, f"{path}/at/1"))["position"].split()[:2] == [AFTER_E4, "b"]
-        assert "positions 0 to 3, not 4" in (await got(client, f"{path}/at/4", 404))["error"]
-        game = await ordered(client, f"{path}/reply", {})
-        line = game["found"]["lines"][0]
-        assert len(line["said"]) == len(line["moves"])
-        assert game["said"][-1] == line["said"][0]
-        assert game["forms"] == ["PGN", "text"]
-        file = await got(client, f"{path}/file?form=PGN")
-        assert file["name"].endswith(".pgn")
-        assert f"1. e4 e5 2. Nf3 {game['said'][-1]} *" in file["text"]
-        assert '[White "a person"]' in file["text"]
-        assert "no format 'KIF'" in (await got(client, f"{path}/file?form=KIF", 404))["error"]
-
-    looked_at(tmp_path, look)
+    game = await ordered(client, PLAY, {"position": "e2e4 e7e5", "simulations": 1})
+    assert (game["sides"], game["said"], game["movers"]) == (["White", "Black"], ["e4", "e5"], [0, 1])
+    path = f"/api/play/{game['room']}"
+    game = await ordered(client, f"{path}/move?turned=1", {"move": "g1f3"})
+    assert game["said"] == ["e4", "e5", "Nf3"]
+    seen = {spot[0]: spot[1:3] for spot in game["board"]["spots"]}
+    assert seen["h8"] == [15, 330]
+    assert (await got(client, f"{path}/at/1"))["position"].split()[:2] == [AFTER_E4, "b"]
+    assert "positions 0 to 3, not 4" in (await got(client, f"{path}/at/4", 404))["error"]
+    game = await ordered(client, f"{path}/reply", {})
+    line = game["found"]["lines"][0]
+    assert len(line["said"]) == len(line["moves"])
+    assert game["said"][-1] == line["said"][0]
+    assert game["forms"] == ["PGN", "text"]
+    file = await got(client, f"{path}/file?form=PGN")
+    assert file["name"].endswith(".pgn")
+    assert f"1. e4 e5 2. Nf3 {game['said'][-1]} *" in file["text"]
+    assert '[White "a person"]' in file["text"]
+    assert "no format 'KIF'" in (await got(client, f"{path}/file?form=KIF", 404))["error"]
 
 
 AFTER_E4 = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR"
 
 
-def test_networks_are_listed_by_step_age_and_strength(tmp_path: Path) -> None:
+@with_client
+async def test_networks_are_listed_by_step_age_and_strength(client, tmp_path: Path) -> None:
     folder = run_with_games(tmp_path, "tic_tac_toe", games=1)
     (newest,) = folder.glob("weights/000002-*")
     (folder / "weights" / "000003-01234569.safetensors").write_bytes(b"nothing of the kind")
     rated = {"name": "n", "label": "", "simulations": 9, "version": 2, "sha256": hash_in_name(newest)}
     ratings = {"players": [rated], "ratings": {"n": {"elo": 321.0, "margin95": 9.0}}}
     (folder / "ratings.json").write_text(json.dumps(ratings))
-
-    async def look(client: Client) -> None:
-        found = await got(client, "/api/run/a-run/networks")
-        assert found["sides"] == ["X", "O"]
-        assert [(one["step"], one["elo"]) for one in found["networks"]] == [
-            (None, None),
-            (2, 321.0),
-            (1, None),
-        ]
-        assert found["networks"][1]["name"] == newest.stem
-        assert found["networks"][1]["at"] == pytest.approx(newest.stat().st_mtime)
-
-    looked_at(tmp_path, look)
+    found = await got(client, "/api/run/a-run/networks")
+    assert found["sides"] == ["X", "O"]
+    assert [(one["step"], one["elo"]) for one in found["networks"]] == [
+        (None, None),
+        (2, 321.0),
+        (1, None),
+    ]
+    assert found["networks"][1]["name"] == newest.stem
+    assert found["networks"][1]["at"] == pytest.approx(newest.stat().st_mtime)
 
 
 @pytest.mark.parametrize(
@@ -199,87 +182,73 @@ def test_networks_are_listed_by_step_age_and_strength(tmp_path: Path) -> None:
         [],
     ],
 )
-def test_an_order_that_makes_no_sense_is_explained(runs: Path, body: object) -> None:
-    async def look(client: Client) -> None:
-        assert "cannot be understood" in (await ordered(client, PLAY, body, 400))["error"]
-
-    looked_at(runs, look)
+@with_client
+async def test_an_order_that_makes_no_sense_is_explained(client, runs: Path, body: object) -> None:
+    assert "cannot be understood" in (await ordered(client, PLAY, body, 400))["error"]
 
 
-def test_moves_games_and_weights_that_are_not_there_are_explained(runs: Path) -> None:
-    async def look(client: Client) -> None:
-        game = await ordered(client, PLAY, {"simulations": 1})
-        path = f"/api/play/{game['room']}"
-        assert "not a legal cell" in (await ordered(client, f"{path}/move", {"move": "10"}, 409))["error"]
-        assert "no such order" in (await ordered(client, f"{path}/dance", {}, 404))["error"]
-        assert "no longer open" in (await got(client, "/api/play/nothing/at/0", 410))["error"]
-        wrong = await ordered(client, PLAY, {"weights": "../a-run/weights/000001-01234561"}, 404)
-        assert "no weights called" in wrong["error"]
-        await ordered(client, f"{path}/leave", {})
-        await got(client, f"{path}/at/0", 410)
-
-    looked_at(runs, look)
+@with_client
+async def test_moves_games_and_weights_that_are_not_there_are_explained(client, runs: Path) -> None:
+    game = await ordered(client, PLAY, {"simulations": 1})
+    path = f"/api/play/{game['room']}"
+    assert "not a legal cell" in (await ordered(client, f"{path}/move", {"move": "10"}, 409))["error"]
+    assert "no such order" in (await ordered(client, f"{path}/dance", {}, 404))["error"]
+    assert "no longer open" in (await got(client, "/api/play/nothing/at/0", 410))["error"]
+    wrong = await ordered(client, PLAY, {"weights": "../a-run/weights/000001-01234561"}, 404)
+    assert "no weights called" in wrong["error"]
+    await ordered(client, f"{path}/leave", {})
+    await got(client, f"{path}/at/0", 410)
 
 
-def test_weights_that_are_damaged_are_explained(tmp_path: Path) -> None:
+@with_client
+async def test_weights_that_are_damaged_are_explained(client, tmp_path: Path) -> None:
     folder = run_with_games(tmp_path, "tic_tac_toe", games=1)
     (folder / "weights" / "000009-01234569.safetensors").write_bytes(b"nothing of the kind")
-
-    async def look(client: Client) -> None:
-        assert "its name says 01234569" in (await ordered(client, PLAY, {}, 409))["error"]
-
-    looked_at(tmp_path, look)
+    assert "its name says 01234569" in (await ordered(client, PLAY, {}, 409))["error"]
 
 
-def test_the_game_not_touched_for_longest_gives_way_and_is_opened_again_with_its_moves(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
+@with_client
+async def test_the_game_not_touched_for_longest_gives_way_and_is_opened_again_with_its_moves(
+    client, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("azselfplay.lab.web.rooms.MOST_ROOMS", 2)
-
-    async def look(client: Client) -> None:
-        terms = {"simulations": 1, "side": 0}
-        first = await ordered(client, PLAY, terms)
-        second = await ordered(client, PLAY, terms)
-        first = await ordered(client, f"/api/play/{first['room']}/move", {"move": "5"})
-        await ordered(client, PLAY, terms)
-        await got(client, f"/api/play/{second['room']}/at/0", 410)
-        await ordered(client, PLAY, terms)
-        await got(client, f"/api/play/{first['room']}/at/0", 410)
-        again = await ordered(client, PLAY, {**terms, "moves": first["moves"]})
-        assert (again["moves"], again["board"], again["is_mine"]) == (["5"], first["board"], False)
-        # Meanwhile azserver has removed its network.
-        gone = {**terms, "moves": ["5"], "weights": "000000-00000000"}
-        assert (await ordered(client, PLAY, gone))["moves"] == ["5"]
-        wrong = await ordered(client, PLAY, {**terms, "moves": ["5", "5"]}, 400)
-        assert "cannot be opened" in wrong["error"]
-
-    looked_at(runs, look)
+    terms = {"simulations": 1, "side": 0}
+    first = await ordered(client, PLAY, terms)
+    second = await ordered(client, PLAY, terms)
+    first = await ordered(client, f"/api/play/{first['room']}/move", {"move": "5"})
+    await ordered(client, PLAY, terms)
+    await got(client, f"/api/play/{second['room']}/at/0", 410)
+    await ordered(client, PLAY, terms)
+    await got(client, f"/api/play/{first['room']}/at/0", 410)
+    again = await ordered(client, PLAY, {**terms, "moves": first["moves"]})
+    assert (again["moves"], again["board"], again["is_mine"]) == (["5"], first["board"], False)
+    # Meanwhile azserver has removed its network.
+    gone = {**terms, "moves": ["5"], "weights": "000000-00000000"}
+    assert (await ordered(client, PLAY, gone))["moves"] == ["5"]
+    wrong = await ordered(client, PLAY, {**terms, "moves": ["5", "5"]}, 400)
+    assert "cannot be opened" in wrong["error"]
 
 
-def test_no_game_that_is_searching_gives_way(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@with_client
+async def test_no_game_that_is_searching_gives_way(
+    client, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("azselfplay.lab.web.rooms.MOST_ROOMS", 1)
-
-    async def look(client: Client) -> None:
-        room = (await ordered(client, PLAY, {"simulations": 1}))["room"]
-        async with client.app[SITE].rooms.find(room).lock:
-            assert "at this moment" in (await ordered(client, PLAY, {}, 503))["error"]
-        await ordered(client, PLAY, {"simulations": 1})
-
-    looked_at(runs, look)
+    room = (await ordered(client, PLAY, {"simulations": 1}))["room"]
+    async with client.app[SITE].rooms.find(room).lock:
+        assert "at this moment" in (await ordered(client, PLAY, {}, 503))["error"]
+    await ordered(client, PLAY, {"simulations": 1})
 
 
-def test_a_game_that_is_gone_on_from_keeps_its_own_cap(tmp_path: Path) -> None:
+@with_client
+async def test_a_game_that_is_gone_on_from_keeps_its_own_cap(client, tmp_path: Path) -> None:
     short = random_game(get_game("tic_tac_toe"), np.random.default_rng(0), simulations=20, max_plies=3)
     run = run_with_games(tmp_path, "tic_tac_toe", games=1)
     store = Store(run / "games.db", "tic_tac_toe")
     store.commit([entry(short)])
     store.close()
     assert short.reason == "ply_cap"
-
-    async def look(client: Client) -> None:
-        game = await ordered(client, PLAY, {"game": 2, "ply": 2, "simulations": 10})
-        assert game["is_mine"]
-        path = f"/api/play/{game['room']}/move"
-        assert (await ordered(client, path, {"move": game["legal"][0]["text"]}))["over"] == "ply_cap"
-
-    looked_at(tmp_path, look)
+    game = await ordered(client, PLAY, {"game": 2, "ply": 2, "simulations": 10})
+    assert game["is_mine"]
+    path = f"/api/play/{game['room']}/move"
+    assert (await ordered(client, path, {"move": game["legal"][0]["text"]}))["over"] == "ply_cap"

@@ -8,19 +8,16 @@ import logging
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient
 from in_process import azplay_here
 from report_runs import STEPS, figures
-from web_runs import looked_at, next_event, run_with_games
+from web_runs import looked_at, next_event, run_with_games, with_client
 
 from azselfplay.host.runs import RunFolder, RunLock, here
 from azselfplay.lab.web.app import SITE
 from azselfplay.lab.web.runs import State, locked_inodes, state_of, summary
 
-Client = TestClient[Any, Any]
 OTHER_MACHINE = "another-boot 1"
 HOUR = 3600.0
 
@@ -110,7 +107,7 @@ def test_a_page_that_is_open_at_the_end_of_a_run_is_told_so_and_the_terminal_onc
     lock = RunLock(folder.lock_of("trainer"))
     caplog.set_level(logging.INFO, "azselfplay.lab.web")
 
-    async def look(client: Client) -> None:
+    async def look(client) -> None:
         async with client.get("/api/run/a-run/events") as answer:
             assert (await next_event(answer))["summary"]["state"] == "running"
             folder.write_figures({"games": 500, "step": STEPS, "weights_version": 4, "alerts": []})
@@ -126,23 +123,20 @@ def test_a_page_that_is_open_at_the_end_of_a_run_is_told_so_and_the_terminal_onc
     assert caplog.messages == ["run a-run has ended; its pages show the last figures"]
 
 
-def test_pages_that_end_with_their_run_tell_its_last_figures(tmp_path: Path) -> None:
+@with_client
+async def test_pages_that_end_with_their_run_tell_its_last_figures(client, tmp_path: Path) -> None:
     folder = run_with_games(tmp_path, "tic_tac_toe")
-
-    async def look(client: Client) -> None:
-        assert client.app is not None
-        async with client.get("/api/run/a-run/events") as answer:
-            await next_event(answer)
-            with (folder / "figures.jsonl").open("a") as file:
-                file.write(json.dumps(figures(STEPS + 7)) + "\n")
-            async with asyncio.TaskGroup() as group:
-                group.create_task(client.app[SITE].watching.close())
-                while "last" not in (found := await next_event(answer)):
-                    pass
-            assert found["row"]["trainer/step"] == STEPS + 7
-            assert not (await answer.content.read()).strip()
-
-    looked_at(tmp_path, look)
+    assert client.app is not None
+    async with client.get("/api/run/a-run/events") as answer:
+        await next_event(answer)
+        with (folder / "figures.jsonl").open("a") as file:
+            file.write(json.dumps(figures(STEPS + 7)) + "\n")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(client.app[SITE].watching.close())
+            while "last" not in (found := await next_event(answer)):
+                pass
+        assert found["row"]["trainer/step"] == STEPS + 7
+        assert not (await answer.content.read()).strip()
 
 
 PAGES = tuple(f"run/a-run/{page}" for page in ("history", "settings", "games", "weights", "games/1"))
@@ -177,7 +171,7 @@ def test_the_pages_of_an_ended_run_change_nothing_in_it_nor_the_time_of_its_end(
     before = seen(folder.path)
     answered = []
 
-    async def look(client: Client) -> None:
+    async def look(client) -> None:
         for page in ("runs", *PAGES):
             async with client.get(f"/api/{page}") as answer:
                 answered.append((page, answer.status))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,20 @@ def looked_at(runs: Path, look: Callable[[TestClient[Any, Any]], Awaitable[None]
             await look(client)
 
     asyncio.run(looking())
+
+
+def with_client(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test with a client of the pages about the runs in its fixture `runs`, or else `tmp_path`."""
+
+    @wraps(test)
+    def run(**fixtures: Any) -> None:
+        runs = fixtures.get("runs", fixtures.get("tmp_path"))
+        looked_at(runs, lambda client: test(client, **fixtures))
+
+    # Without the first parameter: pytest has no fixture for the client.
+    signature = inspect.signature(test)
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])
+    return run
 
 
 async def got(client: TestClient[Any, Any], path: str, status: int = 200) -> Any:
