@@ -274,6 +274,14 @@ def write_atomically(path: Path, data: bytes | bytearray) -> None:
     reach("atomic.folder_synced")
 
 
+def write_result(path: Path, data: bytes | bytearray) -> None:
+    """Write a file that a command was asked for, as `write_atomically` does. Raises Fatal(DISK)."""
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error
+
+
 def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` survive a power loss."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -83,7 +83,7 @@ def main() -> int:
     weights = weights_named(config.network, config.runs)
 
     from azselfplay.host import aio  # these import torch: not on the way to --help
-    from azselfplay.host.runs import write_atomically
+    from azselfplay.host.runs import write_result
     from azselfplay.play.analysis import Analyst, positions_in_flight
     from azselfplay.play.game_files import format_of, games_in
     from azselfplay.play.nets import load_net, search_for, search_name
@@ -112,10 +112,7 @@ def main() -> int:
             raise Fatal(str(error), Exit.BAD_DATA) from error
         seconds = time.perf_counter() - began
         if config.out is not None:
-            try:
-                write_atomically(config.out, "".join(texts).encode())
-            except OSError as error:
-                raise Fatal(f"cannot write {config.out}: {error.strerror}", Exit.DISK) from error
+            write_result(config.out, "".join(texts).encode())
     _say(
         f"{annotator.games} games annotated, {annotator.bad} that cannot be read left out; "
         f"{annotator.positions} positions in {seconds:.1f} s: "

@@ -25,7 +25,7 @@ from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import open_regular, read_struct
-from azselfplay.host.runs import RunFolder, made_at, write_atomically
+from azselfplay.host.runs import RunFolder, made_at, write_result
 from azselfplay.link.weights_files import hash_in_name, short_hash
 from azselfplay.play.bradley_terry import Fit, Rating, Score, fit
 from azselfplay.store.reader import StoreReader
@@ -350,10 +350,7 @@ class Book:
         # Pairings are sorted, so that the same games give the same file.
         pairings = [self._pairings[key] for key in sorted(self._pairings) if self._pairings[key].openings]
         file = _File(self.game, list(self.players.values()), pairings, ratings, self.settings)
-        try:
-            write_atomically(self.path, msgspec.json.format(msgspec.json.encode(file), indent=1))
-        except OSError as error:
-            raise Fatal(f"cannot write {self.path}: {error.strerror}", Exit.DISK) from error
+        write_result(self.path, msgspec.json.format(msgspec.json.encode(file), indent=1))
 
 
 def _key(first: str, second: str) -> tuple[str, str]:

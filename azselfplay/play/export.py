@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import write_result
 from azselfplay.link.finding import RUNS, weights_named
 from azselfplay.link.weights_files import read_weights
 
@@ -44,15 +44,7 @@ def main() -> int:
     if not config.network:
         raise Fatal("say which network: azplay export RUN --onnx PATH", Exit.USAGE)
     model, about = _model(weights_named(config.network, config.runs))
-    # The file is hidden and renamed at the end, so that nobody finds half a model under the wanted name.
-    partial = config.onnx.with_name(f".{config.onnx.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(model)
-        partial.replace(config.onnx)
-    except OSError as error:
-        raise Fatal(f"cannot write {config.onnx}: {error.strerror}", Exit.DISK) from error
-    finally:
-        partial.unlink(missing_ok=True)
+    write_result(config.onnx, model)
     print(f"{config.onnx}, {len(model):,} bytes: {about}")
     return int(Exit.OK)
 

@@ -80,10 +80,6 @@ class RateConfig:
     runs: Path = RUNS
     """Folder of all runs."""
 
-    def same_for_all(self) -> dict[str, str | int]:
-        """Return the settings that all games must share to be on the same scale."""
-        return {"openings": self.openings, "max_plies": self.max_plies, "seed": self.seed}
-
 
 @dataclass(frozen=True, kw_only=True)
 class LadderConfig(RateConfig):
@@ -280,7 +276,9 @@ class Session:
         specs = anchors_of(settings.anchors, game)
         self.anchors = [anchor(spec) for spec in specs]
         self.fixed = fixed_ratings(specs, game) if fixed is None else fixed
-        self.book = Book(file, game.name, settings.same_for_all())
+        # All games must share these settings to be on the same scale.
+        shared = {"openings": settings.openings, "max_plies": settings.max_plies, "seed": settings.seed}
+        self.book = Book(file, game.name, shared)
         how = MatchSettings(2 * PAIRING_OPENINGS, settings.max_plies, seed=settings.seed)
         device, threads = settings.device, settings.threads
         self.matches = Matches(game, settings.openings, how, device=device, threads=threads)
