@@ -23,6 +23,7 @@ from tyro.conf import Positional
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import RUNS, weights_named
+from azselfplay.play.orders import chances
 from protocol.settings import Count, SomeSimulations
 
 if TYPE_CHECKING:
@@ -186,15 +187,10 @@ def written_moves(game: Game, found: FileGame, answers: Sequence[Answer]) -> lis
         # Even the best move may have a lower value after it is played; this is not the player's fault.
         if marked is not None and move != answers[ply]["best"]:
             _, mark, name = marked
-            comment = f"{name}: {_percent(before)} became {_percent(after)}."
-            others = [(answers[ply]["pv"][:LINE], _percent(before))]
+            comment = f"{name}: {chances(before)} became {chances(after)}."
+            others = [(answers[ply]["pv"][:LINE], chances(before))]
         written.append(WrittenMove(move, comment, others, after * signs[ply], mark))
     return written
-
-
-def _percent(value: float) -> str:
-    """Return the score that a side expects in percent; a draw is a half."""
-    return f"{50 * (1 + value):.0f} %"
 
 
 def _say(text: str) -> None:

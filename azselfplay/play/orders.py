@@ -137,6 +137,11 @@ def shown(text: str, length: int = 60) -> str:
     return ascii(text if len(text) <= length else text[:length] + "...")
 
 
+def chances(value: float) -> str:
+    """Return a value in [-1, 1] as a share of points in percent, where a draw is half a point."""
+    return f"{50 * (value + 1):.0f} %"
+
+
 TOO_LONG = "line-of-too-many-bytes"
 """Text that a protocol receives instead of a line that was too long to keep."""
 

@@ -17,7 +17,19 @@ from msgspec import Meta
 from azselfplay.host import config
 from azselfplay.host.exits import Exit, Fatal, require
 from azselfplay.play.driver import EngineConfig, serve
-from azselfplay.play.orders import Found, Order, Prepare, Quit, Report, Request, Say, Setup, Start, shown
+from azselfplay.play.orders import (
+    Found,
+    Order,
+    Prepare,
+    Quit,
+    Report,
+    Request,
+    Say,
+    Setup,
+    Start,
+    chances,
+    shown,
+)
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
@@ -281,11 +293,6 @@ def moves(history: OpenGame) -> str:
     notation = history.game.notation
     legal = [notation.action_to_text(history.state, int(action)) for action in history.legal_actions()]
     return textwrap.fill(" ".join(legal), WIDTH)
-
-
-def chances(value: float) -> str:
-    """Return a value in [-1, 1] as a share of points, where a draw is half a point."""
-    return f"{50 * (value + 1):.0f} %"
 
 
 def move_of_network(found: Found, report: Report, *, for_person: bool) -> str:

@@ -20,7 +20,14 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.elo import pair_counts
 from azselfplay.play.match import as_json, report, table
-from azselfplay.play.openings import Opening, book_openings, openings_from_file, random_openings
+from azselfplay.play.openings import (
+    Opening,
+    book_openings,
+    check_lengths,
+    openings_for,
+    openings_from_file,
+    random_openings,
+)
 from azselfplay.play.players import make_player
 from azselfplay.play.runner import (
     DRAWN,
@@ -38,6 +45,7 @@ from azselfplay.play.runner import (
     replay_of,
     to_json_line,
 )
+from azselfplay.play.tournament import all_openings
 from net.architectures.network import build
 from net.architectures.registry import named
 from net.weights import WeightsMeta, save
@@ -291,6 +299,21 @@ def test_a_file_that_has_other_things_than_openings_is_refused(
     with pytest.raises(Fatal, match=reason) as refused:
         openings_from_file(TIC, file)
     assert refused.value.code == Exit.BAD_DATA
+
+
+def test_a_file_that_names_an_opening_twice_gives_a_ladder_all_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "openings"
+    lines = [f"{first} {second} {third}" for first in "1234" for second in "1234" for third in "1234"]
+    file.write_text("\n".join(["1 1 1", *lines]))
+    assert len(all_openings(FOUR, str(file), 0)) == len(lines)
+
+
+def test_an_opening_as_long_as_a_game_may_be_is_refused() -> None:
+    openings = openings_for(CHESS, "random:4", 3, 0)
+    check_lengths(openings, 0)
+    check_lengths(openings, 5)
+    with pytest.raises(Fatal, match="an opening has 4 plies"):
+        check_lengths(openings, 4)
 
 
 def test_report_counts_pairs_and_repeated_games() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+from typing import Any
 
 import numpy as np
 import pytest
 from leaf_by_leaf import HashEvaluator
 
 from azselfplay.games import get_game
+from azselfplay.host.exits import Fatal
+from azselfplay.play.driver import prepare
 from azselfplay.play.nets import LoadedNet, search_for
-from azselfplay.play.orders import Found, Request
+from azselfplay.play.orders import Found, Request, Setup
 from azselfplay.play.thinker import (
     MEASURED_SHARE,
     MEASURED_SIMULATIONS,
@@ -156,3 +160,14 @@ def test_before_a_clock_runs_the_network_has_answered_once() -> None:
     thinker.warm_up()
     thinker.close()
     assert asked == [1]
+
+
+def test_a_hash_that_the_system_refuses_is_a_setting_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine then keeps what it had, and does not end."""
+
+    def refused(*_: Any) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr("azselfplay.search.forest.mmap.mmap", refused)
+    with pytest.raises(Fatal, match="not enough memory for Hash 65536 MiB"):
+        prepare(Setup(game="tic_tac_toe", hash_mib=65536), 0)

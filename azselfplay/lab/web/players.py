@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from bisect import bisect_left
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,18 +133,16 @@ class Players:
 
 def _since(reader: StoreReader, moment: float) -> int:
     """Return the number of the first game that was stored at `moment` (seconds since 1970) or later."""
-    # Use bisection: the time has no index, but games are stored in the order of their times.
     low, high = reader.span()
     sql = "SELECT received_at FROM games WHERE seq >= ? ORDER BY seq LIMIT 1"
-    while low <= high:
-        middle = (low + high) // 2
-        found = reader.query(sql, middle)
+
+    def stored_at(number: int) -> float:
+        found = reader.query(sql, number)
         # A damaged store may lack the games that its numbers promise.
-        if found and found[0][0] < moment:
-            low = middle + 1
-        else:
-            high = middle - 1
-    return low
+        return found[0][0] if found else math.inf
+
+    # The time has no index, but games are stored in the order of their times.
+    return low + bisect_left(range(low, high + 1), moment, key=stored_at)
 
 
 def _sample(first: int, last: int) -> list[int]:

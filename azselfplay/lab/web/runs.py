@@ -81,7 +81,9 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
     for changed, run in found[:MOST_RUNS]:
         try:
             # Only the list of runs shows these two.
-            curve = small_curve(run.figures_log, _size(run.figures_log))
+            curve: list[tuple[float, float]] = []
+            with contextlib.suppress(OSError):  # there are no figures before the first training step
+                curve = small_curve(run.figures_log, run.figures_log.stat().st_size)
             note = next(iter(notes_of(run).splitlines()), "")
             listed.append(summary(run, held) | {"curve": curve, "note": note})
         except Exception as error:  # the files may hold anything, and the other runs are still listed
@@ -128,12 +130,6 @@ def summary(run: RunFolder, held: Held) -> dict[str, Any]:
         "strength": strongest(run),
         "alerts": row.get("alerts", figures.get("alerts")) or [],
     }
-
-
-def _size(path: Path) -> int:
-    with contextlib.suppress(OSError):
-        return path.stat().st_size
-    return 0
 
 
 @lru_cache(maxsize=2 * MOST_RUNS)
