@@ -23,7 +23,6 @@ from azselfplay.host.aio import Stop
 from azselfplay.play.analysis import Analyst, BadRequest, Request, Service
 from azselfplay.play.driver import CHUNK, Input
 from azselfplay.play.nets import load_net
-from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
 from azselfplay.search.mcts import search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve
@@ -215,29 +214,24 @@ class CountingAnalyst(Analyst):
     now = most = 0
 
     async def answer(self, request: Request) -> dict[str, Any]:
-        type(self).now += 1
-        type(self).most = max(self.most, self.now)
+        self.now += 1
+        self.most = max(self.most, self.now)
         for _ in range(5):
             await asyncio.sleep(0)
-        type(self).now -= 1
+        self.now -= 1
         return {"id": request.id}
 
 
 def test_no_more_are_worked_on_than_may_be_in_flight(tmp_path: Path) -> None:
     """The rest of the input waits its turn."""
-    game = get_game("tic_tac_toe")
-    service = Service(CountingAnalyst(game, LocalEvaluator(uniform, 8), 1), in_flight=7, simulations=2)
+    analyst = CountingAnalyst(get_game("tic_tac_toe"), HashEvaluator(), 1)
+    service = Service(analyst, in_flight=7, simulations=2)
     (tmp_path / "in").write_bytes(b"".join(b'{"id": %d}\n' % number for number in range(500)))
     with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("wb") as sink:
         asyncio.run(asyncio.wait_for(service.run(source.fileno(), sink.fileno(), Stop()), 240))
     ids = [json.loads(line)["id"] for line in (tmp_path / "out").read_bytes().splitlines()]
     assert sorted(ids) == list(range(500))
-    assert CountingAnalyst.most == 7
-
-
-def uniform(batch: LeafBatch) -> Evaluations:
-    wdl = np.full((batch.rows, 3), 1 / 3, np.float32)
-    return Evaluations(np.repeat(1 / batch.counts, batch.counts), wdl, 0)
+    assert analyst.most == 7
 
 
 def test_input_is_read_no_further_than_it_is_taken(tmp_path: Path) -> None:

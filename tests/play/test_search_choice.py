@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import numpy as np
 import pytest
 from changed_settings import self_play, varied
 
@@ -17,7 +16,7 @@ from azselfplay.play.analysis import Analyst, Request
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.nets import LoadedNet, search_for, search_name
 from azselfplay.play.truth_errors import chosen_actions, rows_for
-from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator, UniformEvaluator
+from azselfplay.search.evaluator import UniformEvaluator
 from azselfplay.search.settings import FOR_EVALUATION
 from protocol.settings import SelfPlaySettings
 from server.config import ServerConfig
@@ -35,12 +34,6 @@ def run_of(folder: Path, settings: SelfPlaySettings) -> Path:
 
 def untrained() -> LoadedNet:
     return LoadedNet(GAME, 1, "knows nothing", 0, UniformEvaluator(), 8)  # type: ignore[arg-type]
-
-
-def uniform(batch: LeafBatch) -> Evaluations:
-    """Answer like UniformEvaluator."""
-    priors = np.repeat((1.0 / batch.counts).astype(np.float32), batch.counts)
-    return Evaluations(priors, np.tile(np.array([0, 1, 0], np.float32), (batch.rows, 1)), 0)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +104,7 @@ def test_a_run_whose_settings_cannot_be_read_is_named(tmp_path: Path, content: s
 
 def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
     rows, net = rows_for(GAME, limit=120), untrained()
-    analyst = Analyst(GAME, LocalEvaluator(uniform, 8), 1, GUMBEL)
+    analyst = Analyst(GAME, UniformEvaluator(), 1, GUMBEL)
 
     async def seat_choice(search: SelfPlaySettings, moves: tuple[int, ...]) -> int:
         seat = await NetPlayer("one", net, 12, search=search).sit_down(0)

@@ -124,6 +124,10 @@ class Shelf:
         one = self._of(run, number)
         # Values are stored for the side that moves.
         turn = [1 if ply.side == 0 else -1 for ply in one.plies]
+
+        def for_first(values: Iterable[float | None]) -> list[float | None]:
+            return [None if value is None else value * sign for value, sign in zip(values, turn, strict=True)]
+
         words = knowledge_of(one.game).words
         return {
             **_about(one.stored),
@@ -135,14 +139,8 @@ class Shelf:
             "numbers": [words.number(state) for state in one.played.states[:-1]] if words.number else None,
             "names": sides_on_picture(one.game),
             "sides": [ply.side for ply in one.plies],
-            "values": [
-                None if ply.value is None else ply.value * sign
-                for ply, sign in zip(one.plies, turn, strict=True)
-            ],
-            "priors": [
-                None if ply.prior_value is None else ply.prior_value * sign
-                for ply, sign in zip(one.plies, turn, strict=True)
-            ],
+            "values": for_first(ply.value for ply in one.plies),
+            "priors": for_first(ply.prior_value for ply in one.plies),
         }
 
     def position(self, run: RunFolder, number: int, ply: int, line: Sequence[str] = ()) -> dict[str, Any]:

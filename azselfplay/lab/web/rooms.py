@@ -141,7 +141,6 @@ class Rooms:
         finally:
             self._opening -= 1
         self._rooms[room.token] = room
-        self._touch(room)
         return room
 
     def find(self, token: str) -> Room:
@@ -149,11 +148,8 @@ class Rooms:
         room = self._rooms.get(token)
         if room is None:
             raise Trouble("That game is no longer open. Start a new one.", HTTPStatus.GONE)
-        self._touch(room)
-        return room
-
-    def _touch(self, room: Room) -> None:
         room.used_at = asyncio.get_running_loop().time()
+        return room
 
     def leave(self, room: Room) -> None:
         """Close a game."""
@@ -191,7 +187,7 @@ class Room:
         self.token = token
         self.run = run
         self.weights = weights
-        self.used_at = 0.0
+        self.used_at = asyncio.get_running_loop().time()
         """When it was last used, in seconds of the event loop."""
         self.lock = asyncio.Lock()
         self.thinker = thinker
