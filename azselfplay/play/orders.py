@@ -10,9 +10,8 @@ without loading numpy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from azselfplay.games.names import DEFAULT_GAME
 
@@ -62,73 +61,6 @@ class Options:
     def resigns_at(self, value: float) -> bool:
         """Return whether to resign at a position of `value` in [-1, 1] for the side to move."""
         return 50 * (value + 1) < self.resign_percent
-
-
-@dataclass(frozen=True)
-class Spec:
-    """One option that a GUI can set: the field of Options or Setup that it sets, and its range."""
-
-    name: str
-    field: str
-    kind: str
-    low: int = 0
-    high: int = 0
-    choices: tuple[str, ...] = ()
-
-    def parsed(self, text: str) -> Any:
-        """Return the value that a GUI has set. Raises ValueError saying what is wrong with the text."""
-        if self.kind == "string":
-            return "" if text == "<empty>" else text
-        if self.kind == "check":
-            if text.lower() not in ("true", "false"):
-                raise ValueError(f"option {self.name} is true or false, not {shown(text)}")
-            return text.lower() == "true"
-        if self.kind == "combo":
-            if text not in self.choices:
-                raise ValueError(f"option {self.name} is one of {', '.join(self.choices)}, not {shown(text)}")
-            return text
-        # `isdigit` alone would accept digits of other scripts, and numbers of any length.
-        digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
-            raise ValueError(f"option {self.name} is a whole number, not {shown(text)}")
-        if not self.low <= int(text) <= self.high:
-            raise ValueError(f"option {self.name} lies between {self.low} and {self.high}, not {int(text)}")
-        return int(text)
-
-
-_IN_SETUP = frozenset(Setup.__dataclass_fields__)
-
-
-@dataclass(frozen=True)
-class OptionTable:
-    """The options of one protocol."""
-
-    specs: Sequence[Spec]
-
-    def announced(self, options: Options) -> list[str]:
-        """Return the `option` lines, with the present values as defaults."""
-        lines = []
-        for spec in self.specs:
-            value = getattr(options.setup if spec.field in _IN_SETUP else options, spec.field)
-            default = str(value).lower() if spec.kind == "check" else str(value) or "<empty>"
-            if spec.kind == "combo":
-                default = default.partition("?")[0]  # the choices list no settings; settings stay as they are
-            line = f"option name {spec.name} type {spec.kind} default {default}"
-            if spec.kind == "spin":
-                line += f" min {spec.low} max {spec.high}"
-            lines.append(line + "".join(f" var {choice}" for choice in spec.choices))
-        return lines
-
-    def changed(self, options: Options, name: str, text: str) -> Options:
-        """Return the options after a setoption. Raises ValueError saying what is wrong with the setoption."""
-        spec = next((spec for spec in self.specs if spec.name.lower() == name.lower()), None)
-        if spec is None:
-            known = ", ".join(spec.name for spec in self.specs)
-            raise ValueError(f"unknown option {shown(name)}; known: {known}")
-        change: dict[str, Any] = {spec.field: spec.parsed(text)}
-        if spec.field in _IN_SETUP:
-            return replace(options, setup=replace(options.setup, **change))
-        return replace(options, **change)
 
 
 def shown(text: str, length: int = 60) -> str:

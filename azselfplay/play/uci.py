@@ -32,7 +32,6 @@ from azselfplay.play.orders import (
     SetDeadline,
     Setup,
     SideClock,
-    Spec,
     Start,
     StopSearch,
     seconds_for_move,
@@ -48,7 +47,7 @@ from azselfplay.play.uci_lines import (
     Go,
     Position,
     SetOption,
-    Simple,
+    Spec,
     best_move_line,
     info_lines,
     parse,
@@ -188,11 +187,11 @@ class UciEngine:
             return []
         try:
             command = parse(line, self.dialect)
-            if isinstance(command, Simple):
-                return self._obey_word(command.name, now)
+            if isinstance(command, str):
+                return self._obey_word(command, now)
             # The option is stored at once, and prepared when a search needs it (`_go_on`).
             if isinstance(command, SetOption):
-                self.options = self.dialect.options.changed(self.options, command.name, command.value)
+                self.options = self.dialect.changed(self.options, command.name, command.value)
             if isinstance(command, Position):
                 self.board.set(command)
             return self._go(command, now) if isinstance(command, Go) else []
@@ -258,7 +257,7 @@ class UciEngine:
         if name == "hello":
             # Answer before anything is loaded: a GUI waits only a few seconds for this answer.
             head = [f"id name {self.name}", "id author the azselfplay authors"]
-            announced = self.dialect.options.announced(self.options)
+            announced = self.dialect.announced(self.options)
             return [Say(text) for text in [*head, *announced, f"{self.dialect.name}ok"]]
         if name == "isready":
             # While the engine thinks, it is ready. Otherwise the answer waits for the network, because it

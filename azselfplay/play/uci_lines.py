@@ -1,6 +1,7 @@
-"""The lines of UCI and of its sibling USI: the differences between the two, commands, positions and results.
+"""The lines of UCI and of its sibling USI: the differences between the two, options, commands, positions and
+results.
 
-A `Dialect` lists the differences between the two protocols. `parse` turns a line into a command or says what
+A `Dialect` lists the differences between the two protocols, among them their options. `parse` turns a line into a command or says what
 is wrong with it. As in other engines, words of `go` that make no sense are noted and ignored, because a GUI
 that sends them still waits for a move. Pure. Values are converted to centipawns with lc0's formula.
 """
@@ -12,12 +13,47 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from azselfplay.play.orders import Found, OptionTable, Report, Spec, shown
+from azselfplay.play.orders import Found, Options, Report, Setup, shown
 from azselfplay.search.selection import NAMES
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
     from azselfplay.play.thinker import OpenGame
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One option that a GUI can set: the field of Options or Setup that it sets, and its range."""
+
+    name: str
+    field: str
+    kind: str
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+
+    def parsed(self, text: str) -> Any:
+        """Return the value that a GUI has set. Raises ValueError saying what is wrong with the text."""
+        if self.kind == "string":
+            return "" if text == "<empty>" else text
+        if self.kind == "check":
+            if text.lower() not in ("true", "false"):
+                raise ValueError(f"option {self.name} is true or false, not {shown(text)}")
+            return text.lower() == "true"
+        if self.kind == "combo":
+            if text not in self.choices:
+                raise ValueError(f"option {self.name} is one of {', '.join(self.choices)}, not {shown(text)}")
+            return text
+        # `isdigit` alone would accept digits of other scripts, and numbers of any length.
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
+            raise ValueError(f"option {self.name} is a whole number, not {shown(text)}")
+        if not self.low <= int(text) <= self.high:
+            raise ValueError(f"option {self.name} lies between {self.low} and {self.high}, not {int(text)}")
+        return int(text)
+
+
+_IN_SETUP = frozenset(Setup.__dataclass_fields__)
 
 SEARCHING = (
     Spec("WeightsFile", "weights", "string"),
@@ -43,7 +79,7 @@ class Dialect:
     """The word for a position's notation: `fen`."""
     first: str
     """Letter of the first player's clock: `w` for White."""
-    options: OptionTable
+    options: tuple[Spec, ...]
     counts: frozenset[str]
     """Words of `go` that are followed by a number, besides clocks."""
     no_move: str
@@ -61,27 +97,50 @@ class Dialect:
 
     def with_options(self, *more: Spec) -> Dialect:
         """Return the dialect with further options."""
-        return replace(self, options=OptionTable((*self.options.specs, *more)))
+        return replace(self, options=(*self.options, *more))
+
+    def announced(self, options: Options) -> list[str]:
+        """Return the `option` lines, with the present values as defaults."""
+        lines = []
+        for spec in self.options:
+            value = getattr(options.setup if spec.field in _IN_SETUP else options, spec.field)
+            default = str(value).lower() if spec.kind == "check" else str(value) or "<empty>"
+            if spec.kind == "combo":
+                default = default.partition("?")[0]  # the choices list no settings; settings stay as they are
+            line = f"option name {spec.name} type {spec.kind} default {default}"
+            if spec.kind == "spin":
+                line += f" min {spec.low} max {spec.high}"
+            lines.append(line + "".join(f" var {choice}" for choice in spec.choices))
+        return lines
+
+    def changed(self, options: Options, name: str, text: str) -> Options:
+        """Return the options after a setoption. Raises ValueError saying what is wrong with the setoption."""
+        spec = next((spec for spec in self.options if spec.name.lower() == name.lower()), None)
+        if spec is None:
+            known = ", ".join(spec.name for spec in self.options)
+            raise ValueError(f"unknown option {shown(name)}; known: {known}")
+        change: dict[str, Any] = {spec.field: spec.parsed(text)}
+        if spec.field in _IN_SETUP:
+            return replace(options, setup=replace(options.setup, **change))
+        return replace(options, **change)
 
 
 UCI = Dialect(
     name="uci",
     position="fen",
     first="w",
-    options=OptionTable(
-        (
-            *SEARCHING,
-            Spec("Hash", "hash_mib", "spin", 1, 262_144),
-            _LEAVES,
-            _SEARCH,
-            Spec("MultiPV", "multi_pv", "spin", 1, 218),
-            Spec("SyzygyPath", "syzygy_path", "string"),
-            Spec("UCI_ShowWDL", "show_wdl", "check"),
-            Spec("UCI_AnalyseMode", "analyse_mode", "check"),
-            Spec("Ponder", "ponder", "check"),
-            Spec("Move Overhead", "overhead_ms", "spin", 0, 10_000),
-            _TEMPERATURE,
-        )
+    options=(
+        *SEARCHING,
+        Spec("Hash", "hash_mib", "spin", 1, 262_144),
+        _LEAVES,
+        _SEARCH,
+        Spec("MultiPV", "multi_pv", "spin", 1, 218),
+        Spec("SyzygyPath", "syzygy_path", "string"),
+        Spec("UCI_ShowWDL", "show_wdl", "check"),
+        Spec("UCI_AnalyseMode", "analyse_mode", "check"),
+        Spec("Ponder", "ponder", "check"),
+        Spec("Move Overhead", "overhead_ms", "spin", 0, 10_000),
+        _TEMPERATURE,
     ),
     counts=frozenset({"movestogo", "depth", "nodes", "mate", "movetime"}),
     no_move="(none)",
@@ -92,19 +151,17 @@ USI = Dialect(
     name="usi",
     position="sfen",
     first="b",
-    options=OptionTable(
-        (
-            *SEARCHING,
-            Spec("USI_Hash", "hash_mib", "spin", 1, 262_144),
-            _LEAVES,
-            _SEARCH,
-            Spec("MultiPV", "multi_pv", "spin", 1, 593),
-            Spec("AnalyseMode", "analyse_mode", "check"),
-            Spec("USI_Ponder", "ponder", "check"),
-            Spec("MoveOverhead", "overhead_ms", "spin", 0, 10_000),
-            Spec("ResignPercent", "resign_percent", "spin", 0, 50),
-            _TEMPERATURE,
-        )
+    options=(
+        *SEARCHING,
+        Spec("USI_Hash", "hash_mib", "spin", 1, 262_144),
+        _LEAVES,
+        _SEARCH,
+        Spec("MultiPV", "multi_pv", "spin", 1, 593),
+        Spec("AnalyseMode", "analyse_mode", "check"),
+        Spec("USI_Ponder", "ponder", "check"),
+        Spec("MoveOverhead", "overhead_ms", "spin", 0, 10_000),
+        Spec("ResignPercent", "resign_percent", "spin", 0, 50),
+        _TEMPERATURE,
     ),
     counts=frozenset({"depth", "nodes", "movetime", "byoyomi"}),
     no_move="resign",
@@ -122,17 +179,6 @@ MOST = 10**12
 
 class BadCommand(ValueError):
     """A line that cannot be understood; the text says why."""
-
-
-@dataclass(frozen=True)
-class Simple:
-    """A command whose arguments, if any, do not matter here.
-
-    Names are as in the protocol, except `hello` for `uci` and `usi`, `new game` for `ucinewgame` and
-    `usinewgame`, and `no mate` for an unsupported search for mates.
-    """
-
-    name: str
 
 
 @dataclass(frozen=True)
@@ -176,7 +222,10 @@ class Go:
         return bool(counted) or not (self.wtime is None and self.btime is None and self.movetime is None)
 
 
-Command = Simple | SetOption | Position | Go
+Command = str | SetOption | Position | Go
+"""A text is the name of a command whose arguments, if any, do not matter here. Names are as in the protocol,
+except `hello` for `uci` and `usi`, `new game` for `ucinewgame` and `usinewgame`, and `no mate` for an
+unsupported search for mates."""
 
 _SIMPLE = frozenset({"isready", "stop", "ponderhit", "gameover", "quit", "d", "debug", "register"})
 
@@ -195,7 +244,7 @@ def parse(line: str, dialect: Dialect = UCI) -> Command | None:
     name, arguments = words[0], words[1:]
     simple = {dialect.name: "hello", f"{dialect.name}newgame": "new game"} | {one: one for one in _SIMPLE}
     if name in simple:
-        return Simple(simple[name])
+        return simple[name]
     if name == "setoption":
         if arguments[:1] != ["name"]:
             raise BadCommand("setoption is written: setoption name NAME [value VALUE]")
@@ -218,7 +267,7 @@ def parse(line: str, dialect: Dialect = UCI) -> Command | None:
         raise BadCommand(f"unknown command {shown(name)}")
     # The protocol has a special answer to it.
     if arguments[:1] == ["mate"] and not dialect.solves_mates:
-        return Simple("no mate")
+        return "no mate"
     return _go(arguments, dialect.counts)
 
 

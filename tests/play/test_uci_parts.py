@@ -19,7 +19,6 @@ from azselfplay.play.uci_lines import (
     Go,
     Position,
     SetOption,
-    Simple,
     parse,
     wdl_per_mille,
 )
@@ -28,7 +27,7 @@ from azselfplay.play.uci_lines import (
 @pytest.mark.parametrize(
     ("line", "command"),
     [
-        ("uci\r", Simple("hello")),
+        ("uci\r", "hello"),
         ("   ", None),
         ("setoption name Move Overhead value 50", SetOption("Move Overhead", "50")),
         ("setoption name WeightsFile value /a b/c", SetOption("WeightsFile", "/a b/c")),
@@ -77,14 +76,16 @@ def test_a_word_of_go_that_means_nothing_is_ignored_with_a_note(line, go, notes)
     assert replace(found, notes=()) == go
 
 
-@pytest.mark.parametrize("table", [UCI.options, USI.options], ids=["UCI", "USI"])
-def test_every_option_is_announced_and_can_be_set_to_what_it_is(table):
+@pytest.mark.parametrize("dialect", [UCI, USI], ids=["UCI", "USI"])
+def test_every_option_is_announced_and_can_be_set_to_what_it_is(dialect):
     options = Options()
-    lines = table.announced(options)
-    assert [line.split(" type ")[0] for line in lines] == [f"option name {spec.name}" for spec in table.specs]
-    for spec, line in zip(table.specs, lines, strict=True):
+    lines = dialect.announced(options)
+    assert [line.split(" type ")[0] for line in lines] == [
+        f"option name {one.name}" for one in dialect.options
+    ]
+    for spec, line in zip(dialect.options, lines, strict=True):
         default = line.split(" default ")[1].split(" min ")[0].split(" var ")[0]
-        assert table.changed(options, spec.name.upper(), default) == options
+        assert dialect.changed(options, spec.name.upper(), default) == options
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_every_option_is_announced_and_can_be_set_to_what_it_is(table):
 )
 def test_options_out_of_range_are_refused(name, value, word):
     with pytest.raises(ValueError, match=word):
-        UCI.options.changed(Options(), name, value)
+        UCI.changed(Options(), name, value)
 
 
 SECONDS = st.floats(0, 1e4)
@@ -202,6 +203,6 @@ def test_a_game_goes_on_after_a_draw_that_nobody_claims():
 def test_a_search_with_settings_is_announced_by_its_selection_and_replaced_by_the_option():
     options = Options(Setup(search="gumbel?gumbel_considered=4"))
     assert "option name Search type combo default gumbel var puct var gumbel var thompson" in (
-        UCI.options.announced(options)
+        UCI.announced(options)
     )
-    assert UCI.options.changed(options, "Search", "thompson").setup.search == "thompson"
+    assert UCI.changed(options, "Search", "thompson").setup.search == "thompson"

@@ -20,7 +20,7 @@ from azselfplay.play.orders import (
     StopSearch,
 )
 from azselfplay.play.uci import UciEngine
-from azselfplay.play.uci_lines import USI, Go, Position, Simple, parse
+from azselfplay.play.uci_lines import USI, Go, Position, parse
 
 SETUP = Setup(game="shogi")
 
@@ -59,9 +59,9 @@ def test_usi_is_answered_with_options_without_blanks_in_their_names():
 @pytest.mark.parametrize(
     ("line", "command"),
     [
-        ("usinewgame", Simple("new game")),
-        ("gameover lose", Simple("gameover")),
-        ("go mate infinite", Simple("no mate")),
+        ("usinewgame", "new game"),
+        ("gameover lose", "gameover"),
+        ("go mate infinite", "no mate"),
         ("position sfen 9/9 b - 1 moves 7g7f", Position("9/9 b - 1", ("7g7f",))),
         ("go btime 1 wtime 2 byoyomi 3 ponder", Go(btime=1, wtime=2, byoyomi=3, ponder=True)),
     ],
