@@ -1,9 +1,10 @@
 """The lines of UCI and of its sibling USI: the differences between the two, options, commands, positions and
 results.
 
-A `Dialect` lists the differences between the two protocols, among them their options. `parse` turns a line into a command or says what
-is wrong with it. As in other engines, words of `go` that make no sense are noted and ignored, because a GUI
-that sends them still waits for a move. Pure. Values are converted to centipawns with lc0's formula.
+A `Dialect` lists the differences between the two protocols, among them their options. `parse` turns a line
+into a command or says what is wrong with it. As in other engines, words of `go` that make no sense are noted
+and ignored, because a GUI that sends them still waits for a move. Pure. Values are converted to centipawns
+with lc0's formula.
 """
 
 from __future__ import annotations
