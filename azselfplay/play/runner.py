@@ -400,10 +400,8 @@ def to_json_line(game: Game, played: PlayedGame) -> str:
 def replay_of(game: Game, played: PlayedGame) -> GameHistory:
     """Return the positions of a played game."""
     # The match may have had a larger ply cap than the game's own.
-    game_history = GameHistory(game, played.start, max(len(played.actions) + 1, game.max_plies))
-    for action in played.actions:
-        game_history.play(action)
-    return game_history
+    cap = max(len(played.actions) + 1, game.max_plies)
+    return Opening("", played.start, played.actions).game_history(game, cap)
 
 
 def _opened(path: str) -> TextIO | None:

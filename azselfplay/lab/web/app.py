@@ -243,7 +243,7 @@ async def events(request: web.Request) -> web.StreamResponse:
         await response.prepare(request)
         # A ConnectionError means that the page was closed.
         with contextlib.suppress(ConnectionError):
-            while (figures := await updates.next()) is not None:
+            while (figures := await updates.get()) is not None:
                 await response.write(b"data: " + figures + b"\n\n")
     return response
 

@@ -54,6 +54,9 @@ LOOKS_BACK = 300.0
 Reading = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
 """Runs a function in a thread that reads files."""
 
+Updates = asyncio.Queue[bytes | None]
+"""The newest figures as JSON, for one page; None at the end."""
+
 
 class Files:
     """The files of one run that are read. Only one thread at a time may use it, so the event loop takes
@@ -141,10 +144,10 @@ class Watching:
         watched = self._watched.get(run.name)
         if watched is None:
             watched = self._watched[run.name] = _Watched(self.files_of(run), self._reading, self._group)
-        updates = Updates()
+        updates: Updates = asyncio.Queue()
         # A page that is opened later gets the newest figures at once.
         if watched.newest:
-            updates.put(watched.newest)
+            updates.put_nowait(watched.newest)
         watched.told.add(updates)
         try:
             yield updates
@@ -168,25 +171,6 @@ class Watching:
             files.players.close()
 
 
-class Updates:
-    """The newest figures, for one page. Figures that a slow page has not taken are replaced by newer ones."""
-
-    def __init__(self) -> None:
-        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue()
-
-    def put(self, figures: bytes) -> None:
-        while not self._waiting.empty():
-            self._waiting.get_nowait()
-        self._waiting.put_nowait(figures)
-
-    def end(self) -> None:
-        self._waiting.put_nowait(None)
-
-    async def next(self) -> bytes | None:
-        """Return the next figures as JSON, as soon as there are newer ones; None at the end."""
-        return await self._waiting.get()
-
-
 class _Watched:
     """A watched run, and the task that reads it."""
 
@@ -207,13 +191,16 @@ class _Watched:
     def _tell(self, figures: dict[str, Any]) -> None:
         self.newest = msgspec.json.encode(figures)
         for updates in self.told:
-            updates.put(self.newest)
+            # Figures that a slow page has not taken are replaced by newer ones.
+            while not updates.empty():
+                updates.get_nowait()
+            updates.put_nowait(self.newest)
 
     async def look_for_the_last_time(self) -> None:
         """Send the present figures, marked as the last ones."""
         self._tell({**await self._look(None), "last": True})
         for updates in self.told:
-            updates.end()
+            updates.put_nowait(None)
 
     async def _look(self, server: ServerFigures | None) -> dict[str, Any]:
         """Return the present figures, or what is wrong; without a server, return the figures of the files."""
