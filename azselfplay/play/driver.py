@@ -82,9 +82,9 @@ class EngineConfig:
         return Path(self.network) if self.network else None
 
     @property
-    def name(self) -> str:
-        """The name by which the engine introduces itself."""
-        return f"azselfplay {self.weights.resolve().stem if self.weights else 'untrained tiny'}"
+    def network_name(self) -> str:
+        """The network's name for people."""
+        return self.weights.resolve().stem if self.weights else "untrained tiny"
 
     def setup(self, game: str) -> Setup:
         """Return the set-up of the command line."""

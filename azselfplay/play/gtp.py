@@ -101,8 +101,7 @@ def main() -> int:
         temperature=settings.temperature,
         resign_percent=settings.resign_percent,
     )
-    version = settings.name.removeprefix("azselfplay ")
-    return serve(lambda: GtpEngine(desk, version, options, settings.nodes), settings)
+    return serve(lambda: GtpEngine(desk, settings.network_name, options, settings.nodes), settings)
 
 
 USUAL_SIMULATIONS = 800

@@ -80,7 +80,7 @@ def main() -> int:
         )
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
-    return serve(lambda: engine, settings, engine.begin(settings.name.removeprefix("azselfplay ")))
+    return serve(lambda: engine, settings, engine.begin(settings.network_name))
 
 
 SIDES = ("first", "second")

@@ -107,10 +107,8 @@ def uci() -> int:
     options = Options(replace(settings.setup(game.name), syzygy_path=settings.syzygy_path))
     strength = measured(settings.weights, settings.search, game) if settings.weights else None
 
-    def engine() -> UciEngine:
-        return UciEngine(game, settings.name, options, settings.nodes, strength=strength)
-
-    return serve(engine, settings)
+    name = f"azselfplay {settings.network_name}"
+    return serve(lambda: UciEngine(game, name, options, settings.nodes, strength=strength), settings)
 
 
 def usi() -> int:
@@ -127,11 +125,9 @@ def usi() -> int:
     if game.notation.engine_protocol != USI.name:
         raise Fatal(f"{game.name} is not shogi: USI plays shogi or shogi_declaration", Exit.CONFIG)
 
-    def engine() -> UciEngine:
-        options = Options(settings.setup(settings.game), resign_percent=settings.resign_percent)
-        return UciEngine(game, settings.name, options, settings.nodes, USI)
-
-    return serve(engine, settings)
+    options = Options(settings.setup(settings.game), resign_percent=settings.resign_percent)
+    name = f"azselfplay {settings.network_name}"
+    return serve(lambda: UciEngine(game, name, options, settings.nodes, USI), settings)
 
 
 PREPARING = "info string loading the network and compiling rules and search: up to a minute the first time"
