@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from azselfplay.games.conformance import Check, Playouts
     from azselfplay.games.spec import Game
 
-EXAMPLES = (
-    "azplay check-game avoid_three",
-    "azplay check-game hex",
-    "azplay check-game go_7x7",
-)
+EXAMPLES = ("azplay check-game avoid_three", "azplay check-game hex", "azplay check-game go_7x7")
 
 
 @dataclass(frozen=True)

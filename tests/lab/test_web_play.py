@@ -161,11 +161,7 @@ async def test_networks_are_listed_by_step_age_and_strength(client, tmp_path: Pa
     (folder / "ratings.json").write_text(json.dumps(ratings))
     found = await got(client, "/api/run/a-run/networks")
     assert found["sides"] == ["X", "O"]
-    assert [(one["step"], one["elo"]) for one in found["networks"]] == [
-        (None, None),
-        (2, 321.0),
-        (1, None),
-    ]
+    assert [(one["step"], one["elo"]) for one in found["networks"]] == [(None, None), (2, 321.0), (1, None)]
     assert found["networks"][1]["name"] == newest.stem
     assert found["networks"][1]["at"] == pytest.approx(newest.stat().st_mtime)
 

@@ -142,11 +142,7 @@ async def test_pages_that_end_with_their_run_tell_its_last_figures(client, tmp_p
 PAGES = tuple(f"run/a-run/{page}" for page in ("history", "settings", "games", "weights", "games/1"))
 COMMANDS = (
     *("report RUN --out OUT", "status RUN", "games RUN list", "games RUN show 1", "games RUN stats"),
-    *(
-        "games RUN verify",
-        "games RUN export --out OUT",
-        "games RUN salvage --out OUT",
-    ),
+    *("games RUN verify", "games RUN export --out OUT", "games RUN salvage --out OUT"),
 )
 
 

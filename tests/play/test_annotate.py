@@ -39,14 +39,8 @@ def annotated(tmp_path: Path, monkeypatch, game: str, file: str, text: str) -> t
     weights, out = tmp_path / "w.safetensors", tmp_path / f"out-{file}"
     create(game, 0, "1x8", 3, weights)
     (tmp_path / file).write_text(text)
-    given = [
-        str(tmp_path / file),
-        str(weights),
-        "--out",
-        str(out),
-        "--simulations",
-        "8" if game == "chess" else "0",
-    ]
+    simulations = "8" if game == "chess" else "0"
+    given = [str(tmp_path / file), str(weights), "--out", str(out), "--simulations", simulations]
     monkeypatch.setattr(sys, "argv", ["azplay annotate", *given])
     return main(), out.read_text()
 

@@ -122,14 +122,9 @@ SESSION = "moves\nhint\n5\nnonsense\nundo\nnodes 8\n5\nboard\nnew second\nquit\n
 
 
 def test_a_scripted_session_is_played_to_its_end() -> None:
-    words = [
-        *(sys.executable, "-m", "azselfplay.lab.azplay", "play", "--game", "tic_tac_toe"),
-        "--threads",
-        "1",
-    ]
-    done = subprocess.run(
-        [*words, "--nodes", "16", "--hash", "16"], cwd=ROOT, input=SESSION, capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "azselfplay.lab.azplay", "play", "--game", "tic_tac_toe"]
+    command += ["--threads", "1", "--nodes", "16", "--hash", "16"]
+    done = subprocess.run(command, cwd=ROOT, input=SESSION, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (Exit.OK, "")
     assert done.stdout.startswith("tic_tac_toe: you are X, against untrained tiny")
     assert done.stdout.count("The network plays: ") == 3

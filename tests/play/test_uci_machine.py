@@ -306,13 +306,8 @@ def test_a_hostile_line_is_answered_with_a_note_or_silence_and_changes_nothing(l
 LINES = [
     *("stop", "ponderhit", "go nodes 4", "go infinite", "go ponder wtime 9", "isready", "ucinewgame", "uci"),
     *("position startpos moves e2e4", "setoption name Hash value 8", "setoption name Hash value 9"),
-    *(
-        "go perft 3",
-        "go movetime 1.5",
-        "go searchmoves a1a9 e2e4 nodes",
-        "go ponder depth 0",
-        "position startpos",
-    ),
+    *("go perft 3", "go movetime 1.5", "go searchmoves a1a9 e2e4 nodes", "go ponder depth 0"),
+    "position startpos",
     *HOSTILE,
 ]
 
