@@ -133,12 +133,14 @@ class Ladder:
 
     def __init__(self, settings: LadderConfig) -> None:
         from azselfplay.games import get_game
-        from azselfplay.play.nets import run_search
+        from azselfplay.play.nets import search_for, search_name
 
         self._run = run_named(settings.run, settings.runs)
         self._game = get_game(str(self._run.describe()["game"]))
         self._settings = settings
-        self._search = run_search(self._run, settings.search, self._game)
+        # All networks of a run have the same search.
+        any_network = self._run.weights / "any"
+        self._search = search_name(search_for(settings.search, self._game, any_network))
         self._session = Session(self._game, settings, self._run.path / "ratings.json")
 
     async def run(self, stop: aio.Stop) -> None:

@@ -24,7 +24,6 @@ from azselfplay.games.spec import Game
 from azselfplay.host.config import flattened, nested
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import read_toml
-from azselfplay.host.runs import RunFolder
 from azselfplay.link.weights_files import read_weights
 from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
 from azselfplay.search.settings import FIELDS, FOR_EVALUATION, fields_of, resolve
@@ -222,11 +221,6 @@ def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySe
     except ValueError as error:
         raise Fatal(f"the search {text or search_name(settings)!r}: {error}", Exit.CONFIG) from error
     return settings
-
-
-def run_search(run: RunFolder, text: str, game: Game) -> str:
-    """Return the name of the search for all networks of a run; see `search_for`."""
-    return search_name(search_for(text, game, run.weights / "any"))
 
 
 def search_name(settings: SelfPlaySettings) -> str:
