@@ -11,15 +11,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from azselfplay.host import aio
 from azselfplay.host.config import load
@@ -389,8 +388,7 @@ def elo_text(elo: EloEstimate) -> str:
 
 def as_json(done: Report) -> dict[str, Any]:
     """Return the report as data for JSON; infinite Elo becomes null."""
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(done))
-    return found
+    return {name: _finite(value) for name, value in asdict(done).items()}
 
 
 def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
@@ -410,3 +408,9 @@ def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
             waiting[played.opening].remove(partner)
             pairs += [played, partner] if partner.swapped else [partner, played]
     return pairs
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
