@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
 
 def examine(settings: DoctorConfig) -> list[Finding]:
     """Return all findings."""
-    from azselfplay.diagnostics.doctor.probe import Probing, probe
+    from azselfplay.diagnostics.doctor.probe import probe
 
     keys = dial_keys(settings.server_key, settings.key, "client")
     address = replace(parse_address(settings.server), keys=keys)
@@ -73,7 +73,7 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     findings = machine_findings(machine, replace(NEEDS, gpus=numbers))
     # Measuring compiles code, which could not be kept without a cache.
     seconds = 0.0 if machine.cache.error else settings.seconds
-    facts = probe(address, Probing(seconds, settings.run, settings.game))
+    facts = probe(address, seconds, settings.run, settings.game)
     findings += service_findings(facts)
     welcome = facts.welcome
     identity = welcome.run_id.hex() if welcome is not None else ""

@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
 
 def examine(settings: DoctorConfig) -> list[Finding]:
     """Return all findings."""
-    from azselfplay.diagnostics.doctor.probe import Probing, probe
+    from azselfplay.diagnostics.doctor.probe import probe
 
     folder = RunFolder(settings.runs, settings.run or f"{settings.game}-{settings.net}")
     cache = compiled_code_folder()
@@ -82,7 +82,7 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     # If the run is not locked, a server that answers belongs to another run, and its players must not be
     # disturbed. Nothing is measured either where compiled code cannot be kept.
     seconds = settings.seconds if run.locked and not machine.cache.error else 0.0
-    facts = probe(address, Probing(seconds, folder.name, settings.game))
+    facts = probe(address, seconds, folder.name, settings.game)
     return findings + (service_findings(facts) if run.locked else free_ports(facts, address))
 
 

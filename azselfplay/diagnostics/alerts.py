@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from azselfplay.diagnostics.advice import ADVICE, told
+from azselfplay.diagnostics.advice import ADVICE, Advice, told
 from azselfplay.diagnostics.stretches import Stretch
 from azselfplay.games.spec import PLY_CAP, Game
 from azselfplay.games.stubs import Movers
@@ -103,16 +103,8 @@ class Alert:
     """What was seen, with numbers."""
 
     @property
-    def first(self) -> str:
-        return ADVICE[self.name].first
-
-    @property
-    def cause(self) -> str:
-        return ADVICE[self.name].cause
-
-    @property
-    def change(self) -> str:
-        return ADVICE[self.name].change
+    def advice(self) -> Advice:
+        return ADVICE[self.name]
 
     def __post_init__(self) -> None:
         # Every alert must come with advice.

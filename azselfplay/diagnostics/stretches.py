@@ -134,8 +134,15 @@ class Variety:
             seen.add(hash((record.start, record.actions[:plies].tobytes())))
 
     def percentile(self, percent: int) -> int:
-        """See `percentile_of`."""
-        return percentile_of(self.lengths, percent)
+        """Return the shortest length that at least `percent` % of the games do not exceed; 0 without
+        games."""
+        # Count in hundredths of a game: integers avoid rounding errors.
+        left = percent * self.lengths.total()
+        for plies, games in sorted(self.lengths.items()):
+            left -= 100 * games
+            if left <= 0:
+                return plies
+        return 0
 
     def unique(self, plies: int) -> float:
         """Return the number of different openings of `plies` plies, as a share of the games."""
@@ -228,17 +235,6 @@ class Stretch:
             "unique_openings": openings,
             "weights_age": lag,
         }
-
-
-def percentile_of(lengths: Counter[int], percent: int) -> int:
-    """Return the shortest length that at least `percent` % of the games do not exceed; 0 without games."""
-    # Count in hundredths of a game: integers avoid rounding errors.
-    left = percent * lengths.total()
-    for plies, games in sorted(lengths.items()):
-        left -= 100 * games
-        if left <= 0:
-            return plies
-    return 0
 
 
 def rounded(figure: float | None) -> float | None:

@@ -96,7 +96,12 @@ CREATE TABLE IF NOT EXISTS rejects(
 _INSERT = """
 INSERT OR IGNORE INTO games
 (uid, sha256, source, plies, outcome, reason, version_min, version_max, received_at, data)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (:uid, :sha256, :source, :plies, :outcome, :reason, :version_min, :version_max, :received_at, :data)
+"""
+
+_REJECT = """
+INSERT INTO rejects (uid, sha256, source, code, reason, received_at, data)
+VALUES (:uid, :sha256, :source, :code, :reason, :received_at, :data)
 """
 
 _ROWS = (
@@ -344,11 +349,7 @@ class Store:
     def _read_newest(self) -> int:
         return int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM games").fetchone()[0])
 
-    def commit(
-        self,
-        entries: Sequence[Entry],
-        rejects: Sequence[Reject] = (),
-    ) -> list[str]:
+    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
         """Store everything in one transaction. Returns a status for each entry, then for each reject. If the
         file cannot be written at the moment, all are `retry`, and nothing may be acknowledged.
 
@@ -380,20 +381,9 @@ class Store:
 
     def _insert(self, entry: Entry) -> str:
         execute = self._connection.execute
-        row = (
-            entry.uid,
-            entry.sha256,
-            entry.source,
-            entry.plies,
-            entry.outcome,
-            entry.reason,
-            entry.version_min,
-            entry.version_max,
-            time.time(),
-            self._compressor.compress(entry.data),
-        )
+        data = self._compressor.compress(entry.data)
         # Inserts nothing if the uid is there already.
-        execute(_INSERT, row)
+        execute(_INSERT, {**vars(entry), "received_at": time.time(), "data": data})
         if self._connection.changes():
             seq = self._connection.last_insert_rowid()
             if entry.is_old:
@@ -423,20 +413,9 @@ class Store:
     def _insert_reject(self, reject: Reject) -> None:
         execute = self._connection.execute
         data = self._compressor.compress(reject.data)
-        execute(
-            "INSERT INTO rejects (uid, sha256, source, code, reason, received_at, data) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                reject.uid,
-                reject.sha256,
-                reject.source,
-                reject.code,
-                reject.reason[:REJECT_TEXT],
-                time.time(),
-                # Bounded, or a client could fill the disk with refused games.
-                data if len(data) <= REJECT_BYTES else None,
-            ),
-        )
+        # Bounded, or a client could fill the disk with refused games.
+        bounded = {"reason": reject.reason[:REJECT_TEXT], "data": data if len(data) <= REJECT_BYTES else None}
+        execute(_REJECT, {**vars(reject), **bounded, "received_at": time.time()})
         newest = self._connection.last_insert_rowid()
         # Each new refusal moves at most one older one beyond each bound.
         execute("UPDATE rejects SET data = NULL WHERE seq = ?", (newest - REJECTS_WITH_DATA,))

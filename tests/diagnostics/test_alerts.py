@@ -153,7 +153,7 @@ def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
     (alert,) = find_alerts(Signs(CHESS, [low, low, low]))
     assert "0.040, 0.040, 0.040 nats" in alert.seen
     assert "3.0 moves with visits, another first choice than the network's in 5%" in alert.seen
-    assert "self_play.search.simulations" in alert.change
+    assert "self_play.search.simulations" in alert.advice.change
 
 
 def test_a_stretch_counts_values_as_the_first_player_sees_them() -> None:

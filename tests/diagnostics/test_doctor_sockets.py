@@ -9,6 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from client_server import FakeServer
@@ -17,7 +18,7 @@ from free_ports import free_base_port
 from front_bench import Bench, play_beside_front
 from locked_door import CLIENT, SERVER, STRANGER, Locked, beside
 
-from azselfplay.diagnostics.doctor.probe import Probing, empty_leaves, probe
+from azselfplay.diagnostics.doctor.probe import empty_leaves, probe
 from azselfplay.diagnostics.doctor.service import Finding, Level, service_findings
 from azselfplay.games import GAME_NAMES, get_game
 from azselfplay.host.exits import EXTRAS, Exit, Fatal
@@ -69,11 +70,9 @@ def beside_server(
     asyncio.run(main())
 
 
-UNMEASURED = Probing(seconds=0.0)
-
-
-async def looked_at(address: Address, probing: Probing = UNMEASURED) -> list[Finding]:
-    return service_findings(await asyncio.to_thread(probe, address, probing))
+async def looked_at(address: Address, *how: Any) -> list[Finding]:
+    """Return the findings about a server that is probed with the arguments `how`."""
+    return service_findings(await asyncio.to_thread(probe, address, *how))
 
 
 def test_closed_ports_are_found(tmp_path: Path) -> None:
@@ -97,7 +96,7 @@ def test_a_port_where_something_else_listens_is_found(monkeypatch: pytest.Monkey
     with socket.socket() as other:
         other.bind((HERE, 0))
         other.listen()
-        facts = probe(Address(HERE, other.getsockname()[1]), Probing(0.0))
+        facts = probe(Address(HERE, other.getsockname()[1]))
         assert facts.ports[0].answer is None
         assert facts.ports[0].unreachable == ""
         assert "leaves port" in faults(service_findings(facts))
@@ -135,7 +134,7 @@ def test_another_run_a_wrong_clock_and_other_software_are_found() -> None:
     async def scenario(address: Address, servers: list[StatusServer]) -> None:
         for server in servers:
             server.figures = {**FIGURES, "time": 1e9}
-        findings = await looked_at(address, Probing(0.0, run="mine", game="chess"))
+        findings = await looked_at(address, 0.0, "mine", "chess")
         assert faults(findings) == {"run", "game", "clock"}
         assert faults(findings, Level.WARNING) == {"version"}
 
@@ -154,7 +153,7 @@ class WatchersOnly(StatusServer):
 
 def test_with_a_watchers_key_the_throughput_is_not_measured_and_that_is_all_right() -> None:
     async def scenario(address: Address, _: list[StatusServer]) -> None:
-        findings = await looked_at(address, Probing(0.2))
+        findings = await looked_at(address, 0.2)
         (found,) = (one for one in findings if one.check == "throughput")
         assert found.level is Level.OK
         assert "this machine's key only watches; `azclient doctor HOST`" in found.found
@@ -177,11 +176,11 @@ def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_measured(t
     base = free_base_port()
 
     async def scenario(bench: Bench) -> None:
-        findings = await looked_at(Address(HERE, base), Probing(0.2))
+        findings = await looked_at(Address(HERE, base), 0.2)
         assert faults(findings) == {"evaluators"}
         assert faults(findings, Level.WARNING) == {"trainer"}
         await bench.evaluator()
-        facts = await asyncio.to_thread(probe, Address(HERE, base), Probing(0.2))
+        facts = await asyncio.to_thread(probe, Address(HERE, base), 0.2)
         assert faults(service_findings(facts)) == set()
         assert facts.throughput is not None
         assert facts.throughput.rows > 0
@@ -199,7 +198,7 @@ def test_an_evaluator_that_answers_nothing_is_found(tmp_path: Path, monkeypatch:
     async def scenario(bench: Bench) -> None:
         evaluator = await bench.evaluator()
         evaluator.holding = True
-        assert "throughput" in faults(await looked_at(Address(HERE, base), Probing(0.1)))
+        assert "throughput" in faults(await looked_at(Address(HERE, base), 0.1))
 
     asyncio.run(play_beside_front(tmp_path, scenario, settings=on_tcp(base)))
 
@@ -231,7 +230,7 @@ def test_azserver_is_told_of_a_port_that_is_taken(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("name", ["nohost.invalid", "no..host"])
 def test_a_name_without_an_address_is_to_be_checked(name: str) -> None:
-    facts = probe(Address(name, 5600), Probing(0.0))
+    facts = probe(Address(name, 5600))
     (found,) = service_findings(facts)
     assert found.todo.startswith("check the name")
     assert name in found.found

@@ -14,7 +14,7 @@ import pytest
 from free_ports import free_base_port
 from front_bench import GAME, Bench, Peer, play_beside_front, random_leaves
 
-from azselfplay.diagnostics.doctor.probe import Probing, probe
+from azselfplay.diagnostics.doctor.probe import probe
 from azselfplay.host.ports import Address
 from azselfplay.link.keys import as_text, new_pair
 from azselfplay.link.sockets import Channel, dealer
@@ -126,7 +126,7 @@ def test_the_servers_own_doctor_measures_nothing_and_leaves_no_warning(play_lock
         await server.bench.evaluator()
         keys = DialKeys(server.public, Allowed(server.folder).pair)
         address = Address("127.0.0.1", int(server.endpoints["leaves"].rpartition(":")[2]), keys)
-        measured = (await asyncio.to_thread(probe, address, Probing(0.2))).throughput
+        measured = (await asyncio.to_thread(probe, address, 0.2)).throughput
         assert measured is not None
         assert measured.only_watches
 

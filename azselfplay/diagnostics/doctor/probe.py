@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import zmq
@@ -57,17 +57,6 @@ ANSWER_SECONDS = 5.0
 ROWS = 128
 """Leaves in one request, as workers send them."""
 PORTS = (("leaves", LEAVES_LIMIT), ("bulk", BULK_LIMIT))
-
-
-@dataclass(frozen=True)
-class Probing:
-    """What to ask the server."""
-
-    seconds: float = 2.0
-    """Seconds for measuring the throughput; 0: not measured."""
-    run: str = ""
-    """The expected run, and in the next field the expected game; empty: any."""
-    game: str = ""
 
 
 class _Peer:
@@ -146,8 +135,11 @@ def _peer(context: Context, address: Address, name: str) -> Iterator[_Peer]:
         peer.close()
 
 
-def probe(address: Address, probing: Probing) -> ServiceFacts:
-    """Gather the facts; takes up to ten seconds for a port that does not answer."""
+def probe(address: Address, seconds: float = 0.0, run: str = "", game: str = "") -> ServiceFacts:
+    """Gather the facts; takes up to ten seconds for a port that does not answer.
+
+    seconds: how long the throughput is measured; 0: not at all. run, game: see `ServiceFacts`.
+    """
     context = new_context()
     try:
         ports, status, ahead = [], None, None
@@ -183,10 +175,10 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
                     if isinstance(there, int | float):
                         ahead = there - (asked + time.time()) / 2
         figures = status.figures if status else None
-        facts = ServiceFacts(ports, software(), figures, ahead, None, probing.run, probing.game)
+        facts = ServiceFacts(ports, software(), figures, ahead, None, run, game)
         welcome = ports[0].answer
-        if probing.seconds and isinstance(welcome, Welcome) and figures and figures.get("evaluators"):
-            facts = replace(facts, throughput=_throughput(context, address, welcome, probing.seconds))
+        if seconds and isinstance(welcome, Welcome) and figures and figures.get("evaluators"):
+            facts = replace(facts, throughput=_throughput(context, address, welcome, seconds))
         return facts
     finally:
         # Linger, in milliseconds: the doctor must end even if nobody reads its last messages.

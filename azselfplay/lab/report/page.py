@@ -249,8 +249,9 @@ def _alerts(report: Report) -> str:
         return f'<p class="{"alert" if unjudged else "note"}">{said}</p>'
     found = "\n".join(
         f'<div class="alert"><h3>{escape(one.name)}</h3>{escape(one.seen)}.<br>'
-        f"<b>What to do:</b> {escape(one.first)}.<br>"
-        f"<b>Likely cause:</b> {escape(one.cause)}.<br><b>What else to change:</b> {escape(one.change)}. "
+        f"<b>What to do:</b> {escape(one.advice.first)}.<br>"
+        f"<b>Likely cause:</b> {escape(one.advice.cause)}.<br>"
+        f"<b>What else to change:</b> {escape(one.advice.change)}. "
         f"<b>More:</b> {escape(link_to(one.name))}.</div>"
         for one in report.alerts
     )

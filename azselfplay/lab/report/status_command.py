@@ -122,9 +122,9 @@ def of_this_machine() -> RunStatus:
 def of_server(address: Address) -> RunStatus:
     """Ask a running azserver. Raises Fatal: UNREACHABLE if it does not answer, REFUSED if it does not let us
     in."""
-    from azselfplay.diagnostics.doctor.probe import Probing, probe
+    from azselfplay.diagnostics.doctor.probe import probe
 
-    facts = probe(address, Probing(seconds=0.0))
+    facts = probe(address)
     if facts.figures is None:
         fault = next((one for one in service_findings(facts) if one.level is Level.FAULT), None)
         late = f"{address.server} did not tell its status in time; try again, or look at its log"
