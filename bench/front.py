@@ -36,7 +36,7 @@ from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.evaluator import Evaluations, LeafBatch
 from bench.inference import chess_like_batch
-from bench.worker import front_in
+from bench.worker import MadeUpNetwork, front_in
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
 from client.sources import RingEvaluator
 from client.uploader import MOST_IN_FLIGHT
@@ -69,7 +69,7 @@ GAME_BYTES, ACK_SECONDS = 6000, 1.5
 games."""
 
 
-class TimedNetwork:
+class TimedNetwork(MadeUpNetwork):
     """A network that always gives the same answer, after a fixed time."""
 
     device_name = "timed"
@@ -77,15 +77,9 @@ class TimedNetwork:
     target_rows = max_rows = TARGET
 
     def __init__(self) -> None:
+        super().__init__(BATCH_SECONDS)
         self._priors = np.full(TARGET * GAME.max_legal, 1 / 35, np.float16)
         self._wdl = np.full((TARGET, 3), 1 / 3, np.float32)
-        self._done_at = 0.0
-
-    def load(self, path: str, sha256: bytes) -> None:
-        """Do nothing: there are no weights."""
-
-    def room_for(self, rows: int) -> npt.NDArray[np.uint64]:
-        return np.empty((rows, GAME.feature_words(GAME.history)), np.uint64)
 
     def submit(
         self,
@@ -93,19 +87,13 @@ class TimedNetwork:
         counts: npt.NDArray[np.uint16],
         actions: npt.NDArray[np.uint16],
     ) -> Any:
-        self._done_at = max(self._done_at, time.monotonic()) + BATCH_SECONDS
+        self._done_at = max(self._done_at, time.monotonic()) + self._batch_seconds
         return self._done_at, len(counts), len(actions)
 
     def collect(self, ticket: Any) -> Any:
         done_at, rows, actions = ticket
         time.sleep(max(0.0, done_at - time.monotonic()))
         return self._priors[:actions], self._wdl[:rows]
-
-    def run(self, *positions: Any) -> Any:
-        return self.collect(self.submit(*positions))
-
-    def halve(self) -> None:
-        """Do nothing: this network never runs out of memory."""
 
 
 class Alone:

@@ -8,7 +8,6 @@ batch size, which hardly depends on other processes.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +22,7 @@ from net.inference import Inference
 from net.weights import WeightsMeta
 
 GAME = "chess"
-PRESETS_MEASURED = ("tiny", "small")
-HEADLINE = "small"
+PRESETS = ("tiny", "small")
 BUCKETS = (8, 16, 32, 64, 128, 256, 512)
 SECONDS_PER_BUCKET = 0.2
 """Seconds of a turn for one batch size."""
@@ -34,13 +32,11 @@ Arrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.ui
 """A batch: features [rows, words], counts of legal actions [rows], legal actions [sum of counts]."""
 
 
-def chess_like_batch(game: Game, rows: int, seed: int = 0, history: int = 0) -> Arrays:
-    """Return `features`, `counts` and `actions` of positions from random games, always the same for a seed.
-
-    `history` positions in the features; 0: as many as the game has by default."""
-    history = history or game.history
+def chess_like_batch(game: Game, rows: int, seed: int = 0) -> Arrays:
+    """Return `features`, `counts` and `actions` of positions from random games, always the same for a
+    seed."""
     rng = np.random.default_rng(seed)
-    features = np.zeros((rows, game.feature_words(history)), dtype=np.uint64)
+    features = np.zeros((rows, game.feature_words(game.history)), dtype=np.uint64)
     positions = np.zeros((GAME_PLIES, game.state_words), dtype=np.uint64)
     legal = np.zeros(game.max_legal, dtype=np.uint16)
     counts, actions = np.zeros(rows, dtype=np.uint16), []
@@ -51,7 +47,7 @@ def chess_like_batch(game: Game, rows: int, seed: int = 0, history: int = 0) -> 
             count = game.rules.legal_actions(positions, n, legal)
             if row == rows or game.rules.end_reason(positions, n, count, NO_ROOT):
                 break
-            game.rules.encode(positions, n, history, features[row])
+            game.rules.encode(positions, n, game.history, features[row])
             counts[row] = count
             actions.append(legal[:count].copy())
             row += 1
@@ -72,16 +68,16 @@ def measure(inference: Inference, batch: Arrays) -> tuple[float, float]:
     return runs * rows / seconds, cpu_seconds / (runs * rows) * 1e6
 
 
-def run(presets: Sequence[str] = PRESETS_MEASURED, device: str = "cpu") -> dict[str, float | int]:
+def run() -> dict[str, float | int]:
     """Print a table for each preset. In the result, `positions_per_s` is the best rate of the small
     network."""
     game = get_game(GAME)
     figures: dict[str, float | int] = {}
-    for preset in presets:
+    for preset in PRESETS:
         torch.manual_seed(0)
         network = build(named(preset), game, game.history).eval()
         begin = time.perf_counter()
-        inference = Inference(game, game.history, device)
+        inference = Inference(game, game.history, "cpu")
         inference.use(network, WeightsMeta(game.name, game.history, named(preset)))
         figures[f"{preset}_load_s"] = round(time.perf_counter() - begin, 2)
         figures[f"{preset}_target_rows"] = inference.target_rows
@@ -97,6 +93,4 @@ def run(presets: Sequence[str] = PRESETS_MEASURED, device: str = "cpu") -> dict[
         figures[f"{preset}_best"] = round(max(rate.median for rate in rates.values()))
         figures[f"{preset}_cpu_us"] = round(min(cpus.values()), 1)
         inference.close()
-    if HEADLINE in presets:
-        figures["positions_per_s"] = figures[f"{HEADLINE}_best"]
-    return figures
+    return {**figures, "positions_per_s": figures["small_best"]}

@@ -73,13 +73,8 @@ class MadeUpNetwork:
         wdl = np.stack([win, np.full_like(win, 0.5), 0.5 - win], axis=1)
         return (weights / np.repeat(sums, counts)).astype(np.float16), wdl
 
-    def run(
-        self,
-        features: npt.NDArray[np.uint64],
-        counts: npt.NDArray[np.uint16],
-        actions: npt.NDArray[np.uint16],
-    ) -> Any:
-        return self.collect(self.submit(features, counts, actions))
+    def run(self, *positions: Any) -> Any:
+        return self.collect(self.submit(*positions))
 
     def halve(self) -> None:
         """Do nothing: this network never runs out of memory."""

@@ -24,7 +24,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -437,19 +438,17 @@ async def _elsewhere(work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _background()))
 
 
-class _our_errors:  # noqa: N801 (used as a context manager, like contextlib's)
-    """Turns the errors of what is below into Error with the same sentence."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+@contextmanager
+def _our_errors() -> Iterator[None]:
+    """Turn the errors of what is below into Error with the same sentence."""
+    try:
+        yield
+    except BaseException as caught:
+        error = caught
         while isinstance(error, BaseExceptionGroup):  # the first says it: the others were cancelled
             error = error.exceptions[0]
         if isinstance(error, Error):
-            raise error
+            raise error from error.__cause__
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS["train"]:
             # Playing with torch networks needs packages that the plain installation leaves out.
             raise Error(how_to_install("this network", [error.name], "train")) from error
@@ -458,3 +457,4 @@ class _our_errors:  # noqa: N801 (used as a context manager, like contextlib's)
             raise Error(str(error)) from None
         if isinstance(error, RuntimeError):
             raise Error(str(error)) from error
+        raise

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -111,7 +111,6 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
     check_folders(Path(run.runs), "--runs")
     Path(run.runs).mkdir(parents=True, exist_ok=True)
     from azselfplay.host.aio import run as run_until_signal
-    from azselfplay.lab.azrun_texts import ending
     from azselfplay.lab.launcher import Launcher
 
     with contextlib.ExitStack() as stack:
@@ -137,10 +136,7 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
         commands = {part.name: plan.runnable(part.with_devices) for part in parts}
         launcher = Launcher(settings, run.port, commands)
         run_until_signal(launcher.main)
-    failure = launcher.failure()
-    print(json.dumps(launcher.summary()), flush=True)
-    print("", *ending(settings, launcher.folder, launcher.figures, failure[0] if failure else ""), sep="\n")
-    return int(failure[1] if failure else Exit.OK)
+    return launcher.report(sys.stdout)
 
 
 def _down(lock: Path) -> None:

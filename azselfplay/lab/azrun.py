@@ -51,7 +51,7 @@ def _main() -> int:
     check_folders(settings.runs, "--runs")
     # These imports are slow, so they come only after the flags have been checked.
     from azselfplay.host.aio import run
-    from azselfplay.lab.azrun_texts import compile_seconds, ending
+    from azselfplay.lab.azrun_texts import compile_seconds
     from azselfplay.lab.launcher import Launcher
 
     # Port and folder are kept until the parts have ended.
@@ -78,16 +78,7 @@ def _main() -> int:
         compiling = compile_seconds(server) if settings.minutes else 0.0
         launcher = Launcher(settings, port, commands, compiling)
         run(launcher.main)
-    failure = launcher.failure()
-    print(json.dumps(launcher.summary()), flush=True)
-    print(
-        "",
-        *ending(settings, launcher.folder, launcher.figures, failure[0] if failure else ""),
-        sep="\n",
-        file=sys.stderr,
-        flush=True,
-    )
-    return int(failure[1] if failure else Exit.OK)
+    return launcher.report(sys.stderr)
 
 
 def main() -> int:

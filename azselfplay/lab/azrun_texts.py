@@ -71,12 +71,13 @@ def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
             "Next: the search is compiled for this game if necessary, games begin, and training begins when "
             "there are enough of them."
         )
+    watch = f"{_command('azplay', elsewhere=True)} {look} {_run(settings, folder)}"
     when = f"It ends by itself after {_minutes(settings)}; " if settings.minutes else ""
     return [
         f"{'Continuing' if exists else 'Beginning'} the run {folder.name}: {settings.game}, "
         f"network {settings.net}, port {port}.",
         f"Folder: {folder.path}   logs: {folder.logs}",
-        f"To watch it, in another terminal: {azplay(elsewhere=True)} {look} {_run(settings, folder)}",
+        f"To watch it, in another terminal: {watch}",
         comes.format(step),
         f"{when}Ctrl-C ends it cleanly, and the same command continues it.",
     ]
@@ -278,7 +279,7 @@ def ending(
             "All these games are of azserver's own workers: azclient starts after them, and has finished "
             "none yet."
         )
-    rows = [(f"{azplay()} {name} {run}", why) for name, why in SHOWN if _is_usable(name)][:LOOKS]
+    rows = [(f"{_command('azplay')} {name} {run}", why) for name, why in SHOWN if _is_usable(name)][:LOOKS]
     if failure:
         lines += [f"Training FAILED. {failure}", f"The logs in {folder.logs} have the whole story."]
         rows.append((_again(), "continue it, once that is mended"))
@@ -317,13 +318,9 @@ def _is_usable(command: str) -> bool:
     return command != "web" or all(is_installed(package) for package in EXTRAS["web"])
 
 
-def azplay(*, elsewhere: bool = False) -> str:
-    """Return how the user can call azplay: by name if the shell finds it, else by the path beside azrun.
-    `elsewhere`: in another shell, which may not have the folder on its PATH."""
-    return _command("azplay", elsewhere=elsewhere)
-
-
 def _command(name: str, *, elsewhere: bool = False) -> str:
+    """Return how the user can call a command of ours: by name if the shell finds it, else by the path beside
+    azrun. `elsewhere`: in another shell, which may not have the folder on its PATH."""
     # Without an activated environment, the shell does not find our commands, but they are in azrun's folder.
     beside = Path(sys.argv[0]).parent / name
     is_found = shutil.which(name, path=os.defpath if elsewhere else None)

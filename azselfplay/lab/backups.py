@@ -39,7 +39,6 @@ from typing import Literal
 
 import msgspec
 
-from azselfplay.games import get_game
 from azselfplay.host.config import version
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import (
@@ -54,7 +53,7 @@ from azselfplay.host.folders import (
 )
 from azselfplay.host.reading import read_json, read_struct
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.report.stored_games import fault_of
+from azselfplay.lab.report.stored_games import verified
 from azselfplay.link.finding import find_run
 from azselfplay.link.weights_files import SUFFIX, find_weights
 from azselfplay.store.copying import check_file, copy_games
@@ -78,8 +77,6 @@ ATTEMPTS = 10
 seconds."""
 
 _CURVES = "figures.jsonl"
-
-PROGRESS_EVERY = 10_000
 
 NAMED = 20
 """Most bad games that are named one by one."""
@@ -383,20 +380,10 @@ def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str 
 
 def _verify(path: Path, about: About, say: Callable[[str], None]) -> None:
     """Raise Fatal(BAD_DATA) unless all games are there, intact, and follow the rules."""
-    checked = bad = 0
     with closing(StoreReader(path)) as games:
-        game = get_game(games.game)
-        for stored in games.rows(Range()):
-            checked += 1
-            fault = fault_of(game, stored)
-            if fault is not None:
-                bad += 1
-                # Millions of bad games would flood the terminal.
-                if bad <= NAMED:
-                    say(f"game {stored.seq}: {fault}")
-            if checked % PROGRESS_EVERY == 0:
-                say(f"{checked} games checked, {bad} bad")
-    say(f"{checked} games checked, {bad} bad")
+        # Millions of bad games would flood the terminal.
+        checked, bad = verified(games, Range(), say, say, most=NAMED)
+    say(f"{checked:,} games checked, {bad:,} bad")
     # Hashes only show that the file was copied correctly, not that it contains all games.
     if checked != about.games:
         raise Fatal(f"{path.name} has {checked} games, {FILE} says {about.games}", Exit.BAD_DATA)

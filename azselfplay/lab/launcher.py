@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 
 from azselfplay.host import logs
 from azselfplay.host.aio import Stop
@@ -22,8 +23,8 @@ from azselfplay.host.logs import LogFile
 from azselfplay.host.processes import Children
 from azselfplay.host.runs import RunFolder
 from azselfplay.host.view import View
-from azselfplay.lab.azrun_config import TRAINER_GRACE, Commands, RunConfig, make_commands, run_name
-from azselfplay.lab.azrun_texts import Milestones, Troubles, beginning, warning
+from azselfplay.lab.azrun_config import TRAINER_GRACE, Commands, RunConfig, run_name
+from azselfplay.lab.azrun_texts import Milestones, Troubles, beginning, ending, warning
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status
@@ -82,17 +83,14 @@ async def _first_of(*events: asyncio.Event) -> None:
 class Launcher:
     """The parts (server, trainer, and any clients), the watcher and the view, for the duration of one run."""
 
-    def __init__(
-        self, settings: RunConfig, port: int, commands: Commands | None = None, compiling: float = 0.0
-    ) -> None:
-        """`commands` are the processes, by default `make_commands(settings, port)`. `compiling`: seconds that
-        azserver will probably compile."""
+    def __init__(self, settings: RunConfig, port: int, commands: Commands, compiling: float = 0.0) -> None:
+        """`commands`: the processes. `compiling`: seconds that azserver will probably compile."""
         self.settings = settings
         self._compiling = compiling
         self.name = run_name(settings)
         self.folder = RunFolder(settings.runs, self.name)
         self.port = port
-        self.commands = commands or make_commands(settings, port)
+        self.commands = commands
         self.figures: dict[str, Any] = {}
         self._ready_for_clients = asyncio.Event()
         self._no_workers = asyncio.Event()
@@ -162,9 +160,13 @@ class Launcher:
             "games_by_source": trainer.get("games_by_source", {"workers": 0, "clients": 0}),
         }
 
-    def failure(self) -> tuple[str, Exit] | None:
-        """Return why training failed, and the exit status for it; None if it did not fail."""
-        return self._troubles.of_training(time.monotonic(), self._step(), self._begun)
+    def report(self, people: TextIO) -> int:
+        """Print the summary, and for `people` what was finished and what to do now. Returns the exit
+        status."""
+        why, status = self._troubles.of_training(time.monotonic(), self._step(), self._begun) or ("", Exit.OK)
+        print(json.dumps(self.summary()), flush=True)
+        print("", *ending(self.settings, self.folder, self.figures, why), sep="\n", file=people, flush=True)
+        return int(status)
 
     def _step(self) -> int:
         trainer = self.figures.get("trainer") or self.folder.read_figures()

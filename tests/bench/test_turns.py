@@ -39,5 +39,5 @@ def test_one_turn_that_was_disturbed_does_not_move_the_median() -> None:
 def test_sides_of_different_length_and_no_values_are_errors() -> None:
     with pytest.raises(ValueError):
         ratio([1.0, 2.0], [1.0])
-    with pytest.raises(ValueError, match="nothing"):
+    with pytest.raises(ValueError):
         Spread.of([])

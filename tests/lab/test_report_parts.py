@@ -20,7 +20,7 @@ from azselfplay.games import get_game
 from azselfplay.games.stubs import Movers
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.curves import STEP, Curves
-from azselfplay.lab.report.figures import Bin, Sampled, add, merged, read_bins, take_sample
+from azselfplay.lab.report.figures import Bin, Sampled, add, by_version, merged, take_sample
 from azselfplay.lab.report.page import calibration, collect
 from azselfplay.store.reader import open_games
 from azselfplay.store.sqlite import IMPORTED, Store
@@ -41,7 +41,8 @@ def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
     found = records("connect_four", 90, versions=(0, 1, 2))
     run = whole_run(tmp_path / "run", "connect_four", found)
     with closing(open_games(str(run), tmp_path)) as games:
-        bins, (all_games,) = read_bins(games), read_bins(games, 1)
+        versions = by_version(games)
+    bins, (all_games,) = merged(versions), merged(versions, 1)
     assert [(one.first, one.last) for one in bins] == [(0, 0), (1, 1), (2, 2)]
     assert (all_games.games, all_games.first, all_games.last) == (90, 0, 2)
     for one in bins:
@@ -59,7 +60,7 @@ def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
     connection.execute("UPDATE games SET data = x'00' WHERE seq = 1")
     connection.close()
     with closing(open_games(str(run), tmp_path)) as games:
-        bins = read_bins(games)
+        bins = merged(by_version(games))
         few, all_games = take_sample(games, bins, 10), take_sample(games, bins, 1000)
     assert [one.games for one in few[0]] == [9, 10]
     assert few[1] == all_games[1] == 1

@@ -83,7 +83,7 @@ def main() -> int:
     folder = options.out / f"ablation-{ablation.name}"
     runs = run_all(ablation, options.runs, cores, folder / "runs.json")
     draw(runs, BASE, folder / PICTURE, scale=100, unit="%")
-    write_atomically(folder / "README.md", page(ablation, runs, settings_of(ablation.recipe), BASE).encode())
+    write_atomically(folder / "README.md", page(ablation, runs).encode())
     write_overview(options.out)
     print(f"{folder / 'README.md'}: {len(runs)} runs")
     return int(Exit.OK)
@@ -333,11 +333,11 @@ def tell(text: str) -> None:
 # ---- What people read ---------------------------------------------------------------------------
 
 
-def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any], base: str) -> str:
-    """Return the results as a page for people. `recipe`: the recipe's settings as compared. `base`: the
-    recipe's name among the variants."""
+def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the results as a page for people."""
     processors, commits = (", ".join(sorted({one[key] for one in runs})) for key in ("processor", "commit"))
     variants = "\n".join(f"- `{name}`: `{json.dumps(one)}`" for name, one in ablation.variants.items())
+    recipe = to_toml(settings_of(ablation.recipe))
     return (
         f"# {ablation.title}\n\n"
         f"`python -m azselfplay.lab.experiments.ablation {ablation.name}`: "
@@ -345,10 +345,10 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]], recipe: Mapping[
         f"one core of {processors}, commit {commits}. Mean over seeds with its 95 % "
         "interval (Student's t, the spread of runs taken as common to all variants); in brackets the "
         "difference from the recipe. Each variant searches as it trained.\n\n"
-        f"{table(runs, base)}\n\n{remarks(runs)}"
+        f"{table(runs, BASE)}\n\n{remarks(runs)}"
         f"![Each run, and the mean of each variant with its interval]({PICTURE})\n\n"
         f"Variants, laid over the recipe:\n\n{variants}\n\n"
-        f"The recipe, `{ablation.recipe.name}`, as compared:\n\n```toml\n{to_toml(recipe)}```\n"
+        f"The recipe, `{ablation.recipe.name}`, as compared:\n\n```toml\n{recipe}```\n"
     )
 
 

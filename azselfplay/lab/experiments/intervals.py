@@ -114,26 +114,6 @@ def _interval(known: Spread, *counts: int) -> str:
     return f"{100 * known.around(*counts):.1f}" if known.freedom else "-"
 
 
-class Bar(NamedTuple):
-    """One variant in one panel."""
-
-    variant: str
-    runs: tuple[float, ...]
-    mean: float
-    around: float
-    """Half the width of the interval of the mean; infinite if no variant was run twice."""
-
-
-def bars(runs: Runs, base: str, figure: str) -> list[Bar]:
-    """Return the lines of a panel, the base first."""
-    known, found = spread(runs, figure), []
-    for variant in dict.fromkeys([base, *(one["variant"] for one in runs)]):
-        own = values(runs, variant, figure)
-        if own:
-            found.append(Bar(variant, tuple(own), sum(own) / len(own), known.around(len(own))))
-    return found
-
-
 def draw(runs: Runs, base: str, path: Path, *, scale: float = 1.0, unit: str = "") -> None:
     """Write the picture. `scale`: factor from figures to drawn numbers, such as 100 for per cent."""
     from azselfplay.play.plots import close, grid_of
@@ -142,19 +122,19 @@ def draw(runs: Runs, base: str, path: Path, *, scale: float = 1.0, unit: str = "
     # The height grows with the number of variants, so that their lines stay apart.
     picture, axes = grid_of(len(figures), (6.0, 1.0 + 0.3 * len({one["variant"] for one in runs})))
     for axis, figure in zip(axes, figures, strict=False):
-        lines = bars(runs, base, figure)
-        for place, one in enumerate(lines):
-            colour = BASE if one.variant == base else OWN
-            places = [place] * len(one.runs)
-            axis.plot([scale * run for run in one.runs], places, "o", color=colour, alpha=0.35)
-            # A single run has no interval.
-            around = scale * one.around if math.isfinite(one.around) else 0.0
-            axis.errorbar(
-                scale * one.mean, place, xerr=around, fmt="|", color=colour, capsize=4, markersize=12
-            )
-            if one.variant == base:
-                axis.axvline(scale * one.mean, color=BASE, linewidth=0.8, linestyle=":")
-        axis.set_yticks(range(len(lines)), [one.variant for one in lines], fontsize=8)
+        known = spread(runs, figure)
+        variants = dict.fromkeys([base, *(one["variant"] for one in runs)])
+        lines = {variant: own for variant in variants if (own := values(runs, variant, figure))}
+        for place, (variant, own) in enumerate(lines.items()):
+            colour = BASE if variant == base else OWN
+            axis.plot([scale * run for run in own], [place] * len(own), "o", color=colour, alpha=0.35)
+            mean = scale * sum(own) / len(own)
+            # If no two runs of a variant differ, there is no interval.
+            around = scale * known.around(len(own)) if known.freedom else 0.0
+            axis.errorbar(mean, place, xerr=around, fmt="|", color=colour, capsize=4, markersize=12)
+            if variant == base:
+                axis.axvline(mean, color=BASE, linewidth=0.8, linestyle=":")
+        axis.set_yticks(range(len(lines)), list(lines), fontsize=8)
         axis.invert_yaxis()  # the base on top, as in the table
         axis.grid(axis="x", alpha=0.3)
         axis.set_title(figure, fontsize=10)

@@ -94,12 +94,7 @@ def by_version(games: StoreReader) -> list[Bin]:
     return [found[version] for version in sorted(found)]
 
 
-def read_bins(games: StoreReader, most: int = BINS) -> list[Bin]:
-    """Count all games. Returns the bins, oldest first."""
-    return merged(by_version(games), most)
-
-
-def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
+def merged(versions: Sequence[Bin], most: int = BINS) -> list[Bin]:
     """Return bins with about equally many games. `versions` has one bin per version, oldest first."""
     total = sum(one.games for one in versions)
     # Rounded up: one bin fewer is better than a bin with too few games.

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from tyro.conf import Positional
 
@@ -18,9 +18,6 @@ from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import RUNS, run_named
 from protocol.settings import Count
-
-if TYPE_CHECKING:
-    from azselfplay.store.reader import Range, StoreReader
 
 EXAMPLES = (
     "azplay games chess-tiny list --newest 20",
@@ -33,8 +30,6 @@ EXAMPLES = (
 )
 Action = Literal["list", "show", "export", "verify", "stats", "salvage"]
 ACTIONS = (*get_args(Action), "import")
-PROGRESS_SECONDS = 5.0
-"""Seconds between two lines of progress of `verify`."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ def main() -> int:
     if config.action == "salvage":
         return _salvage(config)
     from azselfplay.games import get_game
-    from azselfplay.lab.report.stored_games import HEADER, export, listed, results_by_version, shown
+    from azselfplay.lab.report.stored_games import HEADER, export, listed, results_by_version, shown, verified
     from azselfplay.store.reader import Range, open_games
     from protocol.records import BadRecord
 
@@ -112,7 +107,9 @@ def main() -> int:
             # All intact games were exported, but a script should know about the damaged ones.
             return int(Exit.BAD_DATA if damaged else Exit.OK)
         if config.action == "verify":
-            return _verify(games, wanted)
+            checked, bad = verified(games, wanted, partial(print, flush=True), _say)
+            print(f"{checked:,} games checked, {bad:,} bad")
+            return int(Exit.BAD_DATA if bad else Exit.OK)
         from azselfplay.lab.report.figures import by_version
         from azselfplay.store.sqlite import IMPORTED
 
@@ -120,24 +117,6 @@ def main() -> int:
         if imported := games.count(IMPORTED):
             print(f"{imported:,} imported games are not among them")
         return int(Exit.OK)
-
-
-def _verify(games: StoreReader, wanted: Range) -> int:
-    from azselfplay.games import get_game
-    from azselfplay.lab.report.stored_games import fault_of
-
-    game, checked, bad, told = get_game(games.game), 0, 0, time.monotonic()
-    for stored in games.rows(wanted):
-        checked += 1
-        fault = fault_of(game, stored)
-        if fault is not None:
-            bad += 1
-            print(f"game {stored.seq}: {fault}", flush=True)
-        if time.monotonic() - told >= PROGRESS_SECONDS:
-            told = time.monotonic()
-            _say(f"{checked:,} games checked, {bad:,} bad")
-    print(f"{checked:,} games checked, {bad:,} bad")
-    return int(Exit.BAD_DATA if bad else Exit.OK)
 
 
 def _salvage(config: GamesConfig) -> int:

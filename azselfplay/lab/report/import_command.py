@@ -82,16 +82,13 @@ def main() -> int:
 
 def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
     """Return the run and its game. Raises Fatal."""
-    from azselfplay.games import get_game
     from azselfplay.host.runs import RunFolder
+    from azselfplay.play.nets import game_for
     from azselfplay.store.reader import game_of
 
     found = find_run(config.run, config.runs)
     if found is None and config.game:
-        try:
-            game = get_game(config.game)
-        except ValueError as error:
-            raise Fatal(str(error), Exit.CONFIG) from error
+        game = game_for(config.game)
         found = RunFolder(config.runs, config.run)
         try:
             # azserver makes the rest of the folder when the run begins.
@@ -104,10 +101,7 @@ def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
     name = game_of(found)
     if config.game not in ("", name):
         raise Fatal(f"{found.path} is a run of {name}, not of {config.game}", Exit.BAD_DATA)
-    try:
-        return get_game(name), found
-    except ValueError as error:
-        raise Fatal(str(error), Exit.CONFIG) from error
+    return game_for(name), found
 
 
 def _entries(game: Game, path: Path, counts: Counter[str]) -> Iterator[Entry]:

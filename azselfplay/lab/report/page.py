@@ -41,7 +41,7 @@ from azselfplay.games.spec import Game, State
 from azselfplay.host.reading import read_json
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.curves import STEP, Curves
-from azselfplay.lab.report.figures import VALUE_BINS, Bin, Sampled, read_bins, take_sample
+from azselfplay.lab.report.figures import VALUE_BINS, Bin, Sampled, by_version, merged, take_sample
 from azselfplay.lab.report.settings import settings_of
 from azselfplay.lab.report.stored_games import plies, versions
 from azselfplay.lab.report.strength import strength_of
@@ -116,7 +116,7 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int = GAMES_PER_BIN) ->
     curves = Curves(run.figures_log)
     with suppress(OSError):
         curves.look()
-    bins = read_bins(games)
+    bins = merged(by_version(games))
     sampled, damaged = take_sample(games, bins, per_bin)
     newest_row = curves.rows[-1] if curves.rows else {}
     # Use the trainer's last report, so that all tools agree; if there is none, count from the files.

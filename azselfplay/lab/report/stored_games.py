@@ -11,7 +11,9 @@ These have no values, because records do not hold values of other moves.
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,6 +42,9 @@ HEADER = (
 
 CANDIDATES = 4
 """Moves shown with their visits."""
+
+PROGRESS_SECONDS = 5.0
+"""Seconds between two lines of progress of `verified`."""
 
 Writer = Callable[[Game, dict[str, str], GameRecord, int], str]
 """(game, tags, record, number of other moves of each search to add) -> the game as text."""
@@ -271,6 +276,29 @@ def comment(ply: Ply) -> str:
 
 
 # ---- Whether a game is intact and follows the rules ---------------------------------------------
+
+
+def verified(
+    games: StoreReader,
+    wanted: Range,
+    name: Callable[[str], None],
+    say: Callable[[str], None],
+    most: float = math.inf,
+) -> tuple[int, int]:
+    """Return (checked, bad) games. `name` is told what is wrong with each of the first `most` bad ones, and
+    `say` how far the check is."""
+    game, checked, bad, told = get_game(games.game), 0, 0, time.monotonic()
+    for stored in games.rows(wanted):
+        checked += 1
+        fault = fault_of(game, stored)
+        if fault is not None:
+            bad += 1
+            if bad <= most:
+                name(f"game {stored.seq}: {fault}")
+        if time.monotonic() - told >= PROGRESS_SECONDS:
+            told = time.monotonic()
+            say(f"{checked:,} games checked, {bad:,} bad")
+    return checked, bad
 
 
 def fault_of(game: Game, stored: Stored) -> str | None:
