@@ -153,6 +153,11 @@ class Signs:
     step: float | None = None
     """The present step of training; None: unknown."""
 
+    @property
+    def newest(self) -> Stretch:
+        """The newest stretch; before the first one, an empty one, whose shares are all 0."""
+        return self.stretches[-1] if self.stretches else Stretch()
+
 
 Check = Callable[[Signs], str]
 """What was seen, with numbers; "" if there is nothing to report."""
@@ -199,12 +204,12 @@ def draw_collapse(signs: Signs) -> str:
 
 @alert("value says draw")
 def says_draw(signs: Signs) -> str:
-    newest = signs.stretches[-1] if signs.stretches else None
     losses = [lesson.value_loss for lesson in signs.lessons[-IN_A_ROW:]]
     too_good = len(losses) == IN_A_ROW and max(losses) < DRAWN_LOSS
-    if signs.game.few_positions or newest is None or newest.draw_share <= DRAWS or not too_good:
+    draws = signs.newest.draw_share
+    if signs.game.few_positions or draws <= DRAWS or not too_good:
         return ""
-    return f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {newest.draw_share:.0%} draws"
+    return f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {draws:.0%} draws"
 
 
 @alert("search without effect")
@@ -224,7 +229,7 @@ def no_effect(signs: Signs) -> str:
 
 @alert("repetitions")
 def repetitions(signs: Signs) -> str:
-    share = signs.stretches[-1].share("threefold_repetition") if signs.stretches else 0.0
+    share = signs.newest.share("threefold_repetition")
     if share <= THREEFOLD:
         return ""
     return f"{share:.0%} of the newest games end by threefold repetition (limit {THREEFOLD:.0%})"
@@ -233,16 +238,15 @@ def repetitions(signs: Signs) -> str:
 @alert("short draws")
 def short_draws(signs: Signs) -> str:
     # 0 if the game defines no limit; then no game is shorter.
-    limit = signs.game.played_out_plies
-    newest = signs.stretches[-1] if signs.stretches else None
-    if newest is None or newest.mean_plies >= limit or newest.draw_share <= DRAWS:
+    limit, newest = signs.game.played_out_plies, signs.newest
+    if newest.mean_plies >= limit or newest.draw_share <= DRAWS:
         return ""
     return f"newest games: {newest.mean_plies:.0f} plies on average, {newest.draw_share:.0%} draws"
 
 
 @alert("games cut off")
 def capped(signs: Signs) -> str:
-    share = signs.stretches[-1].share(PLY_CAP) if signs.stretches else 0.0
+    share = signs.newest.share(PLY_CAP)
     if share <= CAPPED:
         return ""
     return f"{share:.0%} of the newest games reach the cap on their length (limit {CAPPED:.0%})"
@@ -250,9 +254,9 @@ def capped(signs: Signs) -> str:
 
 @alert("values too sure")
 def saturated(signs: Signs) -> str:
-    newest = signs.stretches[-1] if signs.stretches else None
+    newest = signs.newest
     # Certain values alone are no fault: a good network is certain about decided games.
-    if newest is None or newest.saturated_share <= SATURATED_VALUES or newest.wrong_share <= WRONG_VALUES:
+    if newest.saturated_share <= SATURATED_VALUES or newest.wrong_share <= WRONG_VALUES:
         return ""
     return (
         f"{newest.saturated_share:.0%} of the newest root values are beyond 0.99, and "

@@ -21,11 +21,11 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
 from azselfplay.link.finding import RUNS, find_run, run_named
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
-    from azselfplay.host.runs import RunFolder
     from azselfplay.play.game_files import FileGame
     from azselfplay.store.sqlite import Entry
     from protocol.records import GameRecord
@@ -61,9 +61,24 @@ class ImportConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(ImportConfig, command="azplay games", examples=EXAMPLES)
+    from azselfplay.play.nets import game_for
+    from azselfplay.store.reader import game_of
     from azselfplay.store.sqlite import DUPLICATE, RETRY, STORED, Store
 
-    game, folder = _run_of(config)
+    run = find_run(config.run, config.runs)
+    if run is None and config.game:
+        game, folder = game_for(config.game), RunFolder(config.runs, config.run)
+        try:
+            # azserver makes the rest of the folder when the run begins.
+            folder.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Fatal(f"cannot make {folder.path}: {error.strerror}", Exit.DISK) from error
+    else:
+        # `run_named` raises an error that says which runs there are.
+        folder = run or run_named(config.run, config.runs)
+        game = game_for(game_of(folder))
+        if config.game not in ("", game.name):
+            raise Fatal(f"{folder.path} is a run of {game.name}, not of {config.game}", Exit.BAD_DATA)
     counts = Counter[str]()
     found = _entries(game, config.file, counts)
     with folder.lock("trainer"), closing(Store(folder.games, game.name)) as store:
@@ -78,30 +93,6 @@ def main() -> int:
     print(f"{imported:,} imported games in {folder.path}, used where samples.imported_share is above 0")
     # All usable games were imported, but a script should know about the others.
     return int(Exit.BAD_DATA if counts[LEFT_OUT] else Exit.OK)
-
-
-def _run_of(config: ImportConfig) -> tuple[Game, RunFolder]:
-    """Return the run and its game. Raises Fatal."""
-    from azselfplay.host.runs import RunFolder
-    from azselfplay.play.nets import game_for
-    from azselfplay.store.reader import game_of
-
-    found = find_run(config.run, config.runs)
-    if found is None and config.game:
-        game = game_for(config.game)
-        found = RunFolder(config.runs, config.run)
-        try:
-            # azserver makes the rest of the folder when the run begins.
-            found.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Fatal(f"cannot make {found.path}: {error.strerror}", Exit.DISK) from error
-        return game, found
-    # `run_named` raises an error that says which runs there are.
-    found = found or run_named(config.run, config.runs)
-    name = game_of(found)
-    if config.game not in ("", name):
-        raise Fatal(f"{found.path} is a run of {name}, not of {config.game}", Exit.BAD_DATA)
-    return game_for(name), found
 
 
 def _entries(game: Game, path: Path, counts: Counter[str]) -> Iterator[Entry]:

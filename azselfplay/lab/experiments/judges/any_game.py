@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +34,10 @@ from azselfplay.lab.experiments.judges.matches import (
 from azselfplay.lab.experiments.measures import PLIES, SHARES, Judgement, Measure, mean_of, share
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Trained
+from azselfplay.play.analysis import Analyst
 from azselfplay.play.nets import load_net
 from azselfplay.play.openings import Opening, random_openings
-from azselfplay.play.truth_errors import Errors, PlayerErrors, final_rows, play_settings, rows_for
-from azselfplay.search.evaluator import LeafBatch, evaluate
-from azselfplay.search.tree import tree_for
+from azselfplay.play.truth_errors import Errors, PlayerErrors, final_rows, rows_for
 from azselfplay.store.reader import Range, StoreReader
 from trainer.validation import final_watched_rows, watched_rows
 
@@ -77,7 +75,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
         if knowledge_of(game).heuristic.material is not nothing:
             add_correlations(found, game, trained, recipe, tell)
         add_odds(found, game, trained, recipe, tell)
-        add_self_play(found, spans(game, trained.folder))
+        add_self_play(found, game, trained.folder)
     return found
 
 
@@ -213,23 +211,13 @@ def material_positions(game: Game, seed: int) -> list[GameHistory]:
 def correlation(game: Game, file: Path, positions: Sequence[GameHistory]) -> float:
     """Return Pearson's r of the raw value with material, both for the side to move."""
     net = load_net(file)
-    settings = play_settings(net, 1)
-
-    async def value(game_history: GameHistory) -> float:
-        tree = tree_for(net.game, settings, np.random.default_rng(0))
-        tree.reset(game_history.states[0])
-        for action in game_history.actions:
-            tree.advance(action)
-        answer = await evaluate(net.evaluator, LeafBatch.of(tree.root_leaf()))
-        return float(answer.values[0])
-
-    async def all_values() -> list[float]:
-        return list(await asyncio.gather(*map(value, positions)))  # together, for full batches
-
+    together = asyncio.Semaphore(len(positions))  # for full batches
     try:
-        values = asyncio.run(all_values())
+        analyst = Analyst.of(net.game, net.evaluator, net.history)
+        answers = asyncio.run(analyst.analyse_all(positions, 0, together))
     finally:
         net.close()
+    values = [answer["value"] for answer in answers]
     material = knowledge_of(game).heuristic.material
     amounts = [float(material(game_history.state)) for game_history in positions]
     # If all values are equal, the correlation is undefined (0/0).
@@ -276,59 +264,32 @@ def _lead(game_history: GameHistory) -> int:
 # ---- The run's own games ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Span:
-    """A tenth of a run's self-play games."""
-
-    minute: float
-    """Minutes of the wall clock from the first game to its last one."""
-    games: int
-    decisive: float
-    """Share of games that were won."""
-    mean_plies: float
-    mates: float
-    """Share of games that ended by mate; 0 in a game without mates."""
-    capped: float
-    """Share of games that ended by the ply cap."""
-
-
-def spans(game: Game, folder: RunFolder) -> list[Span]:
-    """Return a run's games from the usual start in SPANS equal parts, oldest first; fewer parts if there are
-    few games.
+def add_self_play(found: Judgement, game: Game, folder: RunFolder) -> None:
+    """Add how a run's games from the usual start ended: the curves over SPANS equal parts of them, oldest
+    first (fewer if there are few games), and the share of decisive games in the last part.
 
     Games from other starts, such as won endgames, are left out: they would raise the share of decisive games.
     """
     with closing(StoreReader(folder.games)) as reader:
         games = [stored for stored, record in reader.sound(game, Range()) if record.start == ""]
-    size = max(1, -(-len(games) // SPANS))  # rounded up, so that there are never more than SPANS
-    began = games[0].received_at if games else 0.0
-    mate = knowledge_of(game).matches.mate
-    return [
-        Span(
-            minute=(part[-1].received_at - began) / 60,
-            games=len(part),
-            decisive=sum(one.outcome != 0 for one in part) / len(part),
-            mean_plies=sum(one.plies for one in part) / len(part),
-            mates=sum(one.reason == mate for one in part) / len(part),
-            capped=sum(one.reason == PLY_CAP for one in part) / len(part),
-        )
-        for part in (games[first : first + size] for first in range(0, len(games), size))
-    ]
-
-
-def add_self_play(found: Judgement, parts: Sequence[Span]) -> None:
-    """Add the curve of all parts, and the share of decisive games in the last one."""
-    for part in parts:
-        for label, value in (("decisive", part.decisive), ("mates", part.mates), (PLY_CAP, part.capped)):
-            found.add_point(SHARES, label, part.minute, value)
-        found.add_point(PLIES, "mean", part.minute, part.mean_plies)
-    if parts:
-        last = parts[-1]
-        hits = round(last.decisive * last.games)
-        what = "decisive games in the last tenth of self-play"
-        found.measures.append(share(what, "self-play", hits, last.games))
-        rising = sum(part.decisive for part in parts[-3:]) / len(parts[-3:])
-        before = sum(part.decisive for part in parts[:-3]) / max(1, len(parts[:-3]))
-        found.notes.append(
-            f"decisive share: {before:.1%} before the last three tenths of self-play, {rising:.1%} in them"
-        )
+    if not games:
+        return
+    size = -(-len(games) // SPANS)  # rounded up, so that there are never more than SPANS
+    mate, decisive = knowledge_of(game).matches.mate, list[float]()
+    for first in range(0, len(games), size):
+        part = games[first : first + size]
+        # The store knows no other clock than the wall clock.
+        minute = (part[-1].received_at - games[0].received_at) / 60
+        decisive.append(mean_of([one.outcome != 0 for one in part]))
+        found.add_point(SHARES, "decisive", minute, decisive[-1])
+        found.add_point(SHARES, "mates", minute, mean_of([one.reason == mate for one in part]))
+        found.add_point(SHARES, PLY_CAP, minute, mean_of([one.reason == PLY_CAP for one in part]))
+        found.add_point(PLIES, "mean", minute, mean_of([one.plies for one in part]))
+    won = sum(one.outcome != 0 for one in part)
+    what = "decisive games in the last tenth of self-play"
+    found.measures.append(share(what, "self-play", won, len(part)))
+    before = sum(decisive[:-3]) / max(1, len(decisive[:-3]))
+    found.notes.append(
+        f"decisive share: {before:.1%} before the last three tenths of self-play, "
+        f"{mean_of(decisive[-3:]):.1%} in them"
+    )
