@@ -53,7 +53,7 @@ COMMANDS = {
     "azplay check-game": ("azselfplay.play.check_game", "CheckGameConfig"),
     "azplay export": ("azselfplay.play.export", "ExportConfig"),
     "azplay games": ("azselfplay.lab.report.games_command", "GamesConfig"),
-    "azplay games RUN import": ("azselfplay.lab.report.import_command", "ImportConfig"),
+    "azplay games RUN import": ("azselfplay.lab.report.games_command", "ImportConfig"),
     "azplay backup": ("azselfplay.lab.backup_command", "BackupConfig"),
     "azplay restore": ("azselfplay.lab.backup_command", "RestoreConfig"),
     "azplay players": ("azselfplay.lab.report.players_command", "PlayersConfig"),

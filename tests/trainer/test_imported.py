@@ -11,7 +11,7 @@ from training_runs import GAME, fill, games, to_the_end, training
 
 from azselfplay.games.game_history import replay
 from azselfplay.games.knowledge import ReadGame
-from azselfplay.lab.report.import_command import record_of
+from azselfplay.lab.report.games_command import record_of
 from azselfplay.play.game_files import FileGame
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED, Entry, Store
