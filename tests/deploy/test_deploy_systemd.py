@@ -50,13 +50,8 @@ def test_systemd_analyze_verify_would_say_something(tmp_path: Path) -> None:
 @needs_systemd
 @pytest.mark.parametrize("name", UNITS)
 def test_a_service_is_hardened(name: str, tmp_path: Path) -> None:
-    command = [
-        "systemd-analyze",
-        "security",
-        "--offline=true",
-        f"--threshold={EXPOSURE}",
-        installed(name, tmp_path),
-    ]
+    flags = ["--offline=true", f"--threshold={EXPOSURE}"]
+    command = ["systemd-analyze", "security", *flags, installed(name, tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

@@ -78,9 +78,7 @@ def test_the_game_of_the_page_passes_the_checks_of_every_game(files: tuple[str, 
     assert "skipped" not in ended.stdout
 
 
-def test_the_features_of_the_page_tell_whose_edges_are_whose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_features_of_the_page_tell_whose_edges_are_whose(tmp_path, monkeypatch) -> None:
     """For the other side the same stones are other features and rows, because it joins other edges."""
     (tmp_path / "sparse_of_hex.py").write_text(block("azselfplay/games/hex/sparse.py"))
     monkeypatch.syspath_prepend(tmp_path)

@@ -114,9 +114,7 @@ def test_a_closed_network_says_so_and_keeps_nobody_waiting() -> None:
             ask()
 
 
-def test_without_torch_an_untrained_network_is_refused_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_torch_an_untrained_network_is_refused_with_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(az.Error, match=r"torch.*azselfplay\[train\]"):
         az.load("tic_tac_toe")

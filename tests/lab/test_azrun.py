@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import sys
 from pathlib import Path
@@ -71,8 +70,7 @@ def test_it_ends_players_before_the_trainer_and_sums_up(tmp_path, monkeypatch, c
     told = capsys.readouterr().err
     assert f"Folder: {tmp_path / 'run'}" in told
     assert "the first games are finished and stored: 5" in told
-    summary = json.loads(json.dumps(made.summary()))
-    assert summary == {
+    assert made.summary() == {
         "games": 5,
         "positions": 50,
         "steps": 3,
@@ -85,15 +83,8 @@ def test_it_ends_players_before_the_trainer_and_sums_up(tmp_path, monkeypatch, c
 
 def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
     """Run, game, port and search settings reach azserver; azclient and trainer dial that port."""
-    settings = RunConfig(
-        "connect_four",
-        runs=tmp_path,
-        net="tiny",
-        simulations=9,
-        games=8,
-        client_workers=1,
-        client_device="cpu",
-    )
+    given = {"simulations": 9, "games": 8, "client_workers": 1, "client_device": "cpu"}
+    settings = RunConfig("connect_four", runs=tmp_path, net="tiny", **given)
     server, trainer, client = (" ".join(argv) for argv in make_commands(settings, 7000).values())
     assert "-m server.main --game connect_four" in server
     assert "--games 8 --self-play.search.simulations 9 --port 7000 --run connect_four-tiny" in server
@@ -129,24 +120,11 @@ def test_wrong_settings_end_it_before_anything_starts(
     ],
 )
 def test_a_wrong_file_of_a_part_is_named_before_anything_is_announced(
-    flag: str,
-    text: str,
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    flag: str, text: str, said: str, tmp_path, monkeypatch, capsys
 ) -> None:
     (tmp_path / "part.toml").write_text(text)
-    argv = [
-        "azrun",
-        "--game",
-        "tic_tac_toe",
-        "--runs",
-        str(tmp_path / "runs"),
-        flag,
-        str(tmp_path / "part.toml"),
-    ]
-    monkeypatch.setattr(sys, "argv", argv)
+    flags = ["--game", "tic_tac_toe", "--runs", str(tmp_path / "runs"), flag, str(tmp_path / "part.toml")]
+    monkeypatch.setattr(sys, "argv", ["azrun", *flags])
     assert azrun.main() == Exit.CONFIG
     told = capsys.readouterr().err
     assert told.startswith("azrun: error: ")
@@ -205,14 +183,7 @@ FULL = "2026-11-25 18:00:00 E trainer  games are NOT being stored: database or d
     ],
 )
 def test_why_training_fails_is_said_at_the_end_and_is_the_exit_status(
-    part: str,
-    ending: str,
-    said: str,
-    told: str,
-    status: Exit,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    part: str, ending: str, said: str, told: str, status: Exit, tmp_path, monkeypatch, capsys
 ) -> None:
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
     server = SERVER.replace('"step": 3', '"step": 0')

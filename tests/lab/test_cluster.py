@@ -114,11 +114,7 @@ def test_a_wrong_file_is_refused_with_one_sentence_and_2(what: str) -> None:
     ],
 )
 def test_the_command_says_which_file_is_wrong(
-    text: str | None,
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    text: str | None, sentence: str, monkeypatch, tmp_path, capsys
 ) -> None:
     file = tmp_path / "cluster.toml"
     if text is not None:
@@ -130,9 +126,7 @@ def test_the_command_says_which_file_is_wrong(
     assert str(file) in said
 
 
-def test_a_folder_that_cannot_be_written_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch, capsys) -> None:
     (tmp_path / "file").touch()
     flags = ["render", str(FILE), "--for", "prometheus", "--out", str(tmp_path / "file")]
     monkeypatch.setattr(sys, "argv", ["azcluster", *flags])

@@ -111,9 +111,7 @@ def test_a_result_that_the_rules_contradict_is_left_out(tmp_path: Path, monkeypa
     assert "its result is +1, and by the rules (checkmate) it is -1" in err
 
 
-def test_a_game_of_go_whose_dead_stones_were_taken_off_ends_before_its_passes(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_a_game_of_go_whose_dead_stones_were_taken_off_ends_before_its_passes(tmp_path, monkeypatch) -> None:
     """Black owns the whole board and has won. Where the file does not contradict this, the game is whole."""
     text = "(;SZ[3]PB[{0}]RE[{0}];B[bb];W[];B[])"
     (tmp_path / "a.sgf").write_text("".join(map(text.format, ("W+2.5", "B+1.5", "Void"))))
@@ -149,9 +147,7 @@ def test_a_run_on_which_a_trainer_works_is_refused(tmp_path: Path, monkeypatch) 
         (("new", "import", "a.sgf", "--game", "ludo"), "ludo", Exit.CONFIG),
     ],
 )
-def test_what_is_asked_wrongly_is_refused(
-    given, reason: str, code: Exit, tmp_path: Path, monkeypatch
-) -> None:
+def test_what_is_asked_wrongly_is_refused(given, reason: str, code: Exit, tmp_path, monkeypatch) -> None:
     run = store_run(tmp_path / "go", "go_3x3", [])
     words = [{"RUN": str(run), "FOLDER": str(tmp_path)}.get(word, word) for word in given]
     with pytest.raises(Fatal, match=reason) as refused:

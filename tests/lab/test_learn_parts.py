@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,17 @@ PLAIN = st.one_of(st.booleans(), st.integers(-(2**31), 2**31), st.floats(-1e9, 1
 KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
 MINIMAL = {"title": "t", "game": "tic_tac_toe", "minutes": 1.0}
 MADE = {"machine": {"processor": "p", "cores": 2, "gpu": "none"}}
+
+
+def a_run(folder: Path, made: dict[str, Any] = MADE, minutes: float = 1.0, games: int = 1) -> Trained:
+    """Return a run of one snapshot, whose file nobody reads."""
+    summary = {"games": games, "positions": 1, "steps": 1}
+    return Trained(RunFolder(folder, "r"), [Snapshot(0.0, 0, 0, "f")], summary, minutes, 1.5, made)
+
+
+def judged(hits: int = 1, count: int = 2) -> Judgement:
+    """Return a judgement with one measure and one curve."""
+    return Judgement([share("wins", "trained", hits, count)], {"p": {"l": [(0.0, 0.1)]}})
 
 
 @given(st.dictionaries(KEYS, st.one_of(PLAIN, st.dictionaries(KEYS, PLAIN, max_size=3)), max_size=5))
@@ -78,13 +90,9 @@ def test_a_target_is_a_limit_from_one_side(value: float, at_most: bool, reached:
 def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None:
     recipe = recipes.from_settings("x", MINIMAL)
     for seed, hits in ((1, 90), (2, 10)):
-        found = Judgement(
-            [share("wins", "trained", hits, 100), share("wins", "untrained", 1, 100)],
-            {"panel": {"label": [(0.0, 0.1), (1.0, hits / 100)]}},
-        ).with_targets({"wins": 0.5})
-        summary = {"games": 5, "positions": 50, "steps": 3}
-        trained = Trained(RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")], summary, 1.0, 1.5, MADE)
-        write_seed(tmp_path / "out", recipe, seed, trained, found)
+        found = judged(hits, 100).with_targets({"wins": 0.5})
+        found.measures.append(share("wins", "untrained", 1, 100))
+        write_seed(tmp_path / "out", recipe, seed, a_run(tmp_path), found)
     (tmp_path / "ablation-x").mkdir()
     (tmp_path / "ablation-x" / "README.md").write_text("# What helps\n\nmore\n")
     write_page(tmp_path / "out", recipe)
@@ -107,12 +115,7 @@ def test_the_page_says_which_seeds_were_run_with_other_settings(tmp_path: Path) 
     optimizer = {"trainer": {"optimizer": {"batch": 64}}}
     for seed, changes in ((1, optimizer), (2, optimizer), (3, {"games": 7})):
         one = recipes.from_settings("x", {**MINIMAL, **changes})
-        found = Judgement([share("wins", "trained", 1, 2)], {"p": {"l": [(0.0, 0.1)]}})
-        trained = Trained(
-            RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")],
-            {"games": 1, "positions": 1, "steps": 1}, 1.0, 1.0, MADE,
-        )  # fmt: skip
-        write_seed(tmp_path / "out", one, seed, trained, found)
+        write_seed(tmp_path / "out", one, seed, a_run(tmp_path), judged())
     write_page(tmp_path / "out", one)
     page = (tmp_path / "out" / "README.md").read_text()
     assert "Settings beside the defaults (seed 1):" in page
@@ -124,13 +127,12 @@ def test_a_run_that_is_judged_later_keeps_settings_and_machine_of_its_training(t
     then = recipes.from_settings("x", {**MINIMAL, "games": 7})
     now = recipes.from_settings("x", {**MINIMAL, "games": 9})
     made = json.loads(json.dumps({**MADE, "recipe": recipes.to_settings(then)}))
-    folder = RunFolder(tmp_path, "r")
-    (folder.path / "snapshots").mkdir(parents=True)
-    summary = {"games": 1, "positions": 1, "steps": 1}
-    trained = Trained(folder, [Snapshot(0.0, 0, 0, "f")], summary, 1.0, 1.0, made)
-    (folder.path / "snapshots" / "trained.json").write_text(json.dumps(trained.to_json()))
-    assert read_trained(folder) == trained
-    write_seed(tmp_path / "out", now, 1, read_trained(folder), Judgement([], {"p": {"l": [(0.0, 0.1)]}}))
+    trained = a_run(tmp_path, made)
+    snapshots = trained.folder.path / "snapshots"
+    snapshots.mkdir(parents=True)
+    (snapshots / "trained.json").write_text(json.dumps(trained.to_json()))
+    assert read_trained(trained.folder) == trained
+    write_seed(tmp_path / "out", now, 1, read_trained(trained.folder), judged())
     about = read_seeds(tmp_path / "out")[1]
     assert (about["recipe"]["games"], about["machine"]["processor"]) == (7, "p")
 
@@ -147,24 +149,14 @@ def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
     """It names the runs that ended early and did not have all their games."""
     most = recipes.from_settings("x", {**MINIMAL, "minutes": 10.0, "most_games": 100})
     for seed, minutes, games in ((1, 10.0, 50), (2, 8.0, 50), (3, 8.0, 100)):
-        trained = Trained(
-            RunFolder(tmp_path, "r"),
-            [Snapshot(0.0, 0, 0, "f")],
-            {"games": games, "positions": 1, "steps": 1},
-            minutes,
-            1.0,
-            MADE,
-        )
-        found = Judgement([share("wins", "trained", 1, 2)], {"p": {"l": [(0.0, 0.1)]}}).with_targets(
-            {"wins": 0.5}
-        )
-        write_seed(tmp_path / "out", most, seed, trained, found)
+        found = judged().with_targets({"wins": 0.5})
+        write_seed(tmp_path / "out", most, seed, a_run(tmp_path, MADE, minutes, games), found)
     write_page(tmp_path / "out", most)
     lines = (tmp_path / "out" / "README.md").read_text().splitlines()
     assert [
         ("stopped early (of 10)" in line) for line in lines if line.startswith(("| 1 ", "| 2 ", "| 3 "))
     ] == [False, True, False]
-    assert "10 (1), 8 (1), stopped early (of 10), 8 (1)" in (tmp_path / "README.md").read_text()
+    assert "10 (2), 8 (2), stopped early (of 10), 8 (2)" in (tmp_path / "README.md").read_text()
 
 
 def test_any_game_is_a_recipe_and_a_word_that_is_none_names_the_nearest():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 from games_runs import records
 from report_runs import collapsed_run, copies, figures, whole_run
 
-from azselfplay.diagnostics.stretches import entropies
 from azselfplay.games import get_game
 from azselfplay.games.stubs import Movers
 from azselfplay.host.runs import RunFolder
@@ -96,21 +94,12 @@ def test_plies_without_a_search_have_no_value(tmp_path: Path) -> None:
     assert found.stretch.values == record.plies - 4 - 3
 
 
-def test_sums_of_a_game_are_those_of_plain_loops() -> None:
-    """They are the entropy of the visits, the moves with visits, and the outcome for the side to move."""
+def test_outcomes_are_summed_by_root_value_for_the_side_to_move() -> None:
     (record,) = records("connect_four", 1)
     record = dataclasses.replace(record, outcome=-1)
-    found, at = Sampled(), 0
+    found = Sampled()
     movers = np.random.default_rng(3).choice(np.array([-1, 1], np.int8), record.plies)
     add(found, record, movers)
-    wanted = []
-    for visited in record.visited.tolist():
-        visits = record.visits[at : at + visited].tolist()
-        wanted.append(-sum(n / sum(visits) * math.log(n / sum(visits)) for n in visits))
-        at += visited
-    assert entropies(record) == pytest.approx(wanted)
-    assert found.stretch.roots.means()["entropy"] == pytest.approx(sum(wanted) / record.plies)
-    assert found.stretch.roots.means()["moves"] == record.visited.sum() / record.plies
     outcomes = np.zeros(20, np.int64)
     for ply, value in enumerate(record.root_values.tolist()):
         outcomes[min(19, int((value + 1) * 10))] += -int(movers[ply])

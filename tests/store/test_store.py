@@ -119,9 +119,7 @@ def test_the_cache_has_room_for_the_index_of_uids_and_grows_with_it(store: Store
     assert in_force() < 600_000
 
 
-def test_only_the_newest_games_keep_their_records_and_all_keep_their_rows(
-    store: Store, tmp_path: Path
-) -> None:
+def test_only_the_newest_games_keep_their_records_and_all_keep_their_rows(store: Store, tmp_path) -> None:
     """Also after a restart. Every game still counts, and counts once."""
     path = tmp_path / "games.db"
     store.commit([entry(n) for n in range(4)])
