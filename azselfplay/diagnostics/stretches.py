@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from azselfplay.games.stubs import Signs
 from protocol.records import POLICY_TARGET, SEARCH_DIFFERS, GameRecord
@@ -60,8 +59,16 @@ class RootSums:
         """Count one more game."""
         targets = np.flatnonzero(record.flags & POLICY_TARGET)
         self.targets += len(targets)
-        self.entropy += float(entropies(record)[targets].sum())
-        self.top_share += float(top_shares(record)[targets].sum())
+        # Visits are stored one ply after the other: the ply of each, and its share of that ply's visits.
+        owner = np.repeat(np.arange(record.plies), record.visited)
+        visits = record.visits.astype(np.float64)
+        shares = visits / np.bincount(owner, visits, record.plies)[owner]
+        entropies = np.bincount(owner, -shares * np.log(shares), record.plies)
+        self.entropy += float(entropies[targets].sum())
+        largest = np.zeros(record.plies)
+        # `maximum.at`, because many moves belong to one ply.
+        np.maximum.at(largest, owner, shares)
+        self.top_share += float(largest[targets].sum())
         self.visited += int(record.visited[targets].sum(dtype=np.int64))
         kl = record.prior_kl[targets].astype(np.float64)
         # The KL divergence is NaN if a record does not report it.
@@ -93,28 +100,6 @@ class RootSums:
             "mean_depth": mean(self.depth, self.measured),
             "max_depth": float(self.deepest) if self.measured else None,
         }
-
-
-def entropies(record: GameRecord) -> npt.NDArray[np.float64]:
-    """Return [plies] the entropy of the visits, nats; 0 without visits."""
-    owner, shares = _shares(record)
-    return np.bincount(owner, -shares * np.log(shares), record.plies).astype(np.float64)
-
-
-def top_shares(record: GameRecord) -> npt.NDArray[np.float64]:
-    """Return [plies] the share of the visits that the most visited move has; 0 without visits."""
-    owner, shares = _shares(record)
-    largest = np.zeros(record.plies)
-    # `maximum.at`, because many moves belong to one ply.
-    np.maximum.at(largest, owner, shares)
-    return largest
-
-
-def _shares(record: GameRecord) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return (ply, share of the visits of that ply) of each visited move, both [visited moves]."""
-    owner = np.repeat(np.arange(record.plies), record.visited)
-    visits = record.visits.astype(np.float64)
-    return owner, visits / np.bincount(owner, visits, record.plies)[owner]
 
 
 class Variety:

@@ -128,5 +128,5 @@ def test_history_is_read_from_whole_lines(tmp_path: Path) -> None:
     curves.look()
     assert curves.damaged == 1
     assert [row[STEP] for row in curves.rows] == [3, 5, 6, 8]
-    assert curves.as_columns()["trainer/policy_loss"][:1] == pytest.approx([2.97])
+    assert curves.history()["columns"]["trainer/policy_loss"][:1] == pytest.approx([2.97])
     assert [lesson.step for lesson in curves.lessons()] == [6, 8]

@@ -324,12 +324,9 @@ class Curves:
             self._numbers, self.rows = [number for number, _ in kept], [row for _, row in kept]
 
     def history(self) -> dict[str, Any]:
-        """Return the charts and their figures, for a page."""
-        return {"charts": charts(self.named), "columns": self.as_columns()}
-
-    def as_columns(self) -> dict[str, list[float | None]]:
-        """Return a list for each figure, with one entry per row."""
-        return {name: [row.get(name) for row in self.rows] for name in (*NAMES, *self.named)}
+        """Return the charts and their figures, for a page: a list for each figure, with one entry per row."""
+        columns = {name: [row.get(name) for row in self.rows] for name in (*NAMES, *self.named)}
+        return {"charts": charts(self.named), "columns": columns}
 
     @property
     def damaged(self) -> int:

@@ -227,7 +227,7 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
     """Return PGN tags of a game: the usual seven first."""
     player = f"weights {versions(stored)}"
     source = on_one_line(record.source).replace('"', "'")  # not every writer escapes quotation marks
-    found = {
+    return {
         "Event": event,
         "Site": source or "?",
         "Date": datetime.fromtimestamp(stored.received_at, UTC).strftime("%Y.%m.%d"),
@@ -239,7 +239,6 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
         "PlyCount": str(record.plies),
         "Simulations": str(record.simulations),
     }
-    return {**found, "Start": record.start} if record.start else found
 
 
 def as_pgn(write: GameWriter, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
@@ -249,8 +248,7 @@ def as_pgn(write: GameWriter, game: Game, headers: dict[str, str], record: GameR
         WrittenMove(ply.move, comment(ply), [((move,), said) for move, said in other_moves(ply, others)])
         for ply in plies(game, record, game_history)
     ]
-    tags_of_form = {name: text for name, text in headers.items() if name != "Start"}
-    return write(tags_of_form, record.start, moves, "")
+    return write(headers, record.start, moves, "")
 
 
 def other_moves(ply: Ply, most: int) -> list[tuple[str, str]]:

@@ -85,11 +85,15 @@ def check(recipe: Recipe) -> None:
 
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """Return the errors of the last network on known positions, or, if none are known, the points that it
-    loses against fixed players. Smaller is better."""
+    """Return the errors of the last network on known positions where a move can lose the result, averaged
+    over the groups, without search and with search; or, if none are known, the points that it loses against
+    fixed players. Smaller is better."""
     game = get_game(recipe.game)
     if knows_positions(game):
-        return brief_errors(game, trained, recipe)
+        *players, _ = errors_of(trained, trained.snapshots[-1], recipe, game, rows_for(game))
+        names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
+        means = [mean_of([group.errors_matter for group in _groups(player)]) for player in players]
+        return dict(zip(names, means, strict=True))
     scores = matches.scores(game, trained, recipe, trained.snapshots[-1])
     return {f"points lost against {opponent}": 1 - score for opponent, score in scores.items()}
 
@@ -140,15 +144,6 @@ def add_errors(
             for player in players:
                 found.measures += _measures(game, f"{name}, {player.search}", player)
     found.measures += _measures(game, "random moves", random)
-
-
-def brief_errors(game: Game, trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """Return the errors of the last network where a move can lose the result, averaged over the groups,
-    without search and with search."""
-    *players, _ = errors_of(trained, trained.snapshots[-1], recipe, game, rows_for(game))
-    names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
-    means = [mean_of([group.errors_matter for group in _groups(player)]) for player in players]
-    return dict(zip(names, means, strict=True))
 
 
 def _groups(player: PlayerErrors) -> Sequence[Errors]:
