@@ -25,7 +25,6 @@ from azselfplay.diagnostics.doctor.service import (
     warning,
 )
 from azselfplay.host.exits import Exit
-from azselfplay.host.ports import UNKNOWN_NAME
 from protocol.messages import Goodbye, Welcome
 from protocol.sessions import version_refusal
 
@@ -131,13 +130,6 @@ def test_who_gives_the_bulk_port_is_told_the_base_port() -> None:
     ports = [PortFacts("leaves", "h:5601", answer=welcome()), PortFacts("bulk", "h:5602", "refused")]
     (found,) = (one for one in service_findings(service(ports=ports)) if one.check == "bulk port")
     assert "give the base port, one less (h:5600)" in found.todo
-
-
-def test_an_unknown_name_is_no_fault_of_a_port() -> None:
-    unknown = f"{UNKNOWN_NAME}'nohost' is not known"
-    ports = [PortFacts("leaves", "nohost:1", unknown), PortFacts("bulk", "nohost:2", unknown)]
-    (found,) = service_findings(ServiceFacts(ports, "x 1"))
-    assert (found.check, found.found) == ("address", unknown)
 
 
 def test_status_without_figures_is_no_crash() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,47 +48,27 @@ def run_folder(root: Path) -> RunFolder:
     return folder
 
 
-def damage_about(folder: RunFolder) -> None:
-    folder.about.write_text("{")
-
-
-def remove_about(folder: RunFolder) -> None:
-    folder.about.unlink()
-
-
-def remove_weights(folder: RunFolder) -> None:
-    next(folder.weights.glob("*.safetensors")).unlink()
-
-
-def damage_weights(folder: RunFolder) -> None:
-    next(folder.weights.glob("*.safetensors")).write_bytes(b"wEights")
-
-
-def remove_current(folder: RunFolder) -> None:
-    (folder.weights / "current.json").unlink()
-
-
-def damage_games(folder: RunFolder) -> None:
-    folder.games.write_bytes(b"this is no database" * 1000)
-
-
 @pytest.mark.parametrize(
-    ("damage", "check"),
+    ("file", "content", "check"),
     [
-        (lambda _: None, ""),
-        (damage_about, "run folder"),
-        (remove_about, "run folder"),
-        (remove_weights, "weights files"),
-        (damage_weights, "weights files"),
-        (remove_current, "weights files"),
-        (damage_games, "games"),
+        ("run.json", b"{", "run folder"),
+        ("run.json", None, "run folder"),
+        ("weights/*.safetensors", None, "weights files"),
+        ("weights/*.safetensors", b"wEights", "weights files"),
+        ("weights/current.json", None, "weights files"),
+        ("games.db", b"this is no database" * 1000, "games"),
     ],
 )
-def test_a_damaged_run_folder_is_found(tmp_path, damage: Callable[[RunFolder], None], check: str) -> None:
+def test_a_damaged_run_folder_is_found(tmp_path, file: str, content: bytes | None, check: str) -> None:
+    """A file is missing or has another content. Looking at it changes nothing."""
     folder = run_folder(tmp_path)
-    damage(folder)
+    assert faults(run_findings(look_at_run(folder, "tic_tac_toe"))) == set()
+    (damaged,) = folder.path.glob(file)
+    damaged.unlink()
+    if content is not None:
+        damaged.write_bytes(content)
     before = sorted((path, path.lstat().st_mtime_ns) for path in folder.weights.iterdir())
-    assert faults(run_findings(look_at_run(folder, "tic_tac_toe"))) == ({check} if check else set())
+    assert faults(run_findings(look_at_run(folder, "tic_tac_toe"))) == {check}
     assert sorted((path, path.lstat().st_mtime_ns) for path in folder.weights.iterdir()) == before
 
 

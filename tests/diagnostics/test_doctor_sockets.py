@@ -229,8 +229,9 @@ def test_azserver_is_told_of_a_port_that_is_taken(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("name", ["nohost.invalid", "no..host"])
-def test_a_name_without_an_address_is_to_be_checked(name: str) -> None:
+def test_a_name_without_an_address_is_to_be_checked_and_no_fault_of_a_port(name: str) -> None:
     facts = probe(Address(name, 5600))
     (found,) = service_findings(facts)
+    assert found.check == "address"
     assert found.todo.startswith("check the name")
     assert name in found.found

@@ -37,13 +37,16 @@ def test_each_event_is_told_once_in_its_order() -> None:
     assert told.lines(after) == []
 
 
-def test_an_alert_is_told_once_although_its_figures_change() -> None:
+def test_an_alert_is_told_once_with_what_to_do_although_its_figures_change() -> None:
     told = Milestones()
     told.lines({"sessions": PLAYING})
-    first = {"sessions": PLAYING, "trainer": {"alerts": ["few decisive games: 3 %"]}}
-    again = {"sessions": PLAYING, "trainer": {"alerts": ["few decisive games: 4 %", "entropy: 0.1"]}}
-    assert told.lines(first) == ["ALERT few decisive games: 3 %"]
-    assert told.lines(again) == ["ALERT entropy: 0.1"]
+    first = {"sessions": PLAYING, "trainer": {"alerts": ["repetitions: 40%"]}}
+    again = {"sessions": PLAYING, "trainer": {"alerts": ["repetitions: 41%", "of a newer trainer: 0.1"]}}
+    assert told.lines(first) == [
+        "ALERT repetitions: 40%. What to do: double self_play.moves.temperature_plies of azserver. "
+        "More: docs/troubleshooting.md#repetitions"
+    ]
+    assert told.lines(again) == ["ALERT of a newer trainer: 0.1"]
 
 
 @pytest.mark.parametrize(
@@ -87,15 +90,6 @@ def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_n
     assert not any("azplay" in line for line in lines)
     assert "continue it" in lines[-1]
     assert lines[-1].split("   ")[0].split()[1:] == ["--run", "run", "--minutes", "4"]
-
-
-def test_an_alert_says_what_to_do_and_where_to_read_on() -> None:
-    told = Milestones()
-    (line,) = told.lines({"trainer": {"alerts": ["repetitions: 40%"]}})
-    assert line == (
-        "ALERT repetitions: 40%. What to do: double self_play.moves.temperature_plies of azserver. "
-        "More: docs/troubleshooting.md#repetitions"
-    )
 
 
 def test_an_error_is_told_once_and_is_over_when_training_has_gone_on() -> None:

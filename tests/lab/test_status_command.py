@@ -97,11 +97,8 @@ def test_old_weights_are_a_warning_that_leaves_the_exit_status_alone() -> None:
         return RunStatus(False, {"trainer": {"alerts": list(alerts)}})
 
     old = "old weights: newest games are 6 versions behind"
-    assert (seen(old).exit, seen(old, "repetitions: 40%").exit) == (Exit.OK, Exit.FOUND)
-    assert f"WARNING {old}" in as_text(seen(old))
-
-
-def test_an_alert_is_shown_with_what_to_do() -> None:
-    text = as_text(RunStatus(False, {"run": "r", "game": "go", "trainer": {"alerts": ["repetitions: 40%"]}}))
-    assert text.count("repetitions: 40%") == 1
-    assert "ALERT repetitions: 40%. What to do: double self_play.moves" in text
+    both = seen(old, "repetitions: 40%")
+    assert (seen(old).exit, both.exit) == (Exit.OK, Exit.FOUND)
+    assert f"WARNING {old}" in as_text(both)
+    assert "ALERT repetitions: 40%. What to do: double self_play.moves" in as_text(both)
+    assert as_text(both).count("repetitions: 40%") == 1
