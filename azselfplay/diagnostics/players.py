@@ -93,7 +93,6 @@ class Compared(NamedTuple):
     """A figure of one player compared with the others'."""
 
     mean: float
-    others: float
     z: float
     """Difference in standard errors (Welch); NaN where there are too few games."""
     differs: bool
@@ -177,13 +176,13 @@ class PlayerBook:
 def compare(name: str, mine: Sums, others: Sums) -> Compared:
     """Compare a figure of one player with that of all others."""
     if min(mine.count, others.count) < LEAST_GAMES:
-        return Compared(mine.mean, others.mean, math.nan, differs=False)
+        return Compared(mine.mean, math.nan, differs=False)
     difference = mine.mean - others.mean
     error = math.sqrt(mine.variance_of_mean + others.variance_of_mean)
     z = difference / error if error else (math.copysign(math.inf, difference) if difference else 0.0)
     # Lengths are compared in relation to the mean: ten plies are much in tic-tac-toe and little in Go.
     scale = others.mean if name == "lengths" else 1.0
-    return Compared(mine.mean, others.mean, z, abs(z) >= SURE and abs(difference) >= MATTERS[name] * scale)
+    return Compared(mine.mean, z, abs(z) >= SURE and abs(difference) >= MATTERS[name] * scale)
 
 
 def rates(times: Sequence[tuple[str, float]]) -> dict[str, float]:

@@ -150,8 +150,6 @@ class Stretch:
     """Values beyond SATURATED."""
     saturated_wrong: int = 0
     """Saturated values that named another result than the game's."""
-    version: int = 0
-    """Newest version of the weights that played in these games."""
     untrained: int = 0
     """Games that began with untrained weights (version 0)."""
     roots: RootSums = field(default_factory=RootSums)
@@ -163,7 +161,6 @@ class Stretch:
         self.draws += record.outcome == 0
         self.plies += record.plies
         self.reasons[record.reason] += 1
-        self.version = max(self.version, int(record.versions.max()))
         # The first ply counts, because new weights may come in the middle of a game.
         self.untrained += int(record.versions[0]) == 0
         self.roots.add(record)

@@ -18,7 +18,7 @@ CHESS = get_game("chess")
 
 def stretch(draws: float = 0.2, *, games: int = 100, plies: int = 80, **reasons: int) -> Stretch:
     ends = Counter({"checkmate": games - sum(reasons.values()), **reasons})
-    return Stretch(games, round(draws * games), games * plies, ends, values=games * plies, version=5)
+    return Stretch(games, round(draws * games), games * plies, ends, values=games * plies)
 
 
 def names(*stretches: Stretch, game: str = "chess", **more: object) -> list[str]:

@@ -45,8 +45,6 @@ class Bin:
 
     first: int
     last: int
-    low: int
-    """Number of the oldest game."""
     high: int
     """Number of the newest game; games of other bins may lie in between."""
     games: int = 0
@@ -66,7 +64,6 @@ class Bin:
         return Bin(
             first=min(self.first, other.first),
             last=max(self.last, other.last),
-            low=min(self.low, other.low),
             high=max(self.high, other.high),
             games=self.games + other.games,
             outcomes=self.outcomes + other.outcomes,
@@ -79,13 +76,13 @@ class Bin:
 def by_version(games: StoreReader) -> list[Bin]:
     """Return all games of self-play, one bin for each weights version, oldest first."""
     rows = games.query(
-        "SELECT version_max, source, outcome, reason, plies, count(*), min(seq), max(seq) FROM games "
+        "SELECT version_max, source, outcome, reason, plies, count(*), max(seq) FROM games "
         f"WHERE source != '{IMPORTED}' GROUP BY version_max, source, outcome, reason, plies"
     )
     found: dict[int, Bin] = {}
-    for version, source, outcome, reason, plies, number, low, high in rows:
-        one = found.setdefault(version, Bin(version, version, low, high))
-        one.low, one.high = min(one.low, low), max(one.high, high)
+    for version, source, outcome, reason, plies, number, high in rows:
+        one = found.setdefault(version, Bin(version, version, high))
+        one.high = max(one.high, high)
         one.games += number
         one.outcomes[outcome] += number
         one.reasons[reason] += number
