@@ -182,15 +182,15 @@ class Player:
             context,
             f"ipc://{folder}/{self.port}",
             Hello(PROTOCOL_VERSION, "client", "bench"),
-            on_message=self._on_message,
-            on_joined=self._on_joined,
+            on_message=self.told,
+            on_joined=self.joined,
         )
         group.create_task(self._connection.run())
 
-    def _on_joined(self, welcome: Welcome) -> None:
+    def joined(self, welcome: Welcome) -> None:
         raise NotImplementedError
 
-    def _on_message(self, message: Message, frames: list[memoryview]) -> None:
+    def told(self, message: Message, frames: list[memoryview]) -> None:
         raise NotImplementedError
 
 
@@ -199,13 +199,13 @@ class Searcher(Player):
 
     port = "leaves"
 
-    def _on_joined(self, welcome: Welcome) -> None:
+    def joined(self, welcome: Welcome) -> None:
         self._evaluator = RemoteEvaluator(self._connection.send)
         self._evaluator.joined(welcome)
         for _ in range(max(1, welcome.games_in_flight // LEAVES_PER_MESSAGE)):
             Asker(self._evaluator, LEAVES_PER_MESSAGE)
 
-    def _on_message(self, message: Message, frames: list[memoryview]) -> None:
+    def told(self, message: Message, frames: list[memoryview]) -> None:
         if isinstance(message, Evaluated):
             self._evaluator.on_evaluated(message, frames)
         elif isinstance(message, Grant):
@@ -217,7 +217,7 @@ class Sender(Player):
 
     port = "bulk"
 
-    def _on_joined(self, welcome: Welcome) -> None:  # noqa: ARG002
+    def joined(self, welcome: Welcome) -> None:  # noqa: ARG002
         self._data = os.urandom(GAME_BYTES)
         for _ in range(MOST_IN_FLIGHT):
             self._send()
@@ -225,7 +225,7 @@ class Sender(Player):
     def _send(self) -> None:
         self._connection.send(PutGame(os.urandom(16), sha256(self._data)), self._data)
 
-    def _on_message(self, message: Message, frames: list[memoryview]) -> None:  # noqa: ARG002
+    def told(self, message: Message, frames: list[memoryview]) -> None:  # noqa: ARG002
         if isinstance(message, GameAck) and message.status == "stored":
             Answered.count += 1
             self._send()

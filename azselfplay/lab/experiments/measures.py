@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Trained
@@ -131,13 +133,9 @@ class Judgement:
 
     @staticmethod
     def from_json(found: dict[str, Any]) -> Judgement:
-        """Return a judgement from its JSON: the inverse of `to_json`."""
-        measures = []
-        for one in found["measures"]:
-            # `reached` follows from value and target.
-            one.pop("reached")
-            measures.append(Measure(**one))
-        return Judgement(measures, found["curves"], found["notes"])
+        """Return a judgement from its JSON: the inverse of `to_json`. Other fields are ignored: `reached`
+        follows from value and target."""
+        return msgspec.convert(found, Judgement)
 
 
 def share(what: str, player: str, hits: int, count: int, *, at_most: bool = False) -> Measure:

@@ -12,8 +12,8 @@ import argparse
 import json
 import shlex
 import sys
-import tomllib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +25,7 @@ import numpy as np
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.lab.experiments.intervals import draw, spread
 from azselfplay.lab.experiments.training import describe_machine
@@ -73,7 +74,7 @@ def settings_of(run: RunFolder, flags: Sequence[str], seed: int, steps: int) -> 
     if not run.trainer_config.is_file():
         raise Fatal(f"{run.path} has no trainer.toml: no trainer has worked on this run", Exit.BAD_DATA)
     own = ["--config", str(run.trainer_config)]
-    if tomllib.loads(run.trainer_config.read_text()).get("optimizer", {}).get("cosine_minutes"):
+    if read_toml(run.trainer_config).get("optimizer", {}).get("cosine_minutes"):
         # The trainer refuses both settings at once.
         own += ["--optimizer.cosine-minutes", "0", "--optimizer.cosine-steps", str(steps)]
     return load([*own, "--samples.held-out", HELD_OUT, *flags, "--seed", str(seed)], {})
@@ -83,19 +84,12 @@ def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: 
     """Train a new network on all games of the run. `variant`: its name and flags. Raises Fatal(BAD_DATA) if
     there are too few games."""
     name, flags = variant
-    config, about = settings_of(run, flags, seed, steps), json.loads(run.about.read_bytes())
-    game = get_game(about["game"])
+    config, about = settings_of(run, flags, seed, steps), run.describe()
+    net = config.net or str(read_toml(run.config)["net"])
     with TemporaryDirectory() as folder:
-        loop = TrainingLoop(
-            config,
-            game,
-            about["history"],
-            config.net or str(tomllib.loads(run.config.read_text())["net"]),
-            Path(folder),
-        )
-        reader = StoreReader(run.games)
-        loop.fill(reader, reader.span()[1])
-        reader.close()
+        loop = TrainingLoop(config, get_game(about["game"]), about["history"], net, Path(folder))
+        with closing(StoreReader(run.games)) as reader:
+            loop.fill(reader, reader.span()[1])
         # Without training targets or held-out games, there would be nothing to compare.
         if not loop.window.targets or loop.held_out() is None:
             raise Fatal(f"{run.games} has too few games: some hundred are needed", Exit.BAD_DATA)
