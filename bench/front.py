@@ -133,7 +133,7 @@ class Asker:
     """Sends the same leaves again as soon as they are answered, and counts them."""
 
     def __init__(self, evaluator: RingEvaluator | RemoteEvaluator, rows: int) -> None:
-        features, counts, actions = chess_like_batch(GAME, rows)
+        features, counts, actions = chess_like_batch(rows)
         self._evaluator = evaluator
         self._batch = LeafBatch(features, counts, actions)
         self._missing = 0

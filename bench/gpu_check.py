@@ -20,16 +20,15 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from azselfplay.games import get_game
-from azselfplay.games.spec import Game
-from bench.inference import Arrays, chess_like_batch
+from bench.inference import GAME, Arrays, chess_like_batch
 from bench.loop import running_server
 from bench.random_games import random_game
 from net.architectures.network import Network, build
@@ -64,23 +63,30 @@ ROLES = ("worker", "evaluator", "front")
 """Processes of azserver whose processor time per evaluation is shown."""
 
 
-def scrambled(preset: str, game: Game) -> Network:
+def scrambled(preset: str) -> Network:
     """Return a network whose answers differ between positions; those of a new network are nearly uniform."""
     torch.manual_seed(1)
-    network: Network = build(named(preset), game, game.history).eval()
+    network: Network = build(named(preset), GAME, GAME.history).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
     return network
 
 
+@contextmanager
+def loaded(network: Network, preset: str, device: str, **how: Any) -> Iterator[Inference]:
+    """Yield an engine on `device` with the network; it is closed at the end."""
+    with closing(Inference(GAME, GAME.history, device, **how)) as inference:
+        inference.use(network, WeightsMeta(GAME.name, GAME.history, named(preset)))
+        yield inference
+
+
 @torch.inference_mode()
-def plain_answers(network: Network, game: Game, batch: Arrays) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def plain_answers(network: Network, batch: Arrays) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return priors over the legal moves and wdl, computed in float32 on the CPU in the slow, obvious way."""
     features, counts, actions = batch
-    logits, value = network(
-        unpack(features_tensor(features), PlaneShape.of(game, game.history), torch.float32)
-    )
+    planes = unpack(features_tensor(features), PlaneShape.of(GAME, GAME.history), torch.float32)
+    logits, value = network(planes)
     priors, begin = [], 0
     for row, count in enumerate(counts):
         legal = torch.from_numpy(actions[begin : begin + count].astype(np.int64))
@@ -91,70 +97,58 @@ def plain_answers(network: Network, game: Game, batch: Arrays) -> tuple[npt.NDAr
 
 def check(preset: str, device: str) -> list[str]:
     """Return the faults of this preset's answers on `device`, and print the differences."""
-    game = get_game("chess")
-    network = scrambled(preset, game)
-    inference = Inference(game, game.history, device, compiled=True)
-    wrong = []
-    for version in (1, 2):  # the second replaces the weights of a running engine
-        inference.use(network, WeightsMeta(game.name, game.history, named(preset), version=version))
-        batches = [chess_like_batch(game, rows, seed=version) for rows in ROWS]
-        for first, second in itertools.pairwise(batches):
-            tickets = [inference.submit(*first), inference.submit(*second)]  # two in flight
-            for batch, ticket in zip((first, second), tickets, strict=True):
-                wrong += differences(preset, inference.collect(ticket), plain_answers(network, game, batch))
-        with torch.no_grad():
-            for parameter in network.parameters():
-                parameter.mul_(0.9)
-    inference.close()
+    network, wrong = scrambled(preset), list[str]()
+    with loaded(network, preset, device, compiled=True) as inference:
+        for version in (1, 2):  # the second replaces the weights of a running engine
+            inference.use(network, WeightsMeta(GAME.name, GAME.history, named(preset), version=version))
+            batches = [chess_like_batch(rows, seed=version) for rows in ROWS]
+            for first, second in itertools.pairwise(batches):
+                tickets = [inference.submit(*first), inference.submit(*second)]  # two in flight
+                for batch, ticket in zip((first, second), tickets, strict=True):
+                    wrong += differences(preset, inference.collect(ticket), plain_answers(network, batch))
+            with torch.no_grad():
+                for parameter in network.parameters():
+                    parameter.mul_(0.9)
     return wrong
 
 
 def check_sparse(device: str) -> list[str]:
     """Return the faults of a sparse network's answers on `device`, compared with its CPU kernels."""
-    game, preset = get_game("chess"), "sparse"
-    network, meta = scrambled(preset, game), WeightsMeta(game.name, game.history, named(preset))
-    answers = []
+    network, answers = scrambled("sparse"), []
     for where in (device, "cpu"):
-        inference = Inference(game, game.history, where, target_rows=LEAST_TIMED)
-        inference.use(network, meta)
-        answers.append(inference.run(*chess_like_batch(game, ROWS[-1])))
-        inference.close()
-    return differences(preset, *answers)
+        with loaded(network, "sparse", where, target_rows=LEAST_TIMED) as inference:
+            answers.append(inference.run(*chess_like_batch(ROWS[-1])))
+    return differences("sparse", *answers)
 
 
 def check_overflow(device: str) -> list[str]:
     """Return the faults of answers whose first layer exceeds float16, in the batch that detects this and
     afterwards."""
-    game, preset = get_game("chess"), "tiny"
-    network: Any = scrambled(preset, game)
+    network: Any = scrambled("tiny")
     with torch.no_grad():
         network.start.norm.weight.mul_(1e6)  # about 1 again before the outputs
         network.policy.hidden.norm.weight.mul_(1e-6)
         network.value.narrow.norm.weight.mul_(1e-6)
-    inference = Inference(game, game.history, device, compiled=True)
-    batch = chess_like_batch(game, ROWS[-1])
-    expected, wrong = plain_answers(network, game, batch), []
-    for version in (1, 2):
-        inference.use(network, WeightsMeta(game.name, game.history, named(preset), version=version))
-        wrong += differences(f"{preset} beyond float16", inference.run(*batch), expected)
-    inference.close()
+    batch = chess_like_batch(ROWS[-1])
+    expected, wrong = plain_answers(network, batch), list[str]()
+    with loaded(network, "tiny", device, compiled=True) as inference:
+        for version in (1, 2):
+            inference.use(network, WeightsMeta(GAME.name, GAME.history, named("tiny"), version=version))
+            wrong += differences("tiny beyond float16", inference.run(*batch), expected)
     return wrong
 
 
 def check_memory(device: str) -> list[str]:
     """Return the faults of answers when almost all memory of the GPU is in use."""
-    game = get_game("chess")
-    network, batch = scrambled(MEMORY_PRESET, game), chess_like_batch(game, LEAST_TIMED)
+    network, batch = scrambled(MEMORY_PRESET), chess_like_batch(LEAST_TIMED)
     torch.cuda.empty_cache()
     # Take all but a little memory, so that large batches find no room.
     taken = torch.empty(
         max(0, torch.cuda.mem_get_info(device)[0] - (MIB_LEFT << 20)), dtype=torch.uint8, device=device
     )
-    inference = Inference(game, game.history, device, compiled=True)
-    inference.use(network, WeightsMeta(game.name, game.history, named(MEMORY_PRESET)))
-    what = f"{MEMORY_PRESET} with {MIB_LEFT} MiB, which hold {inference.max_rows} rows"
-    wrong = differences(what, inference.run(*batch), plain_answers(network, game, batch))
-    inference.close()
+    with loaded(network, MEMORY_PRESET, device, compiled=True) as inference:
+        what = f"{MEMORY_PRESET} with {MIB_LEFT} MiB, which hold {inference.max_rows} rows"
+        wrong = differences(what, inference.run(*batch), plain_answers(network, batch))
     del taken
     torch.cuda.empty_cache()
     return wrong
@@ -171,47 +165,41 @@ def served_rates(preset: str, device: str, kernels: str) -> dict[str, int]:
     """Return the positions per second by batch size, with as many batches in flight as evaluators use, and
     the batch size that the evaluator would choose."""
     os.environ["AZ_CUDA_KERNELS"] = kernels
-    game = get_game("chess")
-    inference = Inference(game, game.history, device, compiled=True)
-    inference.use(scrambled(preset, game), WeightsMeta(game.name, game.history, named(preset)))
-    found = {"target_rows": inference.target_rows}
-    for rows in (size for size in inference.buckets if size >= LEAST_TIMED):
-        batch = chess_like_batch(game, rows)
-        tickets = deque(inference.submit(*batch) for _ in range(inference.in_flight))
-        start, done = time.perf_counter(), 0
-        # Collect the oldest batch and begin another one, so that the GPU never waits.
-        while time.perf_counter() < start + SECONDS_A_SIZE:
-            inference.collect(tickets.popleft())
-            tickets.append(inference.submit(*batch))
-            done += rows
-        found[str(rows)] = round(done / (time.perf_counter() - start))
-        for ticket in tickets:
-            inference.collect(ticket)
-    print(f"{preset}, {inference.device_name}: {found}", flush=True)
-    inference.close()
+    with loaded(scrambled(preset), preset, device, compiled=True) as inference:
+        found = {"target_rows": inference.target_rows}
+        for rows in (size for size in inference.buckets if size >= LEAST_TIMED):
+            batch = chess_like_batch(rows)
+            tickets = deque(inference.submit(*batch) for _ in range(inference.in_flight))
+            start, done = time.perf_counter(), 0
+            # Collect the oldest batch and begin another one, so that the GPU never waits.
+            while time.perf_counter() < start + SECONDS_A_SIZE:
+                inference.collect(tickets.popleft())
+                tickets.append(inference.submit(*batch))
+                done += rows
+            found[str(rows)] = round(done / (time.perf_counter() - start))
+            for ticket in tickets:
+                inference.collect(ticket)
+        print(f"{preset}, {inference.device_name}: {found}", flush=True)
     return found
 
 
 def trainer_on(device: str, preset: str, batch: int, precision: Any = "auto") -> TrainStep:
     torch.manual_seed(1)
-    game = get_game("chess")
     optimizer = OptimizerSettings(batch=batch, precision=precision)
-    network = build(named(preset), game, game.history)
-    return TrainStep(game, game.history, network, optimizer, LossSettings(), torch.device(device))
+    network = build(named(preset), GAME, GAME.history)
+    return TrainStep(GAME, GAME.history, network, optimizer, LossSettings(), torch.device(device))
 
 
 def window_of(games: int) -> Window:
-    game, rng = get_game("chess"), np.random.default_rng(1)
-    window = Window(game, 100_000, visited_per_position=22.0)
+    rng, window = np.random.default_rng(1), Window(GAME, 100_000, visited_per_position=22.0)
     for _ in range(games):
-        window.add(random_game(game, rng, simulations=100))
+        window.add(random_game(GAME, rng, simulations=100))
     return window
 
 
 def check_step(device: str) -> list[str]:
     """Return the faults of a training step on `device`, whose losses and gradient should equal the CPU's."""
-    game = get_game("chess")
-    samples = Sampler(game, game.history).sample(window_of(4), np.random.default_rng(2), 64)
+    samples = Sampler(GAME, GAME.history).sample(window_of(4), np.random.default_rng(2), 64)
     found = []
     for where in ("cpu", device):
         one = trainer_on(where, "tiny", 64, "float32")
@@ -220,21 +208,15 @@ def check_step(device: str) -> list[str]:
         assert figures is not None
         found.append((figures.policy_loss, figures.value_loss, figures.gradient_norm))
     print(f"a training step of tiny: policy loss, value loss and gradient {found[1]}, on the CPU {found[0]}")
-    return (
-        []
-        if np.allclose(found[0], found[1], rtol=STEP_LIMIT)
-        else [f"a training step: {found[1]} for {found[0]}"]
-    )
+    is_right = np.allclose(found[0], found[1], rtol=STEP_LIMIT)
+    return [] if is_right else [f"a training step: {found[1]} for {found[0]}"]
 
 
 def step_rates(preset: str, device: str, batch: int) -> dict[str, float]:
     """Return the milliseconds of a step of `batch` positions, and of drawing these positions, which runs in
     parallel on a GPU."""
-    game, rng, window = get_game("chess"), np.random.default_rng(3), window_of(20)
-    one, sampler = (
-        trainer_on(device, preset, batch),
-        Sampler(game, game.history, threads=TrainerConfig().threads()),
-    )
+    rng, window, one = np.random.default_rng(3), window_of(20), trainer_on(device, preset, batch)
+    sampler = Sampler(GAME, GAME.history, threads=TrainerConfig().threads())
     began = time.perf_counter()
     for _ in range(2):  # the first one compiles
         one.train(sampler.sample(window, rng, batch))

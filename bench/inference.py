@@ -14,14 +14,14 @@ import numpy.typing as npt
 import torch
 
 from azselfplay.games import get_game
-from azselfplay.games.spec import NO_ROOT, Game
+from azselfplay.games.spec import NO_ROOT
 from bench.turns import TURNS, Spread
 from net.architectures.network import build
 from net.architectures.registry import named
 from net.inference import Inference
 from net.weights import WeightsMeta
 
-GAME = "chess"
+GAME = get_game("chess")
 PRESETS = ("tiny", "small")
 BUCKETS = (8, 16, 32, 64, 128, 256, 512)
 SECONDS_PER_BUCKET = 0.2
@@ -32,26 +32,26 @@ Arrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.ui
 """A batch: features [rows, words], counts of legal actions [rows], legal actions [sum of counts]."""
 
 
-def chess_like_batch(game: Game, rows: int, seed: int = 0) -> Arrays:
+def chess_like_batch(rows: int, seed: int = 0) -> Arrays:
     """Return `features`, `counts` and `actions` of positions from random games, always the same for a
     seed."""
     rng = np.random.default_rng(seed)
-    features = np.zeros((rows, game.feature_words(game.history)), dtype=np.uint64)
-    positions = np.zeros((GAME_PLIES, game.state_words), dtype=np.uint64)
-    legal = np.zeros(game.max_legal, dtype=np.uint16)
+    features = np.zeros((rows, GAME.feature_words(GAME.history)), dtype=np.uint64)
+    positions = np.zeros((GAME_PLIES, GAME.state_words), dtype=np.uint64)
+    legal = np.zeros(GAME.max_legal, dtype=np.uint16)
     counts, actions = np.zeros(rows, dtype=np.uint16), []
     row = 0
     while row < rows:
-        game.rules.start(positions[0])
+        GAME.rules.start(positions[0])
         for n in range(1, GAME_PLIES):
-            count = game.rules.legal_actions(positions, n, legal)
-            if row == rows or game.rules.end_reason(positions, n, count, NO_ROOT):
+            count = GAME.rules.legal_actions(positions, n, legal)
+            if row == rows or GAME.rules.end_reason(positions, n, count, NO_ROOT):
                 break
-            game.rules.encode(positions, n, game.history, features[row])
+            GAME.rules.encode(positions, n, GAME.history, features[row])
             counts[row] = count
             actions.append(legal[:count].copy())
             row += 1
-            game.rules.play(positions[n - 1], int(rng.choice(legal[:count])), positions[n])
+            GAME.rules.play(positions[n - 1], int(rng.choice(legal[:count])), positions[n])
     order = rng.permutation(rows)
     return features[order], counts[order], np.concatenate([actions[i] for i in order])
 
@@ -71,19 +71,18 @@ def measure(inference: Inference, batch: Arrays) -> tuple[float, float]:
 def run() -> dict[str, float | int]:
     """Print a table for each preset. In the result, `positions_per_s` is the best rate of the small
     network."""
-    game = get_game(GAME)
     figures: dict[str, float | int] = {}
     for preset in PRESETS:
         torch.manual_seed(0)
-        network = build(named(preset), game, game.history).eval()
+        network = build(named(preset), GAME, GAME.history).eval()
         begin = time.perf_counter()
-        inference = Inference(game, game.history, "cpu")
-        inference.use(network, WeightsMeta(game.name, game.history, named(preset)))
+        inference = Inference(GAME, GAME.history, "cpu")
+        inference.use(network, WeightsMeta(GAME.name, GAME.history, named(preset)))
         figures[f"{preset}_load_s"] = round(time.perf_counter() - begin, 2)
         figures[f"{preset}_target_rows"] = inference.target_rows
         print(f"{preset}: {inference.device_name}, target {inference.target_rows} rows")
         print(f"  {'rows':>5} {'positions/s, median (range)':>28} {'CPU us each':>12}")
-        batches = {rows: chess_like_batch(game, rows) for rows in BUCKETS}
+        batches = {rows: chess_like_batch(rows) for rows in BUCKETS}
         turns = [{rows: measure(inference, batch) for rows, batch in batches.items()} for _ in range(TURNS)]
         rates = {rows: Spread.of([turn[rows][0] for turn in turns]) for rows in BUCKETS}
         cpus = {rows: Spread.of([turn[rows][1] for turn in turns]).median for rows in BUCKETS}

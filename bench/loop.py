@@ -66,18 +66,16 @@ class BareNetwork:
 
 def answer_rates(threads: int, rows: int) -> None:
     """Run the process behind `BareNetwork`: measure on each request."""
-    from azselfplay.games import get_game
-    from bench.inference import chess_like_batch
+    from bench.inference import GAME, chess_like_batch
     from net.architectures.network import build
     from net.architectures.registry import named
     from net.inference import Inference
     from net.weights import WeightsMeta
 
-    game = get_game("chess")
-    inference = Inference(game, game.history, "cpu", threads=threads, target_rows=rows)
-    network = build(named(NET), game, game.history).eval()
-    inference.use(network, WeightsMeta(game.name, game.history, named(NET)))
-    batch = chess_like_batch(game, rows)
+    inference = Inference(GAME, GAME.history, "cpu", threads=threads, target_rows=rows)
+    network = build(named(NET), GAME, GAME.history).eval()
+    inference.use(network, WeightsMeta(GAME.name, GAME.history, named(NET)))
+    batch = chess_like_batch(rows)
     for line in sys.stdin:
         began, done = time.perf_counter(), 0
         while done == 0 or time.perf_counter() < began + float(line):

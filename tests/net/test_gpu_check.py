@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import trainer.train_step
-from azselfplay.games import get_game
 from bench.gpu_check import (
     check,
     check_overflow,
@@ -67,10 +66,9 @@ def test_all_figures_are_there_and_azserver_itself_serves(monkeypatch):
 
 def test_answers_of_other_rows_do_not_pass():
     """Features in the wrong order give answers that do not belong to their rows."""
-    game = get_game("chess")
-    network = scrambled("tiny", game)
-    features, counts, actions = chess_like_batch(game, 64)
-    right = plain_answers(network, game, (features, counts, actions))
-    wrong = plain_answers(network, game, (np.ascontiguousarray(features[::-1]), counts, actions))
+    network = scrambled("tiny")
+    features, counts, actions = chess_like_batch(64)
+    right = plain_answers(network, (features, counts, actions))
+    wrong = plain_answers(network, (np.ascontiguousarray(features[::-1]), counts, actions))
     assert differences("tiny", right, right) == []
     assert len(differences("tiny", wrong, right)) == 1
