@@ -63,13 +63,11 @@ def read(path: Path) -> Module:
     """Count one file."""
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    said: set[int] = set()  # lines of docstrings
+    said: set[int] = set()  # lines of docstrings, and of texts below a field or a constant
     module = Module(dotted(path), text.count("\n"), 0, 0)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | Function) and ast.get_docstring(node, clean=False):
-            string = node.body[0]
-            said.update(range(string.lineno, (string.end_lineno or string.lineno) + 1))
-            module.docstrings.append(len((ast.get_docstring(node) or "").split()))
+        if isinstance(node, ast.Module | ast.ClassDef | Function) and (docstring := ast.get_docstring(node)):
+            module.docstrings.append(len(docstring.split()))
         if isinstance(node, Function):
             module.functions.append((node.end_lineno or node.lineno) - node.lineno + 1)
             if node.name.startswith("_") and not node.name.startswith("__"):
@@ -79,7 +77,7 @@ def read(path: Path) -> Module:
             and isinstance(node.value, ast.Constant)
             and isinstance(node.value.value, str)
         ):
-            said.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))  # of a field or a constant
+            said.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         elif isinstance(node, ast.Name):
             module.names[node.id] += 1
         elif isinstance(node, ast.Attribute):

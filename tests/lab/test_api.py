@@ -17,18 +17,6 @@ import azselfplay as az
 from azselfplay.host.exits import Exit
 from azselfplay.host.runs import RunFolder, is_locked
 
-ANY_GAME = pytest.mark.parametrize(
-    ("game", "text"),
-    [
-        ("chess", "e2e4 e7e5"),
-        ("shogi", "7g7f 3c3d"),
-        ("go_5x5", "C3 C2"),
-        ("connect_four", "4 4"),
-        ("dots_and_boxes", ""),
-        ("tic_tac_toe", "5 1"),
-    ],
-)
-
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[az.Run]:
@@ -36,7 +24,13 @@ def run() -> Iterator[az.Run]:
         yield loaded
 
 
-@ANY_GAME
+@pytest.mark.parametrize(
+    ("game", "text"),
+    [
+        *(("chess", "e2e4 e7e5"), ("shogi", "7g7f 3c3d"), ("go_5x5", "C3 C2")),
+        *(("connect_four", "4 4"), ("dots_and_boxes", ""), ("tic_tac_toe", "5 1")),
+    ],
+)
 def test_the_ten_lines_work_for_every_game(game: str, text: str) -> None:
     with az.load(game) as run:
         position = run.position(text)
@@ -81,9 +75,9 @@ def test_positions_are_read_in_the_forms_that_people_have(game: str, text: str, 
         assert len(run.position(text).moves) == moves
 
 
-def wrong(run: az.Run) -> dict[str, Callable[[], object]]:
+def test_what_cannot_be_done_is_said_in_a_sentence_by_one_exception(run: az.Run) -> None:
     over = run.position("1 4 2 5 3")
-    return {
+    wrong: dict[str, Callable[[], object]] = {
         "move 1 .'10'.": lambda: run.position("10"),
         "move 2 .'5'.": lambda: run.position("5 5"),
         "the game is over": lambda: over.play("9"),
@@ -98,10 +92,7 @@ def wrong(run: az.Run) -> dict[str, Callable[[], object]]:
         "minutes is 0": lambda: az.train("tic_tac_toe", minutes=0),
         "unknown game 'tic_tac'": lambda: az.train("tic_tac", minutes=1),
     }
-
-
-def test_what_cannot_be_done_is_said_in_a_sentence_by_one_exception(run: az.Run) -> None:
-    for sentence, ask in wrong(run).items():
+    for sentence, ask in wrong.items():
         with pytest.raises(az.Error, match=sentence):
             ask()
 
