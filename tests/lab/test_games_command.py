@@ -25,8 +25,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab.report.figures import by_version
 from azselfplay.lab.report.games_command import main
 from azselfplay.lab.report.stored_games import forms_of, plies
-from azselfplay.store.reader import PAGE, Range, open_games
-from azselfplay.store.sqlite import Store
+from azselfplay.store.reader import Range, open_games
 from bench.random_games import entry
 from protocol.records import PER_PLY, GameRecord
 
@@ -277,23 +276,6 @@ def test_results_are_counted_by_weights_version(run: Path, monkeypatch, capsys) 
     assert azplay_games(monkeypatch, run, "stats") == Exit.OK
     *_, last = capsys.readouterr().out.splitlines()
     assert last.split()[:2] == ["all", "3"]
-
-
-def test_games_are_read_in_pages_beside_a_writer(tmp_path: Path) -> None:
-    """More games than fit on a page come once each, in order, while others are being stored."""
-    one = records("tic_tac_toe", 1)[0]
-
-    def numbered(numbers: range) -> list:
-        return [entry(dataclasses.replace(one, uid=n.to_bytes(16, "big"))) for n in numbers]
-
-    folder = store_run(tmp_path / "r", "tic_tac_toe", numbered(range(2 * PAGE + 5)))
-    store, games = Store(folder / "games.db", "tic_tac_toe"), open_games(str(folder), tmp_path)
-    seen = []
-    for game in games.rows(Range()):
-        if game.seq % PAGE == 1:
-            assert store.commit(numbered(range(10_000 + game.seq, 10_003 + game.seq))) == ["stored"] * 3
-        seen.append(game.seq)
-    assert seen == list(range(1, 2 * PAGE + 6))
 
 
 @pytest.mark.parametrize("words", [["verify", "chess-tiny"], ["list", "runs/a b", "--newest", "3"]])
