@@ -174,7 +174,7 @@ SIDES = {
 
 
 def run() -> dict[str, float]:
-    for game in ("tic_tac_toe", "connect_four", "chess", "shogi", "go_9x9", "go"):
+    for game in ("connect_four", "chess", "shogi", "go_9x9", "go"):
         warm(game)
     measured = in_turns(SIDES)
     print(f"{'path':38} leaves/s per core, median of {TURNS} turns (least to most)")

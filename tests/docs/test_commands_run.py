@@ -45,7 +45,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         _wait_for_weights(folder / "runs" / RUN, process)
         _run(f"azplay backup {RUN} {backups / RUN}", folder)
     finally:
-        _stop(process)
+        process.send_signal(signal.SIGINT)
+        process.wait(SECONDS)
     return Home(folder, backups / RUN)
 
 
@@ -76,11 +77,6 @@ def _wait_for_weights(run: Path, process: subprocess.Popen[bytes]) -> None:
             return
         time.sleep(0.2)
     raise AssertionError(f"azrun ended with {process.returncode}")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGINT)
-    process.wait(SECONDS)
 
 
 def _run(text: str, folder: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -114,11 +115,14 @@ def book_of(players: dict[str, list[GameRecord]]) -> PlayerBook:
     return book
 
 
-def test_a_player_whose_games_are_shorter_or_end_otherwise_differs(run: RunFolder) -> None:
+@pytest.fixture(scope="module")
+def records(run: RunFolder) -> list[GameRecord]:
+    with closing(StoreReader(run.games)) as reader:
+        return [record for _, record in reader.records(GAME, 1, 240)]
+
+
+def test_a_player_whose_games_are_shorter_or_end_otherwise_differs(records: list[GameRecord]) -> None:
     """The honest players beside it do not differ."""
-    reader = StoreReader(run.games)
-    records = [record for _, record in reader.records(GAME, 1, 240)]
-    reader.close()
     short = [one for one in records if one.plies == min(one.plies for one in records)] * 40
     wrong = [
         dataclasses.replace(one, root_values=np.full(one.plies, 0.9, np.float32) * -one.outcome)
@@ -137,10 +141,7 @@ def test_a_player_whose_games_are_shorter_or_end_otherwise_differs(run: RunFolde
     assert book.who_differs()["value errors"] == ["wrong"]
 
 
-def test_few_games_say_nothing_and_old_ones_are_forgotten(run: RunFolder) -> None:
-    reader = StoreReader(run.games)
-    records = [record for _, record in reader.records(GAME, 1, 100)]
-    reader.close()
+def test_few_games_say_nothing_and_old_ones_are_forgotten(records: list[GameRecord]) -> None:
     book = PlayerBook(GAME, newest=50)
     book.on_games([(record, "old") for record in records[:60]])
     book.on_games([(record, "new") for record in records[60:95]])
