@@ -14,7 +14,7 @@ from azselfplay.host.folders import compiled_code_folder
 from azselfplay.host.runs import RunFolder
 from azselfplay.store.sqlite import Store
 from client.doctor import spool_findings, waiting_games
-from server.doctor import RunFacts, look_at_run, run_findings
+from server.doctor import look_at_run, run_findings
 from server.weights import WeightsStore
 
 
@@ -78,17 +78,11 @@ def test_a_folder_of_another_game_is_found_and_a_new_one_is_fine(tmp_path: Path)
     assert faults(run_findings(look_at_run(RunFolder(tmp_path, "new"), "chess"))) == set()
 
 
-def test_a_folder_that_an_azserver_works_on_is_told() -> None:
-    assert (
-        "an azserver works on it"
-        in run_findings(RunFacts(Path("r"), "go", True, game="go", locked=True))[0].found
-    )
-
-
-def test_the_lock_of_a_running_azserver_is_seen_and_not_taken(tmp_path: Path) -> None:
+def test_the_lock_of_a_running_azserver_is_told_and_not_taken(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     with folder.lock("azserver"):
-        assert look_at_run(folder, "tic_tac_toe").locked
+        at_work = run_findings(look_at_run(folder, "tic_tac_toe"))
+    assert "an azserver works on it" in at_work[0].found
     assert not look_at_run(folder, "tic_tac_toe").locked
     folder.lock("azserver").close()
 
