@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from azselfplay.games import get_game
+from azselfplay.lab.report.games_command import main
 from azselfplay.store.sqlite import Entry, Store
 from bench.random_games import random_game
 from protocol.records import GameRecord
@@ -22,6 +25,12 @@ def records(name: str, count: int, *, start: str = "", versions: tuple[int, ...]
         version = np.full(record.plies, versions[seed % len(versions)], np.uint32)
         found.append(dataclasses.replace(record, versions=version))
     return found
+
+
+def azplay_games(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """Run `azplay games` in this process; return its exit status."""
+    monkeypatch.setattr(sys, "argv", ["azplay games", *map(str, arguments)])
+    return main()
 
 
 def store_run(folder: Path, name: str, entries: Sequence[Entry]) -> Path:

@@ -14,7 +14,7 @@ import chess
 import chess.pgn
 import numpy as np
 import pytest
-from games_runs import records, store_run
+from games_runs import azplay_games, records, store_run
 from twice import GAME as TWICE
 
 from azselfplay.games import get_game
@@ -28,11 +28,6 @@ from azselfplay.lab.report.stored_games import forms_of, plies
 from azselfplay.store.reader import Range, open_games
 from bench.random_games import entry
 from protocol.records import PER_PLY, GameRecord
-
-
-def azplay_games(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["azplay games", *map(str, arguments)])
-    return main()
 
 
 @pytest.fixture

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
-from games_runs import records, store_run
+from games_runs import azplay_games, records, store_run
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.azrun_config import RunConfig, check
 from azselfplay.lab.report.figures import by_version
-from azselfplay.lab.report.games_command import main
 from azselfplay.lab.report.status_command import of_folder
 from azselfplay.lab.report.strength import strength_of
 from azselfplay.lab.web.players import Players
@@ -25,11 +23,6 @@ from bench.random_games import entry
 SGF = "(;SZ[3]PB[one]PW[two]RE[B+R];B[bb];W[aa];B[ba])"
 OTHERS = "(;SZ[3];B[bb])(;SZ[3]RE[W+R];B[bb];W[bb])(;SZ[5]RE[B+R];B[bb])(;SZ[3]KM[6.5]RE[B+R];B[bb])"
 CUT = "(;SZ[3]RE[B+R];B[bb];W[a"
-
-
-def azplay_games(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["azplay games", *map(str, arguments)])
-    return main()
 
 
 def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, monkeypatch, capsys) -> None:

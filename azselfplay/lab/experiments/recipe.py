@@ -16,8 +16,6 @@ from azselfplay.host.reading import read_toml
 from net.architectures.registry import check_plays, is_sparse
 
 FOLDER = Path(__file__).parent / "recipes"
-ANY_GAME = "any_game"
-"""The judge of every game."""
 MINUTES = 10.0
 """Minutes of a game without a recipe."""
 
@@ -35,7 +33,7 @@ class Recipe:
     clock: Literal["wall", "cores"] = "wall"
     """What `minutes` are: `wall`, or `cores`, the processor time of all processes of the run together. With
     `cores`, runs on a machine that also does other work are comparable."""
-    judge: str = ANY_GAME
+    judge: str = "any_game"
     """Judge of the result: `any_game`, or `endgame` for a run that begins at an ending with tables."""
     targets: dict[str, float] = field(default_factory=dict)
     """What the last network should reach: figures of the judge by name, `NAME, raw policy` for the network
