@@ -42,9 +42,9 @@ class Programs:
             (key,) = re.findall(r"azserver allow \w+ \S+ '?([^'\n]+)'?", said)
             self._call("server.main", "allow", "--keys", str(self.keys), role, name, key)
 
-    def start_hub(self, simulations: int, *words: str) -> subprocess.Popen[bytes]:
+    def start_hub(self, simulations: int, *words: str) -> None:
         """Start azserver, or restart it in the same folder. Returns once peers can join."""
-        hub = self.start(
+        self.start(
             "hub",
             python_module("server.main", "--game", "chess", "--net", "tiny", "--gpus", "none"),
             *("--workers", "0", "--run", RUN, "--runs", str(self.folder / "runs"), "--port", str(self._port)),
@@ -53,13 +53,12 @@ class Programs:
         )
         key = re.compile(r"to join: azclient.*--server-key '?([^'\s]{40})")
         self.server_key = self.wait_for(lambda: key.search(self.log("hub")))[1]
-        return hub
 
-    def start_trainer(self, command: Sequence[str], *words: str) -> subprocess.Popen[bytes]:
+    def start_trainer(self, command: Sequence[str], *words: str) -> None:
         """Start a trainer that does not train, with `command`."""
         few = ("--window.positions", "10000000", "--window.min-positions", "9000000")
         place = ("--run", RUN, "--runs", str(self.folder / "runs"))
-        return self.start("trainer", command, *place, *self.joining("trainer"), *few, *words)
+        self.start("trainer", command, *place, *self.joining("trainer"), *few, *words)
 
     def joining(self, name: str) -> tuple[str, ...]:
         """Return the flags with which `name` joins."""

@@ -79,9 +79,8 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     return found
 
 
-def check(recipe: Recipe) -> None:
-    """Raise Fatal(CONFIG) if the matches of a recipe cannot be played here."""
-    matches.check(recipe)
+check = matches.check
+"""All else that is judged follows from the game."""
 
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
