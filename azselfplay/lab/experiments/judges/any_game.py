@@ -207,7 +207,7 @@ def correlation(game: Game, file: Path, positions: Sequence[GameHistory]) -> flo
     net = load_net(file)
     together = asyncio.Semaphore(len(positions))  # for full batches
     try:
-        analyst = Analyst.of(net.game, net.evaluator, net.history)
+        analyst = Analyst(net.game, net.evaluator, net.history)
         answers = asyncio.run(analyst.analyse_all(positions, 0, together))
     finally:
         net.close()
