@@ -125,20 +125,8 @@ class Heuristic:
     """Whether the greedy player avoids moves that let the other side win at once."""
 
 
-class Judged:
-    """The common part of `Known` and `Row`."""
-
-    keeps: frozenset[int]
-    legal: int
-
-    @property
-    def matters(self) -> bool:
-        """Whether some legal action gives away the best result."""
-        return len(self.keeps) < self.legal
-
-
 @dataclass(frozen=True)
-class Known(Judged):
+class Known:
     """The exact result of a position in which the game continues, and the actions that keep it."""
 
     group: str
@@ -154,28 +142,25 @@ class Known(Judged):
     best: frozenset[int] = frozenset()
     """The actions of `keeps` that win soonest or lose latest; empty if plies are not counted."""
 
+    @property
+    def matters(self) -> bool:
+        """Whether some legal action gives away the best result."""
+        return len(self.keeps) < self.legal
+
     def row(self, start: str = "", moves: Sequence[int] = (), longer: dict[int, int] | None = None) -> Row:
         """Return the position as a question that `moves` from `start` lead to."""
-        return Row(self.group, start, tuple(moves), self.value, self.keeps, self.legal, longer or {})
+        return Row(**vars(self), start=start, moves=tuple(moves), longer=longer or {})
 
 
 @dataclass(frozen=True)
-class Row(Judged):
+class Row(Known):
     """A position with a known result, and with its past: a question to a network."""
 
-    group: str
-    """The group in reports that it counts for."""
-    start: str
+    start: str = ""
     """In the game's notation; "" is the usual start."""
-    moves: tuple[int, ...]
+    moves: tuple[int, ...] = ()
     """Actions from there, so that the network sees the same history as in a game."""
-    value: int
-    """Result with best play, for the side to move."""
-    keeps: frozenset[int]
-    """Actions that keep it."""
-    legal: int
-    """Number of legal actions."""
-    longer: dict[int, int]
+    longer: dict[int, int] = field(default_factory=dict)
     """For actions that keep a won position: plies lost compared with the quickest win. Empty if not
     counted."""
 

@@ -16,7 +16,7 @@ import pytest
 from leaf_by_leaf import Answer, LeafByLeaf
 
 from azselfplay.games import get_game
-from azselfplay.games.chess.knowledge import DRAWN_PAWN, final_mates_in_one, mates_in_one
+from azselfplay.games.chess.knowledge import DRAWN_PAWN, FINAL_MATES_IN_ONE, MATES_IN_ONE, mates_in
 from azselfplay.games.knowledge import Row
 from azselfplay.games.names import GAME_MODULES
 from azselfplay.games.tic_tac_toe import knowledge as tree
@@ -64,7 +64,7 @@ def player(evaluator: object) -> LoadedNet:
 
 
 def row(group: str, keeps: set[int], legal: int, longer: dict[int, int] | None = None) -> Row:
-    return Row(group, "", (), 1, frozenset(keeps), legal, longer or {})
+    return Row(group, 1, frozenset(keeps), legal, longer=longer or {})
 
 
 def test_errors_are_counted_over_all_rows_and_over_those_where_the_choice_matters() -> None:
@@ -125,7 +125,7 @@ def test_chess_rows_are_the_same_for_a_seed_and_different_positions() -> None:
 def test_mates_in_one_are_those_of_python_chess() -> None:
     """There is one position from each of 1,000 games; half are for final judgements only. Only moves that
     mate count."""
-    rows = [*mates_in_one(), *final_mates_in_one()]
+    rows = [*mates_in(MATES_IN_ONE), *mates_in(FINAL_MATES_IN_ONE)]
     assert len({row.start for row in rows}) == 2 * 500
     for row in rows:
         board, notation = chess.Board(row.start), get_game("chess").notation

@@ -248,20 +248,11 @@ def rows(seed: int, limit: int) -> list[Row]:
     endgames = [
         row for group, name, won in groups for row in _ending_rows(group, name, count, rng, strong_wins=won)
     ]
-    return [*endgames, *mates_in_one()[: limit or None]]
+    return [*endgames, *mates_in(MATES_IN_ONE)[: limit or None]]
 
 
-def mates_in_one() -> list[Row]:
-    """Return the positions of MATES_IN_ONE. Raises BadTruth."""
-    return _mates_in(MATES_IN_ONE)
-
-
-def final_mates_in_one() -> list[Row]:
-    """Return the positions of FINAL_MATES_IN_ONE. Raises BadTruth."""
-    return _mates_in(FINAL_MATES_IN_ONE)
-
-
-def _mates_in(file: Path) -> list[Row]:
+def mates_in(file: Path) -> list[Row]:
+    """Return the positions of MATES_IN_ONE or FINAL_MATES_IN_ONE. Raises BadTruth."""
     try:
         lines = file.read_text().splitlines()
     except OSError as error:
@@ -338,8 +329,8 @@ SOLUTION = Solution(
     rows=rows,
     checks=checks,
     groups=(*endings.ENDINGS, DRAWN_PAWN, MATE_IN_ONE),
-    watched_rows=mates_in_one,
-    final_watched_rows=final_mates_in_one,
+    watched_rows=partial(mates_in, MATES_IN_ONE),
+    final_watched_rows=partial(mates_in, FINAL_MATES_IN_ONE),
     plays_whole_games=False,
     counts_plies=True,
     endings={name: partial(won_rows, name) for name in endings.ENDINGS},

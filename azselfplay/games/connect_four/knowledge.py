@@ -105,17 +105,18 @@ def generate(
                 continue
             beginning = moves[: int(rng.choice(plies))]
             state = states_of(beginning)[-1]
-            key = key_of(state)
+            key, legal = key_of(state), GAME.legal_list(state)
             # With one legal column there is nothing to choose.
-            if key in seen or len(GAME.legal_list(state)) < 2:
+            if key in seen or len(legal) < 2:
                 continue
             seen.add(key)
-            found = solver.verdict(state)
-            if not drawn.has_room(phase, matters=found.matters):
+            value, keeps = solver.verdict(state)
+            matters = len(keeps) < len(legal)
+            if not drawn.has_room(phase, matters=matters):
                 continue
-            legal, keeps = (tuple(column + 1 for column in some) for some in (found.legal, found.keeps))
-            row = Labelled(phase, beginning, found.value, legal, keeps, found.matters)
-            drawn.take(phase, row, matters=row.matters)
+            columns, kept = (tuple(action + 1 for action in actions) for actions in (legal, keeps))
+            row = Labelled(phase, beginning, value, columns, kept, matters)
+            drawn.take(phase, row, matters=matters)
             if drawn.count(phase) % 50 == 0:
                 progress(f"{phase}: {drawn.count(phase)} of {per_phase} positions")
     return drawn.rows
@@ -161,7 +162,7 @@ def _candidates(solver: Solver, state: State, kind: str) -> list[int]:
         return legal
     # For earlier positions the solver takes seconds.
     if kind == "perfect" and int(state[2]) >= PERFECT_FROM:
-        return list(solver.verdict(state).keeps)
+        return solver.verdict(state)[1]
     # Two plies find an own win, and a win of the other side that must be blocked.
     depth, values = 2 if kind == "tactical" else DEPTH, {}
     for action in legal:
@@ -238,9 +239,9 @@ def probe(state: State) -> Known | None:
     stones = int(state[2])
     if stones < FEWEST_STONES:
         return None
-    verdict = _solver().verdict(state)
+    value, keeps = _solver().verdict(state)
     group = next((phase for phase, (_, most) in PHASES.items() if stones <= most), "end")
-    return Known(group, verdict.value, frozenset(verdict.keeps), len(verdict.legal))
+    return Known(group, value, frozenset(keeps), len(GAME.legal_list(state)))
 
 
 def rows_in(file: Path) -> list[Row]:
@@ -276,8 +277,8 @@ def checks(file: Path | None, say: Say) -> Iterator[Check]:
         for row in late:
             # The mirrored position takes another way through the solver to the same result.
             mirrored = "".join(str(8 - int(column)) for column in row.moves)
-            found = _solver().verdict(states_of(mirrored)[-1])
-            agree += found.value == row.value and {7 - column for column in found.keeps} == {*row.keeps}
+            value, keeps = _solver().verdict(states_of(mirrored)[-1])
+            agree += value == row.value and {7 - column for column in keeps} == {*row.keeps}
         yield Check("connect four: mirror images solved anew that agree", agree, len(late))
 
 

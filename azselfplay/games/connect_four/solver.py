@@ -10,7 +10,6 @@ one. After John Tromp and Pascal Pons.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,23 +22,6 @@ from azselfplay.games.spec import State
 
 TABLE_BITS = 22
 """The transposition table has 2 ** 22 entries (32 MiB), which is enough from 8 stones on."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What is known about a position in which the game continues."""
-
-    value: int
-    """+1, 0 or -1 for the side to move."""
-    legal: tuple[int, ...]
-    """Columns, in the order of the rules."""
-    keeps: tuple[int, ...]
-    """Columns after which the result is still `value`."""
-
-    @property
-    def matters(self) -> bool:
-        """Whether some legal column gives away the win or the draw."""
-        return len(self.keeps) < len(self.legal)
 
 
 class Solver:
@@ -65,22 +47,12 @@ class Solver:
         negative if the side to move loses."""
         return self._solve(state, LOWEST, -LOWEST)
 
-    def plies_to_end(self, state: State) -> int:
-        """Return the number of moves until the game ends if the winner hurries and the loser delays (in a
-        draw, until the board is full)."""
-        stones, score = int(state[2]), self.score(state)
-        if score == 0:
-            return CELLS - stones
-        winner_is_first = (stones % 2 == 0) == (score > 0)
-        # The first player places the odd stones, so its last stone comes a ply earlier.
-        return (CELLS + 1 if winner_is_first else CELLS + 2) - 2 * abs(score) - stones
-
-    def verdict(self, state: State) -> Verdict:
-        """Return the result and the columns that keep it."""
-        legal, value = tuple(GAME.legal_list(state)), self.value(state)
+    def verdict(self, state: State) -> tuple[int, list[int]]:
+        """Return the result for the side to move, and the columns that keep it, in the order of the rules."""
+        legal, value = GAME.legal_list(state), self.value(state)
         # A lost position cannot get worse: every column keeps the result.
         if value < 0:
-            return Verdict(value, legal, legal)
+            return value, legal
         keeps = []
         for action in legal:
             child = GAME.after(state, action)
@@ -93,7 +65,7 @@ class Solver:
                 found = -ended >= value
             if found:
                 keeps.append(action)
-        return Verdict(value, legal, tuple(keeps))
+        return value, keeps
 
     def _solve(self, state: State, low: int, high: int) -> int:
         own, mask = board_of(state)
