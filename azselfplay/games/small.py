@@ -140,29 +140,6 @@ def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], 
     return np.array([own, other, (own | other).bit_count()], dtype=np.uint64)
 
 
-def action_from_number(rules: Rules, state: State, text: str, noun: str, max_legal: int) -> int:
-    """Return the legal action that `text` names as a number from 1. Raises ValueError listing the legal
-    ones."""
-    actions = legal_list(rules.legal_actions, max_legal, state)
-    # `legal_actions` lists moves even if a line has ended the game.
-    if rules.end_reason(state.reshape(1, -1), 1, len(actions), NO_ROOT):
-        raise ValueError("the game is over")
-    legal = {str(action + 1): action for action in actions}
-    if text.strip() not in legal:
-        raise ValueError(f"{text.strip()!r} is not a legal {noun} here; legal: {' '.join(legal)}")
-    return legal[text.strip()]
-
-
-def render(state: State, rows: int, cols: int, footer: str = "", beside: Sequence[str] = ()) -> str:
-    """Return the board for a terminal, with `footer` below it and `beside`, one text per row, to its
-    right."""
-    lines = [" ".join(row) for row in board_rows(state, rows, cols)]
-    if beside:
-        lines = [f"{line}    {text}" for line, text in zip(lines, beside, strict=True)]
-    to_move = FIRST if int(state[2]) % 2 == 0 else SECOND
-    return "\n".join([*lines, *([footer] if footer else []), f"{to_move} to move"])
-
-
 def notation(
     rules: Rules,
     state_from_text: Callable[[str], State],
@@ -175,13 +152,31 @@ def notation(
     beside: Sequence[str] = (),
 ) -> Notation:
     """Return the notation of a game whose actions are written as numbers from 1. `noun` is what is numbered;
-    `footer` or `beside` (see `render`) shows where the numbers are."""
+    `footer`, below the board, or `beside`, one text per row to its right, shows where the numbers are."""
+
+    def action_from_text(state: State, text: str) -> int:
+        found = legal_list(rules.legal_actions, actions, state)
+        # `legal_actions` lists moves even if a line has ended the game.
+        if rules.end_reason(state.reshape(1, -1), 1, len(found), NO_ROOT):
+            raise ValueError("the game is over")
+        legal = {str(action + 1): action for action in found}
+        if text.strip() not in legal:
+            raise ValueError(f"{text.strip()!r} is not a legal {noun} here; legal: {' '.join(legal)}")
+        return legal[text.strip()]
+
+    def render(state: State) -> str:
+        lines = [" ".join(row) for row in board_rows(state, rows, cols)]
+        if beside:
+            lines = [f"{line}    {text}" for line, text in zip(lines, beside, strict=True)]
+        to_move = FIRST if int(state[2]) % 2 == 0 else SECOND
+        return "\n".join([*lines, *([footer] if footer else []), f"{to_move} to move"])
+
     return Notation(
         state_from_text=state_from_text,
         state_to_text=lambda state: "/".join(board_rows(state, rows, cols)),
         action_to_text=lambda _state, action: str(action + 1),
-        action_from_text=lambda state, text: action_from_number(rules, state, text, noun, actions),
-        render=lambda state: render(state, rows, cols, footer, beside),
+        action_from_text=action_from_text,
+        render=render,
     )
 
 

@@ -42,13 +42,6 @@ class SgfGame:
     """KM and RU as given in the file. Only read, not written."""
     other_rules: str = field(default="", compare=False)
     """Rules in the file's RU that we do not play; the moves are read all the same. Only read, not written."""
-    comments: dict[int, str] = field(default_factory=dict)
-    """Comments by the number of moves before each. Only written, not read."""
-    others: dict[int, tuple[tuple[tuple[int, ...], str], ...]] = field(default_factory=dict)
-    """(actions, comment) of alternative lines, by the number of moves before each. Only written (as
-    variations), not read."""
-    properties: dict[int, dict[str, str]] = field(default_factory=dict)
-    """Further properties of the moves, by move number from 1. Only written, not read."""
 
     def game_history(self) -> GameHistory:
         """Replay the game. Raises ValueError naming the first move that is not legal."""
@@ -390,8 +383,15 @@ def _start(
 # ---- Writing ------------------------------------------------------------------------------------
 
 
-def write(game: SgfGame) -> bytes:
-    """Return the game as an SGF file. Raises ValueError if its start position cannot be read."""
+MARKS = {"?!": ("DO", b""), "?": ("BM", b"1"), "??": ("BM", b"2")}
+"""Property and value for doubtful and bad moves."""
+
+
+def write(game: SgfGame, moves: Sequence[WrittenMove] = (), ending: str = "") -> bytes:
+    """Return the game as an SGF file. Raises ValueError if its start position cannot be read.
+
+    moves: the moves of the game again, with comments and so on. ending: comment after the last move.
+    """
     rules, size = game.rules, game.rules.size
     text = Text(Board(size), kernels_of(rules))
     start = text.state_from(game.start)
@@ -413,59 +413,51 @@ def write(game: SgfGame) -> bytes:
         root.set_setup_stones(*([at for at in points if rows[at[0]][at[1]] == stone] for stone in STONES))
         root.set("PL", COLOURS[mover])
 
-    def point_of(action: int) -> tuple[int, int] | None:
-        return None if action == size * size else divmod(action, size)
+    def set_move(node: sgf.Tree_node, number: int, action: int) -> None:
+        point = None if action == size * size else divmod(action, size)
+        node.set_move(COLOURS[(mover + number) % 2], point)
 
     for number, action in enumerate(game.actions):
-        tree.extend_main_sequence().set_move(COLOURS[(mover + number) % 2], point_of(action))
-    for number, node in enumerate(tree.get_main_sequence()):
-        _note(node, game.comments.get(number, ""))
-        for name, value in game.properties.get(number, {}).items():
-            node.set_raw(name, value.encode())
-        for actions, comment in game.others.get(number, ()):
-            other = node
-            for further, action in enumerate(actions, number):
-                other = other.new_child()  # becomes a variation: the main line exists already
-                other.set_move(COLOURS[(mover + further) % 2], point_of(action))
-                _note(other, "" if further > number else comment)
+        set_move(tree.extend_main_sequence(), number, action)
+    nodes = tree.get_main_sequence()
+    for number, move in enumerate(moves):
+        _annotate(nodes[number + 1], move)
+        for line, comment in move.others:
+            node = nodes[number]
+            for further, vertex in enumerate(line, number):
+                node = node.new_child()  # becomes a variation: the main line exists already
+                set_move(node, further, action_of(size, vertex))
+                _comment(node, "" if further > number else comment)
+    _comment(nodes[-1], ending)
     data: bytes = tree.serialise()
     return data
 
 
-def _note(node: sgf.Tree_node, comment: str) -> None:
-    if comment:
-        node.set("C", comment)
+def _annotate(node: sgf.Tree_node, move: WrittenMove) -> None:
+    """Write value, comment and mark of a move."""
+    if move.value is not None:
+        percent = f"{50 * (1 + move.value):.1f}"
+        node.set_raw("SBKV", percent.encode())
+        # For programs that do not know SBKV.
+        _comment(node, f"Black {percent} %")
+    _comment(node, move.comment)
+    if move.mark:
+        node.set_raw(*MARKS[move.mark])
 
 
-MARKS = {"?!": ("DO", ""), "?": ("BM", "1"), "??": ("BM", "2")}
-"""Property and value for doubtful and bad moves."""
+def _comment(node: sgf.Tree_node, text: str) -> None:
+    """Add a comment to a node, which may already have one."""
+    if text:
+        node.set("C", f"{node.get('C')}\n{text}" if node.has_property("C") else text)
 
 
 def sgf_format(rules: GoRules) -> GameFormat:
     """Return the SGF format for games under these rules."""
 
     def written(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-        actions, comments = _actions_of(rules, [one.move for one in moves]), {}
-        properties = dict[int, dict[str, str]]()
-        for number, one in enumerate(moves, 1):
-            said = properties[number] = {}
-            comments[number] = one.comment
-            if one.value is not None:
-                said["SBKV"] = f"{50 * (1 + one.value):.1f}"
-                # For programs that do not know SBKV.
-                comments[number] = f"Black {said['SBKV']} %\n{one.comment}".strip()
-            if one.mark:
-                name, value = MARKS[one.mark]
-                said[name] = value
-        others = {
-            number: tuple((_actions_of(rules, line), comment) for line, comment in one.others)
-            for number, one in enumerate(moves)
-        }
-        if ending:
-            # The last move may already have a comment.
-            comments[len(moves)] = "\n".join(filter(None, [comments.get(len(moves), ""), ending]))
+        actions = tuple(action_of(rules.size, one.move) for one in moves)
         root = {name: tags[tag] for name, tag in PGN_TAGS.items() if tags.get(tag, "").strip("?.")}
-        game = SgfGame(rules, start, actions, root, comments=comments, others=others, properties=properties)
+        game = SgfGame(rules, start, actions, root)
         reasons = (tags.get("Termination", ""), ending.partition(":")[0])
         # After a resignation the score on the board does not count.
         is_resigned = RESIGNATION in reasons
@@ -477,10 +469,6 @@ def sgf_format(rules: GoRules) -> GameFormat:
             root["RE"] = f"{winner}R" if is_resigned and winner.endswith("+") else winner
         # A game that was read keeps its own values.
         root |= {name: tags[name] for name in ("RE", "KM", "RU") if name in tags}
-        return write(game).decode()
+        return write(game, moves, ending).decode()
 
     return GameFormat("SGF", (".sgf",), re.compile(r"\(\s*;"), written, partial(read_games, rules))
-
-
-def _actions_of(rules: GoRules, moves: Sequence[str]) -> tuple[int, ...]:
-    return tuple(action_of(rules.size, move) for move in moves)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from azselfplay.games.bits import ONE
-from azselfplay.games.boards import centipawns, ranks_to_text
+from azselfplay.games.boards import centipawns
 from azselfplay.games.knowledge import RESULTS, GameFormat, ReadGame, WrittenMove
 from azselfplay.games.shogi import GAME
 from azselfplay.games.shogi.attacks import DROP_PLANE, squares_of
@@ -30,11 +30,10 @@ from azselfplay.games.shogi.board import (
     side_to_move,
 )
 from azselfplay.games.shogi.notation import (
-    HAND_ORDER,
     START_SFEN,
     action_from_usi,
     hand_counts,
-    piece_letters,
+    sfen_of,
     state_from_sfen,
 )
 from azselfplay.games.spec import RESIGNATION, State
@@ -113,15 +112,8 @@ class Placed:
     def sfen(self) -> str:
         """Return the position as SFEN; "" is the usual start. Raises ValueError for an impossible
         position."""
-        ranks = ([self.codes.get(f"{file}{rank}", 0) for file in "987654321"] for rank in range(1, 10))
-        board = ranks_to_text(list(map(piece_letters, rank)) for rank in ranks)
-        held = "".join(
-            f"{count if count > 1 else ''}{piece_letters(kind + side * WHITES)}"
-            for side in range(2)
-            for kind in map(CODE_LETTERS.index, HAND_ORDER)
-            if (count := self.hands[side][kind])
-        )
-        text = f"{board} {'bw'[self.side]} {held or '-'} 1"
+        squares = (f"{file}{rank}" for file in range(1, 10) for rank in range(1, 10))
+        text = sfen_of([self.codes.get(square, 0) for square in squares], self.hands, self.side, 1)
         # This checks the position, and gives the usual start only one text.
         return "" if np.array_equal(state_from_sfen(text), state_from_sfen("")) else text
 

@@ -54,14 +54,14 @@ from azselfplay.games.spec import State
 
 KIF_SIDES = ("先手", "後手")
 
-KIF_FILES, KIF_RANKS = "１２３４５６７８９", RANK_KANJI
+KIF_FILES = "１２３４５６７８９"
 
 KIF_PIECES = ("", *"歩香桂銀金角飛玉と", "成香", "成桂", "成銀", "", "馬", "龍")
 
 ON_BOARD = ("・", *KANJI[1:])
 """One character for each piece by code, like `KIF_PIECES`."""
 
-KIF_NUMBERS = ("", "", *KIF_RANKS[1:], "十", *(f"十{one}" for one in KIF_RANKS[:8]))
+KIF_NUMBERS = ("", "", *RANK_KANJI[1:], "十", *(f"十{one}" for one in RANK_KANJI[:8]))
 """Numbers of pieces of a kind in a hand; the number one is not written."""
 
 
@@ -82,7 +82,7 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
         shown = [f"{'v' if code >= WHITES else ' '}{ON_BOARD[code % WHITES]}" for code in codes_of(state)]
         frame = f"+{'-' * 27}+"
         lines += [f"{KIF_SIDES[1]}の持駒：{_kif_hand(state, 1)}", f"  {' '.join(reversed(KIF_FILES))}", frame]
-        lines += [f"|{''.join(shown[rank::9][::-1])}|{name}" for rank, name in enumerate(KIF_RANKS)]
+        lines += [f"|{''.join(shown[rank::9][::-1])}|{name}" for rank, name in enumerate(RANK_KANJI)]
         lines += [frame, f"{KIF_SIDES[0]}の持駒：{_kif_hand(state, 0)}"]
         lines += ["後手番"] if side_to_move(state) else []
     lines += [f"先手：{tags.get('White', '')}", f"後手：{tags.get('Black', '')}"]
@@ -128,7 +128,7 @@ def kif_move(state: State, action: int, before: int | None) -> str:
     origin, target, plane = squares_of(action, state[REST] & ONE)
     file, rank = divmod(int(target), 9)
     last = None if before is None else squares_of(before, state[REST] & ONE ^ ONE)[1]
-    square = "同　" if target == last else KIF_FILES[file] + KIF_RANKS[rank]
+    square = "同　" if target == last else KIF_FILES[file] + RANK_KANJI[rank]
     if plane >= DROP_PLANE:
         return f"{square}{KIF_PIECES[dropped_kind(action)]}打"
     promotes = "成" if plane >= PROMOTION_PLANE else ""
@@ -136,8 +136,8 @@ def kif_move(state: State, action: int, before: int | None) -> str:
 
 
 def _kif_hand(state: State, side: int) -> str:
-    counts, kinds = hand_counts(state, side), [CODE_LETTERS.index(letter) for letter in HAND_ORDER]
-    held = [f"{KIF_PIECES[kind]}{KIF_NUMBERS[counts[kind]]}" for kind in kinds if counts[kind]]
+    counts = hand_counts(state, side)
+    held = [f"{KIF_PIECES[kind]}{KIF_NUMBERS[counts[kind]]}" for kind in HAND_ORDER if counts[kind]]
     return "　".join(held) or "なし"
 
 
@@ -269,7 +269,7 @@ def _kif_move(found: re.Match[str], last: str, number: int) -> tuple[str, str]:
         target = last
     else:
         file = KIF_FILES.find(square[0]) + 1 or int(square[0])
-        target = f"{file}{'abcdefghi'[KIF_RANKS.index(square[1])]}"
+        target = f"{file}{'abcdefghi'[RANK_KANJI.index(square[1])]}"
     if not target:
         raise ValueError(f"move {number}: there is no move before it to take back on the same square")
     if how == "打" or not origin:

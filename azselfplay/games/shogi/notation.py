@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -40,7 +41,9 @@ from azselfplay.games.shogi.attacks import (
     squares_of,
 )
 from azselfplay.games.shogi.board import (
+    BISHOP,
     CODE_LETTERS,
+    GOLD,
     HAND_BITS,
     HAND_SHIFT,
     IN_ALL,
@@ -51,6 +54,8 @@ from azselfplay.games.shogi.board import (
     PLIES_SHIFT,
     PROMOTED,
     REST,
+    ROOK,
+    SILVER,
     STATE_WORDS,
     WHITES,
     codes_of,
@@ -68,8 +73,8 @@ START_SFEN = "lnsgkgsnl/1r5b1/ppppppppp/9/9/9/PPPPPPPPP/1B5R1/LNSGKGSNL b - 1"
 SQUARE_NAMES = tuple(f"{file}{rank}" for file in "123456789" for rank in "abcdefghi")
 COLOURS = ("Black", "White")
 MAX_MOVE = 9999
-HAND_ORDER = "RBGSNLP"
-"""The order of pieces in a hand in SFEN."""
+HAND_ORDER = (ROOK, BISHOP, GOLD, SILVER, KNIGHT, LANCE, PAWN)
+"""The order of kinds in a hand in SFEN."""
 
 _CODE_OF = {letters: code for code, letters in enumerate(CODE_LETTERS) if letters and code}
 _CODE_OF |= {letters.lower(): code + WHITES for letters, code in _CODE_OF.items()}
@@ -158,16 +163,23 @@ def check_position(state: State) -> None:
 
 def state_to_sfen(state: State) -> str:
     """Return the SFEN of a position, with four fields."""
-    codes, rest = codes_of(state), int(state[REST])
+    rest = int(state[REST])
+    hands = hand_counts(state, 0), hand_counts(state, 1)
+    return sfen_of(codes_of(state), hands, rest & 1, (rest >> int(PLIES_SHIFT)) + 1)
+
+
+def sfen_of(codes: Sequence[int], hands: Sequence[Mapping[int, int]], side: int, move: int) -> str:
+    """Return the SFEN of any board and hands. codes: [81]; hands: Black's and White's, numbers by kind; move:
+    the number of the next move."""
     letters = [piece_letters(code) for code in codes]
     board = ranks_to_text(letters[rank::9][::-1] for rank in range(9))
-    hands = "".join(
-        (str(count) if count > 1 else "") + piece_letters(CODE_LETTERS.index(letter) + side * WHITES)
-        for side in range(2)
-        for letter in HAND_ORDER
-        if (count := hand_counts(state, side)[CODE_LETTERS.index(letter)])
+    held = "".join(
+        f"{count if count > 1 else ''}{piece_letters(kind + holder * WHITES)}"
+        for holder, counts in enumerate(hands)
+        for kind in HAND_ORDER
+        if (count := counts[kind])
     )
-    return f"{board} {'bw'[rest & 1]} {hands or '-'} {(rest >> int(PLIES_SHIFT)) + 1}"
+    return f"{board} {'bw'[side]} {held or '-'} {move}"
 
 
 def piece_letters(code: int) -> str:
@@ -232,7 +244,7 @@ def action_from_usi(state: State, text: str) -> int:
 def hand_text(state: State, side: int) -> str:
     """Return a hand as text, such as "R2 P3"; "-" for an empty hand."""
     counts = hand_counts(state, side)
-    held = [(letter, counts[CODE_LETTERS.index(letter)]) for letter in HAND_ORDER]
+    held = [(CODE_LETTERS[kind], counts[kind]) for kind in HAND_ORDER]
     return " ".join(f"{letter}{count if count > 1 else ''}" for letter, count in held if count) or "-"
 
 
@@ -301,8 +313,7 @@ def svg(state: State, move: str, *, turned: bool = False) -> bytes:
             parts.append(_piece(spot, code % WHITES, turned=(code >= WHITES) != turned))
     for side in range(2):
         counts = hand_counts(state, side)
-        for spot, letter in zip(hands[side], HAND_ORDER, strict=True):
-            kind = CODE_LETTERS.index(letter)
+        for spot, kind in zip(hands[side], HAND_ORDER, strict=True):
             if count := counts[kind]:
                 parts.append(_piece(spot, kind, turned=(side == 1) != turned))
                 x, y = spot.x + spot.width + 4, spot.y + spot.height - 6
@@ -325,16 +336,15 @@ def _piece(spot: Spot, kind: int, *, turned: bool) -> str:
     return shape + text_at(x, y + 6 + 2 * up, CODE_LETTERS[kind], 17, colour, more)
 
 
-def _in_hand(side: int, letter: str) -> str:
+def _in_hand(side: int, kind: int) -> str:
     """Return the name of a hand's spot."""
-    return f"{COLOURS[side]}'s {letter} in hand"
+    return f"{COLOURS[side]}'s {CODE_LETTERS[kind]} in hand"
 
 
 def _hand_spots(side: int) -> tuple[Spot, ...]:
     top = 4 if side else HEIGHT - HAND + 2
     return tuple(
-        Spot(_in_hand(side, letter), MARGIN + at * 54, top, STEP, STEP)
-        for at, letter in enumerate(HAND_ORDER)
+        Spot(_in_hand(side, kind), MARGIN + at * 54, top, STEP, STEP) for at, kind in enumerate(HAND_ORDER)
     )
 
 
@@ -342,8 +352,7 @@ def _clicked(state: State, action: int) -> tuple[str, ...]:
     """Return the spots of the origin (a square, or a kind in the hand) and of the target."""
     origin, target, plane = squares_of(action, state[REST] & ONE)
     if plane >= DROP_PLANE:
-        letter = CODE_LETTERS[dropped_kind(action)]
-        return _in_hand(int(state[REST]) & 1, letter), SQUARE_NAMES[target]
+        return _in_hand(int(state[REST]) & 1, dropped_kind(action)), SQUARE_NAMES[target]
     return SQUARE_NAMES[origin], SQUARE_NAMES[target]
 
 
