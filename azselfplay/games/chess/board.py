@@ -24,6 +24,8 @@ king's step of two squares.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -182,30 +184,41 @@ def pawn_attacks_up(pawns: np.uint64) -> np.uint64:
     return ((pawns & NOT_A_FILE) << np.uint64(7)) | ((pawns & NOT_H_FILE) << np.uint64(9))
 
 
-@jit
-def all_attacks(
-    pawns: np.uint64,
-    knights: np.uint64,
-    diagonal: np.uint64,
-    straight: np.uint64,
-    king: np.uint64,
-    occupied: np.uint64,
-) -> np.uint64:
-    """Return all squares attacked by the opponent's men (whose pawns move towards rank 1).
+class Men(NamedTuple):
+    """The men of one side as bitboards, by how they move."""
 
-    `diagonal` are their bishops and queens, `straight` their rooks and queens, `king` a one-bit board.
-    """
+    pawns: np.uint64
+    knights: np.uint64
+    diagonal: np.uint64
+    """Bishops and queens."""
+    straight: np.uint64
+    """Rooks and queens."""
+    king: np.uint64
+
+
+@jit
+def seen_by(state: State, side: np.uint64) -> tuple[np.uint64, np.uint64, Men, Men]:
+    """Return, as `side` sees the board: its squares, the opponent's, its men, the opponent's men."""
+    own, foe = turned(state[np.uint64(6) + side], side), turned(state[np.uint64(7) - side], side)
+    pawns, knights, kings = turned(state[0], side), turned(state[1], side), turned(state[5], side)
+    queens = turned(state[4], side)
+    diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
+    men = Men(pawns & own, knights & own, diagonal & own, straight & own, kings & own)
+    return own, foe, men, Men(pawns & foe, knights & foe, diagonal & foe, straight & foe, kings & foe)
+
+
+@jit
+def all_attacks(foes: Men, occupied: np.uint64) -> np.uint64:
+    """Return all squares attacked by the opponent's men, whose pawns move towards rank 1."""
     # Include the king: the other king may not step next to it.
-    attacked = pawn_attacks_down(pawns) | KING_ATTACKS[count_trailing_zeros(king)]
-    return attacked | piece_attacks(knights, diagonal, straight, occupied)
+    attacked = pawn_attacks_down(foes.pawns) | KING_ATTACKS[count_trailing_zeros(foes.king)]
+    return attacked | piece_attacks(foes, occupied)
 
 
 @jit
-def piece_attacks(
-    knights: np.uint64, diagonal: np.uint64, straight: np.uint64, occupied: np.uint64
-) -> np.uint64:
-    """Return all squares attacked by these knights, bishops, rooks and queens; see `all_attacks`."""
-    attacked = ZERO
+def piece_attacks(men: Men, occupied: np.uint64) -> np.uint64:
+    """Return all squares attacked by these knights, bishops, rooks and queens."""
+    attacked, knights, diagonal, straight = ZERO, men.knights, men.diagonal, men.straight
     while knights:
         attacked |= KNIGHT_ATTACKS[count_trailing_zeros(knights)]
         knights &= knights - ONE
@@ -219,50 +232,35 @@ def piece_attacks(
 
 
 @jit
-def attackers_of(
-    square: np.uint64,
-    pawns: np.uint64,
-    knights: np.uint64,
-    diagonal: np.uint64,
-    straight: np.uint64,
-    occupied: np.uint64,
-) -> np.uint64:
+def attackers_of(square: np.uint64, foes: Men, occupied: np.uint64) -> np.uint64:
     """Return the opponent's men, except the king, that attack `square` (their pawns move towards rank 1)."""
     return (
         # A pawn that moves down attacks `square` if a pawn on `square` that moves up would attack it.
-        (pawn_attacks_up(ONE << square) & pawns)
-        | (KNIGHT_ATTACKS[square] & knights)
-        | (bishop_attacks(square, occupied) & diagonal)
-        | (rook_attacks(square, occupied) & straight)
+        (pawn_attacks_up(ONE << square) & foes.pawns)
+        | (KNIGHT_ATTACKS[square] & foes.knights)
+        | (bishop_attacks(square, occupied) & foes.diagonal)
+        | (rook_attacks(square, occupied) & foes.straight)
     )
 
 
 @jit
-def en_passant_captors(
-    file: np.uint64,
-    own_pawns: np.uint64,
-    king_square: np.uint64,
-    pawns: np.uint64,
-    knights: np.uint64,
-    diagonal: np.uint64,
-    straight: np.uint64,
-    occupied: np.uint64,
-) -> np.uint64:
-    """Return the own pawns that may legally take the pawn that has just advanced two squares on `file`.
+def en_passant_captors(file: np.uint64, men: Men, foes: Men, occupied: np.uint64) -> np.uint64:
+    """Return the own pawns that may legally take the pawn that has just advanced two squares on `file`. All
+    boards are as the side to move sees them.
 
     En passant is the only move that is made and then tested, because it removes two men from one rank, which
-    pin detection does not see. All boards are as the side to move sees them; all but `own_pawns` and
-    `occupied` are the opponent's men.
+    pin detection does not see.
     """
     taken = ONE << (file + np.uint64(32))  # on the fifth rank
     target = taken << np.uint64(8)
-    near = own_pawns & (((taken & NOT_A_FILE) >> ONE) | ((taken & NOT_H_FILE) << ONE))
+    near = men.pawns & (((taken & NOT_A_FILE) >> ONE) | ((taken & NOT_H_FILE) << ONE))
+    left = Men(foes.pawns & ~taken, foes.knights, foes.diagonal, foes.straight, foes.king)
     legal = ZERO
     while near:
         captor = near & (ZERO - near)  # the lowest bit: x & -x, in two's complement
         # The board after the capture, on which the king must not be attacked.
         after = occupied ^ captor ^ taken ^ target
-        if not attackers_of(king_square, pawns & ~taken, knights, diagonal, straight, after):
+        if not attackers_of(count_trailing_zeros(men.king), left, after):
             legal |= captor
         near ^= captor
     return legal

@@ -36,6 +36,7 @@ from azselfplay.games.chess.board import (
     PLANE_SHIFT,
     PLIES_MASK,
     PLIES_SHIFT,
+    Men,
     all_attacks,
     attackers_of,
     bishop_attacks,
@@ -127,6 +128,12 @@ _LAST_RANK, _PROMOTIONS = np.uint64(56), np.uint64(64)
 
 
 @jit
+def _men(planes: Words, king: np.uint64) -> Men:
+    """Return the men on the six planes of one side."""
+    return Men(planes[0], planes[1], planes[2] | planes[4], planes[3] | planes[4], king)
+
+
+@jit
 def _is_in(board: np.uint64, square: np.uint64) -> int:
     return signed((board >> square) & ONE)
 
@@ -142,9 +149,9 @@ def describe(
         occupied |= packed_features[kind]
     # A position from another machine may lack a king, whose square would then be undefined.
     king = other[5] if other[5] != ZERO else ONE
-    attacked = all_attacks(other[0], other[1], other[2] | other[4], other[3] | other[4], king, occupied)
+    attacked = all_attacks(_men(other, king), occupied)
     by_pawns = pawn_attacks_down(other[0])
-    defended = pawn_attacks_up(own[0]) | piece_attacks(own[1], own[2] | own[4], own[3] | own[4], occupied)
+    defended = pawn_attacks_up(own[0]) | piece_attacks(_men(own, own[5]), occupied)
     if own[5] != ZERO:
         defended |= KING_ATTACKS[count_trailing_zeros(own[5])]
 
@@ -209,7 +216,7 @@ def _exchange(own: Words, other: Words, square: np.uint64, mover: np.uint64, occ
     """Return 0 if the other side does not attack `square`. Otherwise return twice the kind of its weakest
     attacker (1: pawn, 2: knight or bishop, 3: rook, 4: queen, 5: king), plus 1 if own men other than the
     `mover` defend it."""
-    hitting = attackers_of(square, other[0], other[1], other[2] | other[4], other[3] | other[4], occupied)
+    hitting = attackers_of(square, _men(other, other[5]), occupied)
     if (hitting & other[0]) != ZERO:
         weakest = 1
     elif (hitting & (other[1] | other[2])) != ZERO:
@@ -222,7 +229,9 @@ def _exchange(own: Words, other: Words, square: np.uint64, mover: np.uint64, occ
         weakest = 5
     else:
         return 0
-    holding = attackers_of(square, ZERO, own[1], own[2] | own[4], own[3] | own[4], occupied)
+    # Own pawns move up, so they are looked up separately.
+    pieces = Men(ZERO, own[1], own[2] | own[4], own[3] | own[4], own[5])
+    holding = attackers_of(square, pieces, occupied)
     holding |= (pawn_attacks_down(ONE << square) & own[0]) | (KING_ATTACKS[square] & own[5])
     return 2 * weakest + (1 if (holding & ~mover) != ZERO else 0)
 

@@ -45,13 +45,14 @@ from azselfplay.games.chess.board import (
     THROUGH,
     UNDERPROMOTION_PLANE,
     UPSIDE_DOWN,
+    Men,
     all_attacks,
     attackers_of,
     bishop_attacks,
     en_passant_captors,
     pawn_attacks_down,
     rook_attacks,
-    turned,
+    seen_by,
 )
 from azselfplay.games.chess.castling import (
     CASTLES_LONG,
@@ -128,15 +129,14 @@ def _write_pawns(
 
 
 @jit
-def _pinned(
-    king_square: np.uint64, own: np.uint64, diagonal: np.uint64, straight: np.uint64, occupied: np.uint64
-) -> np.uint64:
-    """Return the own men that stand alone between the king and one of the opponent's sliding pieces."""
+def _pinned(king_square: np.uint64, own: np.uint64, sliders: Men, occupied: np.uint64) -> np.uint64:
+    """Return those of `own` that stand alone between the king and a sliding piece of `sliders`."""
     # X-ray: remove the king's nearest own men from the board and look again. A slider that is seen only now
     # pins one of them.
     near = own & (bishop_attacks(king_square, occupied) | rook_attacks(king_square, occupied))
     beyond = occupied ^ near
-    pinners = bishop_attacks(king_square, beyond) & diagonal | rook_attacks(king_square, beyond) & straight
+    pinners = bishop_attacks(king_square, beyond) & sliders.diagonal
+    pinners |= rook_attacks(king_square, beyond) & sliders.straight
     pinned = ZERO
     while pinners:
         pinned |= BETWEEN[(king_square << _SIX) + count_trailing_zeros(pinners)]
@@ -177,8 +177,7 @@ def _pawn_moves(
 
 @jit
 def _slider_moves(
-    diagonal: np.uint64,
-    straight: np.uint64,
+    men: Men,
     pinned: np.uint64,
     king_square: np.uint64,
     occupied: np.uint64,
@@ -188,6 +187,7 @@ def _slider_moves(
 ) -> np.uint64:
     """Append the moves of bishops, rooks and queens onto the squares of `mask`."""
     line_row = king_square << _SIX
+    diagonal, straight = men.diagonal, men.straight
     while diagonal:
         square = count_trailing_zeros(diagonal)
         targets = bishop_attacks(square, occupied) & mask
@@ -211,29 +211,23 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     state = positions[n - 1]
     flags = state[8]
     side = flags & ONE
-    own, foe = turned(state[np.uint64(6) + side], side), turned(state[np.uint64(7) - side], side)
+    own, foe, men, foes = seen_by(state, side)
     occupied = own | foe
-    pawns, knights, kings = turned(state[0], side), turned(state[1], side), turned(state[5], side)
-    queens = turned(state[4], side)
-    diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
-    foe_pawns, foe_knights = pawns & foe, knights & foe
-    foe_diagonal, foe_straight = diagonal & foe, straight & foe
-    king = kings & own
-    square = count_trailing_zeros(king)
-    checkers = attackers_of(square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied)
+    square = count_trailing_zeros(men.king)
+    checkers = attackers_of(square, foes, occupied)
     count = ZERO
     steps = KING_ATTACKS[square] & ~own
     # In chess960 a king without steps may still be able to castle: from f1 onto its rook on g1.
     if steps | (flags >> CASTLING_ROOKS_SHIFT):
         # Remove the king from `occupied`: it does not shield the squares behind it.
-        danger = all_attacks(foe_pawns, foe_knights, foe_diagonal, foe_straight, kings & foe, occupied ^ king)
+        danger = all_attacks(foes, occupied ^ men.king)
         count = _write_targets(square, steps & ~danger, actions, count)
         rights = (flags >> (ONE + side + side)) & np.uint64(3)
         # Castling out of check is forbidden; `danger` forbids castling through check.
         if rights and not checkers:
             rooks = (flags >> (CASTLING_ROOKS_SHIFT + _EIGHT * side)) & FIRST_RANK
             if rooks:  # chess960
-                count = write_castling_960(square, rooks, occupied, danger, foe_straight, actions, count)
+                count = write_castling_960(square, rooks, occupied, danger, foes.straight, actions, count)
             else:
                 count = write_castling(square, rights, occupied, danger, actions, count)
     # In check, all other men may only capture the checker or interpose.
@@ -242,25 +236,22 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
         if checkers & (checkers - ONE):  # two at once: only the king can move
             return int(count)
         mask = checkers | BETWEEN[(square << _SIX) + count_trailing_zeros(checkers)]
-    pinned = _pinned(square, own, foe_diagonal, foe_straight, occupied)
+    pinned = _pinned(square, own, foes, occupied)
     # Remove own men from the mask only after the pawn moves, which need no such mask: pawns capture on `foe`
     # and advance onto empty squares.
-    count = _pawn_moves(pawns & own, pinned, square, foe, occupied, mask, actions, count)
+    count = _pawn_moves(men.pawns, pinned, square, foe, occupied, mask, actions, count)
     mask &= ~own
-    knights, diagonal, straight = knights & own, diagonal & own, straight & own
     # A pinned knight can never move: none of its jumps stays on the line.
-    knights &= ~pinned
+    knights = men.knights & ~pinned
     while knights:
         at = count_trailing_zeros(knights)
         count = _write_targets(at, KNIGHT_ATTACKS[at] & mask, actions, count)
         knights &= knights - ONE
-    count = _slider_moves(diagonal, straight, pinned, square, occupied, mask, actions, count)
+    count = _slider_moves(men, pinned, square, occupied, mask, actions, count)
     en_passant = (flags >> EN_PASSANT_SHIFT) & EN_PASSANT_MASK
     if en_passant:
         file = en_passant - ONE
-        captors = en_passant_captors(
-            file, pawns & own, square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied
-        )
+        captors = en_passant_captors(file, men, foes, occupied)
         while captors:  # at most two
             row = count_trailing_zeros(captors) << _SIX
             actions[count] = ACTION_OF[row + file + np.uint64(40)]  # 40 is a6, where the captor lands
@@ -282,21 +273,8 @@ _UNDERPROMOTION_PLANE = np.uint64(UNDERPROMOTION_PLANE)
 @jit
 def en_passant_field(state: State, side: np.uint64, file: np.uint64) -> np.uint64:
     """Return `file + 1` if `side` may legally take en passant on `file`, else 0. Does not read word 8."""
-    own, other = turned(state[_SIX + side], side), turned(state[np.uint64(7) - side], side)
-    pawns, knights, queens = turned(state[0], side), turned(state[1], side), turned(state[4], side)
-    diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
-    king_square = count_trailing_zeros(turned(state[5], side) & own)
-    captors = en_passant_captors(
-        file,
-        pawns & own,
-        king_square,
-        pawns & other,
-        knights & other,
-        diagonal & other,
-        straight & other,
-        own | other,
-    )
-    return file + ONE if captors else ZERO
+    own, foe, men, foes = seen_by(state, side)
+    return file + ONE if en_passant_captors(file, men, foes, own | foe) else ZERO
 
 
 @jit
@@ -391,19 +369,8 @@ _LIGHT_SQUARES = np.uint64(0x55AA55AA55AA55AA)
 @jit
 def in_check(state: State) -> bool:
     """Return whether the king of the side to move is attacked."""
-    side = state[8] & ONE
-    own = turned(state[np.uint64(6) + side], side)
-    other = turned(state[np.uint64(7) - side], side)
-    queens = turned(state[4], side)
-    checkers = attackers_of(
-        count_trailing_zeros(turned(state[5], side) & own),
-        turned(state[0], side) & other,
-        turned(state[1], side) & other,
-        (turned(state[2], side) | queens) & other,
-        (turned(state[3], side) | queens) & other,
-        own | other,
-    )
-    return checkers != ZERO
+    own, foe, men, foes = seen_by(state, state[8] & ONE)
+    return attackers_of(count_trailing_zeros(men.king), foes, own | foe) != ZERO
 
 
 @jit
@@ -416,14 +383,10 @@ def maybe_wins(positions: Positions, n: int, actions: Actions, found: Actions) -
     """
     state = positions[n - 1]
     flags = state[8]
-    side = flags & ONE
-    own, foe = turned(state[_SIX + side], side), turned(state[np.uint64(7) - side], side)
+    own, foe, men, foes = seen_by(state, flags & ONE)
     occupied = own | foe
-    pawns, knights, kings = turned(state[0], side), turned(state[1], side), turned(state[5], side)
-    queens = turned(state[4], side)
-    diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
-    king = count_trailing_zeros(kings & foe)
-    uncovering = _pinned(king, own, diagonal & own, straight & own, occupied)
+    king = count_trailing_zeros(foes.king)
+    uncovering = _pinned(king, own, men, occupied)
     from_knight, from_diagonal = KNIGHT_ATTACKS[king], bishop_attacks(king, occupied)
     from_straight = rook_attacks(king, occupied)
     from_pawn = pawn_attacks_down(ONE << king) | _LAST_RANK
@@ -438,16 +401,16 @@ def maybe_wins(positions: Positions, n: int, actions: Actions, found: Actions) -
         squares = ZERO
         if left & uncovering:
             squares = EVERYWHERE
-        elif left & kings:  # castling: two steps, in chess960 onto the own rook
+        elif left & men.king:  # castling: two steps, in chess960 onto the own rook
             squares = own | ~KING_ATTACKS[origin]
-        elif left & pawns:
+        elif left & men.pawns:
             squares = from_pawn
-        elif left & knights:
+        elif left & men.knights:
             squares = from_knight
         else:
-            if left & diagonal:
+            if left & men.diagonal:
                 squares |= from_diagonal
-            if left & straight:
+            if left & men.straight:
                 squares |= from_straight
         if (squares >> ((origin + PLANE_SHIFT[move >> _SIX]) & _LAST_SQUARE)) & ONE:
             found[count] = action
