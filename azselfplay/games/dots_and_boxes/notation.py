@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -177,10 +178,7 @@ def svg(text: Text, state: State, move: str) -> bytes:
     board = text.board
     drawn, first, second, _ = text.parts(state)
     width, height = _size(board)
-
-    def at(y: int, x: int) -> tuple[float, float]:
-        return _place(board, y, x)
-
+    at = partial(_place, board)
     parts = [f'<rect width="{width}" height="{height}" fill="#ffffff" class="paper"/>']
     for (y, x), box in board.box_at.items():
         for player, owned in enumerate((first, second)):
