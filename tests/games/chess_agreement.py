@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
 from multiprocessing import get_context
 
 import chess
@@ -51,67 +52,53 @@ class Disagreement(AssertionError):
     """The two implementations differ; the message names seed, position and both answers."""
 
 
-@dataclass
-class Tally:
-    """Counts over a set of games."""
-
-    games: int = 0
-    plies: int = 0
-    met: dict[str, int] = field(default_factory=dict)
-    """Ends and rare moves by name."""
-
-    def meet(self, name: str, count: int = 1) -> None:
-        self.met[name] = self.met.get(name, 0) + count
-
-    def add(self, other: Tally) -> None:
-        self.games += other.games
-        self.plies += other.plies
-        for name, count in other.met.items():
-            self.meet(name, count)
-
-
-def run(games: int = 20_000, first_seed: int = 0, processes: int = 2) -> dict[str, float | int]:
-    """Compare `games` random games from `first_seed` on. Raises Disagreement at the first difference."""
-    began, total = time.perf_counter(), Tally()
+def run(
+    compare: Callable[[int, int], Counter[str]], games: int = 20_000, first_seed: int = 0, processes: int = 2
+) -> dict[str, float]:
+    """Compare `games` random games from `first_seed` on. Raises Disagreement at the first difference.
+    `compare(first, end)` compares the games of seeds `first` to `end` - 1."""
+    began, total = time.perf_counter(), Counter[str]()
     seeds = range(first_seed, first_seed + games, GAMES_PER_TASK)
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         ends = [min(seed + GAMES_PER_TASK, first_seed + games) for seed in seeds]
-        for end, tally in zip(ends, pool.map(compare_games, seeds, ends), strict=True):
-            total.add(tally)
-            print(f"seeds to {end} agree: {total.plies} plies, {total.met}", flush=True)
-    seconds = time.perf_counter() - began
-    return {"games": total.games, "plies": total.plies, **total.met, "seconds": round(seconds, 1)}
+        for end, met in zip(ends, pool.map(compare, seeds, ends), strict=True):
+            total += met
+            print(f"seeds to {end} agree: {dict(total)}", flush=True)
+    return {**total, "seconds": round(time.perf_counter() - began, 1)}
 
 
-def compare_games(first_seed: int, end_seed: int, game: Game = CHESS) -> Tally:
-    """Compare the games of seeds `first_seed` to `end_seed` - 1."""
-    tally = Tally()
+def compare_games(first_seed: int, end_seed: int, game: Game = CHESS) -> Counter[str]:
+    """Compare the games of seeds `first_seed` to `end_seed` - 1; return counts of plies, ends and rare
+    moves."""
+    met: Counter[str] = Counter()
     for seed in range(first_seed, end_seed):
-        tally.add(compare_game(seed, game))
-    return tally
+        met += compare_game(seed, game)
+    return met
 
 
-def compare_game(seed: int, game: Game) -> Tally:
+def compare_game(seed: int, game: Game) -> Counter[str]:
     """Play one random game on both boards. Raises Disagreement."""
-    rng = np.random.default_rng(seed)
-    board, tally = random_start_960(seed, rng) if game is CHESS960 else random_start(rng), Tally(1)
+    rng, met = np.random.default_rng(seed), Counter(games=1)
+    board = random_start_960(seed, rng) if game is CHESS960 else random_start(rng)
     positions: Positions = np.zeros((MAX_PLIES + 2, game.state_words), dtype=np.uint64)
     positions[0] = game.notation.state_from_text(board.fen(en_passant="legal"))
     actions = np.zeros(MAX_LEGAL, dtype=np.uint16)
     shuffler = int(rng.integers(3))
-    n = 1
-    while True:
+    for n in range(1, MAX_PLIES + 2):
         moves = _compare_position(seed, board, positions, n, actions, game)
         reason = _compare_end(seed, board, positions, n, len(moves))
         if reason != ONGOING or n > MAX_PLIES:
-            tally.meet(game.reason_name(reason))
-            tally.plies = n - 1
-            return tally
-        move = _choose(board, sorted(moves), rng, likes_going_back=shuffler == n % 2)
-        _meet_rare_move(tally, board, chess.Move.from_uci(move))
-        game.rules.play(positions[n - 1], moves[move], positions[n])
-        board.push_uci(move)
-        n += 1
+            met[game.reason_name(reason)] += 1
+            break
+        text = _choose(board, sorted(moves), rng, likes_going_back=shuffler == n % 2)
+        move = chess.Move.from_uci(text)
+        met["plies"] += 1
+        met["castling"] += board.is_castling(move)
+        met["en_passant"] += board.is_en_passant(move)
+        met["promotion"] += move.promotion is not None
+        game.rules.play(positions[n - 1], moves[text], positions[n])
+        board.push(move)
+    return met
 
 
 def random_start(rng: np.random.Generator) -> chess.Board:
@@ -184,24 +171,12 @@ def _random_endgame(rng: np.random.Generator) -> chess.Board:
             return board
 
 
-def _is_rare(board: chess.Board, move: chess.Move) -> bool:
-    return board.is_castling(move) or board.is_en_passant(move)
-
-
-def _meet_rare_move(tally: Tally, board: chess.Board, move: chess.Move) -> None:
-    if board.is_castling(move):
-        tally.meet("castling")
-    if board.is_en_passant(move):
-        tally.meet("en_passant")
-    if move.promotion:
-        tally.meet("promotion")
-
-
 def _choose(board: chess.Board, moves: list[str], rng: np.random.Generator, likes_going_back: bool) -> str:
     """Return a random move, preferably a castling or en passant; with `likes_going_back`, often a move
     back."""
     if board.castling_rights or board.ep_square:
-        rare = [move for move in moves if _is_rare(board, chess.Move.from_uci(move))]
+        parsed = {move: chess.Move.from_uci(move) for move in moves}
+        rare = [uci for uci, move in parsed.items() if board.is_castling(move) or board.is_en_passant(move)]
         if rare and rng.random() < 0.5:
             return rare[rng.integers(len(rare))]
     if likes_going_back and len(board.move_stack) >= 2 and rng.random() < 0.8:
@@ -263,4 +238,4 @@ def _require(seed: int, board: chess.Board, what: str, ours: object, theirs: obj
 
 
 if __name__ == "__main__":
-    print(run(*map(int, sys.argv[1:3])))
+    print(run(compare_games, *map(int, sys.argv[1:3])))

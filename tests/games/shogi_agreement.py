@@ -10,14 +10,12 @@ prefer to give check.
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import cshogi
 import numpy as np
 import numpy.typing as npt
+from chess_agreement import Disagreement, run
 from naive_shogi import plain_action
 
 from azselfplay.games.shogi import GAME
@@ -34,7 +32,6 @@ from azselfplay.games.shogi.rules import (
 from azselfplay.games.spec import NO_ROOT
 
 MAX_PLIES = 220
-GAMES_PER_TASK = 100
 TEXT_EVERY = 8
 """Texts are compared once in this number of plies; their contents, at every ply."""
 
@@ -72,22 +69,6 @@ _REPETITION_OF = {
 }
 """cshogi also reports boards that come again with more or fewer pieces in hand, and reports them first even
 where the same hands come again too. Our rules ignore them."""
-
-
-class Disagreement(AssertionError):
-    """The two implementations differ; the message names seed, position and both answers."""
-
-
-def run(games: int = 20_000, first_seed: int = 0, processes: int = 2) -> dict[str, float]:
-    """Compare `games` random games from `first_seed` on. Raises Disagreement at the first difference."""
-    began, total = time.perf_counter(), Counter[str]()
-    starts = range(first_seed, first_seed + games, GAMES_PER_TASK)
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        ends = [min(seed + GAMES_PER_TASK, first_seed + games) for seed in starts]
-        for end, met in zip(ends, pool.map(compare_games, starts, ends), strict=True):
-            total += met
-            print(f"seeds to {end} agree: {dict(total)}", flush=True)
-    return {**total, "seconds": round(time.perf_counter() - began, 1)}
 
 
 def compare_games(first_seed: int, end_seed: int) -> Counter[str]:
@@ -246,4 +227,4 @@ def _require(seed: int, board: cshogi.Board, what: str, ours: object, theirs: ob
 
 
 if __name__ == "__main__":
-    print(run(*map(int, sys.argv[1:3])))
+    print(run(compare_games, *map(int, sys.argv[1:3])))

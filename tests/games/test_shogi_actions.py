@@ -7,12 +7,13 @@ import itertools
 import cshogi
 import pytest
 from naive_shogi import DROPS, PIECES, plain_action
+from naive_sparse import possible
 from test_shogi_perft import SHOGI_PERFT
 
 from azselfplay.games.shogi import GAME
 from azselfplay.games.shogi.notation import legal_list, unchecked_state
 
-SFENS = [sfen or cshogi.STARTING_SFEN for _, sfen, _, _ in SHOGI_PERFT]
+SFENS = [sfen or cshogi.STARTING_SFEN for _, sfen, _ in SHOGI_PERFT]
 KINGS = [((1, 9), (9, 8)), ((4, 8), (7, 9)), ((3, 3), (8, 4)), ((9, 2), (2, 7))]
 """Squares of both kings, so different that each line is free of them in some position."""
 SQUARES = [(file, rank) for file in range(1, 10) for rank in range(1, 10)]
@@ -59,26 +60,7 @@ def test_of_11259_labels_3781_can_ever_be_legal() -> None:
                 continue
             met.update(legal_list(state))
     assert (GAME.actions, len(met)) == (11259, 3781)
-    possible = {plain_action(usi, white=False) for usi in geometry()}
-    assert met == possible
-
-
-def geometry() -> set[str]:
-    """Return all moves that some piece of Black's could make on an empty board, as USI text."""
-    found = set()
-    for (file, rank), (to_file, to_rank) in itertools.product(SQUARES, SQUARES):
-        files, ranks = to_file - file, to_rank - rank
-        name = f"{file}{'abcdefghi'[rank - 1]}{to_file}{'abcdefghi'[to_rank - 1]}"
-        knight = abs(files) == 1 and ranks == -2
-        straight = (files, ranks) != (0, 0) and (0 in (files, ranks) or abs(files) == abs(ranks))
-        if straight or (knight and to_rank > 2):
-            found.add(name)
-        if (straight or knight) and min(rank, to_rank) <= 3:
-            found.add(name + "+")
-    for letter, (file, rank) in itertools.product(DROPS, SQUARES):
-        if rank > {"P": 1, "L": 1, "N": 2}.get(letter, 0):
-            found.add(f"{letter}*{file}{'abcdefghi'[rank - 1]}")
-    return found
+    assert sorted(met) == possible()
 
 
 def test_position_with_most_known_moves_fits_the_buffer() -> None:
