@@ -62,9 +62,12 @@ class NaiveDots:
         """Return (name of the reason, outcome for the first player), or None while the game goes on."""
         if self.legal():
             return None
-        mine, first = self.lead(self.mover), self.lead(0)
+        mine, first = self.lead(self.mover), self.score()
         name = "as_many_boxes" if mine == 0 else "more_boxes" if mine > 0 else "fewer_boxes"
         return name, (first > 0) - (first < 0)
+
+    def score(self) -> int:
+        return self.lead(0)
 
     def planes(self, history: int) -> list[list[int]]:
         """Return [6 * history][boxes]: edges below, right, above, left; own boxes, the other's; newest

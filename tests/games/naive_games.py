@@ -4,10 +4,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from naive_dots import NaiveDots
+from naive_go import NaiveGo
 from twice import NAME as TWICE
+
+from azselfplay.games.conformance import bits, ended, features, legal, replay, scalars
+from azselfplay.games.spec import Game, outcome_for_first_player
 
 Board = list[int | None]
 """The player with a stone on each cell, row by row from the bottom left: 0 the first, 1 the second."""
@@ -117,13 +123,16 @@ class NaiveTwice:
 
     def end(self) -> tuple[str, int] | None:
         """Return (name of the reason, outcome for the first player), or None while the game goes on."""
-        board, mover = self.boards[-1], self.mover
-        if None in board:
+        if None in self.boards[-1]:
             return None
-        mine, his = board.count(mover), board.count(1 - mover)
-        name = "as_many_stones" if mine == his else "more_stones" if mine > his else "fewer_stones"
-        first, second = board.count(0), board.count(1)
-        return name, (first > second) - (first < second)
+        lead = self.score()
+        mine = lead if self.mover == 0 else -lead
+        name = "as_many_stones" if mine == 0 else "more_stones" if mine > 0 else "fewer_stones"
+        return name, (lead > 0) - (lead < 0)
+
+    def score(self) -> int:
+        """Return the first player's stones minus the second's."""
+        return self.boards[-1].count(0) - self.boards[-1].count(1)
 
     def planes(self, history: int) -> list[list[int]]:
         """Return [4 * history][cells]: own stones, the other's, a stone to the left, a stone to the right."""
@@ -163,3 +172,22 @@ def naive_game(name: str) -> NaiveStones | NaiveTwice | NaiveDots:
 
 NAIVE_NAMES = ("tic_tac_toe", "connect_four", TWICE, "dots_and_boxes")
 """Go is compared in test_go_rules.py."""
+
+
+def assert_goes_as_in_the_twin(
+    game: Game, twin: NaiveStones | NaiveTwice | NaiveDots | NaiveGo, actions: Sequence[int], history: int
+) -> None:
+    """Compare at every ply legal actions, side to move, score, features bit by bit, end and outcome."""
+    positions = replay(game, actions)
+    for n, state in enumerate(positions, start=1):
+        assert legal(game, positions, n) == twin.legal()
+        assert game.rules.side_to_move(state) == twin.mover
+        if game.score is not None:
+            assert game.score(state) == twin.score()
+        words = features(game, positions, n, history, fill=2**64 - 1)
+        assert bits(game, words, history).tolist() == twin.planes(history)
+        assert scalars(game, words, history).tolist() == pytest.approx(twin.scalars())
+        end = game.end_reasons[reason] if (reason := ended(game, positions, n)) else None
+        assert twin.end() == (end and (end.name, outcome_for_first_player(end.value, twin.mover)))
+        if n <= len(actions):
+            twin.play(actions[n - 1])

@@ -8,15 +8,17 @@ import random
 import numpy as np
 import pytest
 from naive_dots import NaiveDots, gain
+from naive_games import assert_goes_as_in_the_twin
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import bits, features, legal, replay, scalars
+from azselfplay.games.conformance import legal, replay
 from azselfplay.games.dots_and_boxes import game_of_size
 from azselfplay.games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, VALUES, Truth, solver_of
 from azselfplay.games.dots_and_boxes.rules import Board
+from azselfplay.games.game_history import replay as play_moves
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import is_game
-from azselfplay.games.spec import NO_ROOT, Game
+from azselfplay.games.spec import Game
 
 GAME = get_game("dots_and_boxes")
 SIZES = ((1, 1), (2, 3), (9, 8))
@@ -62,7 +64,7 @@ def test_the_truth_counts_the_boxes_that_are_closed_already() -> None:
                 rest = gain(2, 2, frozenset(child.drawn[-1]))
                 total = child.lead(twin.mover) + (rest if child.mover == twin.mover else -rest)
                 after[action] = int(np.sign(total))
-            assert lead == game.score(positions[ply]) * (1 if twin.mover == 0 else -1)  # type: ignore[misc]
+            assert lead == game.score(positions[ply]) * (1 if twin.mover == 0 else -1)
             assert known.value == max(after.values())
             assert known.keeps == {action for action, value in after.items() if value == known.value}
             assert known.legal == len(after)
@@ -84,39 +86,24 @@ def test_a_search_sees_the_end_as_soon_as_a_side_has_more_than_half_of_the_boxes
             assert bool(reason) == decided
             if decided:
                 value, side = game.end_reasons[reason].value, game.rules.side_to_move(state)
-                final = np.sign(game.score(positions[-1]))  # type: ignore[misc]
+                final = np.sign(game.score(positions[-1]))
                 assert value == (final if side == 0 else -final)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_rules_of_any_size_are_those_of_the_twin(size: tuple[int, int]) -> None:
-    """Legal actions, mover, features and end agree, on boards that fill one word and on a larger one."""
-    game, twin = game_of_size(*size), NaiveDots(*size)
+    """They agree on boards that fill one word and on a larger one, where texts are read as written too."""
+    game = game_of_size(*size)
     moves = moves_of(game, 5)
-    positions = replay(game, moves)
-    for n, move in enumerate([*moves, None], start=1):
-        assert legal(game, positions, n) == twin.legal()
-        assert int(game.rules.side_to_move(positions[n - 1])) == twin.mover
-        words = features(game, positions, n, 2, fill=2**64 - 1)
-        assert bits(game, words, 2).tolist() == twin.planes(2)
-        assert scalars(game, words, 2).tolist() == pytest.approx(twin.scalars())
-        state = game.notation.state_from_text(game.notation.state_to_text(positions[n - 1]))
-        assert np.array_equal(state, positions[n - 1])
-        if move is not None:
-            twin.play(move)
-    reason = game.end_reasons[game.rules.end_reason(positions, len(positions), 0, NO_ROOT)]
-    assert twin.end() is not None
-    assert reason.name == twin.end()[0]  # type: ignore[index]
+    assert_goes_as_in_the_twin(game, NaiveDots(*size), moves, 2)
+    for state in replay(game, moves):
+        assert np.array_equal(game.notation.state_from_text(game.notation.state_to_text(state)), state)
 
 
 def test_a_box_is_of_who_closes_it_and_he_moves_on() -> None:
     """Text and drawing show the owner and the next player."""
     game = game_of_size(1, 2)
-    state = game.notation.state_from_text("")
-    for move in ("a1b1", "a2b2", "a1a2", "b1b2"):
-        child = np.zeros_like(state)
-        game.rules.play(state, game.notation.action_from_text(state, move), child)
-        state = child
+    state = play_moves(game, "", ["a1b1", "a2b2", "a1a2", "b1b2"]).state
     assert game.notation.state_to_text(state) == "10/1o1.0/10 o"
     assert game.notation.render(state).splitlines() == [
         " 2 +---+   +",
@@ -162,8 +149,6 @@ def test_other_sizes_are_games_by_name() -> None:
 def test_known_positions_are_distinct_and_half_of_them_matter() -> None:
     """Each third of the game has the same number; final judgements use other positions."""
     solution = knowledge_of(GAME).solution
-    assert solution is not None
-    assert solution.final_rows is not None
     rows, final = solution.rows(1, 0), solution.final_rows()
     for found in (rows, final):
         assert [sum(row.group == group for row in found) for group in GROUPS] == [PER_GROUP] * 3
@@ -206,6 +191,5 @@ def test_a_quarter_turn_makes_sides_of_boxes_other_sides() -> None:
     assert len(Board(3, 3).symmetries()) == 7
     assert [one.name for one in Board(2, 3).symmetries()] == ["mirror_columns", "mirror_rows", "rotate_180"]
     turn = next(one for one in Board(3, 3).symmetries() if one.name == "rotate_90")
-    assert turn.planes is not None
     assert sorted(turn.planes[:4].tolist()) == [0, 1, 2, 3]
     assert (turn.planes[:4] != np.arange(4)).all()

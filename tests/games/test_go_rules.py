@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive_games import assert_goes_as_in_the_twin
 from naive_go import NaiveGo
 from scaled_examples import scaled
 
 from azselfplay.games import get_game
 from azselfplay.games.bits import ONE, ZERO
-from azselfplay.games.conformance import bits, features, legal, scalars
+from azselfplay.games.conformance import bits, features, legal, replay
 from azselfplay.games.go import GoRules, game_of
 from azselfplay.games.go.rules import kernels_of, owners_of
 from azselfplay.games.jit import jit
@@ -124,37 +125,23 @@ def random_game(game: Game, rng: random.Random, plies: int, pass_share: float) -
 
 @pytest.mark.parametrize("rules", VARIANTS, ids=lambda rules: rules.name)
 def test_random_games_go_as_in_the_naive_twin(rules: GoRules) -> None:
-    """Legal moves, mover, score, features and end agree at every ply, under all rules."""
+    """They do so under all rules."""
     game, rng = game_of(rules), random.Random(rules.name)
     for _ in range(8 if rules.size < 9 else 1):
-        twin = NaiveGo(rules.size, rules.komi, rules.superko, rules.suicide)
         moves = random_game(game, rng, game.max_plies, 0.02)
-        positions = np.zeros((len(moves) + 1, game.state_words), np.uint64)
-        for n, move in enumerate([*moves, None], start=1):
-            assert legal(game, positions, n) == twin.legal()
-            assert game.rules.side_to_move(positions[n - 1]) == twin.mover
-            assert game.score is not None
-            assert game.score(positions[n - 1]) == twin.score()
-            words = features(game, positions, n, 3, fill=2**64 - 1)
-            assert bits(game, words, 3).tolist() == twin.planes(3)
-            assert scalars(game, words, 3).tolist() == twin.scalars()
-            reason, end = game.rules.end_reason(positions, n, 1, NO_ROOT), twin.end()
-            assert (reason and game.reason_name(reason)) == (end[0] if end else 0)
-            if move is not None:
-                game.rules.play(positions[n - 1], move, positions[n])
-                twin.play(move)
+        twin = NaiveGo(rules.size, rules.komi, rules.superko, rules.suicide)
+        assert_goes_as_in_the_twin(game, twin, moves, 3)
 
 
 def test_a_game_on_19x19_goes_as_in_the_naive_twin() -> None:
     """Its boards fill six words. Stones are compared at every ply of a game, legal moves at some."""
     game, twin = get_game("go"), NaiveGo(19)
     moves = random_game(game, random.Random(19), 500, 0.0)
-    positions = np.zeros((len(moves) + 1, game.state_words), np.uint64)
+    positions = replay(game, moves)
     for n, move in enumerate(moves, start=1):
         assert bits(game, features(game, positions, n, 1), 1).tolist() == twin.planes(1)
         if n % 200 == 0:
             assert legal(game, positions, n) == twin.legal()
-        game.rules.play(positions[n - 1], move, positions[n])
         twin.play(move)
     assert sum(len(board) for board in twin.boards[-1:]) < len(moves)
 
@@ -176,7 +163,6 @@ def test_area_scores_are_those_of_an_independent_flood_fill(size: int, data: st.
     reached = [twin.reached(side) for side in (0, 1)]
     owners = [(point in reached[0]) - (point in reached[1]) for point in twin.points()]
     assert owners_of(rules, state).tolist() == owners
-    assert game.score is not None
     assert game.score(state) == twin.score() == sum(owners)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from naive_games import NAIVE_NAMES, naive_game
+from naive_games import NAIVE_NAMES, assert_goes_as_in_the_twin, naive_game
 
 from azselfplay.games import connect_four, get_game, tic_tac_toe
-from azselfplay.games.conformance import legal, playouts
+from azselfplay.games.conformance import HISTORIES, legal, playouts
 from azselfplay.games.spec import NO_ROOT, outcome_for_first_player
 from azselfplay.games.stubs import perft
 
@@ -56,20 +56,11 @@ def test_connect_four_has_the_published_counts(depth: int, sequences: int) -> No
     assert perft(game, game.notation.state_from_text(""), depth, ends=True) == sequences
 
 
+@pytest.mark.parametrize("history", HISTORIES)
 @pytest.mark.parametrize("name", NAIVE_NAMES)
-def test_random_games_go_as_in_the_naive_twin(name: str) -> None:
-    """Legal actions, side to move, end reason and outcome agree at every position."""
-    game = get_game(name)
+def test_random_games_go_as_in_the_naive_twin(name: str, history: int) -> None:
     for playout in playouts(name):
-        twin = naive_game(name)
-        for n, action in enumerate(playout.actions, start=1):
-            assert legal(game, playout.positions, n) == twin.legal()
-            assert game.rules.side_to_move(playout.positions[n - 1]) == twin.mover
-            assert twin.end() is None
-            twin.play(action)
-        value = game.end_reasons[playout.reason].value
-        outcome = outcome_for_first_player(value, int(game.rules.side_to_move(playout.positions[-1])))
-        assert twin.end() == (game.reason_name(playout.reason), outcome)
+        assert_goes_as_in_the_twin(get_game(name), naive_game(name), playout.actions, history)
 
 
 def four_at(cells: list[int]) -> bool:
