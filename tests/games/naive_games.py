@@ -52,7 +52,6 @@ class NaiveStones:
 
     def play(self, action: int) -> None:
         cell = self.landing_cell(action)
-        assert cell is not None
         board = list(self.boards[-1])
         board[cell] = self.mover
         self.boards.append(board)

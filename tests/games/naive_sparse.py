@@ -119,7 +119,6 @@ class ConnectFour(Stones):
 
     def rows(self, move: Move) -> list[int]:
         board, mover, stone = self.twin.boards[-1], self.twin.mover, self.twin.landing_cell(move.action)
-        assert stone is not None
         wins, losses = self.completing(board, mover), self.completing(board, 1 - mover)
         kind = (stone in wins) + 2 * (stone in losses) + 4 * (stone + 7 in wins) + 8 * (stone + 7 in losses)
         after = self.after(stone, mover)
@@ -208,7 +207,6 @@ class Chess:
     def rows(self, move: Move) -> list[int]:
         board, moving = self.board, chess.Move.from_uci(move.text)
         piece, captured = board.piece_at(moving.from_square), board.piece_at(moving.to_square)
-        assert piece is not None
         if captured is not None and captured.color == piece.color:  # the rook, in chess960
             captured = None
         kind = 7 * (piece.piece_type - 1) + (6 if captured is None else captured.piece_type - 1)
@@ -242,7 +240,6 @@ class Chess:
         board = self.board.copy(stack=False)  # the piece on its target, and everything else as it stands
         board.set_piece_at(moving.to_square, there)
         king = board.king(not self.board.turn)
-        assert king is not None
         if there.piece_type == chess.KING or king not in board.attacks(moving.to_square):
             return None
         gone.remove_piece_at(king)

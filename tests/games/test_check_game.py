@@ -57,10 +57,9 @@ def over_in_a_search(positions, n, count, root) -> int:
 
 
 def described_out_of_range(*arguments: object) -> int:
-    assert FOUR.sparse is not None
     found = int(FOUR.sparse.describe(*arguments))
     active = arguments[4]
-    active[0] = FOUR.sparse.features  # type: ignore[index]
+    active[0] = FOUR.sparse.features
     return found
 
 
@@ -157,7 +156,6 @@ def test_ends_that_are_the_wrong_way_round_are_shown(monkeypatch, capsys) -> Non
 
 def test_too_many_active_features_are_counted() -> None:
     """Another machine may send any words, so a board full of men counts, too."""
-    assert FOUR.sparse is not None
     few = dataclasses.replace(FOUR, sparse=dataclasses.replace(FOUR.sparse, most_active=12))
     check = next(one for one in CHECKS if one.__name__ == "any_words_are_described")
     assert re.search(r"\d+ active features of 12 at most", fault_of(check, few, ()))

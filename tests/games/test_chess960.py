@@ -16,7 +16,6 @@ from protocol.settings import SelfPlaySettings, StartSettings
 GAME = get_game("chess960")
 NOTATION, GENERATOR = GAME.notation, GAME.generator
 READ, WRITE = NOTATION.state_from_text, NOTATION.state_to_text
-assert GENERATOR is not None
 
 PERFT = [
     ("bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9", (21, 528, 12189, 326672)),
@@ -42,7 +41,6 @@ def test_perft_of_the_public_suite_is_exact(fen: str, counts: tuple[int, ...]) -
 
 def test_start_positions_are_numbered_as_everywhere() -> None:
     """Position 518 is that of chess, and the usual one."""
-    assert GENERATOR is not None
     for number in range(960):
         text = GENERATOR.draw(str(number), np.random.default_rng(0))
         assert text == chess.Board.from_chess960_pos(number).shredder_fen()
@@ -55,7 +53,6 @@ def test_start_positions_are_numbered_as_everywhere() -> None:
 
 @pytest.mark.parametrize("name", ["", "960", "-1", "KQK", "²"])
 def test_what_is_no_number_of_a_start_position_is_refused(name: str) -> None:
-    assert GENERATOR is not None
     with pytest.raises(ValueError, match="0 to 959"):
         GENERATOR.check(name)
 
@@ -117,11 +114,8 @@ def test_castling_is_the_kings_move_onto_its_rook(fen: str, moves: dict[str, str
     state, [(text, in_chess)] = READ(fen), moves.items()
     action = NOTATION.action_from_text(state, text)
     assert NOTATION.action_from_text(state, in_chess) == action
-    assert NOTATION.action_to_chess is not None
     assert NOTATION.action_to_chess(state, action) == in_chess
-    move = knowledge_of(GAME).words.move
-    assert move is not None
-    assert move(state, action, None) in ("O-O", "O-O-O", "O-O+", "O-O-O+")
+    assert knowledge_of(GAME).words.move(state, action, None) in ("O-O", "O-O-O", "O-O+", "O-O-O+")
     assert WRITE(GAME.after(state, action)) == after
 
 

@@ -9,6 +9,8 @@ import pytest
 from chess_agreement import STARTS
 
 from azselfplay.games.chess import GAME
+from azselfplay.games.conformance import bits, features, scalars
+from azselfplay.games.game_history import replay
 from azselfplay.games.spec import Positions
 
 PIECES = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN, chess.KING)
@@ -45,12 +47,11 @@ def repetition_key(board: chess.Board) -> tuple[str, ...]:
     return tuple(board.fen(en_passant="legal").split()[:4])
 
 
-def unpack(packed_features: npt.NDArray[np.uint64], history: int) -> Planes:
-    """Return packed words as planes, float32[planes, 8, 8]."""
-    bits = packed_features[: 14 * history, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
-    scalars = packed_features[14 * history :].astype(np.uint32).view(np.float32)
-    planes = np.concatenate([bits.astype(np.float32), np.repeat(scalars[:, None], 64, axis=1)])
-    return planes.reshape(-1, 8, 8)
+def planes_of(positions: Positions, n: int, history: int) -> Planes:
+    """Return the planes of `positions[n - 1]`, float32[planes, 8, 8] (written over other words)."""
+    words = features(GAME, positions, n, history, fill=7)
+    numbers = np.repeat(scalars(GAME, words, history)[:, None], 64, axis=1)
+    return np.concatenate([bits(GAME, words, history).astype(np.float32), numbers]).reshape(-1, 8, 8)
 
 
 def random_game(fen: str, plies: int, rng: np.random.Generator) -> tuple[list[chess.Board], Positions]:
@@ -76,26 +77,16 @@ def random_game(fen: str, plies: int, rng: np.random.Generator) -> tuple[list[ch
 @pytest.mark.parametrize("fen", [chess.STARTING_FEN, *STARTS[:8]])
 def test_packed_features_are_those_of_the_naive_encoder(fen: str, history: int) -> None:
     boards, positions = random_game(fen, 24, np.random.default_rng(history))
-    packed_features = np.full(GAME.feature_words(history), 7, dtype=np.uint64)
     for n in range(1, len(boards) + 1):
-        GAME.rules.encode(positions, n, history, packed_features)
-        np.testing.assert_array_equal(unpack(packed_features, history), naive_planes(boards[:n], history))
+        np.testing.assert_array_equal(planes_of(positions, n, history), naive_planes(boards[:n], history))
 
 
 def test_repetition_planes_tell_second_from_third_occurrence() -> None:
-    positions = np.zeros((9, GAME.state_words), dtype=np.uint64)
-    GAME.rules.start(positions[0])
-    for n, move in enumerate(("g1f3", "g8f6", "f3g1", "f6g8") * 2):
-        GAME.rules.play(positions[n], GAME.notation.action_from_text(positions[n], move), positions[n + 1])
-    packed_features = np.zeros(GAME.feature_words(8), dtype=np.uint64)
-    GAME.rules.encode(positions, 9, 8, packed_features)
-    planes = unpack(packed_features, 8)
+    planes = planes_of(replay(GAME, "", ["g1f3", "g8f6", "f3g1", "f6g8"] * 2).states, 9, 8)
     assert planes[12:112:14, 0, 0].tolist() == [1, 1, 1, 1, 1, 0, 0, 0]
     assert planes[13:112:14, 7, 7].tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_numbers_that_pass_their_scale_stay_at_one() -> None:
     state = GAME.notation.state_from_text("8/8/8/4k3/8/3K4/7R/8 w - - 100 400")
-    packed_features = np.zeros(GAME.feature_words(1), dtype=np.uint64)
-    GAME.rules.encode(state[None], 1, 1, packed_features)
-    assert unpack(packed_features, 1)[-7:, 0, 0].tolist() == [0, 1, 0, 0, 0, 0, 1]
+    assert planes_of(state[None], 1, 1)[-7:, 0, 0].tolist() == [0, 1, 0, 0, 0, 0, 1]

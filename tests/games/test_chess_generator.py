@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 from azselfplay.games import get_game
-from azselfplay.games.spec import NO_ROOT
+from azselfplay.games.conformance import ended, legal
 
 GAME = get_game("chess")
 GENERATOR = GAME.generator
-assert GENERATOR is not None
 NAMES = ("KQK", "KRK", "KPK", "KBNK", "KRPKR", "KPPPKPPP")
 
 
 def drawn(name: str, count: int = 60) -> list[str]:
-    assert GENERATOR is not None
     rng = np.random.default_rng(7)
     return [GENERATOR.draw(name, rng) for _ in range(count)]
 
@@ -33,9 +31,8 @@ def test_drawn_positions_are_legal_quiet_and_unfinished(name: str) -> None:
         assert not board.is_game_over(claim_draw=False)
         assert text.split(" ")[2:] == ["-", "-", "0", "1"]
         positions = GAME.notation.state_from_text(text)[np.newaxis]
-        count = GAME.rules.legal_actions(positions, 1, np.zeros(GAME.max_legal, np.uint16))
-        assert count == board.legal_moves.count()
-        assert GAME.rules.end_reason(positions, 1, count, NO_ROOT) == 0
+        assert len(legal(GAME, positions, 1)) == board.legal_moves.count()
+        assert ended(GAME, positions, 1) == 0
 
 
 def test_either_colour_is_the_stronger_and_either_moves() -> None:
@@ -56,7 +53,6 @@ def test_the_same_random_numbers_draw_the_same_positions() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_generator_knows_its_own_positions_and_no_others(name: str) -> None:
     """Positions of other material, other counters or other spelling, and impossible ones, are not its own."""
-    assert GENERATOR is not None
     for text in drawn(name, 20):
         assert GENERATOR.matches(name, text)
         assert not GENERATOR.matches(name + "N", text)
@@ -73,6 +69,5 @@ def test_a_generator_knows_its_own_positions_and_no_others(name: str) -> None:
 )
 def test_what_is_no_material_or_never_a_game_is_refused(name: str) -> None:
     """The message has the name and shows what a name looks like."""
-    assert GENERATOR is not None
     with pytest.raises(ValueError, match=name or "no material"):
         GENERATOR.check(name)

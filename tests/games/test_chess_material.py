@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games.conformance import features
 from trainer.validation import Probes
 
 GAME = get_game("chess")
@@ -19,17 +20,11 @@ POSITIONS = (
 )
 
 
-def words_of(fen: str, history: int) -> np.ndarray:
-    words = np.zeros(GAME.feature_words(history), np.uint64)
-    GAME.rules.encode(GAME.notation.state_from_text(fen)[None], 1, history, words)
-    return words
-
-
 @pytest.mark.parametrize("history", [1, 8])
 def test_material_is_that_of_the_side_to_move(history: int) -> None:
     """It holds for many positions at once, whatever lies behind them in memory."""
-    assert GAME.material is not None
-    found = GAME.material(np.array([words_of(fen, history) for fen in POSITIONS]))
+    states = [GAME.notation.state_from_text(fen)[None] for fen in POSITIONS]
+    found = GAME.material(np.array([features(GAME, state, 1, history) for state in states]))
     for balance, fen in zip(found.tolist(), POSITIONS, strict=True):
         board = chess.Board(fen)
         men = board.piece_map().values()
@@ -38,7 +33,6 @@ def test_material_is_that_of_the_side_to_move(history: int) -> None:
 
 def test_probes_are_what_they_are_called() -> None:
     """White is a queen up or down, or Black is a queen up; mirrored probes differ only in the colour."""
-    assert GAME.material is not None
     probes = Probes.of(GAME, 1)
     assert probes.names == ("start", "KQK", "KKQ", "KQK_black")
     assert GAME.material(probes.packed_features).tolist() == [0, 9, -9, 9]

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from azselfplay.games.chess import GAME
-from azselfplay.games.chess.notation import legal_list
-from azselfplay.games.spec import NO_ROOT, Positions
+from azselfplay.games.game_history import replay
+from azselfplay.games.spec import NO_ROOT
 
 
-def positions_after(fen: str, *moves: str) -> Positions:
-    """Return the positions from `fen` on when `moves` (UCI) are played."""
-    positions = np.zeros((len(moves) + 1, GAME.state_words), dtype=np.uint64)
-    positions[0] = GAME.notation.state_from_text(fen)
-    for n, move in enumerate(moves):
-        GAME.rules.play(positions[n], GAME.notation.action_from_text(positions[n], move), positions[n + 1])
-    return positions
-
-
-def reason_of(positions: Positions, root: int = NO_ROOT) -> str:
-    count = len(legal_list(positions[-1]))
-    return GAME.reason_name(GAME.rules.end_reason(positions, len(positions), count, root))
+def reason_after(fen: str, *moves: str, root: int = NO_ROOT) -> str:
+    """Return the reason why the game ends when `moves` (UCI) are played from `fen`."""
+    game = replay(GAME, fen, moves)
+    count = len(game.legal_actions())
+    return GAME.reason_name(GAME.rules.end_reason(game.states, game.ply + 1, count, root))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +27,7 @@ def reason_of(positions: Positions, root: int = NO_ROOT) -> str:
     ],
 )
 def test_a_move_ends_the_game_for_the_right_reason(fen: str, move: str, reason: str) -> None:
-    assert reason_of(positions_after(fen, move)) == reason
+    assert reason_after(fen, move) == reason
 
 
 @pytest.mark.parametrize(
@@ -53,7 +45,7 @@ def test_a_move_ends_the_game_for_the_right_reason(fen: str, move: str, reason: 
     ],
 )
 def test_too_little_material_is_a_draw_only_when_no_mate_can_be(fen: str, dead: bool) -> None:
-    assert (reason_of(positions_after(fen)) == "insufficient_material") is dead
+    assert (reason_after(fen) == "insufficient_material") is dead
 
 
 KNIGHTS_OUT_AND_BACK = ("g1f3", "g8f6", "f3g1", "f6g8")
@@ -64,27 +56,23 @@ def test_a_first_repetition_is_a_draw_only_of_a_searched_line_that_holds_both(
     root: int, expected: str
 ) -> None:
     """The root itself belongs to the line; a position of the game before it does not."""
-    assert reason_of(positions_after("", *KNIGHTS_OUT_AND_BACK), root) == expected
+    assert reason_after("", *KNIGHTS_OUT_AND_BACK, root=root) == expected
 
 
 def test_third_occurrence_is_a_draw() -> None:
-    assert (
-        reason_of(positions_after("", *KNIGHTS_OUT_AND_BACK, *KNIGHTS_OUT_AND_BACK)) == "threefold_repetition"
-    )
+    assert reason_after("", *KNIGHTS_OUT_AND_BACK * 2) == "threefold_repetition"
 
 
 def test_position_with_other_castling_rights_is_not_a_repetition() -> None:
     fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1"
-    positions = positions_after(fen, "a1b1", "a8b8", "b1a1", "b8a8")
-    assert reason_of(positions, root=0) == "ongoing"
+    assert reason_after(fen, "a1b1", "a8b8", "b1a1", "b8a8", root=0) == "ongoing"
 
 
 def test_en_passant_that_is_not_legal_does_not_hinder_a_repetition() -> None:
     pinned = "4k3/8/8/8/4p3/8/3P4/K3R3 w - - 0 1"
-    positions = positions_after(pinned, "d2d4", "e8d7", "e1e2", "d7e8", "e2e1")
-    assert reason_of(positions, root=0) == "threefold_repetition"
+    assert reason_after(pinned, "d2d4", "e8d7", "e1e2", "d7e8", "e2e1", root=0) == "threefold_repetition"
 
 
 def test_legal_en_passant_makes_the_position_another_one() -> None:
-    positions = positions_after("4k3/8/8/8/4p3/8/3P4/4K3 w - - 0 1", "d2d4", "e8d8", "e1d1", "d8e8", "d1e1")
-    assert reason_of(positions, root=0) == "ongoing"
+    fen = "4k3/8/8/8/4p3/8/3P4/4K3 w - - 0 1"
+    assert reason_after(fen, "d2d4", "e8d8", "e1d1", "d8e8", "d1e1", root=0) == "ongoing"

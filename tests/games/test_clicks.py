@@ -27,9 +27,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def clicks_of(name: str) -> Clicks:
-    found = knowledge_of(get_game(name)).clicks
-    assert found is not None
-    return found
+    return knowledge_of(get_game(name)).clicks
 
 
 def drawn(name: str, moves: list[str]) -> ElementTree.Element:
@@ -77,7 +75,6 @@ def overlap(one: Spot, other: Spot) -> bool:
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_spots_of_chess_are_the_squares_that_python_chess_draws(turned: bool) -> None:
     clicks, start = clicks_of("chess"), GameHistory(get_game("chess")).state
-    assert clicks.svg_turned is not None
     picture = ElementTree.fromstring(clicks.svg_turned(start, "")) if turned else drawn("chess", [])
     squares = {
         rect.get("class", "").split()[-1]: (float(rect.get("x", 0)), float(rect.get("y", 0)))
@@ -162,7 +159,6 @@ def test_own_clicks_are_kept_on_a_drawn_picture_which_calls_the_sides_by_their_c
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_last_move_of_shogi_is_marked_on_its_squares(turned: bool) -> None:
     clicks, state = clicks_of("shogi"), replay(get_game("shogi"), "", ["7g7f"]).state
-    assert clicks.svg_turned is not None
     picture = ElementTree.fromstring(clicks.svg_turned(state, "7g7f")) if turned else drawn("shogi", ["7g7f"])
     marked = {
         (float(rect.get("x", 0)), float(rect.get("y", 0)))

@@ -19,9 +19,7 @@ from azselfplay.games.spec import Game
 
 
 def solution_of(game: Game) -> Solution:
-    found = knowledge_of(game).solution
-    assert found is not None
-    return found
+    return knowledge_of(game).solution
 
 
 def naive_outcome(game: NaiveGo) -> int:
@@ -75,7 +73,6 @@ def test_positions_of_games_have_the_result_of_playing_everything_out(rules: GoR
             child.play(action)
             after[action] = naive_outcome(child) * (1 - 2 * twin.mover)
         known = solution_of(game).known(game_history.states)
-        assert known is not None
         assert known.value == max(after.values())
         assert known.keeps == {action for action, value in after.items() if value == known.value}
         assert known.legal == len(after)
@@ -90,8 +87,6 @@ def test_what_came_before_can_change_what_a_position_is_worth() -> None:
         game_history = GameHistory(game)
         while game_history.end_reason() is None:
             known, fresh = solution.known(game_history.states), solution.probe(game_history.state)
-            assert known is not None
-            assert fresh is not None
             changed += known.value != fresh.value
             game_history.play(int(rng.choice(game_history.legal_actions())))
     assert changed > 0
@@ -105,7 +100,6 @@ def test_who_plays_by_the_table_wins_every_game_that_is_won() -> None:
         game_history = GameHistory(game)
         while game_history.end_reason() is None:
             known = solution.known(game_history.states)
-            assert known is not None
             assert known.value == (1 if game_history.side_to_move == 0 else -1)
             choices = sorted(known.keeps) if game_history.side_to_move == 0 else game_history.legal_actions()
             game_history.play(int(rng.choice(choices)))
@@ -128,7 +122,6 @@ def test_a_long_past_that_gets_in_the_way_is_searched_to_the_end() -> None:
 @cache
 def rows_of(name: str, final: bool) -> tuple[list[str], list[str], list[bool]]:
     solution = solution_of(get_game(name))
-    assert solution.final_rows is not None
     rows = solution.final_rows() if final else solution.rows(1, 0)
     return [row.start for row in rows], [row.group for row in rows], [row.matters for row in rows]
 
@@ -144,7 +137,6 @@ def test_known_positions_are_distinct_and_half_of_them_matter(final: bool) -> No
     game = get_game("go_3x3")
     state = game.notation.state_from_text(starts[0])
     known = solution_of(game).probe(state)
-    assert known is not None
     assert known.legal == len(legal(game, state.reshape(1, -1), 1))
 
 

@@ -8,19 +8,20 @@ import pytest
 from naive_shogi import plain_planes
 from shogi_agreement import STARTS
 
-from azselfplay.games.conformance import codes, legal, scalars
+from azselfplay.games.conformance import codes, features, legal, scalars
 from azselfplay.games.shogi import GAME
+from azselfplay.games.spec import Positions
 
 
-def unpack(packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.float32]:
-    """Return packed words as planes, float32[planes, 81]."""
-    assert GAME.coded_cells is not None
-    pieces = GAME.coded_cells.table()[codes(GAME, packed_features, history)].transpose(0, 2, 1)
-    numbers = np.repeat(scalars(GAME, packed_features, history)[:, None], 81, axis=1)
+def planes_of(positions: Positions, n: int, history: int) -> npt.NDArray[np.float32]:
+    """Return the planes of `positions[n - 1]`, float32[planes, 81] (written over other words)."""
+    words = features(GAME, positions, n, history, fill=7)
+    pieces = GAME.coded_cells.table()[codes(GAME, words, history)].transpose(0, 2, 1)
+    numbers = np.repeat(scalars(GAME, words, history)[:, None], 81, axis=1)
     return np.concatenate([pieces.reshape(-1, 81).astype(np.float32), numbers])
 
 
-def random_game(sfen: str, plies: int, rng: np.random.Generator) -> npt.NDArray[np.uint64]:
+def random_game(sfen: str, plies: int, rng: np.random.Generator) -> Positions:
     """Return the positions of a random game of players who prefer to go back where they came from."""
     positions = np.zeros((plies + 1, GAME.state_words), dtype=np.uint64)
     positions[0] = GAME.notation.state_from_text(sfen)
@@ -41,19 +42,14 @@ def random_game(sfen: str, plies: int, rng: np.random.Generator) -> npt.NDArray[
 def test_packed_features_are_those_of_the_naive_encoder(sfen: str, history: int) -> None:
     positions = random_game(sfen, 30, np.random.default_rng(history))
     sfens = [GAME.notation.state_to_text(state) for state in positions]
-    packed_features = np.full(GAME.feature_words(history), 7, dtype=np.uint64)
     for n in range(1, len(positions) + 1):
-        GAME.rules.encode(positions, n, history, packed_features)
-        np.testing.assert_allclose(
-            unpack(packed_features, history), plain_planes(sfens[:n], history), rtol=1e-6
-        )
+        found, expected = planes_of(positions, n, history), plain_planes(sfens[:n], history)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_move_counts_beyond_the_scale_stay_at_one() -> None:
     state = GAME.notation.state_from_text("4k4/9/9/9/9/9/9/9/4K4 w - 9999")
-    packed_features = np.zeros(GAME.feature_words(1), dtype=np.uint64)
-    GAME.rules.encode(state[None], 1, 1, packed_features)
-    assert unpack(packed_features, 1)[-2:, 0].tolist() == [1, 1]
+    assert planes_of(state[None], 1, 1)[-2:, 0].tolist() == [1, 1]
 
 
 def test_sizes_are_those_of_alphazero_in_65_words() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import cshogi
 import cshogi.KIF
-import numpy as np
 import pytest
 import shogi.KIF
+from test_game_files import played
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, replay
@@ -19,13 +19,6 @@ HANDS = "4k4/9/2P3p2/9/1r2G1s2/9/9/9/4K2L1 {side} RB2G3S4N3L16P 1"
 BARE = "4k4/9/9/9/9/9/9/9/4K4 {side} - 1"
 
 
-def played(seed: int, plies: int, start: str = "") -> GameHistory:
-    rng, game = np.random.default_rng(seed), replay(GAME, start)
-    while game.end_reason() is None and game.ply < plies:
-        game.play(int(rng.choice(game.legal_actions())))
-    return game
-
-
 def text_of(game: GameHistory, **tags: str) -> str:
     return kif(tags, game.start, [WrittenMove(move, "well\nplayed") for move in game.moves_text()], "")
 
@@ -33,7 +26,7 @@ def text_of(game: GameHistory, **tags: str) -> str:
 @pytest.mark.parametrize("seed", range(4))
 def test_cshogi_reads_moves_players_comments_and_the_result(seed: int) -> None:
     """200 random plies contain drops, promotions and recaptures."""
-    game = played(seed, 200)
+    game = played("shogi", seed, 200)
     moves = game.moves_text()
     read = cshogi.KIF.Parser.parse_str(text_of(game, White="a", Black="b", Termination="resignation"))
     assert [cshogi.move_to_usi(move) for move in read.moves] == moves
@@ -46,13 +39,13 @@ def test_cshogi_reads_moves_players_comments_and_the_result(seed: int) -> None:
 @pytest.mark.parametrize("side", "bw")
 def test_another_start_is_drawn_as_a_board_with_hands(side: str) -> None:
     start = HANDS.format(side=side)
-    game = played(1, 0, start)
-    (read,) = shogi.KIF.Parser.parse_str(text_of(game))
+    (read,) = shogi.KIF.Parser.parse_str(text_of(replay(GAME, start)))
     board, to_move, hands, _ = read["sfen"].split()
     assert [board, to_move] == start.split()[:2]
     assert sorted(hands) == sorted(start.split()[2])
-    (after,) = shogi.KIF.Parser.parse_str(text_of(played(1, 9, start)))
-    assert after["moves"] == played(1, 9, start).moves_text()
+    game = played("shogi", 1, 9, start)
+    (after,) = shogi.KIF.Parser.parse_str(text_of(game))
+    assert after["moves"] == game.moves_text()
 
 
 @pytest.mark.parametrize(

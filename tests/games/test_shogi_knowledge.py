@@ -8,6 +8,7 @@ import cshogi
 import numpy as np
 import pytest
 from shogi_agreement import STARTS
+from test_game_files import played
 
 from azselfplay.games.conformance import features, legal, playouts
 from azselfplay.games.game_history import replay
@@ -41,7 +42,6 @@ def test_material_is_counted_as_it_is_letter_by_letter() -> None:
             expected = plain_material(GAME.notation.state_to_text(playout.positions[n - 1]))
             assert material(playout.positions[n - 1]) == expected
             for history in (1, 3):
-                assert GAME.material is not None
                 rows = features(GAME, playout.positions, n, history)[None]
                 np.testing.assert_allclose(GAME.material(rows), [expected / 100])
 
@@ -71,11 +71,7 @@ def test_openings_are_legal_and_different(name: str) -> None:
 @pytest.mark.parametrize("start", ["", *STARTS])
 def test_cshogi_reads_the_games_that_are_written(start: str) -> None:
     """It reads the same moves, players, position and result."""
-    rng, sfen = np.random.default_rng(5), start or cshogi.STARTING_SFEN
-    game = replay(GAME, start)
-    while game.end_reason() is None and game.ply < 60:
-        game.play(int(rng.choice(game.legal_actions())))
-    moves = game.moves_text()
+    sfen, moves = start or cshogi.STARTING_SFEN, played("shogi", 5, 60, start).moves_text()
     tags = {"White": "first", "Black": "second", "Termination": "resignation", "Event": "an event"}
     text = csa(tags, start, [WrittenMove(move, "well\nplayed", [(("9i9h",), "20 %")]) for move in moves], "")
     (read,) = cshogi.Parser.parse_str(text)
@@ -85,17 +81,15 @@ def test_cshogi_reads_the_games_that_are_written(start: str) -> None:
 
 
 def test_cshogi_reads_all_games_of_a_match_file(tmp_path: Path) -> None:
-    path, played = tmp_path / "games.csa", []
+    path, games = tmp_path / "games.csa", []
     for name, moves in list(knowledge_of(GAME).book.items())[:3]:
         actions = tuple(replay(GAME, "", moves.split()).actions)
-        played.append(PlayedGame("a", "b", name, False, "", actions, 1, "resignation", len(actions)))
+        games.append(PlayedGame("a", "b", name, False, "", actions, 1, "resignation", len(actions)))
     files = GameFiles(GAME, str(path), "", "an event")
-    for game in played:
+    for game in games:
         files.write(game)
     files.close()
-    assert [len(read.moves) for read in cshogi.Parser.parse_file(str(path))] == [
-        game.plies for game in played
-    ]
+    assert [len(read.moves) for read in cshogi.Parser.parse_file(str(path))] == [game.plies for game in games]
 
 
 @pytest.mark.parametrize(

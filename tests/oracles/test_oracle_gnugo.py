@@ -37,7 +37,6 @@ pytestmark = [
 
 def answers(commands: Sequence[str]) -> list[str]:
     """Return gnugo's answer to each command."""
-    assert GNUGO is not None
     text = "".join(f"{command}\n" for command in [*commands, "quit"])
     engine = [GNUGO, "--mode", "gtp", "--positional-superko", "--allow-suicide"]
     said = subprocess.run(engine, input=text, capture_output=True, text=True, check=True, timeout=600).stdout

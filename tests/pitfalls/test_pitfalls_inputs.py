@@ -9,7 +9,7 @@ from every_game import EVERY_GAME
 from test_chess_perft import KNOWN
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import bits, features, legal, playouts, scalars
+from azselfplay.games.conformance import bits, features, playouts, scalars
 from azselfplay.games.game_history import GameHistory, replay
 
 CHESS = get_game("chess")
@@ -61,15 +61,3 @@ def test_all_planes_stay_in_range_to_the_end_of_every_game(name: str) -> None:
             assert numbers[PLIES] == np.float32(n - 1) / np.float32(512)
             board = chess.Board(game.notation.state_to_text(longest.positions[n - 1]))
             assert numbers[CLOCK] == np.float32(min(board.halfmove_clock, 100)) / np.float32(100)
-
-
-def test_every_legal_action_of_every_game_is_an_index_of_the_policy_and_of_no_other_move() -> None:
-    """At every ply of a random game of each kind, the text of an action is read back as that action."""
-    for name in EVERY_GAME:
-        game = get_game(name)
-        playout = playouts(name)[0]
-        for n in range(1, len(playout.positions)):
-            actions, state = legal(game, playout.positions, n), playout.positions[n - 1]
-            texts = [game.notation.action_to_text(state, action) for action in actions]
-            assert len(set(texts)) == len(texts)
-            assert [game.notation.action_from_text(state, text) for text in texts] == actions

@@ -12,6 +12,7 @@ from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, searched, uniform
 from naive_mcts import hashed_evaluation
 
 from azselfplay.games import get_game
+from azselfplay.games.conformance import replay
 from azselfplay.games.spec import Game
 from azselfplay.games.tic_tac_toe import knowledge as tic_tac_toe
 from azselfplay.search.evaluator import Leaf, LeafBatch, UniformEvaluator, evaluate
@@ -60,15 +61,8 @@ def both_colours(fen: str) -> list[str]:
 
 def random_positions(game: Game, seed: int, every: int) -> list[str]:
     """Return texts of positions of a random game."""
-    record = random_game(game, np.random.default_rng(seed))
-    state, texts = game.notation.state_from_text(""), []
-    for ply, action in enumerate(record.actions):
-        if ply % every == 0:
-            texts.append(game.notation.state_to_text(state))
-        child = np.zeros_like(state)
-        game.rules.play(state, int(action), child)
-        state = child
-    return texts
+    positions = replay(game, random_game(game, np.random.default_rng(seed)).actions.tolist())
+    return [game.notation.state_to_text(state) for state in positions[:-1:every]]
 
 
 # ---- the value of what was never visited --------------------------------------------------------
@@ -200,17 +194,11 @@ def one_by_one_action(start: str, simulations: int, root: str) -> int:
 def test_more_simulations_make_fewer_mistakes(kind: str) -> None:
     """With a network whose values are right, 64 simulations almost never err, and one simulation often
     does."""
-    state = np.zeros(TIC.state_words, np.uint64)
-    tree = tic_tac_toe.solve()
-    matters = [one for one in tree.values() if 0 < len(one.keeps) < len(one.children)][::25]
+    solved = tic_tac_toe.solve().values()
+    matters = [one for one in solved if 0 < len(one.keeps) < len(one.children)][::25]
     errors = {1: 0, 64: 0}
     for one in matters:
-        TIC.rules.start(state)
-        for action in one.moves:
-            child = np.zeros_like(state)
-            TIC.rules.play(state, action, child)
-            state = child
-        text = TIC.notation.state_to_text(state)
+        text = TIC.notation.state_to_text(replay(TIC, one.moves)[-1])
         for simulations in errors:
             played = (
                 parallel_action(text, simulations)

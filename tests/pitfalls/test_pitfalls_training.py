@@ -15,6 +15,7 @@ from training_runs import fill, games, stored, training
 from unsearched import without_policy
 
 from azselfplay.games import get_game
+from azselfplay.games.conformance import replay
 from azselfplay.games.spec import Game
 from bench.random_games import random_game
 from net.architectures.network import build
@@ -130,11 +131,7 @@ def last_two_plies(game: Game, rng: np.random.Generator) -> GameRecord:
         whole = random_game(game, rng)
         if whole.outcome and whole.plies > 2:
             break
-    state = game.notation.state_from_text("")
-    for action in whole.actions[:-2]:
-        child = np.zeros_like(state)
-        game.rules.play(state, int(action), child)
-        state = child
+    state = replay(game, whole.actions[:-2].tolist())[-1]
     played = whole.actions[-2:].copy()
     ones = np.ones(2, np.uint16)
     return GameRecord(
