@@ -31,9 +31,9 @@ def plain_action(move: chess.Move, side: chess.Color) -> int:
     return plane * 64 + origin
 
 
-def successors(fen: str) -> list[chess.Board]:
+def successors(fen: str, *, chess960: bool = False) -> list[chess.Board]:
     """Return the position and all that one move leads to, so that both colours are covered."""
-    board = chess.Board(fen)
+    board = chess.Board(fen, chess960=chess960)
     boards = [board]
     for move in board.legal_moves:
         boards.append(board.copy())

@@ -14,11 +14,10 @@ from naive_go import NaiveGo
 from scaled_examples import scaled
 
 from azselfplay.games import get_game
-from azselfplay.games.bits import ONE, ZERO
 from azselfplay.games.conformance import bits, features, legal, replay
-from azselfplay.games.go import GoRules, game_of
-from azselfplay.games.go.rules import kernels_of, owners_of
-from azselfplay.games.jit import jit
+from azselfplay.games.go import GoRules, game_of, solver
+from azselfplay.games.go.rules import bindings_of, owners_of
+from azselfplay.games.jit import bind
 from azselfplay.games.spec import NO_ROOT, Game
 from azselfplay.games.stubs import perft
 
@@ -34,8 +33,6 @@ PERFT = {
 LEGAL_POSITIONS = {2: 57, 3: 12675}
 """Numbers of boards without a chain that has no liberty (Tromp and Farneback, 2006); 1 x 1 is no game
 here."""
-ALL_16 = np.uint64(0xFFFF)
-list_if_dead = kernels_of(GoRules(4)).list_if_dead
 VARIANTS = (
     GoRules(2, superko="situational"),
     GoRules(3, 1, "simple"),
@@ -72,42 +69,12 @@ def test_legal_boards_are_as_many_as_known(size: int) -> None:
     assert found == LEGAL_POSITIONS[size]
 
 
-@jit
-def is_legal_board(state: np.ndarray, empty: np.ndarray, scratch: np.ndarray) -> bool:
-    """Return whether all stones on 16 points have liberties."""
-    empty[0] = ~(state[0] | state[1]) & ALL_16
-    scratch[:4] = ZERO
-    for side in range(2):
-        for point in range(16):
-            stone = (state[side] >> np.uint64(point)) & ONE != ZERO
-            if stone and list_if_dead(state, side, empty, point, scratch, 0) > 0:
-                return False
-    return True
-
-
-@jit
-def count_boards(state: np.ndarray, empty: np.ndarray, scratch: np.ndarray) -> int:
-    """Count the boards of 16 points without a chain that has no liberty. state [5], empty [2], scratch [20]:
-    zeros"""
-    found = 0
-    for number in range(3**16):
-        rest = number
-        state[0], state[1] = ZERO, ZERO
-        for point in range(16):
-            if rest % 3 > 0:
-                state[rest % 3 - 1] |= ONE << np.uint64(point)
-            rest //= 3
-        first, second = state[0] & (ZERO - state[0]), state[1] & (ZERO - state[1])
-        if second != ZERO and (first == ZERO or second < first):
-            continue  # counted together with the same board in the other colours
-        found += (1 if number == 0 else 2) * is_legal_board(state, empty, scratch)
-    return found
-
-
 @pytest.mark.nightly
 def test_legal_boards_of_4x4_are_as_many_as_known() -> None:
-    """The compiled code walks the chains of all 43 million boards."""
-    assert count_boards(*(np.zeros(count, np.uint64) for count in (5, 2, 20))) == 24_318_165
+    """The solver's kernel walks the chains of all 43 million boards."""
+    kernels = bind([solver], bindings_of(GoRules(4)))
+    state = np.zeros(game_of(GoRules(4)).state_words, np.uint64)
+    assert kernels.number_boards(state, np.zeros(3**16, np.int32)) == 24_318_165
 
 
 def random_game(game: Game, rng: random.Random, plies: int, pass_share: float) -> list[int]:

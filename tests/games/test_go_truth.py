@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -22,6 +23,13 @@ def solution_of(game: Game) -> Solution:
     return knowledge_of(game).solution
 
 
+def after(game: NaiveGo, action: int) -> NaiveGo:
+    """Return the game after an action; `game` itself stays as it is."""
+    child = replace(game, boards=[*game.boards], movers=[*game.movers])
+    child.play(action)
+    return child
+
+
 def naive_outcome(game: NaiveGo) -> int:
     """Return +1, 0 or -1 for the first player with best play, by trying all continuations to the end."""
     end = game.end()
@@ -29,10 +37,7 @@ def naive_outcome(game: NaiveGo) -> int:
         return end[1]
     wish, best = 1 - 2 * game.mover, -2
     for action in reversed(game.legal()):
-        after = NaiveGo(game.size, game.komi, game.superko, game.suicide, [*game.boards], [*game.movers])
-        after.passes = game.passes
-        after.play(action)
-        best = max(best, wish * naive_outcome(after))
+        best = max(best, wish * naive_outcome(after(game, action)))
         if best == 1:
             break
     return wish * best
@@ -66,16 +71,12 @@ def test_positions_of_games_have_the_result_of_playing_everything_out(rules: GoR
             twin.play(action)
         if game_history.end_reason() is not None:
             continue
-        after = {}
-        for action in twin.legal():
-            child = NaiveGo(2, twin.komi, twin.superko, twin.suicide, [*twin.boards], [*twin.movers])
-            child.passes = twin.passes
-            child.play(action)
-            after[action] = naive_outcome(child) * (1 - 2 * twin.mover)
+        sign = 1 - 2 * twin.mover
+        values = {action: sign * naive_outcome(after(twin, action)) for action in twin.legal()}
         known = solution_of(game).known(game_history.states)
-        assert known.value == max(after.values())
-        assert known.keeps == {action for action, value in after.items() if value == known.value}
-        assert known.legal == len(after)
+        assert known.value == max(values.values())
+        assert known.keeps == {action for action, value in values.items() if value == known.value}
+        assert known.legal == len(values)
 
 
 def test_what_came_before_can_change_what_a_position_is_worth() -> None:

@@ -15,35 +15,25 @@ from azselfplay.games.spec import NO_ROOT, outcome_for_first_player
 from azselfplay.games.stubs import perft
 
 
-@pytest.fixture(scope="module")
-def tic_tac_toe_tree() -> dict[bytes, Counter[int]]:
-    """Return, for every reachable position, how many games from it have each outcome."""
-    game, tree = tic_tac_toe.GAME, {}
+def test_tic_tac_toe_has_5478_positions_and_255168_games() -> None:
+    """The first player wins 131184 games, the second 77904, and 46080 are draws."""
+    game, tree = tic_tac_toe.GAME, dict[bytes, Counter[int]]()
 
-    def count(state: np.ndarray) -> Counter[int]:
+    def outcomes(state: np.ndarray) -> Counter[int]:
+        """Return how many games from a position have each outcome."""
         if state.tobytes() not in tree:
             positions = state.reshape(1, -1)
             actions = legal(game, positions, 1)
             reason = game.rules.end_reason(positions, 1, len(actions), NO_ROOT)
             value = game.end_reasons[reason].value
             ended = Counter({outcome_for_first_player(value, int(game.rules.side_to_move(state))): 1})
-            played = (count(game.after(state, action)) for action in actions)
+            played = (outcomes(game.after(state, action)) for action in actions)
             tree[state.tobytes()] = ended if reason else sum(played, Counter())
         return tree[state.tobytes()]
 
-    count(game.notation.state_from_text(""))
-    return tree
-
-
-def test_tic_tac_toe_has_5478_positions(tic_tac_toe_tree: dict[bytes, Counter[int]]) -> None:
-    assert len(tic_tac_toe_tree) == 5478
-
-
-def test_tic_tac_toe_has_255168_games(tic_tac_toe_tree: dict[bytes, Counter[int]]) -> None:
-    """The first player wins 131184, the second 77904, and 46080 are draws."""
-    games = tic_tac_toe_tree[bytes(24)]
+    games = outcomes(game.notation.state_from_text(""))
     assert games == {1: 131184, -1: 77904, 0: 46080}
-    assert games.total() == 255168
+    assert (games.total(), len(tree)) == (255168, 5478)
 
 
 @pytest.mark.parametrize(
