@@ -19,19 +19,8 @@ SIZE = 4
 CELLS = SIZE * SIZE
 
 
-def _triples() -> list[int]:
-    """Return every three cells in a row, as bits."""
-    found = []
-    for row in range(SIZE):
-        for col in range(SIZE):
-            for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
-                cells = [(row + down * step, col + right * step) for step in range(3)]
-                if all(0 <= r < SIZE and 0 <= c < SIZE for r, c in cells):
-                    found.append(sum(1 << (r * SIZE + c) for r, c in cells))
-    return found
-
-
-TRIPLES = np.array(_triples(), dtype=np.uint64)
+TRIPLES = small.windows_of(SIZE, SIZE, 3)
+"""All three cells in a row, as bits."""
 
 THREE, FULL = 1, 2
 # The value is for the side to move in the final position. The other side has made three, and lost.
