@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -22,32 +21,11 @@ Key = tuple[int, int]
 """(stones of the side to move, stones of the other side)"""
 
 
-@dataclass(frozen=True)
-class Solved:
-    """One position of the tree."""
-
-    value: int
-    """+1, 0 or -1 for the side to move, with best play."""
-    moves: tuple[int, ...]
-    """Moves that lead from the empty board to this position."""
-    children: dict[int, Key]
-    """Position after each legal action; empty if the game is over."""
-    keeps: tuple[int, ...]
-    """Actions that keep the value."""
-
-    @property
-    def is_over(self) -> bool:
-        return not self.children
-
-    @property
-    def known(self) -> Known:
-        return Known(GROUP, self.value, frozenset(self.keeps), len(self.children))
-
-
 @cache
-def solve() -> dict[Key, Solved]:
-    """Return all reachable positions, including the empty board (5,478)."""
-    tree: dict[Key, Solved] = {}
+def solve() -> dict[Key, Row]:
+    """Return all reachable positions, including the empty board (5,478). Those in which the game is over have
+    no legal action."""
+    tree: dict[Key, Row] = {}
 
     def add(state: State, moves: tuple[int, ...]) -> int:
         """Add a position and all positions that can follow. Returns its value."""
@@ -57,14 +35,15 @@ def solve() -> dict[Key, Solved]:
             return tree[key].value
         ended = GAME.end_value(state)
         if ended is not None:
-            tree[key] = Solved(ended, moves, {}, ())
+            tree[key] = Row(GROUP, ended, frozenset(), 0, moves=moves)
             return ended
-        after = {action: GAME.after(state, action) for action in GAME.legal_list(state)}
         # Sides alternate, so the value changes its sign.
-        values = {action: -add(child, (*moves, action)) for action, child in after.items()}
+        values = {
+            action: -add(GAME.after(state, action), (*moves, action)) for action in GAME.legal_list(state)
+        }
         best = max(values.values())
-        children = {action: key_of(child) for action, child in after.items()}
-        tree[key] = Solved(best, moves, children, tuple(a for a in values if values[a] == best))
+        keeps = frozenset(action for action, value in values.items() if value == best)
+        tree[key] = Row(GROUP, best, keeps, len(values), moves=moves)
         return best
 
     add(GAME.notation.state_from_text(""), ())
@@ -127,11 +106,11 @@ CLICKS = Clicks(WIDTH, WIDTH, grid(_NAMES, 0, 0, STEP), lambda _state, action: (
 
 
 def probe(state: State) -> Known:
-    return solve()[key_of(state)].known
+    return solve()[key_of(state)]
 
 
 def rows(_seed: int, _limit: int) -> list[Row]:
-    return [one.known.row(moves=one.moves) for one in solve().values() if not one.is_over]
+    return [one for one in solve().values() if one.legal]
 
 
 def checks(_file: Path | None, _say: Say) -> Iterator[Check]:
@@ -139,7 +118,7 @@ def checks(_file: Path | None, _say: Say) -> Iterator[Check]:
     # These numbers are published.
     yield Check("tic-tac-toe: positions", len(tree), 5478)
     yield Check("tic-tac-toe: value of the empty board", tree[0, 0].value, 0)
-    yield Check("tic-tac-toe: positions that go on", sum(not one.is_over for one in tree.values()), 4520)
+    yield Check("tic-tac-toe: positions that go on", len(rows(0, 0)), 4520)
 
 
 KNOWLEDGE = Knowledge(
