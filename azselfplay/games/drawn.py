@@ -146,10 +146,14 @@ def look_of(game: Game) -> Look:
         plies = list(_short_game(game))
         changes = any((ply.own != ply.other).any() for ply in plies)
         most = game.planes_per_position // 2 if changes else 0
-        fitting = (
-            k for k in range(most, 0, -1) if all((_swapped(ply.own, k) == ply.other).all() for ply in plies)
-        )
-        _looks[game.name] = Look(next(fitting, 0), _cells_by_name(game, plies))
+
+        def are_men(kinds: int) -> bool:
+            # Each side sees its own men first: the first `kinds` planes change places with the next `kinds`.
+            swapped = np.r_[kinds : 2 * kinds, :kinds, 2 * kinds : game.planes_per_position]
+            return all(np.array_equal(ply.own[swapped], ply.other) for ply in plies)
+
+        kinds = next(filter(are_men, range(most, 0, -1)), 0)
+        _looks[game.name] = Look(kinds, _cells_by_name(game, plies))
     return _looks[game.name]
 
 
@@ -165,11 +169,6 @@ def _cells_by_name(game: Game, plies: list[Ply]) -> dict[str, int]:
     # turned board.
     fits = all(ply.changed[[cells[name] for name in ply.names]].any() for ply in plies if ply.names)
     return cells if fits else {}
-
-
-def _swapped(planes: Planes, kinds: int) -> Planes:
-    # Each side sees its own men first: swap the first `kinds` planes with the next `kinds`.
-    return np.concatenate([planes[kinds : 2 * kinds], planes[:kinds], planes[2 * kinds :]])
 
 
 def _short_game(game: Game) -> Iterator[Ply]:

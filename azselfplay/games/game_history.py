@@ -29,7 +29,6 @@ class GameHistory:
         # Enough for many games; `_append` makes room for longer ones.
         self._states = np.zeros((64, game.state_words), np.uint64)
         self._states[0] = game.notation.state_from_text(start)
-        self._legal = np.zeros(game.max_legal, np.uint16)
 
     @property
     def ply(self) -> int:
@@ -56,14 +55,12 @@ class GameHistory:
         """Return a copy of the game after its first `ply` moves."""
         part = copy.copy(self)
         part.actions, part._states = self.actions[:ply], self._states[: ply + 1].copy()
-        part._legal = np.zeros_like(self._legal)
         return part
 
     def legal_actions(self) -> npt.NDArray[np.uint16]:
         """Return [n] the legal actions, in the order of the rules."""
-        count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)
-        # Copied, because the next call overwrites the array.
-        return self._legal[:count].copy()
+        actions = np.zeros(self.game.max_legal, np.uint16)
+        return actions[: self.game.rules.legal_actions(self._states, self.ply + 1, actions)]
 
     def play(self, action: int) -> None:
         """Play an action. Raises ValueError if it is not legal or the game is over."""
@@ -116,7 +113,7 @@ class GameHistory:
         return None if count is None or not self._end_index() else count(self.state)
 
     def _end_index(self) -> int:
-        count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)
+        count = len(self.legal_actions())
         return int(self.game.rules.end_reason(self._states, self.ply + 1, count, NO_ROOT))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -149,10 +150,9 @@ class Movers:
     thread."""
 
     def __init__(self, game: Game) -> None:
-        self._game = game
         self._write = bind([sys.modules[__name__]], {game.name: bindings(game)}).write_movers
         self._line = np.zeros((2, game.state_words), np.uint64)
-        self._starts: dict[str, npt.NDArray[np.uint64]] = {}
+        self._state_from_text = lru_cache(KNOWN_STARTS)(game.notation.state_from_text)
         self.last = self._line[0]
         """The position after the last move, valid until the next call."""
 
@@ -162,13 +162,8 @@ class Movers:
         start: in the game's notation, as in a record; raises ValueError if it cannot be read. actions:
         uint16[plies] of a game under the rules (they are not checked again).
         """
-        if start not in self._starts:
-            if len(self._starts) >= KNOWN_STARTS:
-                # Clear all: nearly all games begin at the same few positions, which are soon cached again.
-                self._starts.clear()
-            self._starts[start] = self._game.notation.state_from_text(start)
         # Copied, because the kernel overwrites it.
-        self._line[0] = self._starts[start]
+        self._line[0] = self._state_from_text(start)
         signs = np.zeros(len(actions), np.int8)
         self._write(self._line, actions, signs)
         self.last = self._line[len(actions) & 1]
