@@ -15,7 +15,7 @@ from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.go import GoRules, game_of
 from azselfplay.games.go.knowledge import GROUPS, VALUES
 from azselfplay.games.go.solver import Question, Table
-from azselfplay.games.knowledge import Solution, knowledge_of
+from azselfplay.games.knowledge import Row, Solution, knowledge_of
 from azselfplay.games.spec import Game
 
 
@@ -121,22 +121,22 @@ def test_a_long_past_that_gets_in_the_way_is_searched_to_the_end() -> None:
 
 
 @cache
-def rows_of(name: str, final: bool) -> tuple[list[str], list[str], list[bool]]:
-    solution = solution_of(get_game(name))
-    rows = solution.final_rows() if final else solution.rows(1, 0)
-    return [row.start for row in rows], [row.group for row in rows], [row.matters for row in rows]
+def rows_of(*, final: bool) -> list[Row]:
+    solution = solution_of(get_game("go_3x3"))
+    return solution.final_rows() if final else solution.rows(1, 0)
 
 
 @pytest.mark.parametrize("final", [False, True])
 def test_known_positions_are_distinct_and_half_of_them_matter(final: bool) -> None:
     """Each group has the same number; final judgements use other positions."""
-    starts, groups, matter = rows_of("go_3x3", final)
-    assert len(set(starts)) == len(starts)
-    assert [groups.count(group) for group in GROUPS] == [300, 300, 300]
-    assert sum(matter) >= 450
-    assert not set(starts) & set(rows_of("go_3x3", not final)[0])
+    rows, others = rows_of(final=final), rows_of(final=not final)
+    starts = {row.start for row in rows}
+    assert len(starts) == len(rows)
+    assert [sum(row.group == group for row in rows) for group in GROUPS] == [300, 300, 300]
+    assert sum(row.matters for row in rows) >= 450
+    assert starts.isdisjoint(row.start for row in others)
     game = get_game("go_3x3")
-    state = game.notation.state_from_text(starts[0])
+    state = game.notation.state_from_text(rows[0].start)
     known = solution_of(game).probe(state)
     assert known.legal == len(legal(game, state.reshape(1, -1), 1))
 
