@@ -1,5 +1,5 @@
 """Slow, obvious twins of the games' sparse features, from lists of squares and stones, with python-chess for
-chess. Each gives the features of a position and the rows of an action, numbered as in the game's set.
+chess. A twin has `play(move)`, `features()` of the position, and `rows(move)`, numbered as in the game's set.
 
 Nothing here is imported from the sets; each twin plays the moves itself.
 """
@@ -7,14 +7,13 @@ Nothing here is imported from the sets; each twin plays the moves itself.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import chess
 import cshogi
 from naive_dots import Dot, NaiveDots
-from naive_games import NaiveStones, naive_game
+from naive_games import naive_game
 from naive_shogi import PIECES, PlainPosition, cell, plain_action
 
 DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
@@ -27,24 +26,11 @@ class Move(NamedTuple):
     text: str
 
 
-class SparseTwin(Protocol):
-    """A game that is played move by move."""
-
-    def play(self, move: Move) -> None:
-        """Make a move."""
-
-    def features(self) -> set[int]: ...
-
-    def rows(self, move: Move) -> list[int]: ...
-
-
 class Stones:
     """The common part of tic-tac-toe and Connect Four."""
 
     def __init__(self, name: str) -> None:
-        twin = naive_game(name)
-        assert isinstance(twin, NaiveStones)
-        self.twin = twin
+        self.twin = naive_game(name)
 
     def play(self, move: Move) -> None:
         self.twin.play(move.action)
@@ -377,7 +363,7 @@ def possible() -> list[int]:
     return sorted(plain_action(text, white=False) for text in found)
 
 
-TWINS: dict[str, Callable[[], SparseTwin]] = {
+TWINS = {
     "tic_tac_toe": lambda: TicTacToe("tic_tac_toe"),
     "connect_four": lambda: ConnectFour("connect_four"),
     "dots_and_boxes": DotsAndBoxes,
@@ -385,4 +371,4 @@ TWINS: dict[str, Callable[[], SparseTwin]] = {
     "chess960": lambda: Chess(chess960=True),
     "shogi": Shogi,
 }
-"""A new twin of each game that has sparse features, at its usual start."""
+"""By name of each game that has sparse features: a function that returns a new twin, at the usual start."""
