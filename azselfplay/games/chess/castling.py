@@ -32,9 +32,8 @@ from azselfplay.games.stubs import Actions
 # ---- Chess ---------------------------------------------------------------------------------------
 
 
-_SHORT_EMPTY = np.uint64(0x60)
+_SHORT_PATH = np.uint64(0x60)
 """f1 and g1."""
-_SHORT_SAFE = np.uint64(0x60)
 _LONG_EMPTY = np.uint64(0x0E)
 """b1, c1 and d1; the king crosses only c1 and d1."""
 _LONG_SAFE = np.uint64(0x0C)
@@ -63,7 +62,7 @@ def write_castling(
 ) -> np.uint64:
     """Append castling moves. The king must not be in check; the rook may cross attacked squares. `rights`:
     bit 0 short, bit 1 long."""
-    if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
+    if rights & ONE and not (occupied | danger) & _SHORT_PATH:
         actions[count] = np.uint64(EAST_TWO) + king_square
         count += ONE
     if rights & np.uint64(2) and not (occupied & _LONG_EMPTY) | (danger & _LONG_SAFE):
