@@ -68,7 +68,6 @@ class RemoteEvaluator:
         self,
         send: Send,
         *,
-        loop: asyncio.AbstractEventLoop | None = None,
         patience: float = PATIENCE,
         masks: LegalMasks | None = None,
     ) -> None:
@@ -78,7 +77,7 @@ class RemoteEvaluator:
         self.leaves = 0
         """Leaves answered since the start."""
         self._send = send
-        self._loop = loop or asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self._waiting = WaitingLeaves()
         """Leaves not yet in a message; bounded by the number of searches."""
         self._requests: RequestTable[_Asked] = RequestTable(patience)

@@ -101,9 +101,9 @@ class ServerSource(Source):
         context: Context,
         endpoint: str,
         hello: Hello,
-        settings: ConnectionSettings | None = None,
-        on_games: Callable[[int], None] = lambda _: None,
-        mask_bytes: int = 0,
+        settings: ConnectionSettings,
+        on_games: Callable[[int], None],
+        mask_bytes: int,
     ) -> None:
         """`on_games(games)` is called whenever the server asks for another number of games. `mask_bytes`:
         `Game.mask_bytes`."""
@@ -117,7 +117,7 @@ class ServerSource(Source):
             on_message=self._on_leaves_message,
             on_joined=self._on_joined,
             on_lost=lambda _: self.evaluator.lost(),
-            settings=settings or ConnectionSettings(),
+            settings=settings,
         )
         masks = LegalMasks(mask_bytes) if mask_bytes else None
         self.evaluator = RemoteEvaluator(self._connection.send, masks=masks)

@@ -63,7 +63,7 @@ class WorkerOptions:
     server: str = ""
     role: str = "client"
     index: int = 0
-    rings: tuple[Path, ...] = ()
+    rings: Sequence[Path] = ()
     games: int = 0
     cache_mib: float = 32.0
     name: str = ""
@@ -94,44 +94,29 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     parser = argparse.ArgumentParser(
         prog="python -m client.worker",
         allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,  # the defaults are those of `WorkerOptions`
         description="One self-play worker process. azserver and azclient start these; see azclient --help.",
     )
     add = parser.add_argument
     add("--bulk", required=True, help="endpoint for games and weights, such as tcp://host:5601")
     add("--spool", required=True, type=Path, help="folder for finished games, shared by this host's workers")
-    add("--leaves", default="", help="endpoint for leaves, where no evaluator of this machine is used")
-    add("--server", default="", help="HOST:PORT as people know the server, for messages")
-    add("--role", choices=("worker", "client"), default="client")
-    add("--index", type=int, default=0, help="number of this worker on its host")
-    add(
-        "--rings",
-        nargs="+",
-        type=Path,
-        default=(),
-        help="Unix sockets of this machine's evaluators, the worker's own first; azserver's workers are told",
-    )
-    add(
-        "--games",
-        type=int,
-        default=0,
-        help="games in flight; 0: as many as the evaluator asks for",
-    )
-    add("--cache-mib", type=float, default=32.0, help="MiB of cached evaluations; 0: none")
-    add("--name", default="", help="name shown to people; empty: the host's")
-    add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
-    add(
-        "--drain",
-        type=float,
-        default=0.0,
-        help="seconds that a stop allows for finishing the games in progress",
-    )
+    add("--leaves", help="endpoint for leaves, where no evaluator of this machine is used")
+    add("--server", help="HOST:PORT as people know the server, for messages")
+    add("--role", choices=("worker", "client"))
+    add("--index", type=int, help="number of this worker on its host")
+    what = "Unix sockets of this machine's evaluators, the worker's own first; azserver's workers are told"
+    add("--rings", nargs="+", type=Path, help=what)
+    add("--games", type=int, help="games in flight; 0: as many as the evaluator asks for")
+    add("--cache-mib", type=float, help="MiB of cached evaluations; 0: none")
+    add("--name", help="name shown to people; empty: the host's")
+    add("--max-wait", type=float, help="seconds to wait for the server; 0: for ever")
+    add("--drain", type=float, help="seconds that a stop allows for finishing the games in progress")
     add("--warm-only", action="store_true", help="join, compile the server's game, leave")
-    add("--server-key", default="", help="the server's public key, if it asks for keys")
+    add("--server-key", help="the server's public key, if it asks for keys")
     add("--key", type=Path, help="file of this machine's key")
-    add("--log-format", choices=("text", "json"), default="text")
+    add("--log-format", choices=("text", "json"))
     add("--figures", action="store_true", help="write a line of figures every few seconds, for azclient")
-    found = vars(parser.parse_args(argv))
-    options = WorkerOptions(**{**found, "rings": tuple(found["rings"])})
+    options = WorkerOptions(**vars(parser.parse_args(argv)))
     # Only azserver's own workers learn of their rings from the WELCOME.
     if not (options.leaves or options.rings or options.warm_only or options.role == "worker"):
         parser.error("where are positions evaluated? Give --leaves ENDPOINT, or --rings SOCKET")

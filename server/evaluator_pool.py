@@ -111,8 +111,7 @@ class EvaluatorPool:
         self._ends_while_loading = 0
         """Evaluator processes that ended while they loaded the newest weights."""
         self._clock = clock
-        self._handlers: dict[type[Message], Callable[[bytes, Any, list[memoryview]], None]] = {
-            EvaluatorReady: self._on_ready,
+        self._handlers: dict[type[Message], Callable[[int, Any], None]] = {
             WeightsLoaded: self._on_loaded,
             WeightsRefused: self._on_refused,
             EvaluatorReport: self._on_report,
@@ -189,9 +188,6 @@ class EvaluatorPool:
             # The rows that waited there are sent again, to another evaluator.
             self._figures.waiting.pop(index, None)
 
-    def index_of(self, peer: bytes) -> int | None:
-        return self._indices.get(peer)
-
     # ---- messages ---------------------------------------------------------------------------
 
     def _on_gone(self, peer: bytes, _why: str) -> None:
@@ -203,29 +199,31 @@ class EvaluatorPool:
     def _on_frames(self, peer: bytes, frames: list[memoryview]) -> None:
         try:
             message = decode(frames[0])
-            handler = self._handlers.get(type(message))
-            if handler is None:
+            if isinstance(message, EvaluatorReady):
+                self._on_ready(peer, message)
+            elif (handler := self._handlers.get(type(message))) is None:
                 raise BadMessage(f"{type(message).__name__} does not belong here")
-            if (index := self.index_of(peer)) is not None:
-                self.watch.heard(index, self._clock())
-            elif not isinstance(message, EvaluatorReady):
+            elif (index := self._indices.get(peer)) is None:
                 # The evaluator's connection was cut and restored, which the evaluator cannot see. Here it is
                 # a new, unknown peer.
                 self._send(peer, hello_first())
-            handler(peer, message, frames[1:])
+            else:
+                self.watch.heard(index, self._clock())
+                handler(index, message)
         except BadMessage as error:
             self._figures.protocol_errors += 1
             log.warning("dropped a message of an evaluator: %s", error)
         except Exception as error:
             self._figures.faults.note("evaluators", error, self._clock())
 
-    def _on_ready(self, peer: bytes, ready: EvaluatorReady, _: list[memoryview]) -> None:
+    def _on_ready(self, peer: bytes, ready: EvaluatorReady) -> None:
         """Handle a new process, or one that has determined its sizes more exactly."""
         self._sizes[ready.index] = ready
         # A process that is started again has another connection.
         present = self._devices.get(ready.index)
         if present is not None and present.peer == peer:
             present.ready = ready
+            self.watch.heard(ready.index, self._clock())
             return
         self._forget(ready.index)
         self.watch.ready(ready.index, self._clock())
@@ -249,24 +247,18 @@ class EvaluatorPool:
         if not self._send(device.peer, message):
             log.warning("the new weights could not be sent to evaluator %d", index)
 
-    def _on_ping(self, peer: bytes, _message: Ping, _: list[memoryview]) -> None:
+    def _on_ping(self, index: int, _: Ping) -> None:
         """Handle a PING: the evaluator is idle. If it should be loading, LOAD_WEIGHTS was lost."""
-        index = self.index_of(peer)
-        if index is None:
-            return
-        self._send(peer, Pong())
-        for load in self.watch.idle(index, self._clock()):
-            log.warning("sending evaluator %d its weights again", load.index)
-            self._send_load(self._devices[index])
+        device = self._devices[index]
+        self._send(device.peer, Pong())
+        if self.watch.idle(index, self._clock()):
+            log.warning("sending evaluator %d its weights again", index)
+            self._send_load(device)
 
-    def _on_report(self, peer: bytes, report: EvaluatorReport, _: list[memoryview]) -> None:
-        if (index := self.index_of(peer)) is not None:
-            self._figures.reported(index, report, self._clock())
+    def _on_report(self, index: int, report: EvaluatorReport) -> None:
+        self._figures.reported(index, report, self._clock())
 
-    def _on_loaded(self, peer: bytes, loaded: WeightsLoaded, _: list[memoryview]) -> None:
-        index = self.index_of(peer)
-        if index is None:
-            return
+    def _on_loaded(self, index: int, loaded: WeightsLoaded) -> None:
         newest = self.newest
         # Newer weights may have come while it loaded these.
         more = newest is not None and loaded.sha256 != newest.sha256
@@ -284,15 +276,13 @@ class EvaluatorPool:
             log.info("evaluator %d is ready: %s, batches of %d", index, ready.device, ready.target_rows)
             self._events.up()
 
-    def _on_refused(self, peer: bytes, refused: WeightsRefused, _: list[memoryview]) -> None:
+    def _on_refused(self, index: int, refused: WeightsRefused) -> None:
         """Handle a refusal: the evaluator keeps its old network. A process without any gets the current
         weights."""
-        index = self.index_of(peer)
         newest = self.newest
-        if index is not None:
-            more = newest is not None and refused.version != newest.version
-            self.watch.loaded(index, self._clock(), more=more)
-        if index is None or newest is None or refused.version != newest.version:
+        more = newest is not None and refused.version != newest.version
+        self.watch.loaded(index, self._clock(), more=more)
+        if newest is None or more:
             return
         log.warning("evaluator %d refuses weights %d: %s", index, refused.version, refused.reason)
         self._refuse(newest, refused.reason)

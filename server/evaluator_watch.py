@@ -1,4 +1,4 @@
-"""Watches over the evaluator processes, as a pure state machine: events in, instructions out.
+"""Watches over the evaluator processes, as a pure state machine.
 
     process started -> EVALUATOR_READY -> LOAD_WEIGHTS -> WEIGHTS_LOADED -> a sign of life now and then
                  starting              up            loading             up
@@ -48,16 +48,6 @@ class Kill:
 
     index: int
     reason: str
-
-
-@dataclass(frozen=True)
-class Load:
-    """Tell this evaluator once more which weights to load."""
-
-    index: int
-
-
-Instruction = Kill | Load
 
 
 @dataclass(frozen=True)
@@ -124,26 +114,27 @@ class EvaluatorWatch:
         if watched is not None and watched.phase is Phase.UP:
             watched.since = now
 
-    def idle(self, index: int, now: float) -> list[Instruction]:
-        """Note a PING: the evaluator has nothing to do, so it is not loading either."""
+    def idle(self, index: int, now: float) -> bool:
+        """Note a PING: the evaluator has nothing to do, so it is not loading either. Returns whether to tell
+        it once more which weights to load."""
         self.heard(index, now)
         watched = self._watched.get(index)
         if watched is None or watched.phase is not Phase.LOADING:
-            return []
+            return False
         # The PING may have been sent before LOAD_WEIGHTS arrived.
         if now - watched.since < self._times.ask_again:
-            return []
+            return False
         watched.since = now
-        return [Load(index)]
+        return True
 
-    def tick(self, now: float) -> list[Instruction]:
+    def tick(self, now: float) -> list[Kill]:
         """Return the evaluators to kill. Call it about once a second."""
         last, self._last_tick = self._last_tick, now
         # The front itself was held up. Messages of that time are still unread, so no evaluator is to blame.
         if last is not None and now - last > self._times.held_up:
             for watched in self._watched.values():
                 watched.since += now - last
-        kills: list[Instruction] = []
+        kills: list[Kill] = []
         for index, watched in self._watched.items():
             silent = now - watched.since
             if silent > self._limit(watched):

@@ -213,7 +213,7 @@ class Front:
                 doing = " while it loads weights" if silence.phase is Phase.LOADING else ""
                 then = f"after {silence.limit:.0f} s it is restarted"
                 self._warn.warning(f"silent {index}", f"{text}{doing}; {then}", now)
-        return [one for one in self.pool.watch.tick(now) if isinstance(one, Kill)]
+        return self.pool.watch.tick(now)
 
     def status(self) -> dict[str, Any]:
         """Return the figures of STATUS; docs/protocol.md says what each means."""

@@ -87,10 +87,9 @@ METRICS = (
 
 
 class Rate:
-    """Events a second over the last `seconds`, from counts per whole second."""
+    """Events a second over the last `RATE_SECONDS`, from counts per whole second."""
 
-    def __init__(self, seconds: int = RATE_SECONDS) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._buckets: deque[tuple[int, int]] = deque()
         self._began: float | None = None
 
@@ -106,24 +105,24 @@ class Rate:
             self._forget(now)
 
     def per_second(self, now: float) -> float:
-        """Return the mean over `seconds`, or since the first event if that is shorter."""
+        """Return the mean over `RATE_SECONDS`, or since the first event if that is shorter."""
         if self._began is None:
             return 0.0
         self._forget(now)
         # The seconds that the buckets cover: whole ones, and the elapsed part of the current one.
-        span = min(now - self._began, self._seconds + now - int(now))
+        span = min(now - self._began, RATE_SECONDS + now - int(now))
         return sum(count for _, count in self._buckets) / max(span, 1.0)
 
     def _forget(self, now: float) -> None:
-        while self._buckets and self._buckets[0][0] < int(now) - self._seconds:
+        while self._buckets and self._buckets[0][0] < int(now) - RATE_SECONDS:
             self._buckets.popleft()
 
 
 class RecentMean:
-    """Mean of the last `length` values."""
+    """Mean of the last `RECENT_BATCHES` values."""
 
-    def __init__(self, length: int = RECENT_BATCHES) -> None:
-        self._values: deque[float] = deque(maxlen=length)
+    def __init__(self) -> None:
+        self._values: deque[float] = deque(maxlen=RECENT_BATCHES)
         self._sum = 0.0
 
     def add(self, value: float) -> None:

@@ -235,11 +235,10 @@ class ChunkService:
 
     port: Port
 
-    def __init__(self, store: WeightsStore, clock: Callable[[], float], to_all: PaceLimits = TO_ALL) -> None:
-        """`to_all`: limits of the bytes of weights to all clients together."""
+    def __init__(self, store: WeightsStore, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
-        self._queue = ChunkQueue(lambda peer: not self.port.door.unsent(peer), to_all=to_all)
+        self._queue = ChunkQueue(lambda peer: not self.port.door.unsent(peer))
         self._read: OrderedDict[tuple[bytes, int], bytes] = OrderedDict()
         """Chunks by hash of the file and offset, least recently read first."""
         self._wake = asyncio.Event()

@@ -53,12 +53,11 @@ RECENT = 10.0
 
 log = logging.getLogger("evaluator")
 
-Positions = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
+Features = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[np.uint16]
+"""Counts of legal actions, or the actions themselves."""
+Positions = tuple[Features, Numbers, Numbers]
 Answers = tuple[npt.NDArray[Any], npt.NDArray[np.float32]]
-
-
-_Checked = tuple[Filled, npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
-"""A slot, with copies of its counts and legal actions."""
 
 
 class Network(Protocol):
@@ -72,19 +71,9 @@ class Network(Protocol):
     def device_name(self) -> str: ...
     def load(self, path: str, sha256: bytes) -> Any: ...
     def halve(self) -> None: ...
-    def room_for(self, rows: int) -> npt.NDArray[np.uint64]: ...
-    def run(
-        self,
-        features: npt.NDArray[np.uint64],
-        counts: npt.NDArray[np.uint16],
-        actions: npt.NDArray[np.uint16],
-    ) -> Answers: ...
-    def submit(
-        self,
-        features: npt.NDArray[np.uint64],
-        counts: npt.NDArray[np.uint16],
-        actions: npt.NDArray[np.uint16],
-    ) -> Any: ...
+    def room_for(self, rows: int) -> Features: ...
+    def run(self, features: Features, counts: Numbers, actions: Numbers) -> Answers: ...
+    def submit(self, features: Features, counts: Numbers, actions: Numbers) -> Any: ...
     def collect(self, ticket: Any) -> Answers: ...
 
 
@@ -333,10 +322,10 @@ class EvaluatorLoop:
         if submitted.ticket is None:  # not in an `except`: the exception would hold the failed batch's memory
             self._halve()
 
-    def _checked(self, leaves: list[Filled]) -> list[_Checked]:
+    def _checked(self, leaves: list[Filled]) -> list[tuple[Filled, Numbers, Numbers]]:
         """Return each slot with copies of its counts and legal actions. A producer that sent an invalid slot
         is cut off, and all its slots are left out."""
-        found: list[_Checked] = []
+        found: list[tuple[Filled, Numbers, Numbers]] = []
         for one in leaves:
             if one.ring.is_open:
                 # Copied before they are checked: the producer shares this memory and may change it.
@@ -348,9 +337,7 @@ class EvaluatorLoop:
                     self.rings.cut_off(one.ring, error)
         return [entry for entry in found if entry[0].ring.is_open]
 
-    def _actions(
-        self, counts: npt.NDArray[np.uint16], raw: npt.NDArray[np.uint8], *, is_mask: bool
-    ) -> npt.NDArray[np.uint16]:
+    def _actions(self, counts: Numbers, raw: npt.NDArray[np.uint8], *, is_mask: bool) -> Numbers:
         """Return the legal actions of a slot, from a list or from masks. Raises BadRing."""
         if not is_mask:
             if len(raw) % 2:

@@ -153,8 +153,6 @@ class Connection:
         """Returns the number that PING carries: the evaluations of the peer's own network in this session."""
         self.on_not_now: Callable[[Goodbye], None] = lambda _: None
         """Called when the server makes this peer wait for its session, once for each reason."""
-        self.bad_messages = 0
-        """Messages from the server that could not be decoded; they are dropped."""
 
     @property
     def welcome(self) -> Welcome | None:
@@ -252,7 +250,6 @@ class Connection:
         try:
             message = decode(frames[0])
         except BadMessage as error:
-            self.bad_messages += 1
             log.warning("dropped a message from %s that is not ours: %s", self._server, error)
             self._on_unreadable(frames[0], str(error))
             return

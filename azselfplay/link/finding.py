@@ -86,13 +86,13 @@ def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
     return None
 
 
-def served_runs(proc: Path = Path("/proc")) -> list[RunFolder]:
+def served_runs() -> list[RunFolder]:
     """Return the runs that an azserver of this user is serving at this moment, wherever their folders are.
 
     Such a process has the lock of its run open. Linux shows a process's open files only to its own user.
     """
     folders = set()
-    for link in proc.glob("[0-9]*/fd/*"):
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):  # another user's process, or closed meanwhile
             target = link.readlink()
             if target.name == SERVER_LOCK and _is_run(target.parent):

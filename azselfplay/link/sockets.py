@@ -61,11 +61,11 @@ class _Context(Context):
         """Do nothing: the end of the process frees the context."""
 
 
-def new_context(io_threads: int = 1) -> Context:
+def new_context() -> Context:
     """Return a context, after raising the limit on open files: at the limit libzmq silently refuses peers.
     Raises Fatal(CONFIG) if it stays too low."""
     raise_file_limit()
-    context = _Context(io_threads)
+    context = _Context()
     context.set(zmq.MAX_SOCKETS, 65_000)
     return context
 

@@ -72,7 +72,7 @@ def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[s
         parse(["--bulk", "x", "--spool", "y"])
     assert caught.value.code == 2
     assert "--leaves" in capsys.readouterr().err
-    assert parse(["--bulk", "x", "--spool", "y", "--rings", "a", "b"]).rings == (Path("a"), Path("b"))
+    assert parse(["--bulk", "x", "--spool", "y", "--rings", "a", "b"]).rings == [Path("a"), Path("b")]
     assert parse(["--bulk", "x", "--spool", "y", "--role", "worker"]).rings == ()
 
 
