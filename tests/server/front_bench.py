@@ -6,7 +6,9 @@ The evaluator answers each row with a hash of it, so that an answer to another r
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
+import inspect
 import selectors
 import time
 from collections.abc import Awaitable, Callable, Collection
@@ -279,7 +281,6 @@ class Bench:
 
 
 Scenario = Callable[[Bench], Awaitable[None]]
-Play = Callable[[Scenario], None]
 
 
 async def play_beside_front(folder: Path, scenario: Scenario, **bench_arguments: Any) -> None:
@@ -299,3 +300,24 @@ async def play_beside_front(folder: Path, scenario: Scenario, **bench_arguments:
         for channel in bench.channels:
             channel.close()
         context.destroy(0)  # not term(), which waits for sockets that a failed scenario left open
+
+
+def run_by(play: Callable[[Path, Callable[..., Awaitable[None]]], Any]) -> Callable[..., Any]:
+    """Return a decorator for `async def test(SUBJECT, FIXTURES)`. The test is a scenario, which
+    `play(tmp_path, scenario)` calls with its subject."""
+
+    def decorator(scenario: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        @functools.wraps(scenario)
+        def test(tmp_path: Path, **fixtures: Any) -> None:
+            play(tmp_path, functools.partial(scenario, **fixtures))
+
+        # pytest reads the names of the fixtures from the signature.
+        subject, *fixtures = inspect.signature(scenario).parameters.values()
+        test.__signature__ = inspect.Signature([subject.replace(name="tmp_path"), *fixtures])  # type: ignore[attr-defined]
+        return test
+
+    return decorator
+
+
+beside_front = run_by(lambda folder, scenario: asyncio.run(play_beside_front(folder, scenario)))
+"""For `async def test(bench, FIXTURES)`, which runs beside a front with real sockets."""

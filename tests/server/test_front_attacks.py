@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from front_bench import PATIENCE, Bench, Peer, Play, Worker, random_leaves
+from front_bench import PATIENCE, Bench, Peer, Worker, beside_front, random_leaves
 from raw_zmtp import Cut, RawPeer, automatic_identities, chosen_identities, hello, unseeded_identity
 
 from azselfplay.games import get_game
@@ -34,32 +34,29 @@ def numbers_after(peer: bytes, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("port", ["leaves", "bulk"])
-def test_peers_that_choose_their_ids_change_nothing(play: Play, port: str) -> None:
+@beside_front
+async def test_peers_that_choose_their_ids_change_nothing(bench: Bench, port: str) -> None:
     """This covers the ids that libzmq would give next, and those that follow one in a RELAY_GAME."""
+    await bench.evaluator()
+    worker, trainer = Peer(bench, "bulk"), Peer(bench, "bulk")
+    await worker.join("worker")
+    await trainer.join("trainer")
+    worker.send(PutGame(b"w" * 16, b"s" * 32), b"record")
+    game = (await trainer.receive(RelayGame))[0]
+    ids = [game.peer, *numbers_after(game.peer, 60)]
+    ids += automatic_identities(unseeded_identity(), 60)
 
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        worker, trainer = Peer(bench, "bulk"), Peer(bench, "bulk")
-        await worker.join("worker")
-        await trainer.join("trainer")
-        worker.send(PutGame(b"w" * 16, b"s" * 32), b"record")
-        game = (await trainer.receive(RelayGame))[0]
-        ids = [game.peer, *numbers_after(game.peer, 60)]
-        ids += automatic_identities(unseeded_identity(), 60)
+    def attack() -> list[RawPeer]:
+        return list(chosen_identities(bench.endpoints[port], ids))
 
-        def attack() -> list[RawPeer]:
-            return list(chosen_identities(bench.endpoints[port], ids))
-
-        with ExitStack() as held:
-            for peer in await asyncio.to_thread(attack):
-                held.enter_context(peer)
-            for seed in range(20):
-                newcomer = Worker(bench, seed) if port == "leaves" else Peer(bench, port)
-                await newcomer.join("client")
-            trainer.send(RelayAck([(game.peer, GameAck(game.uid, "stored"))]))
-            assert (await worker.receive(GameAck))[0].status == "stored"
-
-    play(scenario)
+    with ExitStack() as held:
+        for peer in await asyncio.to_thread(attack):
+            held.enter_context(peer)
+        for seed in range(20):
+            newcomer = Worker(bench, seed) if port == "leaves" else Peer(bench, port)
+            await newcomer.join("client")
+        trainer.send(RelayAck([(game.peer, GameAck(game.uid, "stored"))]))
+        assert (await worker.receive(GameAck))[0].status == "stored"
 
 
 @pytest.mark.parametrize("game", ["tic_tac_toe", "connect_four", "chess", "go_9x9"])
@@ -73,20 +70,18 @@ def test_the_largest_request_that_a_game_allows_fits_and_a_much_larger_frame_is_
     assert sum(largest) + MAX_HEADER < limits.message <= sum(largest) + 3 * MAX_HEADER
 
 
-def test_the_leaves_port_cuts_a_frame_that_no_row_of_its_game_needs(play: Play) -> None:
+@beside_front
+async def test_the_leaves_port_cuts_a_frame_that_no_row_of_its_game_needs(bench: Bench) -> None:
     """Only the frame's header is sent: nobody waits for the rest."""
 
-    async def scenario(bench: Bench) -> None:
-        def attack() -> None:
-            with RawPeer(bench.endpoints["leaves"]) as peer:
-                peer.ask(hello(PROTOCOL_VERSION, "watcher"))
-                peer.send_bytes(b"\x03" + MAX_FRAME.to_bytes(8, "big"))
-                with pytest.raises(Cut):
-                    peer.receive()
+    def attack() -> None:
+        with RawPeer(bench.endpoints["leaves"]) as peer:
+            peer.ask(hello(PROTOCOL_VERSION, "watcher"))
+            peer.send_bytes(b"\x03" + MAX_FRAME.to_bytes(8, "big"))
+            with pytest.raises(Cut):
+                peer.receive()
 
-        await asyncio.to_thread(attack)
-
-    play(scenario)
+    await asyncio.to_thread(attack)
 
 
 def wasted(kind: str) -> tuple[str, str, list[bytes]]:
@@ -118,21 +113,19 @@ def wasted(kind: str) -> tuple[str, str, list[bytes]]:
     "another role's", "a game without a trainer", "a game's unreadable header", "weights that nobody offered",
     "an answer to no game", "a strange type",
 ])  # fmt: skip
-def test_who_sends_a_large_message_that_brings_no_work_is_charged_for_all_its_bytes(
-    play: Play, monkeypatch: pytest.MonkeyPatch, kind: str
+@beside_front
+async def test_who_sends_a_large_message_that_brings_no_work_is_charged_for_all_its_bytes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        port, role, frames = wasted(kind)
-        peer = Peer(bench, port)
-        await peer.join(role)
-        charged: list[int] = []
-        door = (bench.front.leaf if port == "leaves" else bench.front.bulk).port.door
-        monkeypatch.setattr(door, "charge", lambda _peer, size=0: charged.append(size))
-        assert peer.channel.send(frames)
-        async with asyncio.timeout(PATIENCE):
-            while not charged:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        assert sum(charged) == sum(map(len, frames))
-
-    play(scenario)
+    await bench.evaluator()
+    port, role, frames = wasted(kind)
+    peer = Peer(bench, port)
+    await peer.join(role)
+    charged: list[int] = []
+    door = (bench.front.leaf if port == "leaves" else bench.front.bulk).port.door
+    monkeypatch.setattr(door, "charge", lambda _peer, size=0: charged.append(size))
+    assert peer.channel.send(frames)
+    async with asyncio.timeout(PATIENCE):
+        while not charged:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert sum(charged) == sum(map(len, frames))

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 from descriptors import no_descriptor_left
-from front_bench import Bench, Peer, Play, Worker, publish
+from front_bench import Bench, Peer, Worker, beside_front, publish
 
 from azselfplay.host.aio import Faults
 from azselfplay.host.exits import Exit, Fatal
@@ -15,69 +15,63 @@ from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Chunk, GetChunk, GetStatus, Goodbye, Hello, Refused
 
 
-def test_a_chunk_asked_for_at_the_descriptor_limit_is_refused_and_may_be_asked_for_again(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        downloader = Peer(bench, "bulk")
-        await downloader.join("watcher")
-        info = bench.store.current
-        assert info is not None
-        with no_descriptor_left():
-            downloader.send(GetChunk(info.sha256, 3))
-            refused = (await downloader.receive(Refused))[0]
-        assert (refused.code, refused.request, refused.retry_after > 0) == (Code.INTERNAL, 3, True)
-        downloader.send(GetChunk(info.sha256, 0))
-        assert bytes((await downloader.receive(Chunk))[1][0]) == b"untrained"
-        assert (await downloader.status())["faults"] == 1
+@beside_front
+async def test_a_chunk_asked_for_at_the_descriptor_limit_is_refused_and_may_be_asked_for_again(
+    bench: Bench,
+) -> None:
+    downloader = Peer(bench, "bulk")
+    await downloader.join("watcher")
+    info = bench.store.current
+    assert info is not None
+    with no_descriptor_left():
+        downloader.send(GetChunk(info.sha256, 3))
+        refused = (await downloader.receive(Refused))[0]
+    assert (refused.code, refused.request, refused.retry_after > 0) == (Code.INTERNAL, 3, True)
+    downloader.send(GetChunk(info.sha256, 0))
+    assert bytes((await downloader.receive(Chunk))[1][0]) == b"untrained"
+    assert (await downloader.status())["faults"] == 1
 
-    play(scenario)
 
-
-def test_weights_that_cannot_be_made_current_leave_the_evaluators_at_work(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        evaluator = await bench.evaluator()
-        trainer, worker = Peer(bench, "bulk"), Worker(bench, 1)
-        await trainer.join("trainer")
-        await worker.join("worker")
-        evaluator.answers_loads = False
-        info = await publish(trainer, b"newer", 1)
-        await evaluator.got_load.wait()
-        with no_descriptor_left():
-            evaluator.say_loaded(info)
-            worker.ask(1, 5)
-            await worker.get_all()
-        worker.ask(2, 5)
+@beside_front
+async def test_weights_that_cannot_be_made_current_leave_the_evaluators_at_work(bench: Bench) -> None:
+    evaluator = await bench.evaluator()
+    trainer, worker = Peer(bench, "bulk"), Worker(bench, 1)
+    await trainer.join("trainer")
+    await worker.join("worker")
+    evaluator.answers_loads = False
+    info = await publish(trainer, b"newer", 1)
+    await evaluator.got_load.wait()
+    with no_descriptor_left():
+        evaluator.say_loaded(info)
+        worker.ask(1, 5)
         await worker.get_all()
-
-    play(scenario)
-
-
-def test_a_handler_that_fails_is_answered_internal(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        peer = Peer(bench, "leaves")
-        await peer.join("watcher")
-        bench.front.figures.trainer = {"no": object()}  # cannot be encoded
-        for _ in range(3):
-            peer.send(GetStatus())
-            assert (await peer.receive(Refused))[0].code == Code.INTERNAL
-        bench.front.figures.trainer = {}
-        assert (await peer.status())["faults"] == 3
-
-    play(scenario)
+    worker.ask(2, 5)
+    await worker.get_all()
 
 
-def test_a_hello_whose_welcome_fails_is_asked_to_come_back(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        evaluator = await bench.evaluator()
-        bench.front.pool._sizes[1] = None  # type: ignore[assignment]
-        peer = Peer(bench, "leaves")
-        peer.send(Hello(PROTOCOL_VERSION, "client"))
-        goodbye = (await peer.receive(Goodbye))[0]
-        assert (goodbye.code, goodbye.retry_after > 0) == (Code.INTERNAL, True)
-        del bench.front.pool._sizes[1]
-        await peer.join("client")
-        assert not evaluator.held
+@beside_front
+async def test_a_handler_that_fails_is_answered_internal(bench: Bench) -> None:
+    peer = Peer(bench, "leaves")
+    await peer.join("watcher")
+    bench.front.figures.trainer = {"no": object()}  # cannot be encoded
+    for _ in range(3):
+        peer.send(GetStatus())
+        assert (await peer.receive(Refused))[0].code == Code.INTERNAL
+    bench.front.figures.trainer = {}
+    assert (await peer.status())["faults"] == 3
 
-    play(scenario)
+
+@beside_front
+async def test_a_hello_whose_welcome_fails_is_asked_to_come_back(bench: Bench) -> None:
+    evaluator = await bench.evaluator()
+    bench.front.pool._sizes[1] = None  # type: ignore[assignment]
+    peer = Peer(bench, "leaves")
+    peer.send(Hello(PROTOCOL_VERSION, "client"))
+    goodbye = (await peer.receive(Goodbye))[0]
+    assert (goodbye.code, goodbye.retry_after > 0) == (Code.INTERNAL, True)
+    del bench.front.pool._sizes[1]
+    await peer.join("client")
+    assert not evaluator.held
 
 
 def test_faults_of_one_kind_are_logged_with_one_traceback(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import tracemalloc
 
 import pytest
-from front_bench import PATIENCE, Bench, Peer, Play, Worker
+from front_bench import PATIENCE, Bench, Peer, Worker, beside_front
 from raw_zmtp import nested_lists, wide_lists
 
 from protocol.errors import Code
@@ -22,61 +22,54 @@ FEW_BYTES = 24 * 1024 * 1024
 
 @pytest.mark.parametrize("port", ["leaves", "bulk"])
 @pytest.mark.parametrize("joined", [False, True], ids=["stranger", "watcher"])
-def test_headers_of_nested_lists_are_refused_unread(play: Play, port: str, joined: bool) -> None:
-    async def scenario(bench: Bench) -> None:
-        peer, size = Peer(bench, port), LONG[port]
-        headers = [STATUS + wide_lists(size, depth, "a") for depth in (1, 2)]
-        headers += [STATUS + nested_lists(size, "a")]
-        if joined:
-            await peer.join("watcher")
-        tracemalloc.start()
-        try:
-            for header in headers:
-                assert peer.channel.send([header])
-            for _ in headers:
-                async with asyncio.timeout(PATIENCE):
-                    answer, _frames = await peer.inbox.get()
-                code = Code.BAD_MESSAGE if joined else Code.HELLO_REQUIRED
-                assert isinstance(answer, Refused | Goodbye)
-                assert answer.code == code
-            assert tracemalloc.get_traced_memory()[1] < FEW_BYTES
-        finally:
-            tracemalloc.stop()
-
-    play(scenario)
-
-
-def test_a_header_of_the_longest_length_is_read_and_one_byte_more_is_refused(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        peer = Peer(bench, "leaves")
+@beside_front
+async def test_headers_of_nested_lists_are_refused_unread(bench: Bench, port: str, joined: bool) -> None:
+    peer, size = Peer(bench, port), LONG[port]
+    headers = [STATUS + wide_lists(size, depth, "a") for depth in (1, 2)]
+    headers += [STATUS + nested_lists(size, "a")]
+    if joined:
         await peer.join("watcher")
-        ping = b"\x82\xa4type\xa4ping\xa1x\xc5"
-        for size in (MAX_HEADER, MAX_HEADER + 1):
-            filler = size - len(ping) - 2
-            assert peer.channel.send([ping + filler.to_bytes(2, "big") + bytes(filler)])
-        await peer.receive(Pong)
-        refused = (await peer.receive(Refused))[0]
-        assert refused.reason == f"frame 0 has {MAX_HEADER + 1} bytes, expected at most {MAX_HEADER}"
+    tracemalloc.start()
+    try:
+        for header in headers:
+            assert peer.channel.send([header])
+        for _ in headers:
+            async with asyncio.timeout(PATIENCE):
+                answer, _frames = await peer.inbox.get()
+            code = Code.BAD_MESSAGE if joined else Code.HELLO_REQUIRED
+            assert isinstance(answer, Refused | Goodbye)
+            assert answer.code == code
+        assert tracemalloc.get_traced_memory()[1] < FEW_BYTES
+    finally:
+        tracemalloc.stop()
 
-    play(scenario)
+
+@beside_front
+async def test_a_header_of_the_longest_length_is_read_and_one_byte_more_is_refused(bench: Bench) -> None:
+    peer = Peer(bench, "leaves")
+    await peer.join("watcher")
+    ping = b"\x82\xa4type\xa4ping\xa1x\xc5"
+    for size in (MAX_HEADER, MAX_HEADER + 1):
+        filler = size - len(ping) - 2
+        assert peer.channel.send([ping + filler.to_bytes(2, "big") + bytes(filler)])
+    await peer.receive(Pong)
+    refused = (await peer.receive(Refused))[0]
+    assert refused.reason == f"frame 0 has {MAX_HEADER + 1} bytes, expected at most {MAX_HEADER}"
 
 
-def test_a_role_is_looked_at_before_the_message_is_decoded(play: Play) -> None:
+@beside_front
+async def test_a_role_is_looked_at_before_the_message_is_decoded(bench: Bench) -> None:
     """So only a trainer can make the front decode figures."""
-
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        worker = Worker(bench, 1)
-        await worker.join("worker")
-        client = Peer(bench, "bulk")
-        await client.join("client")
-        assert client.channel.send([STATUS + wide_lists(60_000, 1, "a")])
-        refused = (await client.receive(Refused))[0]
-        assert (refused.code, refused.reason) == (
-            Code.ROLE_NOT_ALLOWED,
-            "a client may not send trainer_status",
-        )
-        worker.send(Ping())
-        await worker.receive(Pong)
-
-    play(scenario)
+    await bench.evaluator()
+    worker = Worker(bench, 1)
+    await worker.join("worker")
+    client = Peer(bench, "bulk")
+    await client.join("client")
+    assert client.channel.send([STATUS + wide_lists(60_000, 1, "a")])
+    refused = (await client.receive(Refused))[0]
+    assert (refused.code, refused.reason) == (
+        Code.ROLE_NOT_ALLOWED,
+        "a client may not send trainer_status",
+    )
+    worker.send(Ping())
+    await worker.receive(Pong)

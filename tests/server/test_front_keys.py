@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from free_ports import free_base_port
-from front_bench import GAME, Bench, Peer, play_beside_front, random_leaves
+from front_bench import GAME, Bench, Peer, play_beside_front, random_leaves, run_by
 
 from azselfplay.diagnostics.doctor.probe import probe
 from azselfplay.host.ports import Address
@@ -73,11 +73,8 @@ class Server:
         main([words[0], "--keys", str(self.folder), *words[1:]])
 
 
-Scenario = Callable[[Server], Awaitable[None]]
-
-
-@pytest.fixture
-def play_locked(tmp_path: Path) -> Callable[[Scenario], None]:
+def play_locked(tmp_path: Path, scenario: Callable[[Server], Awaitable[None]]) -> None:
+    """Run a scenario beside a front that needs keys."""
     folder = tmp_path / "keys"
     main(["keygen", "--keys", str(folder)])
     for role, name, pair in (("client", "lab-3", CLIENT), ("trainer", "gpu", TRAINER)):
@@ -90,36 +87,32 @@ def play_locked(tmp_path: Path) -> Callable[[Scenario], None]:
             usual, leaves=(*usual.leaves, ports[0]), bulk=(*usual.bulk, ports[1]), allowed=Allowed(folder)
         )
 
-    def play(scenario: Scenario) -> None:
-        endpoints = {"leaves": ports[0], "bulk": ports[1]}
-        asyncio.run(
-            play_beside_front(
-                tmp_path, lambda bench: scenario(Server(bench, folder, endpoints)), settings=locked
-            )
-        )
+    async def with_server(bench: Bench) -> None:
+        await scenario(Server(bench, folder, {"leaves": ports[0], "bulk": ports[1]}))
 
-    return play
+    asyncio.run(play_beside_front(tmp_path, with_server, settings=locked))
 
 
-def test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else(play_locked) -> None:
-    async def scenario(server: Server) -> None:
-        await server.bench.evaluator()
-        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
-        for peer, role in ((client, "trainer"), (client, "worker"), (trainer, "client")):
-            peer.send(Hello(PROTOCOL_VERSION, role, "test"))
-            goodbye, _ = await peer.receive(Goodbye)
-            assert goodbye.code == "role_not_allowed"
-            assert goodbye.retry_after == 0
-        assert server.bench.front.bulk.trainer is None
-        await client.join("client")
-        await trainer.join("trainer")
-        own = Peer(server.bench, "bulk")  # azserver's own workers need no key
-        await own.join("worker")
-
-    play_locked(scenario)
+beside_locked_front = run_by(play_locked)
 
 
-def test_the_servers_own_doctor_measures_nothing_and_leaves_no_warning(play_locked, caplog) -> None:
+@beside_locked_front
+async def test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else(server: Server) -> None:
+    await server.bench.evaluator()
+    client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+    for peer, role in ((client, "trainer"), (client, "worker"), (trainer, "client")):
+        peer.send(Hello(PROTOCOL_VERSION, role, "test"))
+        goodbye, _ = await peer.receive(Goodbye)
+        assert goodbye.code == "role_not_allowed"
+        assert goodbye.retry_after == 0
+    assert server.bench.front.bulk.trainer is None
+    await client.join("client")
+    await trainer.join("trainer")
+    own = Peer(server.bench, "bulk")  # azserver's own workers need no key
+    await own.join("worker")
+
+
+def test_the_servers_own_doctor_measures_nothing_and_leaves_no_warning(tmp_path, caplog) -> None:
     """Earlier, each check left a warning about a refused client."""
 
     async def scenario(server: Server) -> None:
@@ -130,144 +123,133 @@ def test_the_servers_own_doctor_measures_nothing_and_leaves_no_warning(play_lock
         assert measured is not None
         assert measured.only_watches
 
-    play_locked(scenario)
+    play_locked(tmp_path, scenario)
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
-def test_a_clients_key_can_send_nothing_that_is_the_trainers(play_locked) -> None:
+@beside_locked_front
+async def test_a_clients_key_can_send_nothing_that_is_the_trainers(server: Server) -> None:
     """It can send no weights, acknowledgements or figures, neither as client nor as watcher."""
-
-    async def scenario(server: Server) -> None:
-        await server.bench.evaluator()
-        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
-        await trainer.join("trainer")
-        info = WeightsInfo(9, 0, b"x" * 32, 10, GAME.name)
-        ack = RelayAck([(b"peer", GameAck(b"g" * 16, "stored"))])
-        sent = ((info,), (Chunk(b"x" * 32, 0), b"weights"), (ack,), (TrainerStatus({"games": 9}),))
-        for role in ("client", "watcher"):
-            await client.join(role)
-            for message, *frames in sent:
-                client.send(message, *frames)
-                assert (await client.receive(Refused))[0].code == "role_not_allowed"
-        figures = await client.status()
-        assert (figures["weights_version"], figures["games_acked"], figures["trainer"]) == (0, 0, {})
-
-    play_locked(scenario)
+    await server.bench.evaluator()
+    client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+    await trainer.join("trainer")
+    info = WeightsInfo(9, 0, b"x" * 32, 10, GAME.name)
+    ack = RelayAck([(b"peer", GameAck(b"g" * 16, "stored"))])
+    sent = ((info,), (Chunk(b"x" * 32, 0), b"weights"), (ack,), (TrainerStatus({"games": 9}),))
+    for role in ("client", "watcher"):
+        await client.join(role)
+        for message, *frames in sent:
+            client.send(message, *frames)
+            assert (await client.receive(Refused))[0].code == "role_not_allowed"
+    figures = await client.status()
+    assert (figures["weights_version"], figures["games_acked"], figures["trainer"]) == (0, 0, {})
 
 
-def test_leaves_of_a_revoked_key_that_wait_for_a_slot_are_evaluated_no_more(play_locked, monkeypatch) -> None:
-    monkeypatch.setattr("server.leaves.SLOTS", 2)
-
-    async def scenario(server: Server) -> None:
-        evaluator = await server.bench.evaluator()
-        evaluator.holding = True
-        player, front = await server.peer(CLIENT, "leaves"), server.bench.front
-        await player.join("client")
-        for request in range(4):
-            player.send(Evaluate(request, 32), *random_leaves(np.random.default_rng(request), 32))
-        async with asyncio.timeout(60):
-            while front.leaf.queue.rows < 64:  # noqa: ASYNC110 (the others are with the evaluator)
-                await asyncio.sleep(0)
-            server.azserver("revoke", "lab-3")
-            while not front.figures.disconnects["ended"]:  # noqa: ASYNC110 (the front looks every second)
-                await asyncio.sleep(0)
-        assert (front.leaf.queue.rows, len(front.leaf.shares)) == (0, 0)
-        evaluator.answer_all()
-        async with asyncio.timeout(60):
-            while front.figures.evals < 64:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        assert front.figures.faults.count == 0
-
-    play_locked(scenario)
-
-
-def test_a_session_has_the_name_of_its_key_and_no_figure_has_a_key(play_locked) -> None:
-    async def scenario(server: Server) -> None:
-        await server.bench.evaluator()
-        client, again = await server.peer(CLIENT), await server.peer(CLIENT, "leaves")
-        await client.join("client")
-        await again.join("client")
-        figures = await client.status()
-        assert figures["keys"] == {"lab-3": 2}
-        text = json.dumps(figures) + repr(server.bench.front.settings)
-        assert as_text(CLIENT.public) not in text
-        assert repr(server.bench.front.settings.allowed.pair.secret) not in text  # type: ignore[union-attr]
-
-    play_locked(scenario)
+@beside_locked_front
+async def test_leaves_of_a_revoked_key_that_wait_for_a_slot_are_evaluated_no_more(
+    server: Server, monkeypatch
+) -> None:
+    monkeypatch.setattr("server.leaves.SLOTS", 2)  # the front opens its rings at the first `await`
+    evaluator = await server.bench.evaluator()
+    evaluator.holding = True
+    player, front = await server.peer(CLIENT, "leaves"), server.bench.front
+    await player.join("client")
+    for request in range(4):
+        player.send(Evaluate(request, 32), *random_leaves(np.random.default_rng(request), 32))
+    async with asyncio.timeout(60):
+        while front.leaf.queue.rows < 64:  # noqa: ASYNC110 (the others are with the evaluator)
+            await asyncio.sleep(0)
+        server.azserver("revoke", "lab-3")
+        while not front.figures.disconnects["ended"]:  # noqa: ASYNC110 (the front looks every second)
+            await asyncio.sleep(0)
+    assert (front.leaf.queue.rows, len(front.leaf.shares)) == (0, 0)
+    evaluator.answer_all()
+    async with asyncio.timeout(60):
+        while front.figures.evals < 64:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert front.figures.faults.count == 0
 
 
-def test_the_trainer_hears_whose_key_a_game_came_with(play_locked) -> None:
+@beside_locked_front
+async def test_a_session_has_the_name_of_its_key_and_no_figure_has_a_key(server: Server) -> None:
+    await server.bench.evaluator()
+    client, again = await server.peer(CLIENT), await server.peer(CLIENT, "leaves")
+    await client.join("client")
+    await again.join("client")
+    figures = await client.status()
+    assert figures["keys"] == {"lab-3": 2}
+    text = json.dumps(figures) + repr(server.bench.front.settings)
+    assert as_text(CLIENT.public) not in text
+    assert repr(server.bench.front.settings.allowed.pair.secret) not in text  # type: ignore[union-attr]
+
+
+@beside_locked_front
+async def test_the_trainer_hears_whose_key_a_game_came_with(server: Server) -> None:
     """This does not depend on the name that the client gives; azserver's own workers have no key."""
-
-    async def scenario(server: Server) -> None:
-        await server.bench.evaluator()
-        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
-        worker = Peer(server.bench, "bulk")
-        await trainer.join("trainer")
-        await client.join("client", "gpu")
-        await worker.join("worker", "lab-3")
-        for peer, uid in ((client, b"c"), (worker, b"w")):
-            peer.send(PutGame(uid * 16, b"s" * 32), b"record")
-            game, _ = await trainer.receive(RelayGame)
-            assert (game.uid, game.key) == (uid * 16, {b"c": "lab-3", b"w": ""}[uid])
-
-    play_locked(scenario)
+    await server.bench.evaluator()
+    client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+    worker = Peer(server.bench, "bulk")
+    await trainer.join("trainer")
+    await client.join("client", "gpu")
+    await worker.join("worker", "lab-3")
+    for peer, uid in ((client, b"c"), (worker, b"w")):
+        peer.send(PutGame(uid * 16, b"s" * 32), b"record")
+        game, _ = await trainer.receive(RelayGame)
+        assert (game.uid, game.key) == (uid * 16, {b"c": "lab-3", b"w": ""}[uid])
 
 
-def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(play_locked, monkeypatch) -> None:
+def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("server.front.MAX_SESSIONS", 4)
 
-    async def scenario(here: Server) -> None:
-        crowd = [await here.peer(CLIENT) for _ in range(5)]
+    async def scenario(server: Server) -> None:
+        crowd = [await server.peer(CLIENT) for _ in range(5)]
         for peer in crowd[:4]:
             await peer.join("watcher")
         crowd[4].send(Hello(PROTOCOL_VERSION, "watcher", "test"))
         assert (await crowd[4].receive(Goodbye))[0].code == "busy"
-        trainer, own = await here.peer(TRAINER), Peer(here.bench, "bulk")
+        trainer, own = await server.peer(TRAINER), Peer(server.bench, "bulk")
         await trainer.join("trainer")
         await own.join("watcher")
         assert (await own.status())["keys"] == {"gpu": 1, "lab-3": 2}
         crowd[3].send(GetStatus())
         assert (await crowd[3].receive(Goodbye))[0].code == "hello_required"
 
-    play_locked(scenario)
+    play_locked(tmp_path, scenario)
 
 
-def test_a_revoked_key_loses_its_sessions_at_once_and_the_others_stay(play_locked) -> None:
-    async def scenario(server: Server) -> None:
-        await server.bench.evaluator()
-        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
-        await client.join("client")
-        await trainer.join("trainer")
-        door = server.bench.front.bulk.port.door
-        server.azserver("revoke", "lab-3")
-        ended = server.bench.front.figures.disconnects
-        async with asyncio.timeout(60):
-            while not ended["ended"]:  # noqa: ASYNC110 (the front looks every second)
-                await asyncio.sleep(0)
-        assert (await trainer.status())["keys"] == {"gpu": 1}
-        assert {one.name for one in map(door.owner, door._connections) if one} == {"gpu"}
-
-    play_locked(scenario)
+@beside_locked_front
+async def test_a_revoked_key_loses_its_sessions_at_once_and_the_others_stay(server: Server) -> None:
+    await server.bench.evaluator()
+    client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+    await client.join("client")
+    await trainer.join("trainer")
+    door = server.bench.front.bulk.port.door
+    server.azserver("revoke", "lab-3")
+    ended = server.bench.front.figures.disconnects
+    async with asyncio.timeout(60):
+        while not ended["ended"]:  # noqa: ASYNC110 (the front looks every second)
+            await asyncio.sleep(0)
+    assert (await trainer.status())["keys"] == {"gpu": 1}
+    assert {one.name for one in map(door.owner, door._connections) if one} == {"gpu"}
 
 
-def test_a_list_that_cannot_be_read_ends_no_session(play_locked, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(server: Server) -> None:
-        await server.bench.evaluator()
-        client = await server.peer(CLIENT)
-        await client.join("client")
-        (server.folder / "allowed.toml").write_text("[")
-        front = server.bench.front
-        async with asyncio.timeout(60):
-            while "nobody new may join" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        cut = front.bulk.port.door.cut
-        newcomer = Keyed(server.bench, server.endpoints["bulk"], DialKeys(server.public, TRAINER))
-        newcomer.channel.send([encode(Ping())])
-        async with asyncio.timeout(60):
-            while front.bulk.port.door.cut == cut:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        assert newcomer.inbox.empty()
-        assert (await client.status())["keys"] == {"lab-3": 1}
-
-    play_locked(scenario)
+@beside_locked_front
+async def test_a_list_that_cannot_be_read_ends_no_session(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    await server.bench.evaluator()
+    client = await server.peer(CLIENT)
+    await client.join("client")
+    (server.folder / "allowed.toml").write_text("[")
+    front = server.bench.front
+    async with asyncio.timeout(60):
+        while "nobody new may join" not in caplog.text:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    cut = front.bulk.port.door.cut
+    newcomer = Keyed(server.bench, server.endpoints["bulk"], DialKeys(server.public, TRAINER))
+    newcomer.channel.send([encode(Ping())])
+    async with asyncio.timeout(60):
+        while front.bulk.port.door.cut == cut:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert newcomer.inbox.empty()
+    assert (await client.status())["keys"] == {"lab-3": 1}

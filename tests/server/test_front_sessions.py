@@ -3,73 +3,64 @@
 from __future__ import annotations
 
 import msgspec
-from front_bench import Bench, Peer, Play, Worker
+from front_bench import Bench, Peer, Worker, beside_front
 
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Hello, Ping
 
 
-def test_a_hello_of_the_wrong_shape_is_answered_for_good(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        hello = {"type": "hello", "protocol": PROTOCOL_VERSION, "role": "client", "name": "me"}
-        for port in ("leaves", "bulk"):
-            for change, code in (
-                ({"protocol": 2**40, "name": 5}, Code.PROTOCOL_TOO_NEW),
-                ({"role": "oracle"}, Code.ROLE_NOT_ALLOWED),
-                ({"name": "n" * 121}, Code.BAD_MESSAGE),
-            ):
-                peer = Peer(bench, port)
-                assert peer.channel.send([msgspec.msgpack.encode(hello | change)])
-                goodbye = (await peer.receive(Goodbye))[0]
-                assert (goodbye.code, goodbye.retry_after) == (code, 0)
-
-    play(scenario)
+@beside_front
+async def test_a_hello_of_the_wrong_shape_is_answered_for_good(bench: Bench) -> None:
+    await bench.evaluator()
+    hello = {"type": "hello", "protocol": PROTOCOL_VERSION, "role": "client", "name": "me"}
+    for port in ("leaves", "bulk"):
+        for change, code in (
+            ({"protocol": 2**40, "name": 5}, Code.PROTOCOL_TOO_NEW),
+            ({"role": "oracle"}, Code.ROLE_NOT_ALLOWED),
+            ({"name": "n" * 121}, Code.BAD_MESSAGE),
+        ):
+            peer = Peer(bench, port)
+            assert peer.channel.send([msgspec.msgpack.encode(hello | change)])
+            goodbye = (await peer.receive(Goodbye))[0]
+            assert (goodbye.code, goodbye.retry_after) == (code, 0)
 
 
-def test_a_hello_that_is_refused_ends_the_session_before_it(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        peer = Peer(bench, "leaves")
-        await peer.join("client")
-        peer.send(Hello(PROTOCOL_VERSION + 1, "client"))
-        await peer.receive(Goodbye)
-        assert len(bench.front.leaf.port.sessions) == 0
-        assert bench.front.leaf.credits.granted == 0
-
-    play(scenario)
+@beside_front
+async def test_a_hello_that_is_refused_ends_the_session_before_it(bench: Bench) -> None:
+    await bench.evaluator()
+    peer = Peer(bench, "leaves")
+    await peer.join("client")
+    peer.send(Hello(PROTOCOL_VERSION + 1, "client"))
+    await peer.receive(Goodbye)
+    assert len(bench.front.leaf.port.sessions) == 0
+    assert bench.front.leaf.credits.granted == 0
 
 
-def test_before_any_evaluator_is_up_players_are_asked_to_come_back(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        peer = Peer(bench, "leaves")
-        peer.send(Hello(PROTOCOL_VERSION, "worker"))
-        goodbye = (await peer.receive(Goodbye))[0]
-        assert (goodbye.code, goodbye.retry_after > 0) == (Code.BUSY, True)
-
-    play(scenario)
+@beside_front
+async def test_before_any_evaluator_is_up_players_are_asked_to_come_back(bench: Bench) -> None:
+    peer = Peer(bench, "leaves")
+    peer.send(Hello(PROTOCOL_VERSION, "worker"))
+    goodbye = (await peer.receive(Goodbye))[0]
+    assert (goodbye.code, goodbye.retry_after > 0) == (Code.BUSY, True)
 
 
-def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(play: Play, monkeypatch) -> None:
-    monkeypatch.setattr("server.leaves.SLOTS", 2)
-
-    async def scenario(bench: Bench) -> None:
-        evaluator = await bench.evaluator(target_rows=8)
-        evaluator.holding = True
-        worker, other = Worker(bench, 1), Worker(bench, 2)
-        await worker.join("client")
-        await other.join("client")
-        for request in range(5):
-            worker.ask(request, 20)
-        assert (await worker.status())["queue_rows"] == 100 - 2 * 20
-        worker.send(Bye())
-        worker.send(Ping())
-        await worker.receive(Goodbye)
-        assert (await other.status())["queue_rows"] == 0
-        assert bench.front.leaf.credits.total_in_flight == 0
-        evaluator.answer_all()
-        evaluator.holding = False
-        other.ask(1, 20)
-        await other.get_all()
-
-    play(scenario)
+@beside_front
+async def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(bench: Bench, monkeypatch) -> None:
+    monkeypatch.setattr("server.leaves.SLOTS", 2)  # the front opens its rings at the first `await`
+    evaluator = await bench.evaluator(target_rows=8)
+    evaluator.holding = True
+    worker, other = Worker(bench, 1), Worker(bench, 2)
+    await worker.join("client")
+    await other.join("client")
+    for request in range(5):
+        worker.ask(request, 20)
+    assert (await worker.status())["queue_rows"] == 100 - 2 * 20
+    worker.send(Bye())
+    worker.send(Ping())
+    await worker.receive(Goodbye)
+    assert (await other.status())["queue_rows"] == 0
+    assert bench.front.leaf.credits.total_in_flight == 0
+    evaluator.answer_all()
+    evaluator.holding = False
+    other.ask(1, 20)
+    await other.get_all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from front_bench import Bench, Play, Worker
+from front_bench import Bench, Worker, beside_front
 
 from azselfplay.host.metrics import families
 from protocol.messages import Bye, EvaluatorReport
@@ -19,58 +19,53 @@ def samples(bench: Bench) -> dict[str, float]:
     }
 
 
-def test_every_metric_of_a_server_at_work_has_a_value(play: Play) -> None:
+@beside_front
+async def test_every_metric_of_a_server_at_work_has_a_value(bench: Bench) -> None:
     """Those of a gate that does not exist are the exception; leaves, batches and latencies agree with each
     other."""
-
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        worker = Worker(bench, 1)
-        await worker.join("client")
-        for request, rows in enumerate((7, 20)):
-            worker.ask(request, rows)
-        await worker.get_all()
-        found = samples(bench)
-        silent = {m.name for m in METRICS if not any(key.startswith(m.name) for key in found)}
-        no_keys = {"az_allowed_keys"}
-        assert silent == {"az_gate_promoted_total", "az_gate_rejected_total"} | no_keys
-        assert found["az_eval_leaves_total 0"] == found["az_eval_batch_size_sum"] == 27
-        batches = found["az_eval_batches_total"]
-        assert found["az_eval_batch_size_count"] == found["az_eval_latency_seconds_count queue"] == batches
-        assert found["az_eval_latency_seconds_count device"] == batches
-        assert found["az_clients clients"] == 1
-        assert (found["az_evaluators"], found["az_evaluators_expected"]) == (1, 1)
-        worker.send(Bye())
-        await Worker(bench, 2).join("watcher")
-        assert samples(bench)["az_client_disconnects_total left"] == 1
-
-    play(scenario)
+    await bench.evaluator()
+    worker = Worker(bench, 1)
+    await worker.join("client")
+    for request, rows in enumerate((7, 20)):
+        worker.ask(request, rows)
+    await worker.get_all()
+    found = samples(bench)
+    silent = {m.name for m in METRICS if not any(key.startswith(m.name) for key in found)}
+    no_keys = {"az_allowed_keys"}
+    assert silent == {"az_gate_promoted_total", "az_gate_rejected_total"} | no_keys
+    assert found["az_eval_leaves_total 0"] == found["az_eval_batch_size_sum"] == 27
+    batches = found["az_eval_batches_total"]
+    assert found["az_eval_batch_size_count"] == found["az_eval_latency_seconds_count queue"] == batches
+    assert found["az_eval_latency_seconds_count device"] == batches
+    assert found["az_clients clients"] == 1
+    assert (found["az_evaluators"], found["az_evaluators_expected"]) == (1, 1)
+    worker.send(Bye())
+    await Worker(bench, 2).join("watcher")
+    assert samples(bench)["az_client_disconnects_total left"] == 1
 
 
-def test_it_is_ready_while_an_evaluator_works_and_answers(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        front = bench.front
-        now = front.figures.started
-        assert "no evaluator" in front.not_ready(now)
-        evaluator = await bench.evaluator()
-        assert front.not_ready(now) == ""
-        evaluator.holding = True
-        worker = Worker(bench, 1)
-        await worker.join("client")
-        worker.ask(1, 5)
-        await evaluator.got_leaves.wait()
-        report = EvaluatorReport(0, [5], [0.001], [], sent_rows=5)
-        front.figures.reported(0, report, front.figures.progress_at + 1.0)
-        sent = front.figures.progress_at
-        assert front.not_ready(sent + NO_PROGRESS / 2) == ""
-        assert front.not_ready(sent + 2 * NO_PROGRESS).startswith("5 leaves wait")
-        evaluator.answer_all()
-        await worker.get_all()
-        assert front.not_ready(sent + 2 * NO_PROGRESS) == ""
-        front.say_goodbye()
-        assert "stopping" in front.not_ready(now)
-
-    play(scenario)
+@beside_front
+async def test_it_is_ready_while_an_evaluator_works_and_answers(bench: Bench) -> None:
+    front = bench.front
+    now = front.figures.started
+    assert "no evaluator" in front.not_ready(now)
+    evaluator = await bench.evaluator()
+    assert front.not_ready(now) == ""
+    evaluator.holding = True
+    worker = Worker(bench, 1)
+    await worker.join("client")
+    worker.ask(1, 5)
+    await evaluator.got_leaves.wait()
+    report = EvaluatorReport(0, [5], [0.001], [], sent_rows=5)
+    front.figures.reported(0, report, front.figures.progress_at + 1.0)
+    sent = front.figures.progress_at
+    assert front.not_ready(sent + NO_PROGRESS / 2) == ""
+    assert front.not_ready(sent + 2 * NO_PROGRESS).startswith("5 leaves wait")
+    evaluator.answer_all()
+    await worker.get_all()
+    assert front.not_ready(sent + 2 * NO_PROGRESS) == ""
+    front.say_goodbye()
+    assert "stopping" in front.not_ready(now)
 
 
 def test_a_steady_stream_shows_its_rate() -> None:

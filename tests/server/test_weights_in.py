@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from front_bench import run_by
 
 from azselfplay.link import weights_pull
 from protocol.errors import Code
@@ -108,43 +109,38 @@ def test_announced_weights_are_pulled_stored_used_and_answered(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("newest", [INFO, msgspec.structs.replace(INFO, version=7, sha256=b"n" * 32)])
-def test_weights_that_are_not_newer_are_answered_with_the_newest(tmp_path: Path, newest: WeightsInfo) -> None:
+@run_by(serve)
+async def test_weights_that_are_not_newer_are_answered_with_the_newest(
+    server: Server, newest: WeightsInfo
+) -> None:
     """They may be the same weights again, because the answer was lost."""
-
-    async def scenario(server: Server) -> None:
-        server.weights.pool.newest = newest
-        server.announce()
-        assert server.sent == [newest]
-
-    serve(tmp_path, scenario)
+    server.weights.pool.newest = newest
+    server.announce()
+    assert server.sent == [newest]
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [({"game": "shogi"}, "shogi"), ({"size": 0}, "0 bytes"), ({"size": 1 << 40}, "bytes")],
 )
-def test_weights_that_cannot_be_right_are_refused_at_once(
-    tmp_path: Path, change: dict[str, Any], reason: str
+@run_by(serve)
+async def test_weights_that_cannot_be_right_are_refused_at_once(
+    server: Server, change: dict[str, Any], reason: str
 ) -> None:
-    async def scenario(server: Server) -> None:
-        server.announce(msgspec.structs.replace(INFO, **change))
-        (refused,) = server.sent
-        assert (refused.code, refused.request) == (Code.WEIGHTS_REFUSED, INFO.version)
-        assert reason in refused.reason
-
-    serve(tmp_path, scenario)
+    server.announce(msgspec.structs.replace(INFO, **change))
+    (refused,) = server.sent
+    assert (refused.code, refused.request) == (Code.WEIGHTS_REFUSED, INFO.version)
+    assert reason in refused.reason
 
 
-def test_after_a_cut_only_what_is_missing_is_requested(tmp_path: Path) -> None:
-    async def scenario(server: Server) -> None:
-        server.announce()
-        server.chunk(OFFSETS[0])
-        server.weights.trainer_left()
-        server.offsets()
-        server.announce()
-        assert server.offsets() == OFFSETS[1:]
-
-    serve(tmp_path, scenario)
+@run_by(serve)
+async def test_after_a_cut_only_what_is_missing_is_requested(server: Server) -> None:
+    server.announce()
+    server.chunk(OFFSETS[0])
+    server.weights.trainer_left()
+    server.offsets()
+    server.announce()
+    assert server.offsets() == OFFSETS[1:]
 
 
 def test_other_weights_take_the_place_of_those_under_way(tmp_path: Path) -> None:
@@ -179,13 +175,11 @@ def test_weights_that_players_cannot_use_are_thrown_away_and_refused(tmp_path: P
     assert not server.store.has(INFO)
 
 
-def test_a_trainer_that_has_the_weights_no_longer_is_not_asked_again(tmp_path: Path) -> None:
-    async def scenario(server: Server) -> None:
-        server.announce()
-        server.weights.on_refused(SESSION, Refused(Code.UNKNOWN_WEIGHTS, "gone"), [])
-        assert server.weights._downloader._pull.next_wake() is None
-
-    serve(tmp_path, scenario)
+@run_by(serve)
+async def test_a_trainer_that_has_the_weights_no_longer_is_not_asked_again(server: Server) -> None:
+    server.announce()
+    server.weights.on_refused(SESSION, Refused(Code.UNKNOWN_WEIGHTS, "gone"), [])
+    assert server.weights._downloader._pull.next_wake() is None
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("a fault")])
