@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from target import ROOT, Target, _end_with_us
+from target import Target
 
 PATIENCE = 600.0
 """Seconds until a process is up and at work again; torch starts slowly on a busy machine."""
@@ -66,18 +64,6 @@ class Parts(Target):
             "client.main": self._client_flags,
         }
         self._start(name, flags[name]())
-
-    def take_in(self, name: str, command: list[str]) -> None:
-        """Start another process as the part `name`."""
-        with (self.folder / f"{name}.log").open("ab") as out:
-            self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                cwd=ROOT,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_end_with_us,
-            )
 
     def end_evaluator(self) -> int:
         """Send SIGTERM to the evaluator; return its process id."""

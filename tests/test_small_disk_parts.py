@@ -165,7 +165,7 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             running = group.create_task(downloader.run())
             downloader.joined(welcome)
-            await downloader.ready.wait()
+            await downloader.first()
             running.cancel()
 
     welcome = Welcome(1, "", "run", "tic_tac_toe", {}, 1, 1, 5.0, 30.0, weights=info)

@@ -352,8 +352,6 @@ class WeightsDownloader:
     ) -> None:
         """`on_end(info, fault)` is called with the outcome for weights that were pulled. `advice`: the end of
         the message about bytes that stay damaged."""
-        self.ready = asyncio.Event()
-        """Set once some weights are in use."""
         self._decided = asyncio.Event()
         """Set once some weights are in use, or were given up for the reason `_damage`."""
         self._damage = ""
@@ -380,7 +378,7 @@ class WeightsDownloader:
         """Wait until some weights are in use. Raises Fatal(BAD_DATA) if the available ones cannot be
         downloaded."""
         await self._decided.wait()
-        if not self.ready.is_set():
+        if self._pull.in_use is None:
             raise Fatal(self._damage, Exit.BAD_DATA)
 
     def joined(self, welcome: Welcome) -> None:
@@ -453,11 +451,10 @@ class WeightsDownloader:
                     continue
                 self._complete, self._settle_at = None, 0.0
                 self._on_end(info, fault)
-                if not fault:
-                    self.ready.set()
-                    self._decided.set()
                 # Newer weights may have been announced meanwhile; the next turn begins with them.
                 self._react(self._pull.settled(not fault, self._now()))
+                if not fault:
+                    self._decided.set()
 
     async def _read(self, fetch: Fetch) -> None:
         """Read a file from a web server, or report why that failed."""

@@ -37,14 +37,24 @@ def play(game: str, number: int, **changes: object) -> GameRecord:
     return played(get_game(game), settings, UniformEvaluator(), rng, player=player)
 
 
+def accepted(game: str, games: int, **changes: object) -> list[GameRecord]:
+    """Play games. Each holds under a naive replay, and the trainer accepts it."""
+    expected = Expected.of(settings_for(game, **changes), get_game(game))
+    verifier = Verifier(get_game(game))
+    records = [play(game, number, **changes) for number in range(games)]
+    for record in records:
+        verify(record)
+        assert verifier.check(from_bytes(to_bytes(record)), expected, 0) is None
+    return records
+
+
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("reuse_tree", [True, False])
 def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
     """Legal moves, visit sums, end reason and outcome agree with the rules, for wins of both sides and
     draws."""
-    records = [play(game, number, reuse_tree=reuse_tree) for number in range(25)]
+    records = accepted(game, 25, reuse_tree=reuse_tree)
     for record in records:
-        verify(record)
         assert (record.flags & ~DIFFERS == POLICY_TARGET).all()
         assert from_bytes(to_bytes(record)).uid == record.uid
     assert {1, -1} <= {record.outcome for record in records}
@@ -56,22 +66,15 @@ def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
 def test_cheap_searches_are_no_policy_targets(root: str, reuse_tree: bool) -> None:
     """Half of the plies, chosen at random, have cheap searches; the trainer accepts the games."""
     changes = {"selection": root, "reuse_tree": reuse_tree, "cheap_probability": 0.5, "cheap_simulations": 5}
-    records = [play("connect_four", number, **changes) for number in range(8)]
-    expected = Expected.of(settings_for("connect_four", **changes), get_game("connect_four"))
-    for record in records:
-        verify(record)
-        assert Verifier(get_game("connect_four")).check(from_bytes(to_bytes(record)), expected, 0) is None
-    flags = np.concatenate([record.flags & ~DIFFERS for record in records])
+    flags = np.concatenate([one.flags & ~DIFFERS for one in accepted("connect_four", 8, **changes)])
     assert set(flags) == {0, 3 if root == "gumbel" else 1}
     assert 0.3 < (flags == 0).mean() < 0.7
 
 
 def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
     """Every ply is a target whose shares sum to the same number; both sides win, and games differ."""
-    records = [play("tic_tac_toe", number, selection="gumbel") for number in range(25)]
-    for record in records:
-        verify(record)
-        assert (record.flags & ~DIFFERS == 3).all()
+    records = accepted("tic_tac_toe", 25, selection="gumbel")
+    assert all((record.flags & ~DIFFERS == 3).all() for record in records)
     assert {1, -1} <= {record.outcome for record in records}
     assert len({tuple(record.actions.tolist()) for record in records}) > 20
 
@@ -83,17 +86,13 @@ def test_what_is_pruned_from_targets_the_trainer_does_without(
 ) -> None:
     """The cheap searches in between have no noise and no forced visits."""
     changes = {**pruning, "reuse_tree": reuse_tree, "cheap_probability": 0.3, "simulations": 60}
-    records = [play("connect_four", number, **changes) for number in range(8)]
-    settings = settings_for("connect_four", **changes)
-    verifier, game = Verifier(get_game("connect_four")), get_game("connect_four")
-    for record in records:
-        verify(record)
-        assert verifier.check(from_bytes(to_bytes(record)), Expected.of(settings, game), 0) is None
+    records, game = accepted("connect_four", 8, **changes), get_game("connect_four")
     flags = np.concatenate([record.flags for record in records])
     assert set(flags) <= {0, 1, 5}
     assert {0, 5} <= set(flags)
+    settings = settings_for("connect_four", **changes)
     unpruned = Expected.of(varied(settings, forced_playouts=0.0, prune_noise=False), game)
-    refused = verifier.check(next(one for one in records if 5 in one.flags), unpruned, 0)
+    refused = Verifier(game).check(next(one for one in records if 5 in one.flags), unpruned, 0)
     assert refused is not None
     assert refused.code == Code.WRONG_SETTINGS
 
@@ -103,12 +102,7 @@ def test_games_with_every_choice_of_the_final_move_hold(final_move: str) -> None
     """This holds with pruned targets, too: every move played was visited, and the search that goes on after
     it leaves no trace."""
     changes = {"final_move": final_move, "temperature_plies": 2, "forced_playouts": 2.0, "final_extra": 8}
-    game = get_game("connect_four")
-    expected = Expected.of(settings_for("connect_four", **changes), game)
-    for number in range(6):
-        record = play("connect_four", number, **changes)
-        verify(record)
-        assert Verifier(game).check(from_bytes(to_bytes(record)), expected, 0) is None
+    accepted("connect_four", 6, **changes)
 
 
 def test_random_symmetries_are_the_same_for_a_seed() -> None:
@@ -132,13 +126,8 @@ def test_random_symmetries_are_the_same_for_a_seed() -> None:
 def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
     """Half of the games begin with 0 to 6 plies without visits; the trainer accepts them."""
     changes = {"selection": root, "random_share": 0.5, "random_plies": 6}
-    records = [play("tic_tac_toe", number, **changes) for number in range(60)]
-    expected = Expected.of(settings_for("tic_tac_toe", **changes), get_game("tic_tac_toe"))
-    verifier = Verifier(get_game("tic_tac_toe"))
     lengths = []
-    for record in records:
-        verify(record)
-        assert verifier.check(from_bytes(to_bytes(record)), expected, 0) is None
+    for record in accepted("tic_tac_toe", 60, **changes):
         random = record.visited == 0
         lengths.append(int(random.sum()))
         assert random[: lengths[-1]].all()

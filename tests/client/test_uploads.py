@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from client_records import uid
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -11,10 +12,6 @@ from scaled_examples import scaled
 from client.uploader import MOST_IN_FLIGHT, MOST_WAITING, Delete, Put, SetAside, Uploads
 from protocol.credits import LEAST_GAME_BYTES, SESSION_BYTES
 from protocol.messages import GameAck
-
-
-def uid(number: int) -> bytes:
-    return number.to_bytes(16, "big")
 
 
 def joined_with(games: int, **options: float) -> Uploads:

@@ -314,7 +314,7 @@ def run_downloader(
                 downloader.on_message(info(version, data), [])
                 await done.wait()
                 done.clear()
-            await downloader.ready.wait()
+            await downloader.first()
             running.cancel()
         return downloader
 

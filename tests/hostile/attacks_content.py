@@ -10,7 +10,7 @@ from itertools import cycle
 
 import msgpack
 from peers import Peer, crowd
-from raw_zmtp import header_frames, nested_lists, wide_lists
+from raw_zmtp import header_frame, nested_lists, wide_lists
 from target import Target
 
 LARGE_HEADER = 4 * 2**20 - 100
@@ -28,7 +28,7 @@ def nested_headers(target: Target) -> Iterator[None]:
         for header in cycle(around for lists in kinds for around in _around(lists)):
             for port in (target.port, target.port + 1):
                 for peer in peers.before_and_after_hello(port):
-                    header_frames(peer, [header])
+                    header_frame(peer, header)
             yield
             peers.cut()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -109,8 +109,8 @@ class RawPeer:
             raise Cut(str(error)) from error
         SENT.bytes += len(data)
 
-    def send_frame(self, body: bytes, *, more: bool = False) -> None:
-        self.send_bytes(frame(body, MORE if more else 0))
+    def send_frame(self, body: bytes) -> None:
+        self.send_bytes(frame(body))
 
     def send_command(self, name: str, body: bytes = b"") -> None:
         self.send_bytes(command(name, body))
@@ -229,13 +229,11 @@ def unfinished_multipart(peer: RawPeer, size: int, frame_size: int = 65_536) -> 
     return _pour(peer, part, size)
 
 
-def subscriptions(peer: RawPeer, size: int, topic_size: int = 8) -> int:
+def subscriptions(peer: RawPeer, size: int) -> int:
     """Subscribe to ever new topics, as commands (ZMTP 3.1). `peer` should be of type SUB."""
     sent = count = 0
     while sent < size:
-        some = b"".join(
-            command("SUBSCRIBE", i.to_bytes(topic_size, "big")) for i in range(count, count + 1000)
-        )
+        some = b"".join(command("SUBSCRIBE", i.to_bytes(8, "big")) for i in range(count, count + 1000))
         poured = _pour(peer, some, len(some), messages=1000)
         if not poured:
             break
@@ -243,10 +241,10 @@ def subscriptions(peer: RawPeer, size: int, topic_size: int = 8) -> int:
     return sent
 
 
-def unread_chunks(peer: RawPeer, sha256: bytes, requests: int, offset: int = 0) -> int:
+def unread_chunks(peer: RawPeer, sha256: bytes, requests: int) -> int:
     """Request chunks of weights and read none. `peer` must have joined the bulk port. Returns the bytes
     sent."""
-    header = {"type": "get_chunk", "sha256": sha256, "offset": offset}
+    header = {"type": "get_chunk", "sha256": sha256, "offset": 0}
     ask = frame(msgspec.msgpack.encode(header))
     return _pour(peer, ask, requests * len(ask))
 
@@ -266,9 +264,9 @@ def wide_lists(size: int, depth: int = 2, key: str = "type") -> bytes:
     return head + b"\xdd" + struct.pack(">I", count) + item * count
 
 
-def header_frames(peer: RawPeer, headers: Sequence[bytes]) -> int:
-    """Send each as a complete message of one frame."""
-    return sum(_pour(peer, frame(header), len(header)) for header in headers)
+def header_frame(peer: RawPeer, header: bytes) -> int:
+    """Send a complete message of one frame."""
+    return _pour(peer, frame(header), len(header))
 
 
 def _pour(peer: RawPeer, part: bytes, size: int, messages: int = 1) -> int:

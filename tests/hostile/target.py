@@ -166,21 +166,19 @@ class Target:
     # ---- processes ---------------------------------------------------------------------------
 
     def _start(self, module: str, flags: list[str]) -> None:
-        name = "server" if module == "server" else module
-        module = "server.main" if module == "server" else module
+        self.take_in(module, ["server.main" if module == "server" else module, *flags])
+
+    def take_in(self, name: str, command: list[str]) -> None:
+        """Start a process as the part `name`. `command`: its module and flags."""
         with (self.folder / f"{name}.log").open("ab") as out:
             self._processes[name] = subprocess.Popen(
-                self._command(name, [sys.executable, "-m", module, *flags]),
+                [sys.executable, "-m", *command],
                 cwd=ROOT,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=_end_with_us,
             )
-
-    def _command(self, _name: str, command: list[str]) -> list[str]:
-        """Return the command of a part; a subclass may run it elsewhere."""
-        return command
 
     def _server_flags(self) -> list[str]:
         return [

@@ -23,7 +23,7 @@ from numpy.testing import assert_array_equal
 from azselfplay.batching.ring import Layout, Wish
 from azselfplay.batching.rings import Filled, Rings
 from azselfplay.games import get_game
-from azselfplay.link.sockets import Channel, new_context
+from azselfplay.link.sockets import Channel, Socket, new_context
 from protocol.frames import LeafFrames, check_evaluations
 from protocol.messages import (
     CHUNK,
@@ -78,15 +78,15 @@ def random_leaves(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.n
 class Peer:
     """A bare DEALER that sends what the test wants and keeps what comes."""
 
-    def __init__(self, bench: Bench, port: str, routing_id: bytes = b"") -> None:
+    def __init__(self, bench: Bench, port: str = "", socket: Socket | None = None) -> None:
+        """`socket`: one that has dialled already; None: dial `port`."""
         self.bench = bench
         self.role = ""
         self.inbox: asyncio.Queue[tuple[Message, list[memoryview]]] = asyncio.Queue()
-        socket = bench.context.socket(zmq.DEALER)
-        socket.set(zmq.LINGER, 0)
-        if routing_id:
-            socket.set(zmq.ROUTING_ID, routing_id)
-        socket.connect(bench.endpoints[port])
+        if socket is None:
+            socket = bench.context.socket(zmq.DEALER)
+            socket.set(zmq.LINGER, 0)
+            socket.connect(bench.endpoints[port])
         self.channel = Channel(socket, self.on_frames)
         self.channel.start()
         bench.channels.append(self.channel)

@@ -17,7 +17,7 @@ from front_bench import GAME, Bench, Peer, play_beside_front, random_leaves, run
 from azselfplay.diagnostics.doctor.probe import probe
 from azselfplay.host.ports import Address
 from azselfplay.link.keys import as_text, new_pair
-from azselfplay.link.sockets import Channel, dealer
+from azselfplay.link.sockets import dealer
 from protocol.keys import DialKeys, KeyPair
 from protocol.messages import (
     PROTOCOL_VERSION,
@@ -46,12 +46,7 @@ class Keyed(Peer):
     """A peer over TCP with a key."""
 
     def __init__(self, bench: Bench, endpoint: str, keys: DialKeys) -> None:
-        self.bench = bench
-        self.role = ""
-        self.inbox = asyncio.Queue()
-        self.channel = Channel(dealer(bench.context, endpoint, keys=keys), self.on_frames)
-        self.channel.start()
-        bench.channels.append(self.channel)
+        super().__init__(bench, socket=dealer(bench.context, endpoint, keys=keys))
 
     async def up(self) -> Keyed:
         assert self.channel.send([encode(Ping())])
