@@ -232,22 +232,17 @@ class Channel:
         # If `on_message` raises, more messages may wait.
         is_dry = False
         try:
-            is_dry = self._read_messages()
+            for _ in range(DRAIN_BUDGET):
+                is_closed = self._loop is None or self.socket.closed
+                if is_closed or not int(self.socket.get(EVENTS)) & READABLE:
+                    is_dry = True
+                    break
+                frames = receive(self.socket)
+                if frames is not None:
+                    self._on_message(frames)
         finally:
             if not is_dry:
                 self._drain_soon()
-
-    def _read_messages(self) -> bool:
-        """Read messages. Returns True if nothing is left to read, or the socket is closed."""
-        for _ in range(DRAIN_BUDGET):
-            if self._loop is None or self.socket.closed:
-                return True
-            if not int(self.socket.get(EVENTS)) & READABLE:
-                return True
-            frames = receive(self.socket)
-            if frames is not None:
-                self._on_message(frames)
-        return False
 
 
 def receive(socket: Socket) -> list[memoryview] | None:

@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 
 from azselfplay.host.exits import Exit, Fatal
@@ -407,9 +408,12 @@ class WeightsDownloader:
 
     def on_chunk(self, message: Chunk, frames: Sequence[memoryview]) -> bool:
         """Handle a chunk. Returns False for one that was not requested."""
-        if len(frames) != 1 or not self._pull.expects(message.sha256, message.offset, len(frames[0])):
+        return len(frames) == 1 and self._take(message.sha256, message.offset, frames[0])
+
+    def _take(self, sha256: bytes, offset: int, data: bytes | memoryview) -> bool:
+        if not self._pull.expects(sha256, offset, len(data)):
             return False
-        self._react(self._pull.chunk(message.sha256, message.offset, frames[0], self._now()))
+        self._react(self._pull.chunk(sha256, offset, data, self._now()))
         return True
 
     def on_refused(self, message: Refused) -> None:
@@ -458,18 +462,10 @@ class WeightsDownloader:
 
     async def _read(self, fetch: Fetch) -> None:
         """Read a file from a web server, or report why that failed."""
-        info = fetch.info
-
-        def on_piece(offset: int, data: bytes) -> bool:
-            if not self._pull.expects(info.sha256, offset, len(data)):
-                return False
-            self._react(self._pull.chunk(info.sha256, offset, data, self._now()))
-            return True
-
         try:
-            await read_file(fetch.url, info, on_piece)
+            await read_file(fetch.url, fetch.info, partial(self._take, fetch.info.sha256))
         except (ValueError, OSError) as error:
-            self._react(self._pull.not_fetched(info, str(error), self._now()))
+            self._react(self._pull.not_fetched(fetch.info, str(error), self._now()))
 
     def _end_fetching(self) -> None:
         self._fetch = None

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import zmq
 from client_server import echo_priors
 from foreign_client import Client
 from free_ports import free_base_port
-from front_bench import PATIENCE, Bench, play_beside_front
+from front_bench import PATIENCE, Bench, Scenario, play_beside_front, run_by
 from hands import GAME as HANDS
 
 from azselfplay.batching.loop import EvaluatorLoop, Exceptions
@@ -60,38 +58,32 @@ def random_leaves(seed: int) -> LeafBatch:
     return LeafBatch(np.zeros((ROWS, WORDS), np.uint64), counts, np.concatenate(lists).astype(np.uint16))
 
 
-@pytest.fixture
-def play_hands(tmp_path: Path) -> Callable[[Callable[[Bench, int], Awaitable[None]]], None]:
-    """Run a scenario, with the port of the leaves, beside a front of `hands` with one evaluator."""
+def play_hands(tmp_path: Path, scenario: Scenario) -> None:
+    """Run a scenario beside a front of `hands`, over TCP, with one evaluator."""
+    port = free_base_port()
+    tcp = [f"tcp://127.0.0.1:{port + offset}" for offset in range(2)]
 
-    def run(scenario: Callable[[Bench, int], Awaitable[None]]) -> None:
-        port = free_base_port()
-        tcp = [f"tcp://127.0.0.1:{port + offset}" for offset in range(2)]
+    def settings(usual: FrontSettings) -> FrontSettings:
+        return dataclasses.replace(usual, game=HANDS, leaves=(tcp[0],), bulk=(tcp[1],))
 
-        def settings(usual: FrontSettings) -> FrontSettings:
-            return dataclasses.replace(usual, game=HANDS, leaves=(tcp[0],), bulk=(tcp[1],))
+    async def with_evaluator(bench: Bench) -> None:
+        context = new_context()
+        socket = context.socket(zmq.DEALER)
+        socket.connect(bench.endpoints["evaluators"])
+        ring, control = bench.front.settings.rings[0], FrontControl(socket, 0)
+        loop = EvaluatorLoop(ring, EchoNetwork(), HANDS, 1, control, Exceptions(OSError))
+        thread = threading.Thread(target=_run, args=(loop,))
+        thread.start()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await bench.front.one_up.wait()
+                await scenario(bench)
+        finally:
+            bench.front.close()  # wakes the evaluator, which then finds its context closed
+            context.destroy(0)
+            thread.join()
 
-        async def with_evaluator(bench: Bench) -> None:
-            context = new_context()
-            socket = context.socket(zmq.DEALER)
-            socket.connect(bench.endpoints["evaluators"])
-            ring, control = bench.front.settings.rings[0], FrontControl(socket, 0)
-            exceptions = Exceptions(OSError, MemoryError)
-            loop = EvaluatorLoop(ring, EchoNetwork(), HANDS, 1, control, exceptions)
-            thread = threading.Thread(target=_run, args=(loop,))
-            thread.start()
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await bench.front.one_up.wait()
-                    await scenario(bench, port)
-            finally:
-                bench.front.close()  # wakes the evaluator, which then finds its context closed
-                context.destroy(0)
-                thread.join()
-
-        asyncio.run(play_beside_front(tmp_path, with_evaluator, settings=settings))
-
-    return run
+    asyncio.run(play_beside_front(tmp_path, with_evaluator, settings=settings))
 
 
 def _run(loop: EvaluatorLoop) -> None:
@@ -99,45 +91,38 @@ def _run(loop: EvaluatorLoop) -> None:
         loop.run()
 
 
-def test_a_worker_gets_the_prior_of_each_action_where_it_asked_for_it(
-    play_hands: Callable[..., None],
-) -> None:
+@run_by(play_hands)
+async def test_a_worker_gets_the_prior_of_each_action_where_it_asked_for_it(bench: Bench) -> None:
     """Requests are larger than a batch of the device."""
-
-    async def scenario(bench: Bench, port: int) -> None:
-        connection = Connection(
-            bench.context,
-            f"tcp://127.0.0.1:{port}",
-            Hello(PROTOCOL_VERSION, "client"),
-            on_message=lambda message, frames: evaluator.on_evaluated(message, frames),  # type: ignore[arg-type]
-            on_joined=lambda welcome: evaluator.joined(welcome),
-        )
-        evaluator = RemoteEvaluator(connection.send, masks=LegalMasks(HANDS.mask_bytes))
-        running = asyncio.ensure_future(connection.run())
-        for seed in range(3):
-            batch = random_leaves(seed)
-            answer = await evaluate(evaluator, batch)
-            assert answer.priors.tolist() == echo_priors(batch.actions).tolist()
-        running.cancel()
-        evaluator.close()
-
-    play_hands(scenario)
+    connection = Connection(
+        bench.context,
+        bench.front.settings.leaves[0],
+        Hello(PROTOCOL_VERSION, "client"),
+        on_message=lambda message, frames: evaluator.on_evaluated(message, frames),  # type: ignore[arg-type]
+        on_joined=lambda welcome: evaluator.joined(welcome),
+    )
+    evaluator = RemoteEvaluator(connection.send, masks=LegalMasks(HANDS.mask_bytes))
+    running = asyncio.ensure_future(connection.run())
+    for seed in range(3):
+        batch = random_leaves(seed)
+        answer = await evaluate(evaluator, batch)
+        assert answer.priors.tolist() == echo_priors(batch.actions).tolist()
+    running.cancel()
+    evaluator.close()
 
 
-def test_a_strange_client_gets_them_as_well(play_hands: Callable[..., None]) -> None:
-    async def scenario(_: Bench, port: int) -> None:
-        batch = random_leaves(7)
-        ends = np.cumsum(batch.counts, dtype=np.int64)[:-1]
-        lists = [part.tolist() for part in np.split(batch.actions, ends)]
+@run_by(play_hands)
+async def test_a_strange_client_gets_them_as_well(bench: Bench) -> None:
+    batch = random_leaves(7)
+    ends = np.cumsum(batch.counts, dtype=np.int64)[:-1]
+    lists = [part.tolist() for part in np.split(batch.actions, ends)]
 
-        def ask() -> list[list[float]]:
-            client = Client("127.0.0.1", port)
-            client.mask_bytes = HANDS.mask_bytes
-            found = client.evaluate([(bytes(8 * WORDS), legal) for legal in lists])
-            client.close()
-            return [one.priors for one in found]
+    def ask() -> list[list[float]]:
+        client = Client("127.0.0.1", int(bench.front.settings.leaves[0].rpartition(":")[2]))
+        client.mask_bytes = HANDS.mask_bytes
+        found = client.evaluate([(bytes(8 * WORDS), legal) for legal in lists])
+        client.close()
+        return [one.priors for one in found]
 
-        priors = await asyncio.to_thread(ask)
-        assert priors == [echo_priors(np.array(legal)).tolist() for legal in lists]
-
-    play_hands(scenario)
+    priors = await asyncio.to_thread(ask)
+    assert priors == [echo_priors(np.array(legal)).tolist() for legal in lists]

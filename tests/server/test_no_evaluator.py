@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from front_bench import PATIENCE, Bench, Peer, Scenario, play_beside_front, publish, random_leaves
+from front_bench import PATIENCE, Bench, Peer, Scenario, play_beside_front, publish, random_leaves, run_by
 from safetensors.numpy import load, save
 
 from azselfplay.diagnostics.doctor.service import Level, figure_findings
 from azselfplay.games import get_game
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.folders import own_folder
 from net.architectures.registry import named
 from net.create import create
 from net.sparse import Sparse
@@ -27,20 +29,24 @@ from server.front import FrontSettings
 CHESS = get_game("chess")
 
 
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+@cache
+def untrained() -> bytes:
     """Return an untrained sparse network for chess."""
-    file = tmp_path_factory.mktemp("net") / "w"
-    create("chess", 1, "sparse", 0, file)
-    return file.read_bytes()
+    with own_folder() as folder:
+        create("chess", 1, "sparse", 0, folder / "w")
+        return (folder / "w").read_bytes()
 
 
 def with_sparse(usual: FrontSettings) -> FrontSettings:
     return dataclasses.replace(usual, game=CHESS, network="sparse", network_in_search=True, devices=0)
 
 
-def play(folder: Path, scenario: Scenario, weights: bytes) -> None:
+def play(folder: Path, scenario: Scenario, weights: bytes = b"") -> None:
+    weights = weights or untrained()
     asyncio.run(play_beside_front(folder, scenario, settings=with_sparse, weights=weights))
+
+
+beside_players_that_evaluate = run_by(play)
 
 
 async def joined(bench: Bench, port: str, role: str) -> Peer:
@@ -53,24 +59,22 @@ async def joined(bench: Bench, port: str, role: str) -> Peer:
     return peer
 
 
-def test_published_weights_are_current_once_they_are_checked(tmp_path: Path, weights: bytes) -> None:
-    async def scenario(bench: Bench) -> None:
-        player, trainer = await joined(bench, "bulk", "worker"), await joined(bench, "bulk", "trainer")
-        assert player.welcome.network == "sparse"  # type: ignore[attr-defined]
-        assert player.welcome.games_in_flight == 0  # type: ignore[attr-defined]
-        assert bench.front.all_up.is_set()
-        info = await publish(trainer, weights + b"", 1, "chess")
-        assert (await player.receive(WeightsInfo))[0] == info
-        told = await player.status()
-        assert (told["weights_version"], told["evaluators"], told["players_evaluate"]) == (1, 0, True)
-        assert told["sessions"] == {"workers": 1, "clients": 0, "trainer": 1}
-        assert bench.front.not_ready(0.0) == ""
-
-    play(tmp_path, scenario, weights)
+@beside_players_that_evaluate
+async def test_published_weights_are_current_once_they_are_checked(bench: Bench) -> None:
+    player, trainer = await joined(bench, "bulk", "worker"), await joined(bench, "bulk", "trainer")
+    assert player.welcome.network == "sparse"  # type: ignore[attr-defined]
+    assert player.welcome.games_in_flight == 0  # type: ignore[attr-defined]
+    assert bench.front.all_up.is_set()
+    info = await publish(trainer, untrained(), 1, "chess")
+    assert (await player.receive(WeightsInfo))[0] == info
+    told = await player.status()
+    assert (told["weights_version"], told["evaluators"], told["players_evaluate"]) == (1, 0, True)
+    assert told["sessions"] == {"workers": 1, "clients": 0, "trainer": 1}
+    assert bench.front.not_ready(0.0) == ""
 
 
-def with_tensor(weights: bytes, name: str, number: float) -> bytes:
-    tensors = load(weights)
+def with_tensor(name: str, number: float) -> bytes:
+    tensors = load(untrained())
     tensors[name] = tensors[name].copy()
     tensors[name].flat[0] = number
     return save(tensors, described(Sparse()))
@@ -81,11 +85,12 @@ def described(architecture: Sparse, history: int = 1) -> dict[str, str]:
     return describe(WeightsMeta("chess", history, architecture.of(CHESS.sparse)))
 
 
-def bad_weights(weights: bytes) -> dict[str, bytes]:
+def bad_weights() -> dict[str, bytes]:
     """Return files that players could not use, by a part of the reason for the refusal."""
+    weights = untrained()
     old = dataclasses.replace(Sparse(), features="chess-0")
     return {
-        "not finite": with_tensor(weights, "bias", np.nan),
+        "not finite": with_tensor("bias", np.nan),
         "read the features chess-0": save(load(weights), describe(WeightsMeta("chess", 1, old))),
         "take a history of 8": save(load(weights), described(Sparse(), history=8)),
         "has the shape": save(load(weights), described(Sparse(width=512))),
@@ -94,21 +99,17 @@ def bad_weights(weights: bytes) -> dict[str, bytes]:
     }
 
 
-def test_weights_that_players_could_not_use_are_refused_and_the_trainer_is_told(
-    tmp_path: Path, weights: bytes
-) -> None:
-    async def scenario(bench: Bench) -> None:
-        trainer = await joined(bench, "bulk", "trainer")
-        for count, (reason, data) in enumerate(bad_weights(weights).items(), 1):
-            refused = await refusal(trainer, data, count)
-            assert refused.code == Code.WEIGHTS_REFUSED
-            assert reason in refused.reason
-            told = await trainer.status()
-            assert (told["weights_refused"], told["weights_version"]) == (count, 0)
-        await publish(trainer, weights, 50, "chess")
-        assert (await trainer.status())["weights_version"] == 50
-
-    play(tmp_path, scenario, weights)
+@beside_players_that_evaluate
+async def test_weights_that_players_could_not_use_are_refused_and_the_trainer_is_told(bench: Bench) -> None:
+    trainer = await joined(bench, "bulk", "trainer")
+    for count, (reason, data) in enumerate(bad_weights().items(), 1):
+        refused = await refusal(trainer, data, count)
+        assert refused.code == Code.WEIGHTS_REFUSED
+        assert reason in refused.reason
+        told = await trainer.status()
+        assert (told["weights_refused"], told["weights_version"]) == (count, 0)
+    await publish(trainer, untrained(), 50, "chess")
+    assert (await trainer.status())["weights_version"] == 50
 
 
 async def refusal(trainer: Peer, data: bytes, version: int, game: str = "chess") -> Refused:
@@ -132,35 +133,30 @@ def test_first_weights_that_nobody_can_use_end_the_server(tmp_path: Path) -> Non
     assert "cannot be used" in str(cause)
 
 
-def test_leaves_are_refused_in_a_sentence_and_for_good(tmp_path: Path, weights: bytes) -> None:
-    async def scenario(bench: Bench) -> None:
-        worker = await joined(bench, "leaves", "client")
-        worker.send(Evaluate(4, 1), *random_leaves(np.random.default_rng(0), 1))
-        refused = (await worker.receive(Refused))[0]
-        assert (refused.code, refused.request, refused.retry_after) == (Code.NO_EVALUATOR, 4, 0)
-        assert "part of the players' own search" in refused.reason
-
-    play(tmp_path, scenario, weights)
+@beside_players_that_evaluate
+async def test_leaves_are_refused_in_a_sentence_and_for_good(bench: Bench) -> None:
+    worker = await joined(bench, "leaves", "client")
+    worker.send(Evaluate(4, 1), *random_leaves(np.random.default_rng(0), 1))
+    refused = (await worker.receive(Refused))[0]
+    assert (refused.code, refused.request, refused.retry_after) == (Code.NO_EVALUATOR, 4, 0)
+    assert "part of the players' own search" in refused.reason
 
 
-def test_what_players_evaluate_is_counted_from_their_pings(tmp_path: Path, weights: bytes) -> None:
+@beside_players_that_evaluate
+async def test_what_players_evaluate_is_counted_from_their_pings(bench: Bench) -> None:
     """A trainer's or a watcher's number does not count, nor does one that is not a number."""
-
-    async def scenario(bench: Bench) -> None:
-        worker, client = await joined(bench, "bulk", "worker"), await joined(bench, "bulk", "client")
-        watcher = await joined(bench, "bulk", "watcher")
-        for peer, number in ((worker, 1), (client, 2), (worker, 3), (watcher, 9)):
-            peer.send(Ping(number))
-            await peer.receive(Pong)
-        assert (await watcher.status())["evals"] == 5
-        assert bench.front.metrics()["by_evaluator"] == {"players": 5}
-        errors = (await watcher.status())["protocol_errors"]
-        client.channel.send([b"\x82\xa4type\xa4ping\xabevaluations\xa3two"])
-        await client.receive(Pong)
-        told = await watcher.status()
-        assert (told["evals"], told["protocol_errors"]) == (5, errors + 1)
-
-    play(tmp_path, scenario, weights)
+    worker, client = await joined(bench, "bulk", "worker"), await joined(bench, "bulk", "client")
+    watcher = await joined(bench, "bulk", "watcher")
+    for peer, number in ((worker, 1), (client, 2), (worker, 3), (watcher, 9)):
+        peer.send(Ping(number))
+        await peer.receive(Pong)
+    assert (await watcher.status())["evals"] == 5
+    assert bench.front.metrics()["by_evaluator"] == {"players": 5}
+    errors = (await watcher.status())["protocol_errors"]
+    client.channel.send([b"\x82\xa4type\xa4ping\xabevaluations\xa3two"])
+    await client.receive(Pong)
+    told = await watcher.status()
+    assert (told["evals"], told["protocol_errors"]) == (5, errors + 1)
 
 
 HUB_GAME = get_game("tic_tac_toe")
