@@ -279,6 +279,18 @@ class Bench:
             await self.front.one_up.wait()
         return evaluator
 
+    async def peer(self, port: str, role: str) -> Peer:
+        """Return a peer that has a session."""
+        peer = Peer(self, port)
+        await peer.join(role)
+        return peer
+
+    async def worker(self, seed: int, role: str = "client") -> Worker:
+        """Return a worker that has a session."""
+        worker = Worker(self, seed)
+        await worker.join(role)
+        return worker
+
 
 Scenario = Callable[[Bench], Awaitable[None]]
 

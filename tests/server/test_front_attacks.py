@@ -38,9 +38,7 @@ def numbers_after(peer: bytes, count: int) -> list[bytes]:
 async def test_peers_that_choose_their_ids_change_nothing(bench: Bench, port: str) -> None:
     """This covers the ids that libzmq would give next, and those that follow one in a RELAY_GAME."""
     await bench.evaluator()
-    worker, trainer = Peer(bench, "bulk"), Peer(bench, "bulk")
-    await worker.join("worker")
-    await trainer.join("trainer")
+    worker, trainer = await bench.peer("bulk", "worker"), await bench.peer("bulk", "trainer")
     worker.send(PutGame(b"w" * 16, b"s" * 32), b"record")
     game = (await trainer.receive(RelayGame))[0]
     ids = [game.peer, *numbers_after(game.peer, 60)]
@@ -119,8 +117,7 @@ async def test_who_sends_a_large_message_that_brings_no_work_is_charged_for_all_
 ) -> None:
     await bench.evaluator()
     port, role, frames = wasted(kind)
-    peer = Peer(bench, port)
-    await peer.join(role)
+    peer = await bench.peer(port, role)
     charged: list[int] = []
     door = (bench.front.leaf if port == "leaves" else bench.front.bulk).port.door
     monkeypatch.setattr(door, "charge", lambda _peer, size=0: charged.append(size))

@@ -57,8 +57,7 @@ async def test_games_reach_the_trainer_and_acknowledgements_their_worker(bench: 
 @beside_front
 async def test_a_record_that_is_too_long_is_answered_and_the_connection_lives(bench: Bench) -> None:
     await bench.evaluator()
-    client = Peer(bench, "bulk")
-    await client.join("client")
+    client = await bench.peer("bulk", "client")
     for size in (MAX_RECORD + 1, BULK_LIMIT):
         client.send(PutGame(b"l" * 16, b"s" * 32), bytes(size))
         ack = (await client.receive(GameAck))[0]

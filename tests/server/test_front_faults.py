@@ -7,7 +7,7 @@ import logging
 
 import pytest
 from descriptors import no_descriptor_left
-from front_bench import Bench, Peer, Worker, beside_front, publish
+from front_bench import Bench, Peer, beside_front, publish
 
 from azselfplay.host.aio import Faults
 from azselfplay.host.exits import Exit, Fatal
@@ -19,8 +19,7 @@ from protocol.messages import PROTOCOL_VERSION, Chunk, GetChunk, GetStatus, Good
 async def test_a_chunk_asked_for_at_the_descriptor_limit_is_refused_and_may_be_asked_for_again(
     bench: Bench,
 ) -> None:
-    downloader = Peer(bench, "bulk")
-    await downloader.join("watcher")
+    downloader = await bench.peer("bulk", "watcher")
     info = bench.store.current
     assert info is not None
     with no_descriptor_left():
@@ -35,9 +34,7 @@ async def test_a_chunk_asked_for_at_the_descriptor_limit_is_refused_and_may_be_a
 @beside_front
 async def test_weights_that_cannot_be_made_current_leave_the_evaluators_at_work(bench: Bench) -> None:
     evaluator = await bench.evaluator()
-    trainer, worker = Peer(bench, "bulk"), Worker(bench, 1)
-    await trainer.join("trainer")
-    await worker.join("worker")
+    trainer, worker = await bench.peer("bulk", "trainer"), await bench.worker(1, "worker")
     evaluator.answers_loads = False
     info = await publish(trainer, b"newer", 1)
     await evaluator.got_load.wait()
@@ -51,8 +48,7 @@ async def test_weights_that_cannot_be_made_current_leave_the_evaluators_at_work(
 
 @beside_front
 async def test_a_handler_that_fails_is_answered_internal(bench: Bench) -> None:
-    peer = Peer(bench, "leaves")
-    await peer.join("watcher")
+    peer = await bench.peer("leaves", "watcher")
     bench.front.figures.trainer = {"no": object()}  # cannot be encoded
     for _ in range(3):
         peer.send(GetStatus())

@@ -6,7 +6,7 @@ import asyncio
 import tracemalloc
 
 import pytest
-from front_bench import PATIENCE, Bench, Peer, Worker, beside_front
+from front_bench import PATIENCE, Bench, Peer, beside_front
 from raw_zmtp import nested_lists, wide_lists
 
 from protocol.errors import Code
@@ -46,8 +46,7 @@ async def test_headers_of_nested_lists_are_refused_unread(bench: Bench, port: st
 
 @beside_front
 async def test_a_header_of_the_longest_length_is_read_and_one_byte_more_is_refused(bench: Bench) -> None:
-    peer = Peer(bench, "leaves")
-    await peer.join("watcher")
+    peer = await bench.peer("leaves", "watcher")
     ping = b"\x82\xa4type\xa4ping\xa1x\xc5"
     for size in (MAX_HEADER, MAX_HEADER + 1):
         filler = size - len(ping) - 2
@@ -61,10 +60,8 @@ async def test_a_header_of_the_longest_length_is_read_and_one_byte_more_is_refus
 async def test_a_role_is_looked_at_before_the_message_is_decoded(bench: Bench) -> None:
     """So only a trainer can make the front decode figures."""
     await bench.evaluator()
-    worker = Worker(bench, 1)
-    await worker.join("worker")
-    client = Peer(bench, "bulk")
-    await client.join("client")
+    worker = await bench.worker(1, "worker")
+    client = await bench.peer("bulk", "client")
     assert client.channel.send([STATUS + wide_lists(60_000, 1, "a")])
     refused = (await client.receive(Refused))[0]
     assert (refused.code, refused.reason) == (

@@ -53,8 +53,7 @@ async def test_every_reply_belongs_to_its_request_with_two_workers_of_different_
 async def test_rows_of_an_evaluator_that_ends_are_evaluated_by_another(bench: Bench) -> None:
     """It had begun to compute some of them, and its successor is told."""
     dying = await bench.evaluator(0, target_rows=8)
-    worker = Worker(bench, 1)
-    await worker.join("client")
+    worker = await bench.worker(1)
     dying.holding = True
     worker.ask(1, 20)
     worker.ask(2, 10)
@@ -77,9 +76,7 @@ async def test_rows_of_an_evaluator_that_ends_are_evaluated_by_another(bench: Be
 @beside_front
 async def test_a_refused_row_is_refused_alone_and_the_rows_beside_it_are_answered(bench: Bench) -> None:
     evaluator = await bench.evaluator(target_rows=32)
-    honest, odd = Worker(bench, 1), Worker(bench, 2)
-    await honest.join("client")
-    await odd.join("client")
+    honest, odd = await bench.worker(1), await bench.worker(2)
     evaluator.cursed = np.uint64(0xBAD)
     features, counts, actions = random_leaves(odd.rng, 3)
     features[1, 0] = evaluator.cursed
@@ -99,8 +96,7 @@ async def test_leaves_with_a_number_that_is_none_are_refused_before_an_evaluator
     bench: Bench,
 ) -> None:
     await bench.evaluator()
-    worker = Worker(bench, 1)
-    await worker.join("client")
+    worker = await bench.worker(1)
     features, counts, actions = random_leaves(worker.rng, 4)
     features[2, -1] = np.float32(np.nan).view(np.uint32)
     worker.send(Evaluate(5, 4), features, counts, actions)
@@ -115,8 +111,7 @@ async def test_leaves_with_a_number_that_is_none_are_refused_before_an_evaluator
 @beside_front
 async def test_garbage_on_both_ports_is_counted_and_dropped_while_service_goes_on(bench: Bench) -> None:
     await bench.evaluator()
-    worker = Worker(bench, 1)
-    await worker.join("client")
+    worker = await bench.worker(1)
     for port in ("leaves", "bulk"):
         vandal = Peer(bench, port)
         for garbage in (
@@ -136,8 +131,7 @@ async def test_garbage_on_both_ports_is_counted_and_dropped_while_service_goes_o
 @beside_front
 async def test_leaves_that_do_not_fit_their_header_are_refused_by_request(bench: Bench) -> None:
     await bench.evaluator()
-    worker = Worker(bench, 1)
-    await worker.join("client")
+    worker = await bench.worker(1)
     features, counts, actions = random_leaves(worker.rng, 4)
     worker.send(Evaluate(5, 3), features, counts, actions)
     refused = (await worker.receive(Refused))[0]

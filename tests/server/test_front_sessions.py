@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from front_bench import Bench, Peer, Worker, beside_front
+from front_bench import Bench, Peer, beside_front
 
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Hello, Ping
@@ -28,8 +28,7 @@ async def test_a_hello_of_the_wrong_shape_is_answered_for_good(bench: Bench) -> 
 @beside_front
 async def test_a_hello_that_is_refused_ends_the_session_before_it(bench: Bench) -> None:
     await bench.evaluator()
-    peer = Peer(bench, "leaves")
-    await peer.join("client")
+    peer = await bench.peer("leaves", "client")
     peer.send(Hello(PROTOCOL_VERSION + 1, "client"))
     await peer.receive(Goodbye)
     assert len(bench.front.leaf.port.sessions) == 0
@@ -49,9 +48,7 @@ async def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(bench: Bench
     monkeypatch.setattr("server.leaves.SLOTS", 2)  # the front opens its rings at the first `await`
     evaluator = await bench.evaluator(target_rows=8)
     evaluator.holding = True
-    worker, other = Worker(bench, 1), Worker(bench, 2)
-    await worker.join("client")
-    await other.join("client")
+    worker, other = await bench.worker(1), await bench.worker(2)
     for request in range(5):
         worker.ask(request, 20)
     assert (await worker.status())["queue_rows"] == 100 - 2 * 20

@@ -24,9 +24,7 @@ from server.port import peer_of
 @beside_front
 async def test_published_weights_are_loaded_told_and_served(bench: Bench) -> None:
     evaluator = await bench.evaluator()
-    trainer, downloader = Peer(bench, "bulk"), Peer(bench, "bulk")
-    await trainer.join("trainer")
-    await downloader.join("client")
+    trainer, downloader = await bench.peer("bulk", "trainer"), await bench.peer("bulk", "client")
     data = bytes(range(256)) * 3000
     info = await publish(trainer, data, 1)
     assert (await downloader.receive(WeightsInfo))[0] == info
@@ -74,8 +72,7 @@ async def test_a_chunk_that_many_ask_for_is_read_once(bench: Bench, monkeypatch:
 async def test_a_player_that_could_not_be_told_of_new_weights_is_told_later(bench: Bench) -> None:
     """At first the player reads nothing; later it gets what was queued, and then the newest."""
     await bench.evaluator()
-    trainer = Peer(bench, "bulk")
-    await trainer.join("trainer")
+    trainer = await bench.peer("bulk", "trainer")
     raw = await asyncio.to_thread(RawPeer, bench.endpoints["bulk"])
     assert (await asyncio.to_thread(raw.ask, raw_hello(PROTOCOL_VERSION)))["type"] == "welcome"
     (session,) = (one for one in bench.front.bulk.port.sessions.all() if one.role == "client")
@@ -97,8 +94,7 @@ async def test_a_player_that_could_not_be_told_of_new_weights_is_told_later(benc
 async def test_weights_that_no_evaluator_takes_are_thrown_away_and_the_old_stay(bench: Bench) -> None:
     evaluator = await bench.evaluator()
     evaluator.refuses = {1}
-    trainer = Peer(bench, "bulk")
-    await trainer.join("trainer")
+    trainer = await bench.peer("bulk", "trainer")
     bad = await publish(trainer, b"nan", 1)
     good = await publish(trainer, b"fine", 2)
     while (await trainer.status())["weights_version"] != 2:
@@ -113,8 +109,7 @@ async def test_weights_at_which_evaluators_die_are_refused_and_the_old_stay(benc
     """They may need more memory than there is. A stop, or a disk that fails, is not their fault."""
     evaluator = await bench.evaluator()
     evaluator.answers_loads = False
-    trainer = Peer(bench, "bulk")
-    await trainer.join("trainer")
+    trainer = await bench.peer("bulk", "trainer")
     old = bench.store.current
     bad = await publish(trainer, b"too large", 1)
     for code in (-signal.SIGTERM, Exit.DISK, -signal.SIGKILL, Exit.INTERNAL):

@@ -110,8 +110,7 @@ def test_weights_that_lose_never_play_and_the_trainer_hears_which_number_is_next
         assert evaluator.loaded == [0]
         trainer.send(WeightsInfo(6, 0, b"x" * 32, 10, GAME.name))
         assert (await trainer.receive(WeightsInfo))[0] == info
-        watcher = Peer(bench, "bulk")
-        await watcher.join("watcher")
+        watcher = await bench.peer("bulk", "watcher")
         watcher.send(GetWeights())
         assert (await watcher.receive(WeightsInfo))[0].version == 0
 

@@ -24,8 +24,7 @@ async def test_every_metric_of_a_server_at_work_has_a_value(bench: Bench) -> Non
     """Those of a gate that does not exist are the exception; leaves, batches and latencies agree with each
     other."""
     await bench.evaluator()
-    worker = Worker(bench, 1)
-    await worker.join("client")
+    worker = await bench.worker(1)
     for request, rows in enumerate((7, 20)):
         worker.ask(request, rows)
     await worker.get_all()
@@ -52,8 +51,7 @@ async def test_it_is_ready_while_an_evaluator_works_and_answers(bench: Bench) ->
     evaluator = await bench.evaluator()
     assert front.not_ready(now) == ""
     evaluator.holding = True
-    worker = Worker(bench, 1)
-    await worker.join("client")
+    worker = await bench.worker(1)
     worker.ask(1, 5)
     await evaluator.got_leaves.wait()
     report = EvaluatorReport(0, [5], [0.001], [], sent_rows=5)

@@ -59,8 +59,7 @@ def chunks_sent(folder: Path, web: FileServer, patience: float = 10.0, other: by
 
     async def scenario(bench: Bench) -> None:
         await bench.evaluator()
-        trainer = Peer(bench, "bulk")
-        await trainer.join("trainer")
+        trainer = await bench.peer("bulk", "trainer")
         info = await publish(trainer, DATA, 1)
         while bench.store.current != info:
             await trainer.status()
