@@ -55,13 +55,6 @@ def test_a_damaged_file_is_found_at_start(tmp_path: Path) -> None:
     assert caught.value.code == Exit.BAD_DATA
 
 
-def test_only_the_newest_files_are_kept(tmp_path: Path) -> None:
-    store = WeightsStore(tmp_path, "chess", kept=2, past=0)
-    infos = [store.add(bytes([version]), version, 0, "tiny") for version in range(4)]
-    assert [store.has(info) for info in infos] == [False, False, True, True]
-    assert store.open() == infos[-1]
-
-
 def test_older_files_stay_spread_over_the_run_with_the_first(tmp_path: Path) -> None:
     """Of 64 publications, one a second, 4 older ones stay: the first, and others at wide intervals."""
     store = WeightsStore(tmp_path, "chess", kept=2, past=4)
