@@ -65,11 +65,6 @@ class FairQueue(Generic[T]):
         self._waiting: dict[Hashable, _Waiting[T]] = {}
         self._turns: deque[Hashable] = deque()
 
-    @property
-    def owners(self) -> Iterable[Hashable]:
-        """Return the owners that have items waiting."""
-        return self._waiting.keys()
-
     def append(self, item: T, *, first: bool = False) -> None:
         """Add an item behind, or with `first` before, the others of its owner."""
         waiting = self._waiting.get(item.owner)
