@@ -1,7 +1,8 @@
 """Key files: a key pair in TOML, readable by its user alone, and the folder where they are.
 
 Keys are text in Z85 (40 characters), as libzmq's tools write them. No secret is passed as a flag, so none
-appears in a list of processes; programs get the names of files.
+appears in a list of processes; programs get the names of files. ZeroMQ is imported only where it is needed,
+so that `--help` works without it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from azselfplay.host.exits import Exit, Fatal
@@ -36,23 +36,20 @@ def default_folder() -> Path:
     return Path(config) / "azselfplay"
 
 
-def _z85() -> ModuleType:
-    """Import zmq's Z85 only when needed, so that `--help` works without ZeroMQ."""
+def as_text(key: bytes) -> str:
     from zmq.utils import z85
 
-    return z85
-
-
-def as_text(key: bytes) -> str:
-    text: bytes = _z85().encode(key)
+    text: bytes = z85.encode(key)
     return text.decode("ascii")
 
 
 def from_text(text: str, what: str) -> bytes:
     """Return the key in `text`. Raises Fatal(CONFIG) if it is not a key, without repeating a possible
     secret."""
+    from zmq.utils import z85
+
     try:
-        key: bytes = _z85().decode(text.strip().encode("ascii"))
+        key: bytes = z85.decode(text.strip().encode("ascii"))
         if len(text.strip()) == TEXT_LENGTH and len(key) == KEY_BYTES:
             return key
     except (ValueError, KeyError, IndexError):
