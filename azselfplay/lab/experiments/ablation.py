@@ -62,6 +62,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("name", help="a file of experiments/ablations, or any such file")
     parser.add_argument("--minutes", type=float, help="in place of the file's")
     parser.add_argument("--seeds", type=int, nargs="+", help="in place of the file's")
+    parser.add_argument("--variants", nargs="+", help="only these, beside the recipe as it is")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder for the runs themselves")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for the results")
     return parser.parse_args(argv)
@@ -81,7 +82,7 @@ def main() -> int:
     # Use only the cores that this process may use.
     cores = sorted(os.sched_getaffinity(0))
     folder = options.out / f"ablation-{ablation.name}"
-    runs = run_all(ablation, options.runs, cores, folder / "runs.json")
+    runs = run_all(ablation, options.runs, cores, folder / "runs.json", options.variants)
     draw(runs, BASE, folder / PICTURE, scale=100, unit="%")
     write_atomically(folder / "README.md", page(ablation, runs).encode())
     write_overview(options.out)
@@ -191,11 +192,19 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
 
 
 def run_all(
-    ablation: Ablation, runs: Path, cores: Sequence[int | None], results: Path
+    ablation: Ablation,
+    runs: Path,
+    cores: Sequence[int | None],
+    results: Path,
+    wanted: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Do all runs that are not yet in `results`, seed by seed, so that an early end leaves complete
-    comparisons."""
+    comparisons. `wanted`: only these variants, beside the recipe. Returns all runs that are in `results`
+    then. Raises Fatal(CONFIG) for an unknown variant."""
     done, variants = finished(ablation, results), list(ablation.all())
+    if unknown := set(wanted or ()) - set(variants):
+        known_names = ", ".join(map(repr, ablation.variants))
+        raise Fatal(f"{ablation.name} has no variant {min(unknown)!r}; it has {known_names}", Exit.CONFIG)
     known = {(one["variant"], one["seed"]) for one in done}
     # Use a separate folder, because other ablations of the recipe have runs with the same names.
     cycle, runs = itertools.cycle(cores), runs / f"ablation-{ablation.name}"
@@ -203,7 +212,7 @@ def run_all(
         Job(name, recipe, seed, ablation.minutes, runs, next(cycle))
         for seed in ablation.seeds
         for name, recipe in ablation.all().items()
-        if (name, seed) not in known
+        if (name, seed) not in known and (wanted is None or name in (BASE, *wanted))
     ]
     if not jobs:
         tell(f"all {len(done)} runs are in {results} already; to run them again, give another --out")

@@ -93,7 +93,7 @@ def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
         names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
         means = [mean_of([group.errors_matter for group in _groups(player)]) for player in players]
         return dict(zip(names, means, strict=True))
-    scores = matches.scores(game, trained, recipe, trained.snapshots[-1])
+    scores = matches.scores(game, trained, recipe, trained.snapshots[-1], final=True)
     return {f"points lost against {opponent}": 1 - score for opponent, score in scores.items()}
 
 

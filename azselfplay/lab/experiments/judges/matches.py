@@ -49,10 +49,13 @@ def add_scores(found: Judgement, game: Game, trained: Trained, recipe: Recipe) -
             found.add_point("score", f"against {opponent}", snapshot.minute, score)
 
 
-def scores(game: Game, trained: Trained, recipe: Recipe, snapshot: Snapshot) -> dict[str, float]:
-    """Return the score of a snapshot in a short match against each opponent of the curve."""
+def scores(
+    game: Game, trained: Trained, recipe: Recipe, snapshot: Snapshot, *, final: bool = False
+) -> dict[str, float]:
+    """Return the score of a snapshot against each opponent of the curve, in a short match or in one as long
+    as the final ones."""
     player = player_of(trained, recipe, snapshot)
-    openings = openings_of(recipe, game, final=False)
+    openings = openings_of(recipe, game, final=final)
     return {
         opponent: score("", "", play(game, player, opponent, openings)).value
         for opponent in opponents_of(recipe, game)[:ON_THE_CURVE]
