@@ -108,7 +108,7 @@ class ClientEvaluator:
         self._first_welcome: asyncio.Future[Welcome] = loop.create_future()
         self._end: asyncio.Future[NoReturn] = loop.create_future()
         """Fails when this process must end. It is set by callbacks, which cannot raise."""
-        self._run: Run
+        self._run: Run | None = None
         self._downloader: WeightsDownloader | None = None
         name = f"{(options.name or socket.gethostname())[:100]}/evaluator-{options.index}"
         keys = dial_keys(options.server_key, options.key, "client")
@@ -174,7 +174,7 @@ class ClientEvaluator:
         if not self._first_welcome.done():
             self._first_welcome.set_result(welcome)
             return
-        if not is_same_run(self._run, welcome):
+        if self._run is not None and not is_same_run(self._run, welcome):
             what = f"the server now plays {welcome.game} for run {welcome.run} or under other settings"
             self._fail(Fatal(f"{what}: this evaluator ends and starts again", Exit.TRY_AGAIN))
         if self._downloader is not None:

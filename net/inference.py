@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ import torch
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
+from azselfplay.host.hardware import usable_cores
 from net.architectures.network import Network, fold
 from net.architectures.sparse import SparseNetwork
 from net.batches import (
@@ -100,7 +100,7 @@ class Inference:
         if self.is_cuda:
             # Checked before anything is computed: torch would fail only at its first kernel.
             check_has_code(device)
-        self.threads = threads or available_cores()
+        self.threads = threads or usable_cores()
         self.buckets = buckets_up_to(CUDA_BUCKETS if self.is_cuda else CPU_BUCKETS, max_rows)
         self.max_rows = self.buckets[-1]
         self._wanted_target = target_rows
@@ -324,11 +324,6 @@ class Inference:
         begin = time.process_time()
         self.run(batch.features, batch.counts, batch.actions)
         return max(time.process_time() - begin, 1e-6) / self.threads
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # ---- What computes a batch ---------------------------------------------------------------------------
