@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from parts import PATIENCE, ROOT, RUN, Parts
+from parts import PATIENCE, RUN, Parts
 from stranger import Ledger
+from target import ROOT
 
 from azselfplay.games import get_game
 from azselfplay.store.reader import StoreReader
