@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import os
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -136,7 +135,7 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
         commands = {part.name: plan.runnable(part.with_devices) for part in parts}
         launcher = Launcher(settings, run.port, commands)
         run_until_signal(launcher.main)
-    return launcher.report(sys.stdout)
+    return launcher.report()
 
 
 def _down(lock: Path) -> None:

@@ -78,7 +78,7 @@ def _main() -> int:
         compiling = compile_seconds(server) if settings.minutes else 0.0
         launcher = Launcher(settings, port, commands, compiling)
         run(launcher.main)
-    return launcher.report(sys.stderr)
+    return launcher.report()
 
 
 def main() -> int:

@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, TextIO
+from typing import Any
 
 from azselfplay.host import logs
 from azselfplay.host.aio import Stop
@@ -160,12 +161,14 @@ class Launcher:
             "games_by_source": trainer.get("games_by_source", {"workers": 0, "clients": 0}),
         }
 
-    def report(self, people: TextIO) -> int:
-        """Print the summary, and for `people` what was finished and what to do now. Returns the exit
-        status."""
+    def report(self) -> int:
+        """Print the summary for scripts, and, on the standard error, what was finished and what to do now.
+        Returns the exit status."""
         why, status = self._troubles.of_training(time.monotonic(), self._step(), self._begun) or ("", Exit.OK)
         print(json.dumps(self.summary()), flush=True)
-        print("", *ending(self.settings, self.folder, self.figures, why), sep="\n", file=people, flush=True)
+        print(
+            "", *ending(self.settings, self.folder, self.figures, why), sep="\n", file=sys.stderr, flush=True
+        )
         return int(status)
 
     def _step(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -60,16 +61,19 @@ class Command:
 
 def test_up_here_trains_and_down_ends_it_in_order(tmp_path: Path) -> None:
     azcluster = Command(tmp_path, "local")
-    up = subprocess.Popen(azcluster.words("up"), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    up = subprocess.Popen(
+        azcluster.words("up"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         wait_for(lambda: azcluster.step() > 0, lambda: "a step of training")
         assert azcluster("up").returncode == Exit.TRY_AGAIN
         assert azcluster("down").returncode == Exit.OK
-        said, _ = up.communicate(timeout=60)
+        said, told = up.communicate(timeout=60)
     finally:
         up.kill()
     assert up.returncode == Exit.OK
-    assert "The newest weights are version" in said
+    assert json.loads(said.splitlines()[-1])["steps"] > 0, "a script reads the last line"
+    assert "The newest weights are version" in told
     assert azcluster("down").returncode == Exit.UNREACHABLE
 
 
