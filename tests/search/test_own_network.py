@@ -14,7 +14,7 @@ from azselfplay.games import get_game
 from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator
 from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import search
-from azselfplay.search.pool import SearchPool
+from azselfplay.search.pool import SIMULATIONS_A_TURN, SearchPool
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree
 from net.sparse import SparsePlayer
@@ -64,6 +64,26 @@ def test_a_search_finds_the_same_wherever_its_leaves_are_evaluated(
     own = Forest(GAME, settings, cache=cache, network=player)
     assert searches(own, player) == searches(Forest(GAME, settings, cache=cache), elsewhere(player))
     assert own.evaluated > 2 * 40
+
+
+def test_a_game_plays_some_moves_in_a_row_before_the_others_have_their_turn(player: SparsePlayer) -> None:
+    settings = resolve(self_play(history=1, simulations=SIMULATIONS_A_TURN // 2), GAME)
+    forest = Forest(GAME, settings, slots=2, network=player)
+    pool, order = SearchPool(forest, player), list[int]()
+
+    async def play(number: int) -> None:
+        with SearchTree(forest, np.random.default_rng(0)) as tree:
+            tree.reset(GAME.notation.state_from_text(""))
+            for move in MOVES:
+                order.append(number)
+                await search(tree, pool)
+                tree.advance(GAME.notation.action_from_text(tree.state, move))
+
+    async def both() -> None:
+        await asyncio.gather(play(0), play(1))
+
+    asyncio.run(both())
+    assert order == [0, 0, 1, 1, 0, 1]
 
 
 def test_other_weights_answer_from_the_next_step_on(player: SparsePlayer, tmp_path: Path) -> None:
