@@ -94,9 +94,10 @@ def test_azclients_doctor_needs_none_of_the_extras(tmp_path: Path) -> None:
 def test_a_port_where_something_else_listens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("azselfplay.diagnostics.doctor.probe.ANSWER_SECONDS", 0.5)
     with socket.socket() as other:
-        other.bind((HERE, 0))
+        base = free_base_port()  # whose next port is free, too
+        other.bind((HERE, base))
         other.listen()
-        facts = probe(Address(HERE, other.getsockname()[1]))
+        facts = probe(Address(HERE, base))
         assert facts.ports[0].answer is None
         assert facts.ports[0].unreachable == ""
         assert "leaves port" in faults(service_findings(facts))
