@@ -19,7 +19,7 @@ from azselfplay.host.exits import Exit
 
 pytestmark = pytest.mark.nightly
 
-STEPS = 300
+STEPS = 600
 FLAGS = (
     "--cpu-threads", "1", "--optimizer.batch", "32", "--samples.per-position", "4", "--samples.held-out", "0",
     "--window.min-positions", "50", "--publishing.steps", "100000", "--publishing.seconds", "1",
@@ -39,7 +39,7 @@ class Trainers:
         self._how, self.folder, self._port = how, folder, free_base_port()
         self.server = FakeServer(self._port, welcome())
         self.environment = marked_environment()
-        records = games(400)
+        records = games(800)
         stored(folder / "run-1", records)
         positions = sum(record.targets for record in records)
         assert positions * 4 // 32 >= STEPS, "more steps must be allowed"
@@ -88,7 +88,7 @@ async def trained(
     try:
         process = await one.start()
         for rank in killed:
-            await one.until_step(one.step() + STEPS // 4)
+            await one.until_step(one.step() + STEPS // 10)
             one.kill(rank, process)
             lost_at = time.monotonic()
             codes.append(await asyncio.wait_for(process.wait(), TIMEOUT))
