@@ -203,8 +203,8 @@ def run_all(
     then. Raises Fatal(CONFIG) for an unknown variant."""
     done, variants = finished(ablation, results), list(ablation.all())
     if unknown := set(wanted or ()) - set(variants):
-        known_names = ", ".join(map(repr, ablation.variants))
-        raise Fatal(f"{ablation.name} has no variant {min(unknown)!r}; it has {known_names}", Exit.CONFIG)
+        names = ", ".join(map(repr, ablation.variants))
+        raise Fatal(f"{ablation.name} has no variant {min(unknown)!r}; it has {names}", Exit.CONFIG)
     known = {(one["variant"], one["seed"]) for one in done}
     # Use a separate folder, because other ablations of the recipe have runs with the same names.
     cycle, runs = itertools.cycle(cores), runs / f"ablation-{ablation.name}"

@@ -55,7 +55,7 @@ Reading = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
 """Runs a function in a thread that reads files."""
 
 Updates = asyncio.Queue[bytes | None]
-"""The newest figures as JSON, for one page; None at the end."""
+"""The newest figures as JSON, for one page, and None at the end: two entries at most."""
 
 
 class Files:
@@ -144,7 +144,7 @@ class Watching:
         watched = self._watched.get(run.name)
         if watched is None:
             watched = self._watched[run.name] = _Watched(self.files_of(run), self._reading, self._group)
-        updates: Updates = asyncio.Queue()
+        updates: Updates = asyncio.Queue(2)
         # A page that is opened later gets the newest figures at once.
         if watched.newest:
             updates.put_nowait(watched.newest)
