@@ -180,24 +180,20 @@ def read_games(rules: GoRules, data: bytes) -> Iterator[ReadGame | ValueError]:
         ends.append((max(begin, 0), len(text)))
     for first, last in ends:
         try:
-            yield _game_of(rules, _read(text[first:last], rules))
+            game = _read(text[first:last], rules)
+            if game.rules.size != rules.size:
+                raise ValueError(f"the SGF is for a board of {game.rules.size}, not of {rules.size}")
+            result = game.tags.get("RE", "").strip()
+            drawn = 0 if result.lower() in ("0", "draw", "jigo") else None
+            outcome = {"B+": 1, "W+": -1}.get(result[:2], drawn)
+            # PGN calls the first player White; in Go that is Black.
+            tags = {PGN_TAGS.get(name, name): said for name, said in (game.tags | game.said_rules).items()}
+            komi = f"komi {game.rules.komi:g}, not {rules.komi:g}" if game.rules.komi != rules.komi else ""
+            vertices = tuple(vertex_of(rules.size, action) for action in game.actions)
+            passes = next((at for at, one in enumerate(reversed(vertices)) if one != PASS), len(vertices))
+            yield ReadGame(game.start, vertices, outcome, tags, game.other_rules or komi, passes)
         except ValueError as error:
             yield error
-
-
-def _game_of(rules: GoRules, found: SgfGame) -> ReadGame:
-    if found.rules.size != rules.size:
-        raise ValueError(f"the SGF is for a board of {found.rules.size}, not of {rules.size}")
-    result = found.tags.get("RE", "").strip()
-    drawn = 0 if result.lower() in ("0", "draw", "jigo") else None
-    outcome = {"B+": 1, "W+": -1}.get(result[:2], drawn)
-    # PGN calls the first player White; in Go that is Black.
-    tags = {PGN_TAGS.get(name, name): text for name, text in (found.tags | found.said_rules).items()}
-    komi = f"komi {found.rules.komi:g}, not {rules.komi:g}" if found.rules.komi != rules.komi else ""
-    other = found.other_rules or komi
-    vertices = tuple(vertex_of(rules.size, action) for action in found.actions)
-    passes = next((at for at, vertex in enumerate(reversed(vertices)) if vertex != PASS), len(vertices))
-    return ReadGame(found.start, vertices, outcome, tags, other, passes)
 
 
 def _text_of(data: bytes) -> str:
@@ -421,7 +417,15 @@ def write(game: SgfGame, moves: Sequence[WrittenMove] = (), ending: str = "") ->
         set_move(tree.extend_main_sequence(), number, action)
     nodes = tree.get_main_sequence()
     for number, move in enumerate(moves):
-        _annotate(nodes[number + 1], move)
+        node = nodes[number + 1]
+        if move.value is not None:
+            percent = f"{50 * (1 + move.value):.1f}"
+            node.set_raw("SBKV", percent.encode())
+            # For programs that do not know SBKV.
+            _comment(node, f"Black {percent} %")
+        _comment(node, move.comment)
+        if move.mark:
+            node.set_raw(*MARKS[move.mark])
         for line, comment in move.others:
             node = nodes[number]
             for further, vertex in enumerate(line, number):
@@ -431,18 +435,6 @@ def write(game: SgfGame, moves: Sequence[WrittenMove] = (), ending: str = "") ->
     _comment(nodes[-1], ending)
     data: bytes = tree.serialise()
     return data
-
-
-def _annotate(node: sgf.Tree_node, move: WrittenMove) -> None:
-    """Write value, comment and mark of a move."""
-    if move.value is not None:
-        percent = f"{50 * (1 + move.value):.1f}"
-        node.set_raw("SBKV", percent.encode())
-        # For programs that do not know SBKV.
-        _comment(node, f"Black {percent} %")
-    _comment(node, move.comment)
-    if move.mark:
-        node.set_raw(*MARKS[move.mark])
 
 
 def _comment(node: sgf.Tree_node, text: str) -> None:
