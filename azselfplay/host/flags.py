@@ -106,35 +106,26 @@ def field_docstrings(config_class: type) -> dict[str, str]:
 
 def settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
     """Tell tyro how to build a dataclass of settings. Texts are read only for `--help`."""
+    import tyro
     from tyro.constructors import StructConstructorSpec, StructFieldSpec
 
     if not dataclasses.is_dataclass(info.type):
         return None
     settings = info.type
     hints = get_type_hints(settings, include_extras=True)
-    fields = tuple(
-        StructFieldSpec(
-            field.name,
-            _without_none(hints[field.name]),
-            getattr(info.default, field.name),
-            partial(_help_text, settings, field.name),
-        )
-        for field in dataclasses.fields(settings)
-    )
-    return StructConstructorSpec(instantiate=settings, fields=fields)
+    fields = []
+    for field in dataclasses.fields(settings):
+        kind = hints[field.name]
+        # `Path | None` is shown as PATH, and the text explains the default.
+        if get_origin(kind) in (Union, types.UnionType):
+            kind = Annotated[kind, tyro.conf.arg(metavar=_METAVARS.get(bare(kind)[0], ""))]
+        text = partial(_help_text, settings, field.name)
+        fields.append(StructFieldSpec(field.name, kind, getattr(info.default, field.name), text))
+    return StructConstructorSpec(instantiate=settings, fields=tuple(fields))
 
 
 def _help_text(settings: type, field: str) -> str:
     return field_docstrings(settings).get(field, "")
-
-
-def _without_none(kind: Any) -> Any:
-    """Return the type without None: `Path | None` is shown as PATH, and the text explains the default."""
-    if get_origin(kind) not in (Union, types.UnionType):
-        return kind
-    import tyro
-
-    return Annotated[kind, tyro.conf.arg(metavar=_METAVARS.get(bare(kind)[0], ""))]
 
 
 # ---- What was meant ------------------------------------------------------------------------------

@@ -85,7 +85,13 @@ def _main() -> int:
         if settings.command == "up":
             return _up(cluster, parts)
         if settings.command == "down":
-            _down(_lock(cluster))
+            lock = _lock(cluster)
+            if not is_locked(lock):
+                raise Fatal(f"nothing is up here: no process holds {lock}", Exit.UNREACHABLE)
+            os.kill(int(lock.with_suffix(".pid").read_text()), signal.SIGTERM)
+            with lock.open() as file:
+                # This lock is granted only after all parts have ended and `up` has released its own lock.
+                fcntl.flock(file, fcntl.LOCK_SH)
     if settings.command == "status":
         keys = dial_keys(cluster.run.server_key, None, "client") if settings.on == "ray" else None
         status = of_server(Address(parts[0].host, cluster.run.port, keys))
@@ -136,16 +142,6 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
         launcher = Launcher(settings, run.port, commands)
         run_until_signal(launcher.main)
     return launcher.report()
-
-
-def _down(lock: Path) -> None:
-    """End the process of `up` on this machine, and wait for its end."""
-    if not is_locked(lock):
-        raise Fatal(f"nothing is up here: no process holds {lock}", Exit.UNREACHABLE)
-    os.kill(int(lock.with_suffix(".pid").read_text()), signal.SIGTERM)
-    with lock.open() as file:
-        # This lock is granted only after all parts have ended and `up` has released its own lock.
-        fcntl.flock(file, fcntl.LOCK_SH)
 
 
 def main() -> int:
