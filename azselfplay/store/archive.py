@@ -305,7 +305,14 @@ class Archive:
             # its content.
             if following and int(following) <= max(shared, 1):
                 continue
-            rows = self._segment(name)
+            data = self._objects.get(f"games/{name}") or b""
+            content = data[:-HASH_BYTES]
+            if sha256(content) != data[-HASH_BYTES:]:
+                place = f"{self._place}/games/{name}"
+                text = f"{place} is damaged (its hash differs): restore it from a copy of the archive"
+                raise Fatal(text, Exit.BAD_DATA)
+            decoded = msgspec.msgpack.decode(content)
+            rows = [Row(Stored(*columns), player, is_old) for columns, player, is_old in decoded]
             known = [row for row in rows if row.game.seq <= before]
             found = store.uids_between(known[0].game.seq, known[-1].game.seq) if known else []
             if [row.game.uid for row in known] != found:
@@ -319,16 +326,6 @@ class Archive:
             store.restore(rows[len(known) :])
             reach("archive.restored")
             self.last = rows[-1].game.seq
-
-    def _segment(self, name: str) -> list[Row]:
-        data = self._objects.get(f"games/{name}") or b""
-        content = data[:-HASH_BYTES]
-        if sha256(content) != data[-HASH_BYTES:]:
-            place = f"{self._place}/games/{name}"
-            text = f"{place} is damaged (its hash differs): restore it from a copy of the archive"
-            raise Fatal(text, Exit.BAD_DATA)
-        rows = msgspec.msgpack.decode(content)
-        return [Row(Stored(*columns), player, is_old) for columns, player, is_old in rows]
 
     # ---- games ----
 

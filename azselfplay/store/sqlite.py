@@ -360,8 +360,15 @@ class Store:
                 statuses = [self._insert(entry) for entry in entries]
                 for reject in rejects:
                     self._insert_reject(reject)
-                newest = self._read_newest()
-                dropped = self._drop_old(newest)
+                newest, dropped = self._read_newest(), self._dropped
+                # Drop records of games that are not among the newest; their rows stay, so that no game is
+                # stored twice and all totals stay right.
+                last = min(newest - self._keep, dropped + DROPPED_AT_ONCE)
+                if self._keep and last > dropped:
+                    execute = self._connection.execute
+                    execute("UPDATE games SET data = x'' WHERE seq > ? AND seq <= ?", (dropped, last))
+                    execute("INSERT OR REPLACE INTO meta VALUES ('dropped', ?)", (str(last),))
+                    dropped = last
         except NO_DAMAGE as error:
             self.trouble = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
             log.error("games are NOT being stored: %s; the games wait.", self.trouble)
@@ -398,17 +405,6 @@ class Store:
         reason = "another game is stored under this uid"
         self._insert_reject(Reject(entry.uid, entry.sha256, entry.source, CONFLICT, reason, entry.data))
         return CONFLICT
-
-    def _drop_old(self, newest: int) -> int:
-        """Drop records of games that are not among the newest; their rows stay, so that no game is stored
-        twice and all totals stay right. Returns the number of the last one that is dropped."""
-        last = min(newest - self._keep, self._dropped + DROPPED_AT_ONCE)
-        if not self._keep or last <= self._dropped:
-            return self._dropped
-        execute = self._connection.execute
-        execute("UPDATE games SET data = x'' WHERE seq > ? AND seq <= ?", (self._dropped, last))
-        execute("INSERT OR REPLACE INTO meta VALUES ('dropped', ?)", (str(last),))
-        return last
 
     def _insert_reject(self, reject: Reject) -> None:
         execute = self._connection.execute
