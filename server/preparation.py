@@ -219,22 +219,15 @@ def opened_run(config: ServerConfig, history: int, *, listens: bool = True) -> I
         # Locked before anything is written: another azserver may work on this run.
         with folder.lock("azserver"):
             write_atomically(folder.config, to_toml(config).encode())
-            _note_package(folder, config.game)
+            # run.json has the hash of a user's own game package, which may have changed since the last start.
+            key, about = foreign_key_of(get_game(config.game).rules.play), folder.describe()
+            if about.get("package", key) != key:
+                log.warning(
+                    "the package of %s has changed since run %s was last served: if its rules have, begin a "
+                    "new run (--run NAME), because the games stored so far may break them",
+                    config.game,
+                    folder.name,
+                )
+            if key and about.get("package") != key:
+                write_atomically(folder.about, json.dumps(about | {"package": key}, indent=1).encode())
             yield folder
-
-
-def _note_package(folder: RunFolder, game: str) -> None:
-    """Note the hash of a user's own game package in run.json, and warn if it has changed since the last
-    start."""
-    key = foreign_key_of(get_game(game).rules.play)
-    about = folder.describe()
-    before = about.get("package", key)
-    if before != key:
-        log.warning(
-            "the package of %s has changed since run %s was last served: if its rules have, begin a new run "
-            "(--run NAME), because the games stored so far may break them",
-            game,
-            folder.name,
-        )
-    if key and about.get("package") != key:
-        write_atomically(folder.about, json.dumps(about | {"package": key}, indent=1).encode())

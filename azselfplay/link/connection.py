@@ -184,7 +184,13 @@ class Connection:
             self._carry_out(self._session.start(now))
             while True:
                 await self._wait_for_change()
-                self._raise_refusal()
+                if self._refused_handshake:
+                    text = f"{self._name} does not let this process in: {self._refused_handshake}"
+                    raise Fatal(text, Exit.REFUSED)
+                if self._refusal is not None:
+                    versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
+                    code = Exit.PROTOCOL if self._refusal.code in versions else Exit.REFUSED
+                    raise Fatal(f"{self._name} refuses this session: {self._refusal.reason}", code)
                 # Clear the event before looking at the session: later changes set it again.
                 self._changed.clear()
                 now = time.monotonic()
@@ -294,16 +300,6 @@ class Connection:
     def _on_refused_handshake(self, reason: str) -> None:
         self._refused_handshake = reason
         self._changed.set()
-
-    def _raise_refusal(self) -> None:
-        if self._refused_handshake:
-            text = f"{self._name} does not let this process in: {self._refused_handshake}"
-            raise Fatal(text, Exit.REFUSED)
-        if self._refusal is None:
-            return
-        versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
-        code = Exit.PROTOCOL if self._refusal.code in versions else Exit.REFUSED
-        raise Fatal(f"{self._name} refuses this session: {self._refusal.reason}", code)
 
     def _watch_absence(self, now: float) -> None:
         """Log now and then that the server does not answer; give up after `max_wait`."""

@@ -110,24 +110,21 @@ def in_cache(folder: Path, load: Load) -> Use:
         if fault:
             with contextlib.suppress(FileNotFoundError):  # another process has refused it, too
                 path.rename(path.with_suffix(".refused"))
-        _prune(folder)
+        # Remove old files. Other processes may use the folder at the same time: the evaluators of several
+        # GPUs, or all workers of a machine.
+        written: list[tuple[float, Path]] = []
+        for file in folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # another process has just removed or renamed it
+                written.append((file.stat().st_mtime, file))
+        written.sort(reverse=True)
+        for at, file in written[KEPT_FILES:]:
+            # Compared with the newest file and not with the clock of this machine: the folder may be on
+            # another.
+            if written[0][0] - at > KEPT_SECONDS:
+                file.unlink(missing_ok=True)
         return fault
 
     async def use(info: WeightsInfo, data: bytes | bytearray) -> str:
         return await asyncio.to_thread(store_and_load, info, data)
 
     return use
-
-
-def _prune(folder: Path) -> None:
-    """Remove old files from a folder that other processes may use at the same time: the evaluators of several
-    GPUs, or all workers of a machine."""
-    written: list[tuple[float, Path]] = []
-    for file in folder.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another process has just removed or renamed it
-            written.append((file.stat().st_mtime, file))
-    written.sort(reverse=True)
-    for at, file in written[KEPT_FILES:]:
-        # Compared with the newest file and not with the clock of this machine: the folder may be on another.
-        if written[0][0] - at > KEPT_SECONDS:
-            file.unlink(missing_ok=True)
