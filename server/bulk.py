@@ -95,7 +95,13 @@ class BulkService:
         self._turns = Turns(clock())
         self.chunks = ChunkService(store, clock)
         self.trainer: Session | None = None
-        self.weights = WeightsIn(game, store, figures, clock, self._send_to_trainer)
+        self.weights = WeightsIn(
+            game,
+            store,
+            figures,
+            clock,
+            lambda message: self.trainer is not None and self.port.send(peer_of(self.trainer), message),
+        )
         self._store = store
         self._figures = figures
         self._clock = clock
@@ -110,7 +116,7 @@ class BulkService:
             Chunk: Route(self.weights.on_chunk, TRAINER, frames=1, is_work=True),
             Refused: Route(self.weights.on_refused, TRAINER),
             TrainerStatus: Route(self._on_trainer_status, TRAINER),
-            GetWeights: Route(self._on_get_weights),
+            GetWeights: Route(self.chunks.on_get_weights),
             GetChunk: Route(self.chunks.on_get_chunk, is_work=True),
         }
 
@@ -202,9 +208,6 @@ class BulkService:
         if self._is_trainer(session):
             self._figures.trainer = message.figures
 
-    def _send_to_trainer(self, message: Message) -> bool:
-        return self.trainer is not None and self.port.send(peer_of(self.trainer), message)
-
     def _is_trainer(self, session: Session) -> bool:
         return self.trainer is not None and self.trainer.number == session.number
 
@@ -224,12 +227,6 @@ class BulkService:
                         wait = self._turns.wait(peer, self._clock(), ack.retry_after)
                         ack = structs.replace(ack, retry_after=wait)
                     self.port.send(peer, ack)
-
-    def _on_get_weights(self, session: Session, _message: GetWeights, _frames: list[memoryview]) -> None:
-        if self._store.current is None:
-            self.port.refuse(peer_of(session), Code.NO_WEIGHTS, "no weights yet", 0, retry_after=3.0)
-        else:
-            self.port.send(peer_of(session), self._store.current)
 
 
 _ANOTHER_TRAINER = Goodbye(

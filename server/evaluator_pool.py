@@ -114,7 +114,7 @@ class EvaluatorPool:
         self._handlers: dict[type[Message], Callable[[int, Any], None]] = {
             WeightsLoaded: self._on_loaded,
             WeightsRefused: self._on_refused,
-            EvaluatorReport: self._on_report,
+            EvaluatorReport: lambda index, report: figures.reported(index, report, clock()),
             Ping: self._on_ping,
         }
 
@@ -254,9 +254,6 @@ class EvaluatorPool:
         if self.watch.idle(index, self._clock()):
             log.warning("sending evaluator %d its weights again", index)
             self._send_load(device)
-
-    def _on_report(self, index: int, report: EvaluatorReport) -> None:
-        self._figures.reported(index, report, self._clock())
 
     def _on_loaded(self, index: int, loaded: WeightsLoaded) -> None:
         newest = self.newest

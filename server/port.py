@@ -228,21 +228,16 @@ class Port:
         elif tag == _BYE:
             self.sessions.leave(peer)
             self._ended(session, "", "left")
-        elif (refusal := self._objection(session, tag)) is not None:
-            self._misfit(peer, session, refusal[1], _request_in(header), refusal[0])
+        elif (route := self._routes.get(tag)) is not None and session.role in route.roles:
+            self._handle(session, route, header, frames)
         else:
-            self._handle(session, self._routes[tag], header, frames)
-
-    def _objection(self, session: Session, tag: str) -> tuple[Code, str] | None:
-        """Return why this session may not send messages of this type here; None if it may."""
-        route = self._routes.get(tag)
-        if route is not None and session.role in route.roles:
-            return None
-        if tag not in TAGS:
-            return Code.BAD_MESSAGE, f"no message has the type {tag[:40]!r}"
-        if route is None:
-            return Code.BAD_MESSAGE, f"{tag} does not belong on the {self._name} port"
-        return Code.ROLE_NOT_ALLOWED, f"a {session.role} may not send {tag}"
+            # This session may not send messages of this type here.
+            code, reason = Code.ROLE_NOT_ALLOWED, f"a {session.role} may not send {tag}"
+            if tag not in TAGS:
+                code, reason = Code.BAD_MESSAGE, f"no message has the type {tag[:40]!r}"
+            elif route is None:
+                code, reason = Code.BAD_MESSAGE, f"{tag} does not belong on the {self._name} port"
+            self._misfit(peer, session, reason, _request_in(header), code)
 
     def _handle(
         self, session: Session, route: Route, header: bytes | memoryview, frames: list[memoryview]

@@ -36,7 +36,7 @@ from azselfplay.link.pacing import MEGABYTE, Pace, PaceLimits, Paces
 from azselfplay.link.weights_files import find_weights, point_newest, version_in, weights_path
 from azselfplay.link.weights_pull import answer
 from protocol.errors import Code
-from protocol.messages import CHUNK, GetChunk, WeightsInfo
+from protocol.messages import CHUNK, GetChunk, GetWeights, WeightsInfo
 from protocol.sessions import Session
 from server.port import Port, peer_of
 
@@ -231,7 +231,7 @@ def surplus(times: Sequence[int], room: int) -> list[int]:
 
 
 class ChunkService:
-    """Connects queue and store. `port` is set once it exists."""
+    """Answers who asks for weights: connects queue and store. `port` is set once it exists."""
 
     port: Port
 
@@ -243,6 +243,12 @@ class ChunkService:
         """Chunks by hash of the file and offset, least recently read first."""
         self._wake = asyncio.Event()
         """Set when a chunk was requested, or a peer has read what was sent."""
+
+    def on_get_weights(self, session: Session, _message: GetWeights, _frames: list[memoryview]) -> None:
+        if self._store.current is None:
+            self.port.refuse(peer_of(session), Code.NO_WEIGHTS, "no weights yet", 0, retry_after=3.0)
+        else:
+            self.port.send(peer_of(session), self._store.current)
 
     def on_get_chunk(self, session: Session, message: GetChunk, _: list[memoryview]) -> None:
         peer = peer_of(session)
