@@ -87,32 +87,24 @@ def check_leaves(
     if least < 1 or most > limit:
         raise BadMessage(f"a leaf has {least if least < 1 else most} legal actions, expected 1 to {limit}")
     if mask_bytes:
-        return LeafFrames(features, counts, _check_masks(frames[2], counts, mask_bytes, actions_limit))
+        masks = _view(frames[2], _U8, rows * mask_bytes, "actions").reshape(rows, mask_bytes)
+        # The last byte may have bits beyond the last action.
+        if unused := 8 * mask_bytes - actions_limit:
+            beyond = masks[:, -1] >> np.uint8(8 - unused)
+            if beyond.any():
+                row = int(beyond.argmax())
+                raise BadMessage(f"row {row}: its mask has an action that is not below {actions_limit}")
+        found = np.bitwise_count(masks).sum(axis=1)
+        if (found != counts).any():
+            row = int((found != counts).argmax())
+            text = f"its mask has {found[row]} legal actions, its count is {counts[row]}"
+            raise BadMessage(f"row {row}: {text}")
+        return LeafFrames(features, counts, masks)
     actions = _view(frames[2], _U16, sum(listed), "actions")
     largest = int(_largest(actions))
     if largest >= actions_limit:
         raise BadMessage(f"action {largest} is not below {actions_limit}")
     return LeafFrames(features, counts, actions)
-
-
-def _check_masks(
-    frame: Buffer, counts: npt.NDArray[np.uint16], mask_bytes: int, actions_limit: int
-) -> npt.NDArray[np.uint8]:
-    """Return `frame` as uint8[rows, mask_bytes]. Raises BadMessage if the number of bits set in a row differs
-    from its entry in `counts` [rows]."""
-    masks = _view(frame, _U8, len(counts) * mask_bytes, "actions").reshape(len(counts), mask_bytes)
-    # The last byte may have bits beyond the last action.
-    if unused := 8 * mask_bytes - actions_limit:
-        beyond = masks[:, -1] >> np.uint8(8 - unused)
-        if beyond.any():
-            raise BadMessage(
-                f"row {int(beyond.argmax())}: its mask has an action that is not below {actions_limit}"
-            )
-    found = np.bitwise_count(masks).sum(axis=1)
-    if (found != counts).any():
-        row = int((found != counts).argmax())
-        raise BadMessage(f"row {row}: its mask has {found[row]} legal actions, its count is {counts[row]}")
-    return masks
 
 
 def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> EvaluationFrames:

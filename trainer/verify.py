@@ -118,13 +118,6 @@ class Verifier:
         lengths of the columns. `newest_version` is the highest weights version that can have answered by now.
         """
         # Cheap checks first. Each may rely on those before it: the replay uses the columns as array indices.
-        return (
-            self._check_settings(record, expected)
-            or self._check_columns(record, newest_version)
-            or self._check_replay(record, expected)
-        )
-
-    def _check_settings(self, record: GameRecord, expected: Expected) -> Rejection | None:
         if record.game != self._game.name:
             return Rejection(Code.WRONG_GAME, f"a game of {record.game!r}; this run plays {self._game.name}")
         if record.run and expected.run and record.run != expected.run:
@@ -159,9 +152,6 @@ class Verifier:
             self._line = np.zeros((plies, self._game.state_words), dtype=np.uint64)
         # The replay continues from here.
         self._line[0] = start
-        return None
-
-    def _check_columns(self, record: GameRecord, newest_version: int) -> Rejection | None:
         if record.plies > min(record.max_plies, MAX_PLIES):
             return Rejection(Code.TOO_LONG, f"{record.plies} plies, but games end after {record.max_plies}")
         if record.is_imported:
@@ -173,7 +163,7 @@ class Verifier:
                 Code.UNKNOWN_VERSION,
                 f"ply {ply}: weights version {record.versions[ply]} is not out yet (newest {newest_version})",
             )
-        return None
+        return self._check_replay(record, expected)
 
     def _check_replay(self, record: GameRecord, expected: Expected) -> Rejection | None:
         game = Played(record.actions, record.visited, record.flags, record.visit_actions, record.visits)
