@@ -240,7 +240,15 @@ class GtpEngine:
             if name in SEARCHING:
                 return self._search(command, now)
             if asks_owners:
-                return self._ask_owners(command, now)
+                # The network says who will own each point. Ask about the position before the passes that
+                # ended the game: training has no positions after them.
+                history, colour = self.desk.board.game_history, self.desk.board.to_move
+                actions, pass_ = list(history.actions), history.game.actions - 1
+                while actions and actions[-1] == pass_:
+                    actions.pop()
+                    colour = 1 - colour
+                self._task = Task(command, colour, now, has_move=False)
+                return [Start(Request(history.start, tuple(actions), now, simulations=1, ownership=True))]
             if name in self.desk.commands:
                 text = self.desk.answer(name, arguments)
                 # Load when a new game begins: the controller sets its clocks only afterwards.
@@ -339,18 +347,6 @@ class GtpEngine:
             self.desk.board.play(task.colour, move)
         text = success(task.command, move) if task.format is None else f"play {move}\n"
         return [Say(text)]
-
-    def _ask_owners(self, command: Command, now: float) -> list[Order]:
-        """Ask the network who will own each point of the present board."""
-        game_history = self.desk.board.game_history
-        actions, pass_ = list(game_history.actions), game_history.game.actions - 1
-        colour = self.desk.board.to_move
-        # Ask about the position before the passes that ended the game: training has no positions after them.
-        while actions and actions[-1] == pass_:
-            actions.pop()
-            colour = 1 - colour
-        self._task = Task(command, colour, now, has_move=False)
-        return [Start(Request(game_history.start, tuple(actions), now, simulations=1, ownership=True))]
 
     # ---- Inside -------------------------------------------------------------------------------
 

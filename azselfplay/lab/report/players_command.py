@@ -54,10 +54,25 @@ class PlayersConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(PlayersConfig, command="azplay players", examples=EXAMPLES)
-    if config.quarantine or config.release:
-        return _hold(config)
     from azselfplay.store.reader import open_games
 
+    if config.quarantine or config.release:
+        from azselfplay.store.players import set_quarantine
+
+        for player, is_held in ((config.quarantine, True), (config.release, False)):
+            if not player:
+                continue
+            with closing(open_games(config.run, config.runs)) as games:
+                # The store is closed again before it is written to.
+                known = games.games_of(player, games.span()[1])
+            # Quarantine for an unknown name is a mistake; releasing an unknown name does no harm.
+            if is_held and not known:
+                what = f"no game in {games.path} is by {player!r}"
+                raise Fatal(f"{what}: `azplay players {config.run}` lists the players", Exit.BAD_DATA)
+            changed = set_quarantine(games.path, player, held=is_held)
+            what = "in quarantine" if is_held else "released"
+            print(f"{player}: {what}{'' if changed else ' already'}, {len(known)} games")
+        return int(Exit.OK)
     with closing(open_games(config.run, config.runs)) as games:
         from azselfplay.games import get_game
 
@@ -76,28 +91,6 @@ def main() -> int:
         # A player in quarantine needs no further alarm.
         found = [player for player in suspects(book) if player not in held]
         return int(Exit.FOUND if found else Exit.OK)
-
-
-def _hold(config: PlayersConfig) -> int:
-    from azselfplay.store.players import set_quarantine
-    from azselfplay.store.reader import open_games
-
-    for player, held in ((config.quarantine, True), (config.release, False)):
-        if not player:
-            continue
-        with closing(open_games(config.run, config.runs)) as games:
-            # The store is closed again before it is written to.
-            known = games.games_of(player, games.span()[1])
-        # Quarantine for an unknown name is a mistake; releasing an unknown name does no harm.
-        if held and not known:
-            raise Fatal(
-                f"no game in {games.path} is by {player!r}: `azplay players {config.run}` lists the players",
-                Exit.BAD_DATA,
-            )
-        changed = set_quarantine(games.path, player, held=held)
-        what = "in quarantine" if held else "released"
-        print(f"{player}: {what}{'' if changed else ' already'}, {len(known)} games")
-    return int(Exit.OK)
 
 
 def read_book(games: StoreReader, game: Game, newest: int) -> tuple[PlayerBook, dict[str, float]]:
