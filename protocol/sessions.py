@@ -260,8 +260,17 @@ class SessionTable:
             self._remove(present)
             # Report its end at the next `expire`, because the caller is in the middle of this HELLO.
             self._replaced.append(present)
-        if len(self._sessions) >= self._limit and not self._has_made_room(owner):
-            return Goodbye(Code.BUSY, f"the server has {self._limit} sessions, its limit", HELLO_LONGEST)
+        if len(self._sessions) >= self._limit:
+            # End the newest session of the key with the most sessions, unless `owner` would have as many with
+            # its new one.
+            crowd, most = max(self._owned.items(), key=lambda one: one[1], default=("", 0))
+            if most <= self._owned[owner] + 1:
+                return Goodbye(Code.BUSY, f"the server has {self._limit} sessions, its limit", HELLO_LONGEST)
+            crowding = (one for one in self._sessions.values() if one.owner == crowd)
+            leaving = max(crowding, key=lambda one: one.joined_at)
+            leaving.ended = f"there are {self._limit} sessions, and its key has most of them"
+            self._remove(leaving)
+            self._replaced.append(leaving)
         # A number that nobody can guess, and that no earlier server has used.
         number = self._rng.getrandbits(62)
         session = Session(number, peer, hello, joined_at=now, heard_at=now, owner=owner)
@@ -320,20 +329,6 @@ class SessionTable:
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    def _has_made_room(self, owner: str) -> bool:
-        """End the newest session of the key with the most sessions, unless `owner` would have as many with
-        its new one. Returns whether it was ended."""
-        crowd, most = max(self._owned.items(), key=lambda one: one[1], default=("", 0))
-        if most <= self._owned[owner] + 1:
-            return False
-        leaving = max(
-            (one for one in self._sessions.values() if one.owner == crowd), key=lambda one: one.joined_at
-        )
-        leaving.ended = f"there are {self._limit} sessions, and its key has most of them"
-        self._remove(leaving)
-        self._replaced.append(leaving)
-        return True
 
     def _remove(self, session: Session) -> None:
         del self._sessions[session.peer]

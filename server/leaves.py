@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -24,7 +24,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.logs import Repeated
 from azselfplay.search.evaluator import Evaluations
 from protocol.errors import Code
-from protocol.frames import LeafFrames, check_leaves
+from protocol.frames import check_leaves
 from protocol.messages import MAX_HEADER, MAX_ROWS, Evaluate, Evaluated, Grant, Message
 from protocol.sessions import Session
 from protocol.zmtp import Limits
@@ -184,8 +184,15 @@ class LeafService:
         # Pieces are as large as the slots that evaluators ask for. Any evaluator may get a piece, so the
         # smallest wish counts.
         most = min((ring.wish.rows for ring in self.rings if ring.wish.rows), default=SLOT_ROWS)
-        for piece in _cut(entry, leaves, owner_of(session), most):
-            self.queue.append(piece)
+        owner, is_mask = owner_of(session), leaves.actions.dtype == np.uint8
+        # Where the actions of each row end.
+        ends = np.cumsum(leaves.counts, dtype=np.int64)
+        for first in range(0, rows, most):
+            end = min(first + most, rows)
+            begin, stop = (int(ends[first - 1]) if first else 0), int(ends[end - 1])
+            legal = leaves.actions[first:end] if is_mask else leaves.actions[begin:stop]
+            piece = leaves.features[first:end], leaves.counts[first:end], legal
+            self.queue.append(Leaves(_Piece(entry, first), piece, end - first, stop - begin, is_mask, owner))
         self._fill()
 
     # ---- Rings ------------------------------------------------------------------------------
@@ -289,17 +296,3 @@ def owner_of(session: Session) -> int:
     player without a key has its own. Python's hash depends on a secret of this process, so nobody can choose
     another's number."""
     return hash(session.owner or session.number) & OWNERS
-
-
-def _cut(entry: _Request, leaves: LeafFrames, owner: int, most: int) -> Iterator[Leaves]:
-    """Yield the request in pieces of at most `most` rows."""
-    is_mask = leaves.actions.dtype == np.uint8
-    # Where the actions of each row end.
-    ends = np.cumsum(leaves.counts, dtype=np.int64)
-    rows = len(leaves.counts)
-    for first in range(0, rows, most):
-        end = min(first + most, rows)
-        begin, stop = (int(ends[first - 1]) if first else 0), int(ends[end - 1])
-        legal = leaves.actions[first:end] if is_mask else leaves.actions[begin:stop]
-        frames = leaves.features[first:end], leaves.counts[first:end], legal
-        yield Leaves(_Piece(entry, first), frames, end - first, stop - begin, is_mask, owner)
