@@ -221,8 +221,18 @@ def _kif_game(lines: Sequence[str]) -> ReadGame:
         elif line.strip() in ("後手番", "上手番"):
             placed.side = 1
         elif found := _KIF_MOVE.match(line):
-            last, usi = _kif_move(found, last, len(moves) + 1)
-            moves.append(usi)
+            _, square, piece, how, origin = found.groups()
+            # 同 repeats the target of the move before.
+            if square != "同":
+                column = KIF_FILES.find(square[0]) + 1 or int(square[0])
+                last = f"{column}{'abcdefghi'[RANK_KANJI.index(square[1])]}"
+            if not last:
+                number = len(moves) + 1
+                raise ValueError(f"move {number}: there is no move before it to take back on the same square")
+            if how == "打" or not origin:
+                moves.append(f"{CODE_LETTERS[_KIF_CODES[piece]]}*{last}")
+            else:
+                moves.append(usi_square(origin) + last + ("+" if how == "成" else ""))
         elif (found := _KIF_WORD.match(line)) and found[1] in _KIF_VALUES:
             side, value = _kif_start(placed, handicap)[1] ^ (len(moves) & 1), _KIF_VALUES[found[1]]
             outcome = None if value is None else value if side == 0 else -value
@@ -260,21 +270,6 @@ def _kif_held(hand: Counter[int], text: str) -> None:
             hand[code] += 1 if number in ("", "一") else KIF_NUMBERS.index(number)
         elif word != "なし":
             raise ValueError(f"{word[:20]!r} is no piece in a hand")
-
-
-def _kif_move(found: re.Match[str], last: str, number: int) -> tuple[str, str]:
-    """Return (target, the move in USI). `last`: the target of the move before."""
-    _, square, name, how, origin = found.groups()
-    if square == "同":
-        target = last
-    else:
-        file = KIF_FILES.find(square[0]) + 1 or int(square[0])
-        target = f"{file}{'abcdefghi'[RANK_KANJI.index(square[1])]}"
-    if not target:
-        raise ValueError(f"move {number}: there is no move before it to take back on the same square")
-    if how == "打" or not origin:
-        return target, f"{CODE_LETTERS[_KIF_CODES[name]]}*{target}"
-    return target, usi_square(origin) + target + ("+" if how == "成" else "")
 
 
 KIF = GameFormat("KIF", (".kif", ".kifu"), re.compile(r"#|[^\x00-\x7f]"), kif, read_kif)
