@@ -18,6 +18,7 @@ import math
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -183,7 +184,15 @@ class Connection:
         try:
             self._carry_out(self._session.start(now))
             while True:
-                await self._wait_for_change()
+                # Wait until something changes, or until the session, `_redial` or `_watch_absence` is due.
+                dues = [due for due in (self._session.due(), self._redial.due()) if due is not None]
+                if self.welcome is None:  # only then has `_watch_absence` anything to do
+                    dues.append(self._next_notice)
+                    dues += [self._alone_since + self._max_wait] if self._max_wait else []
+                delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER if dues else None
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(delay):
+                        await self._changed.wait()
                 if self._refused_handshake:
                     text = f"{self._name} does not let this process in: {self._refused_handshake}"
                     raise Fatal(text, Exit.REFUSED)
@@ -210,19 +219,6 @@ class Connection:
             self._carry_out(self._session.leave())
             self._watch.close()
             self._channel.close(BYE_LINGER)
-
-    async def _wait_for_change(self) -> None:
-        """Wait until something has changed, or until the session, `_redial` or `_watch_absence` is due."""
-        dues = [due for due in (self._session.due(), self._redial.due()) if due is not None]
-        if self.welcome is None:  # only then has `_watch_absence` anything to do
-            dues.append(self._next_notice)
-            dues += [self._alone_since + self._max_wait] if self._max_wait else []
-        delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER if dues else None
-        try:
-            async with asyncio.timeout(delay):
-                await self._changed.wait()
-        except TimeoutError:
-            return
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
