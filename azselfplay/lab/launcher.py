@@ -140,7 +140,20 @@ class Launcher:
                     f"{datetime.now():%H:%M:%S} ending: the last games are stored, the last weights written "
                     "(some seconds; Ctrl-C ends it at once)"
                 )
-                await self._end(parts, watcher)
+                # The players end first, so that their games reach the store. Then the server begins to stop,
+                # which ends its workers; then the trainer, whose last weights the server still accepts
+                # (`--trainer-grace`). The order of the parts is that of `make_commands`.
+                server, trainer, *clients = parts
+                for client in clients:
+                    await client.end()
+                server.stop.request()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(GRACE):
+                        await _first_of(self._no_workers, server.ended)
+                await trainer.end()
+                watcher.cancel()
+                await server.end()
+                self.figures["trainer"] = self.folder.read_figures() or self.figures.get("trainer")
             # Replace the figures of the last look, which came while the parts were leaving.
             self.figures |= at_end
 
@@ -174,23 +187,6 @@ class Launcher:
     def _step(self) -> int:
         trainer = self.figures.get("trainer") or self.folder.read_figures()
         return int(trainer.get("step") or 0)
-
-    async def _end(self, parts: list[Part], watcher: asyncio.Task[None]) -> None:
-        """End the players first, so that their games reach the store. Then the server begins to stop, which
-        ends its workers; then the trainer, whose last weights the server still accepts
-        (`--trainer-grace`)."""
-        # The order of the parts is that of `make_commands`.
-        server, trainer, *clients = parts
-        for client in clients:
-            await client.end()
-        server.stop.request()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                await _first_of(self._no_workers, server.ended)
-        await trainer.end()
-        watcher.cancel()
-        await server.end()
-        self.figures["trainer"] = self.folder.read_figures() or self.figures.get("trainer")
 
     async def _watch(self, view: View) -> None:
         """Ask for the figures every second and show them."""

@@ -184,10 +184,10 @@ def picture(game: Game, state: State, move: str) -> str:
 
 def page(report: Report) -> str:
     """Return the whole page as HTML. Its script draws the curves, from data in the page."""
-    name, read = escape(report.run.name), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    name, now = escape(report.run.name), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     parts = [
         f"<h1>{name}</h1>",
-        f'<p class="state">{escape(str(report.about["game"]).replace("_", " "))}, read {read}</p>',
+        f'<p class="state">{escape(str(report.about["game"]).replace("_", " "))}, read {now}</p>',
         "<h2>Alerts</h2>",
         _alerts(report),
         "<noscript><p>Scripts draw the charts, and are switched off here.</p></noscript>",
@@ -201,7 +201,18 @@ def page(report: Report) -> str:
             f'<h3>{escape(game.title)}</h3><div class="boards">{"".join(boards)}</div>'
             f'<p class="note">{escape(game.moves)}</p>'
         )
-    parts += ["<h2>The run</h2>", _facts(report), '<section id="settings"></section>', _notes(report)]
+    read, total = sum(one.games for one in report.sampled), sum(one.games for one in report.bins)
+    notes = [
+        f"Results and ends count all {total:,} games. Alerts and root values come from {read:,} of them, "
+        f"evenly spread over {len(report.bins)} bins of weights versions.",
+        "A game in which several weights versions played counts for the newest.",
+    ]
+    if report.damaged:
+        notes.append(f"{report.damaged:,} damaged games were left out: azplay games RUN verify.")
+    if report.curves.damaged:
+        notes.append(f"{report.curves.damaged:,} lines of figures.jsonl could not be read.")
+    noted = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
+    parts += ["<h2>The run</h2>", _facts(report), '<section id="settings"></section>', noted]
     shown = {
         "run": report.run.name,
         "history": {**report.curves.history(), "strength": strength_of(report.run)},
@@ -222,21 +233,6 @@ def page(report: Report) -> str:
         f'<script type="application/json" id="data">{data}</script>\n'
         f'<script type="module">{"".join(scripts)}</script></body></html>\n'
     )
-
-
-def _notes(report: Report) -> str:
-    """Return notes about the games that the charts count."""
-    read, total = sum(one.games for one in report.sampled), sum(one.games for one in report.bins)
-    notes = [
-        f"Results and ends count all {total:,} games. Alerts and root values come from {read:,} of them, "
-        f"evenly spread over {len(report.bins)} bins of weights versions.",
-        "A game in which several weights versions played counts for the newest.",
-    ]
-    if report.damaged:
-        notes.append(f"{report.damaged:,} damaged games were left out: azplay games RUN verify.")
-    if report.curves.damaged:
-        notes.append(f"{report.curves.damaged:,} lines of figures.jsonl could not be read.")
-    return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
 
 
 def _alerts(report: Report) -> str:
