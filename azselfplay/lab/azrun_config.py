@@ -28,7 +28,6 @@ from azselfplay.host.reading import read_json, read_toml
 from azselfplay.host.runs import RunFolder, is_locked, shown_settings
 from azselfplay.host.view import aligned
 from azselfplay.lab.experiments import recipe as recipes
-from azselfplay.lab.experiments.recipe import Recipe
 from net.architectures.registry import check_name, is_sparse
 from net.architectures.registry import named as architecture_of
 from protocol.settings import Amount, Count, Port, Simulations, settings_in
@@ -224,7 +223,20 @@ def basis_of(settings: RunConfig) -> Basis:
     """Choose the recipe of a new run; an existing run goes on with its own settings, unless `--recipe` is
     `none`. Raises Fatal(CONFIG) for a recipe that does not exist or is for another game, Fatal(BAD_DATA) for
     a run whose settings cannot be read."""
-    named = _named(settings)
+    name, named = settings.recipe, None
+    if name not in ("", NONE):
+        if name not in recipes.names() and not name.endswith(".toml"):
+            meant = near(name, recipes.names())
+            hint = f"; the nearest is {meant!r}" if meant else ""
+            raise Fatal(f"--recipe: there is no recipe {name!r}{hint}; --recipe list shows all", Exit.CONFIG)
+        named = recipes.load(name)
+        base = parts_of(settings.game)[0] if is_game(settings.game) else settings.game
+        if named.game not in (settings.game, base):
+            raise Fatal(
+                f"--recipe {name} is for {named.game}, not for {settings.game}: give --game {named.game}, or "
+                "another recipe (--recipe list)",
+                Exit.CONFIG,
+            )
     if settings.gpus.strip() == NO_GPUS:
         device = "auto" if may_have_gpus() else "cpu"
         device = device if settings.client_device == "remote" else settings.client_device
@@ -255,26 +267,6 @@ def basis_of(settings: RunConfig) -> Basis:
     if flattened(of_file).get("optimizer.cosine_steps"):
         of_trainer = falling(of_trainer, 0.0)
     return Basis(settings, of_server, of_trainer, recipe.name)
-
-
-def _named(settings: RunConfig) -> Recipe | None:
-    """Return the recipe that `--recipe` names."""
-    name = settings.recipe
-    if name in ("", NONE):
-        return None
-    if name not in recipes.names() and not name.endswith(".toml"):
-        meant = near(name, recipes.names())
-        hint = f"; the nearest is {meant!r}" if meant else ""
-        raise Fatal(f"--recipe: there is no recipe {name!r}{hint}; --recipe list shows all", Exit.CONFIG)
-    recipe = recipes.load(name)
-    base = parts_of(settings.game)[0] if is_game(settings.game) else settings.game
-    if recipe.game not in (settings.game, base):
-        raise Fatal(
-            f"--recipe {name} is for {recipe.game}, not for {settings.game}: give --game {recipe.game}, or "
-            "another recipe (--recipe list)",
-            Exit.CONFIG,
-        )
-    return recipe
 
 
 def falling(trainer: Mapping[str, Any], minutes: float) -> dict[str, Any]:
