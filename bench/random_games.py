@@ -51,7 +51,13 @@ def random_game(
         if ended or len(actions) == cap:
             break
         total = simulations + (kept if len(actions) % 2 else 0)
-        visits = _visits(legal[:count], total, rng)
+        # The visits are spread unevenly over the legal actions; some actions get none.
+        drawn = rng.multinomial(total, rng.dirichlet(np.full(count, 0.5)))
+        order = np.argsort(legal[:count])
+        order = order[drawn[order] > 0]
+        shares = drawn[order] / total
+        kl = float(shares @ np.log(shares * count))
+        visits = Visits(legal[order].copy(), drawn[order].astype(np.uint16), max(0.0, kl))
         action = int(rng.choice(visits.actions))
         kept = int(visits.counts[visits.actions == action][0]) - 1
         game.rules.play(positions[len(actions)], action, positions[len(actions) + 1])
@@ -80,16 +86,6 @@ def random_game(
         prior_kl=np.array([visits.kl for visits in plies], dtype=np.float16),
         prior_values=np.zeros(len(actions), dtype=np.float16),
     )
-
-
-def _visits(legal: npt.NDArray[np.uint16], total: int, rng: np.random.Generator) -> Visits:
-    """Return `total` visits spread unevenly over the legal actions; some actions get none."""
-    counts = rng.multinomial(total, rng.dirichlet(np.full(len(legal), 0.5)))
-    order = np.argsort(legal)
-    order = order[counts[order] > 0]
-    shares = counts[order] / total
-    kl = float(shares @ np.log(shares * len(legal)))
-    return Visits(legal[order].copy(), counts[order].astype(np.uint16), max(0.0, kl))
 
 
 # ---- A game as the trainer stores it, for benchmarks and tests -----------------------------------
