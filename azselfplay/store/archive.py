@@ -289,43 +289,39 @@ class Archive:
             # `create` overwrites nothing, so of two trainers that begin at once, only one gets this number.
             while not self._objects.create(_name("trainers", self._trainer), b"{}"):
                 self._trainer += 1
-            self._restore(store)
+            # Read back the games that the store lacks.
+            names, shared = self._objects.names("games"), before - COMPARED
+            for name, following in zip(names, [*names, ""][1:], strict=True):
+                # An object that ends before `shared` has nothing new. The end of the last one is known only
+                # from its content.
+                if following and int(following) <= max(shared, 1):
+                    continue
+                data = self._objects.get(f"games/{name}") or b""
+                content = data[:-HASH_BYTES]
+                if sha256(content) != data[-HASH_BYTES:]:
+                    place = f"{self._place}/games/{name}"
+                    text = f"{place} is damaged (its hash differs): restore it from a copy of the archive"
+                    raise Fatal(text, Exit.BAD_DATA)
+                decoded = msgspec.msgpack.decode(content)
+                rows = [Row(Stored(*columns), player, is_old) for columns, player, is_old in decoded]
+                known = [row for row in rows if row.game.seq <= before]
+                found = store.uids_between(known[0].game.seq, known[-1].game.seq) if known else []
+                if [row.game.uid for row in known] != found:
+                    raise Fatal(
+                        f"the games from number {int(name)} on are others in games.db than in {self._place}: "
+                        "another trainer has gone on with the run meanwhile. Move games.db and the "
+                        "checkpoints beside it away: they are read back from the archive. Of the games that "
+                        "only this games.db has, none was acknowledged",
+                        Exit.BAD_DATA,
+                    )
+                store.restore(rows[len(known) :])
+                reach("archive.restored")
+                self.last = rows[-1].game.seq
         log.info("archive %s: %d games read back", self._place, store.newest - before)
         if (missing := store.newest - self.last) > GAMES:
             log.info("archive %s: adding up to %d games that only games.db has", self._place, missing)
         if not self.keep(store):
             raise Fatal(f"{self.trouble}; it is tried again", Exit.TRY_AGAIN)
-
-    def _restore(self, store: Store) -> None:
-        """Read back the games that the store lacks. Raises OSError, Fatal(BAD_DATA)."""
-        names = self._objects.names("games")
-        before, shared = store.newest, store.newest - COMPARED
-        for name, following in zip(names, [*names, ""][1:], strict=True):
-            # An object that ends before `shared` has nothing new. The end of the last one is known only from
-            # its content.
-            if following and int(following) <= max(shared, 1):
-                continue
-            data = self._objects.get(f"games/{name}") or b""
-            content = data[:-HASH_BYTES]
-            if sha256(content) != data[-HASH_BYTES:]:
-                place = f"{self._place}/games/{name}"
-                text = f"{place} is damaged (its hash differs): restore it from a copy of the archive"
-                raise Fatal(text, Exit.BAD_DATA)
-            decoded = msgspec.msgpack.decode(content)
-            rows = [Row(Stored(*columns), player, is_old) for columns, player, is_old in decoded]
-            known = [row for row in rows if row.game.seq <= before]
-            found = store.uids_between(known[0].game.seq, known[-1].game.seq) if known else []
-            if [row.game.uid for row in known] != found:
-                raise Fatal(
-                    f"the games from number {int(name)} on are others in games.db than in {self._place}: "
-                    "another trainer has gone on with the run meanwhile. Move games.db and the checkpoints "
-                    "beside it away: they are read back from the archive. Of the games that only this "
-                    "games.db has, none was acknowledged",
-                    Exit.BAD_DATA,
-                )
-            store.restore(rows[len(known) :])
-            reach("archive.restored")
-            self.last = rows[-1].game.seq
 
     # ---- games ----
 
