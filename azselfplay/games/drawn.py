@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ SIDES, COLOURS = ("Blue", "Orange"), ("#2d5fa8", "#b5532a", "#5a5f66")
 def svg(game: Game, state: State, move: str) -> bytes:
     """Return the position as SVG. Moves to empty cells are written into the cells, and the cells of `move`,
     which led to the position, are marked."""
-    edge, width, height = _measures(game)
+    _, width, height = _measures(game)
     parts = [f'<rect width="{width}" height="{height}" fill="{PAPER}" class="paper"/>']
     men, moves, last = men_of(game, state), moves_by_cell(game, state), named_cells(game, move)
     for spot, cell in zip(cells_of(game), _from_the_top(game), strict=True):
@@ -57,14 +57,18 @@ def svg(game: Game, state: State, move: str) -> bytes:
                 parts.append(text_at(x, y + radius / 3, text, int(radius), "#ffffff"))
         if not there and (text := moves.get(cell, "")):
             parts.append(text_at(spot.x + STEP / 2, spot.y + STEP / 2 + 4, text, 12, NUMBER, ' class="ink"'))
-    # The names of columns and rows, as moves use them, stand on all four edges, so that the board is centred.
-    names = list(look_of(game).cells)
+    return picture(width, height, [*parts, *_names_at_edges(game)])
+
+
+def _names_at_edges(game: Game) -> list[str]:
+    """Return the names of columns and rows as moves use them, on all four edges, so that the board is
+    centred."""
+    names, (edge, width, height) = list(look_of(game).cells), _measures(game)
     columns = [(edge + STEP * (col + 0.5), name[0]) for col, name in enumerate(names[: game.cols])]
     rows = [(height - edge - STEP * (row + 0.5), name[1:]) for row, name in enumerate(names[:: game.cols])]
     places = [(x, y, name) for x, name in columns for y in (edge / 2, height - edge / 2)]
     places += [(x, y, name) for y, name in rows for x in (edge / 2, width - edge / 2)]
-    parts += [text_at(x, y + 4, name, 12, NUMBER, ' class="ink"') for x, y, name in places]
-    return picture(width, height, parts)
+    return [text_at(x, y + 4, name, 12, NUMBER, ' class="ink"') for x, y, name in places]
 
 
 def _measures(game: Game) -> tuple[int, int, int]:
@@ -138,46 +142,54 @@ _looks: dict[str, Look] = {}
 
 def look_of(game: Game) -> Look:
     """Return how a game is drawn. This is found out only once per game."""
-    if game.name in _looks:
-        return _looks[game.name]
+    if game.name not in _looks:
+        plies = list(_short_game(game))
+        changes = any((ply.own != ply.other).any() for ply in plies)
+        most = game.planes_per_position // 2 if changes else 0
+
+        def are_men(kinds: int) -> bool:
+            # Each side sees its own men first: the first `kinds` planes change places with the next `kinds`.
+            swapped = np.r_[kinds : 2 * kinds, :kinds, 2 * kinds : game.planes_per_position]
+            return all(np.array_equal(ply.own[swapped], ply.other) for ply in plies)
+
+        kinds = next(filter(are_men, range(most, 0, -1)), 0)
+        _looks[game.name] = Look(kinds, _cells_by_name(game, plies))
+    return _looks[game.name]
+
+
+def _cells_by_name(game: Game, plies: list[Ply]) -> dict[str, int]:
+    """Return `Look.cells` of the game."""
+    named = set().union(*(ply.names_of_all for ply in plies))
+    letters = ascii_uppercase if any(map(str.isupper, named)) else ascii_lowercase
+    names = [f"{letter}{row + 1}" for row in range(game.rows) for letter in letters[: game.cols]]
+    cells = {name: cell for cell, name in enumerate(names)}
+    if not named or not named <= cells.keys() or len(cells) != game.cells:
+        return {}
+    # Each move must change a cell that it names; otherwise the names belong to other cells, perhaps of a
+    # turned board.
+    fits = all(ply.changed[[cells[name] for name in ply.names]].any() for ply in plies if ply.names)
+    return cells if fits else {}
+
+
+def _short_game(game: Game) -> Iterator[Ply]:
     positions = np.zeros((PLIES + 1, game.state_words), np.uint64)
     game.rules.start(positions[0])
-    # The same short game each time, so that a picture never changes.
-    rng, plies = np.random.default_rng(0), list[Ply]()
-    for at in range(PLIES):
-        legal = game.legal_list(positions[at])
-        if not legal or game.end_value(positions[at]) is not None:
-            break
+    # The same game each time, so that a picture never changes.
+    rng = np.random.default_rng(0)
+    for ply in range(PLIES):
+        legal = game.legal_list(positions[ply])
+        if not legal or game.end_value(positions[ply]) is not None:
+            return
         action = int(rng.choice(legal))
-        game.rules.play(positions[at], action, positions[at + 1])
-        if at and game.rules.side_to_move(positions[at]) != game.rules.side_to_move(positions[at + 1]):
-            now, later = _features(game, positions, at + 1, 1), _features(game, positions, at + 2, 2)
+        game.rules.play(positions[ply], action, positions[ply + 1])
+        if ply and game.rules.side_to_move(positions[ply]) != game.rules.side_to_move(positions[ply + 1]):
+            now, later = _features(game, positions, ply + 1, 1), _features(game, positions, ply + 2, 2)
             # The newest position comes first; it is followed by the one before the move, as the other side
             # sees it.
             newest = game.planes_per_position * game.words_per_plane
             own, other, after = (_bits(game, words) for words in (now, later[newest:], later))
-            names = {one: NAMES.findall(game.notation.action_to_text(positions[at], one)) for one in legal}
-            changed = (other != after).any(axis=0)
-            plies.append(Ply(own, other, changed, names[action], set().union(*names.values())))
-    changes = any((ply.own != ply.other).any() for ply in plies)
-    most = game.planes_per_position // 2 if changes else 0
-
-    def are_men(kinds: int) -> bool:
-        # Each side sees its own men first: the first `kinds` planes change places with the next `kinds`.
-        swapped = np.r_[kinds : 2 * kinds, :kinds, 2 * kinds : game.planes_per_position]
-        return all(np.array_equal(ply.own[swapped], ply.other) for ply in plies)
-
-    kinds = next(filter(are_men, range(most, 0, -1)), 0)
-    named = set().union(*(ply.names_of_all for ply in plies))
-    letters = ascii_uppercase if any(map(str.isupper, named)) else ascii_lowercase
-    in_order = [f"{letter}{row + 1}" for row in range(game.rows) for letter in letters[: game.cols]]
-    cells = {name: cell for cell, name in enumerate(in_order)}
-    fits = bool(named) and named <= cells.keys() and len(cells) == game.cells
-    # Each move must change a cell that it names; otherwise the names belong to other cells, perhaps of a
-    # turned board.
-    fits = fits and all(ply.changed[[cells[name] for name in ply.names]].any() for ply in plies if ply.names)
-    _looks[game.name] = Look(kinds, cells if fits else {})
-    return _looks[game.name]
+            names = {one: NAMES.findall(game.notation.action_to_text(positions[ply], one)) for one in legal}
+            yield Ply(own, other, (other != after).any(axis=0), names[action], set().union(*names.values()))
 
 
 def _features(game: Game, positions: Positions, n: int, history: int) -> npt.NDArray[np.uint64]:
