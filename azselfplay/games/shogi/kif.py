@@ -228,7 +228,7 @@ def _kif_game(lines: Sequence[str]) -> ReadGame:
                 last = f"{column}{'abcdefghi'[RANK_KANJI.index(square[1])]}"
             if not last:
                 number = len(moves) + 1
-                raise ValueError(f"move {number}: there is no move before it to take back on the same square")
+                raise ValueError(f"move {number}: 同 means the square of the move before, and there is none")
             if how == "打" or not origin:
                 moves.append(f"{CODE_LETTERS[_KIF_CODES[piece]]}*{last}")
             else:
