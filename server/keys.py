@@ -241,32 +241,10 @@ def main(argv: Sequence[str]) -> int:
                 write_allowed(folder / ALLOWED_FILE, {})
             print(f"the key is in {file}")
             print(f"allow the keys of others:  {server_command(folder, 'allow')} client NAME KEY")
-            shown = shlex.quote(as_text(pair.public))
-            print(f"they dial with:  azclient --server HOST --server-key {shown}")
+            key = shlex.quote(as_text(pair.public))
+            print(f"they dial with:  azclient --server HOST --server-key {key}")
         case "allow":
-            role, name, key = options.role, options.name, from_text(options.key, "KEY")
-            if not NAME.fullmatch(name):
-                text = f"{name!r} cannot be a name: use letters, digits and ._- , for example lab-3"
-                raise Fatal(text, Exit.CONFIG)
-            with changed_allowed(folder / ALLOWED_FILE) as keys:
-                # One key, one name: logs, figures and quarantines go by the name.
-                others = [other for other, (_, known) in keys.items() if known == key and other != name]
-                if others:
-                    why = f"this key is there as {others[0]!r}, and a key has one name"
-                    to_do = f"to rename it, {server_command(folder, 'revoke', others[0])} first"
-                    raise Fatal(f"{why}; {to_do}", Exit.CONFIG)
-                if name in keys and keys[name] != (role, key):
-                    revoke = server_command(folder, "revoke", name)
-                    raise Fatal(
-                        f"{name!r} is the name of another key ({keys[name][0]}): choose another name, or, if "
-                        f"that key is not used any more, {revoke} first",
-                        Exit.CONFIG,
-                    )
-                if key == read_server_pair(folder).public:
-                    text = "this is the server's own key: `azclient keygen` makes one for a client"
-                    raise Fatal(text, Exit.CONFIG)
-                keys[name] = role, key
-            print(f"{name} may join as {role}")
+            _allow(folder, options.role, options.name, options.key)
         case "keys":
             print(f"server   {as_text(read_server_pair(folder).public)}  (--server-key)")
             for name, (role, known) in read_allowed(folder / ALLOWED_FILE).items():
@@ -313,6 +291,33 @@ def parser() -> argparse.ArgumentParser:
         )
         parts[name].add_argument("--runs", type=Path, default=RUNS, help="folder of all runs")
     return whole
+
+
+def _allow(folder: Path, role: KeyRole, name: str, text: str) -> None:
+    key = from_text(text, "KEY")
+    if not NAME.fullmatch(name):
+        raise Fatal(
+            f"{name!r} cannot be a name: use letters, digits and ._- , for example lab-3", Exit.CONFIG
+        )
+    with changed_allowed(folder / ALLOWED_FILE) as keys:
+        # One key, one name: logs, figures and quarantines go by the name.
+        others = [other for other, (_, known) in keys.items() if known == key and other != name]
+        if others:
+            why = f"this key is there as {others[0]!r}, and a key has one name"
+            to_do = f"to rename it, {server_command(folder, 'revoke', others[0])} first"
+            raise Fatal(f"{why}; {to_do}", Exit.CONFIG)
+        if name in keys and keys[name] != (role, key):
+            revoke = server_command(folder, "revoke", name)
+            raise Fatal(
+                f"{name!r} is the name of another key ({keys[name][0]}): choose another name, or, if that "
+                f"key is not used any more, {revoke} first",
+                Exit.CONFIG,
+            )
+        if key == read_server_pair(folder).public:
+            text = "this is the server's own key: `azclient keygen` makes one for a client"
+            raise Fatal(text, Exit.CONFIG)
+        keys[name] = role, key
+    print(f"{name} may join as {role}")
 
 
 def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:

@@ -318,19 +318,8 @@ def _on_board(found: Callable[[], Any], name: str, values: Sequence[bytes], size
 def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> tuple[GoRules, str]:
     """Return (the rules by RU and KM, or else those of `usual`; the rules in RU that we do not play). Raises
     ValueError for an impossible komi."""
-    rules, komi, text = usual, _text(nodes, "KM"), _text(nodes, "RU")
-    if komi:
-        number = r"([+-]?)([0-9]{1,9}([.,][0-9]{0,9})?)"
-        parts = re.fullmatch(rf"{number}\s*(points?|pts?|moku|目)?", komi.lower().replace("½", ".5"))
-        if parts is None:
-            raise ValueError(f"KM[{komi[:LONGEST]}] is not a komi: write the points, as in KM[6.5]")
-        points = float(parts[2].replace(",", "."))
-        # 65 and 375 are 6.5 and 3.75, but 65.0 is 65.
-        if parts[3] is None and points in WITHOUT_DOT:
-            points /= 10 if points < 100 else 100
-        # A komi with a quarter counts stones, as in China. A stone is worth two points, so 3.75 is 7.5.
-        points *= 2 if (4 * points) % 2 == 1 else 1
-        rules = replace(usual, komi=-points if parts[1] == "-" else points)
+    komi, text = _text(nodes, "KM"), _text(nodes, "RU")
+    rules = replace(usual, komi=_komi_of(komi)) if komi else usual
     if not text:
         return rules, ""
     name = _letters(text).removesuffix("rules").removesuffix("rule")
@@ -344,6 +333,23 @@ def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> 
     pays = found.pays_handicap and has_handicap
     other += ", which gives White points for handicap stones, and that is not played (add them to KM)"
     return replace(rules, superko=found.superko, suicide=found.suicide), other if pays else ""
+
+
+def _komi_of(text: str) -> float:
+    """Return the komi in points. Raises ValueError if it is not a number.
+
+    65 and 375 are 6.5 and 3.75 (`WITHOUT_DOT`), but 65.0 is 65. A komi with a quarter counts stones, as in
+    China. A stone is worth two points, so 3.75 is 7.5 points.
+    """
+    number = r"([+-]?)([0-9]{1,9}([.,][0-9]{0,9})?)"
+    found = re.fullmatch(rf"{number}\s*(points?|pts?|moku|目)?", text.lower().replace("½", ".5"))
+    if found is None:
+        raise ValueError(f"KM[{text[:LONGEST]}] is not a komi: write the points, as in KM[6.5]")
+    komi = float(found[2].replace(",", "."))
+    if found[3] is None and komi in WITHOUT_DOT:
+        komi /= 10 if komi < 100 else 100
+    komi *= 2 if (4 * komi) % 2 == 1 else 1
+    return -komi if found[1] == "-" else komi
 
 
 def _start(
