@@ -85,7 +85,7 @@ class Players:
         self._games.clear()
 
     def _rates(self, reader: StoreReader, now: float) -> list[dict[str, Any]]:
-        first, last = _since(reader, now - WINDOW), reader.span()[1]
+        first, last = _since(reader, now - WINDOW)
         if last == 0 or first > last:
             return []
         # Read only games that were not read before, and forget games that have left the window.
@@ -131,8 +131,9 @@ class Players:
         return sorted(rows, key=lambda row: (-row["games_per_h"], row["player"]))
 
 
-def _since(reader: StoreReader, moment: float) -> int:
-    """Return the number of the first game that was stored at `moment` (seconds since 1970) or later."""
+def _since(reader: StoreReader, moment: float) -> tuple[int, int]:
+    """Return the numbers of the first game that was stored at `moment` (seconds since 1970) or later, and of
+    the last game. If no game is that new, the first is greater than the last."""
     low, high = reader.span()
     sql = "SELECT received_at FROM games WHERE seq >= ? ORDER BY seq LIMIT 1"
 
@@ -142,7 +143,7 @@ def _since(reader: StoreReader, moment: float) -> int:
         return found[0][0] if found else math.inf
 
     # The time has no index, but games are stored in the order of their times.
-    return low + bisect_left(range(low, high + 1), moment, key=stored_at)
+    return low + bisect_left(range(low, high + 1), moment, key=stored_at), high
 
 
 def _sample(first: int, last: int) -> list[int]:
