@@ -86,7 +86,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m bench $(BENCH)
 
 # What attacks over the network cost honest clients, printed as a table after about 20 minutes.
-# `make hostile ARGS="--minutes 5 rows_of_nan"`
+# `make hostile ARGS="--minutes 5 flood_of_hellos"`
 hostile: $(INSTALLED)
 	$(BIN)/python -m tests.hostile $(ARGS)
 
@@ -117,7 +117,7 @@ help:
 	@echo "make bench    benchmarks (BENCH=all, or one of .venv/bin/python -m bench --help)"
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, connect-four-two-cores, go-3x3, go-5x5, go-5x5-solver, kqk, krk, chess, chess-two-cores, shogi, shogi-wins, student, student-wins, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock, such as krk (ARGS='--out /tmp/mine'); names: experiments/ablations"
-	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--minutes 5 chosen_names')"
+	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--minutes 5 flood_of_hellos')"
 	@echo "make faults   the fault plan: simulation, crash points, power loss, fuzzing, bad networks, a crowd (ARGS='--seeds 1000')"
 	@echo "make soak     memory over hours of churn and kills (MINUTES=120)"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then what azserver serves and what a training step takes; ten minutes at most"

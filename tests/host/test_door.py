@@ -40,7 +40,8 @@ class Echo:
         self.door.send(peer, frames)
 
     async def joined(self) -> RawPeer:
-        peer = await asyncio.to_thread(RawPeer, self.endpoint)
+        # All choose the same name, which the door ignores.
+        peer = await asyncio.to_thread(lambda: RawPeer(self.endpoint, identity=b"one name"))
         await asyncio.to_thread(peer.send_frame, b"join")
         assert await asyncio.to_thread(peer.receive_frame) == (0, b"join")
         return peer

@@ -21,7 +21,7 @@ from measure import Result, measured, middle, turns_within  # noqa: E402
 from target import Target  # noqa: E402
 
 HEAD = (
-    f"{'attack':22} {'item':>4} | {'quiet':>7} {'control':>7} {'attacked':>8} {'taken':>19} {'dearer':>19} "
+    f"{'attack':23} | {'quiet':>7} {'control':>7} {'attacked':>8} {'taken':>19} {'dearer':>19} "
     f"{'lost':>20} {'in all':>20} | "
     f"{'attacker: cores':>15} {'control':>7} {'conn/s':>6} {'msg/s':>6} {'MB/s':>6} | {'front cores':>11} "
     f"{'trainer cores':>13} | {'wait s':>6} | {'MB before':>9} {'peak':>4} {'after':>5} | verdict"
@@ -36,7 +36,7 @@ def line(result: Result) -> str:
     burnt = middle(result.control, "other")
     cores = [middle(turns, part) for part in ("server", "trainer") for turns in (quiet, attacked)]
     return (
-        f"{result.attack:22} {result.item or '':>4} | {rates[0]:>7.0f} {rates[1]:>7.0f} {rates[2]:>8.0f} "
+        f"{result.attack:23} | {rates[0]:>7.0f} {rates[1]:>7.0f} {rates[2]:>8.0f} "
         f"{result.taken.text():>19} {result.dearer.text():>19} {result.lost.text():>20} "
         f"{result.lost_in_all.text():>20} | "
         f"{sent[0]:>15.2f} {burnt:>7.2f} {sent[1]:>6.0f} {sent[2]:>6.0f} "
@@ -48,7 +48,7 @@ def line(result: Result) -> str:
 
 def main() -> int:
     """Return 0 if the server survived all attacks."""
-    by_name = {attack.name: attack for attack in (Attack(0, nothing), *ATTACKS)}
+    by_name = {attack.name: attack for attack in (Attack(nothing), *ATTACKS)}
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"of {', '.join(by_name)}; all if none")
     parser.add_argument(

@@ -1,38 +1,190 @@
-"""All attacks, with the item of issue 11 that each belongs to. Their docstrings describe them."""
+"""Attacks on a real azserver whose cost only its memory and its honest clients can show.
+
+Attacks that end in one refusal are tested on the front alone, in tests/server.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from attacks_content import hogged_relay, nested_headers, rows_of_nan
-from attacks_crowd import (
-    flood_of_bytes,
-    flood_of_connections,
-    flood_of_hellos,
-    flood_of_large_messages,
-    flood_of_questions,
-    thousand_workers,
+import msgpack
+from foreign_client import PROTOCOL
+from peers import come_from, crowd
+from raw_zmtp import (
+    GREETING,
+    SENT,
+    Cut,
+    command,
+    frame,
+    hello,
+    ready,
+    unfinished_multipart,
+    unread_chunks,
 )
-from attacks_identity import chosen_names, imitated_names, impostor
-from attacks_memory import (
-    descriptors,
-    endless_subscriptions,
-    half_handshakes,
-    unfinished_messages,
-    unread_weights,
-)
-from peers import come_from
 from target import Target
+
+MEGABYTE = 2**20
+UNFINISHED = 24 * MEGABYTE
+"""Bytes of one endless message."""
+READERS = 40
+"""Connections per stroke that send requests and do not read."""
+FLOOD = 500
+"""HELLOs of each of four peers per stroke, each beginning a new session."""
+QUESTIONS = 2000
+"""Requests of each of four peers per stroke."""
+CONNECTIONS = 100
+"""Connections per stroke."""
+LARGE, LARGE_MESSAGES = bytes(4 * MEGABYTE), 8
+"""A frame, and the number of messages with such a frame that each of four peers sends per stroke."""
+CRUMBS = 2000
+"""Pieces sent by each of four peers per stroke."""
+
+
+def unfinished_messages(target: Target) -> Iterator[None]:
+    """Messages that always announce another frame, before HELLO and after it, with large frames and with
+    empty ones (libzmq keeps 64 bytes even for an empty frame)."""
+    with crowd() as peers:
+        while True:
+            for port in (target.port, target.port + 1):
+                for peer in peers.before_and_after_hello(port):
+                    unfinished_multipart(peer, UNFINISHED)
+                if peer := peers.peer(port):
+                    unfinished_multipart(peer, MEGABYTE, frame_size=0)
+            yield
+
+
+def unread_weights(target: Target) -> Iterator[None]:
+    """Peers request the weights over and over and read none: d99ef01 keeps 64 chunks for each."""
+    with crowd() as peers:
+        while True:
+            for _ in range(READERS):
+                peer = peers.peer(target.port + 1)
+                weights = (peer.join("watcher") if peer else {}).get("weights")
+                if peer and weights:
+                    unread_chunks(peer, weights["sha256"], requests=100)
+            yield
+
+
+def half_handshakes(target: Target) -> Iterator[None]:
+    """Connections that stop in the middle of the greeting or of READY, send invalid bytes, or send READY with
+    megabytes of properties."""
+    huge = frame(b"\x05READY" + (b"\x01x" + (MEGABYTE).to_bytes(4) + bytes(MEGABYTE)) * 3, 4)
+    with crowd() as peers:
+        while True:
+            for words in (
+                b"",
+                GREETING[:11],
+                GREETING,
+                GREETING + huge,
+                b"GET / HTTP/1.1\r\n\r\n",
+                b"\xff" * 4096,
+            ):
+                for offset in (0, 1):
+                    if one := peers.silent(target.port + offset):
+                        with suppress(Cut, OSError):
+                            one.sendall(words)
+            yield
+
+
+def flood_of_hellos(target: Target) -> Iterator[None]:
+    """Peers say HELLO again and again, each time as a new session and under another name,
+    some with an unknown protocol version. They never read the answers."""
+    with crowd() as peers:
+        while True:
+            for offset in (0, 1):
+                for protocol in (PROTOCOL, 60_000):
+                    peer = peers.peer(target.port + offset)
+                    for join in range(FLOOD):
+                        greeting = hello(protocol, "client", f"{join:0120d}") | {"join": join}
+                        if peer is None or not peer.tell(greeting):
+                            break
+            yield
+            peers.cut()
+
+
+def flood_of_questions(target: Target) -> Iterator[None]:
+    """Peers that have joined request figures, weights and PONGs, and read no answer."""
+    kinds = ("get_status", "ping", "get_weights", "get_status")
+    questions = b"".join(frame(msgpack.packb({"type": kind})) for kind in kinds)
+    with crowd() as peers:
+        while True:
+            for offset in (0, 0, 1, 1):
+                peer = peers.peer(target.port + offset)
+                if peer and peer.join("watcher").get("type") == "welcome":
+                    with suppress(Cut, TimeoutError):
+                        peer.send_bytes(questions * (QUESTIONS // len(kinds)))
+                        SENT.messages += QUESTIONS
+            yield
+            peers.cut()
+
+
+def flood_of_connections(target: Target) -> Iterator[None]:
+    """Connections that send greeting, READY and HELLO at once, wait for no answer, and are
+    cut as soon as there are a hundred of them."""
+    with crowd() as peers:
+        while True:
+            for at in range(CONNECTIONS):
+                words = GREETING + ready() + frame(msgpack.packb(hello(PROTOCOL, "client", f"{at}")))
+                if one := peers.silent(target.port + at % 2):
+                    with suppress(OSError):
+                        one.sendall(words)
+                        SENT.messages += 1
+                        SENT.bytes += len(words)
+            yield
+            peers.cut()
+
+
+def flood_of_bytes(target: Target) -> Iterator[None]:
+    """Peers that have joined send a message byte by byte, each in a packet of its own, and
+    ZMTP PINGs one by one: each wakes the front, and none is a message."""
+    ping, message = command("PING", b"\0\0"), frame(bytes(CRUMBS))
+    with crowd() as peers:
+        while True:
+            some = [peers.peer(target.port + at % 2) for at in range(4)]
+            joined = [peer for peer in some if peer and peer.join("watcher")]
+            for at in range(CRUMBS):
+                for number, peer in enumerate(joined):
+                    with suppress(Cut, TimeoutError):
+                        peer.send_bytes(ping if number > 1 else message[at : at + 1])
+            yield
+            peers.cut()
+
+
+def flood_of_large_messages(target: Target) -> Iterator[None]:
+    """Peers that have joined send messages of 4 MiB that are refused: leaves of the wrong
+    size, and games whose header cannot be read. A peer that is cut dials again."""
+    evaluate = msgpack.packb({"type": "evaluate", "request": 1, "rows": 1})
+    parts = ([evaluate, LARGE, b"", b""], [b"\x81\xa4type\xa8put_game", LARGE])
+    messages = [b"".join(frame(part, 1) for part in one[:-1]) + frame(one[-1]) for one in parts]
+    with crowd() as peers:
+        while True:
+            for offset, message in enumerate(messages):
+                for _ in range(2):
+                    peer = peers.peer(target.port + offset)
+                    if peer is None or peer.join("client").get("type") != "welcome":
+                        continue
+                    with suppress(Cut, TimeoutError):
+                        for _ in range(LARGE_MESSAGES):
+                            peer.send_bytes(message)
+                            SENT.messages += 1
+            yield
+            peers.cut()
+
+
+def nothing(_target: Target) -> Iterator[None]:
+    """This is no attack: it shows how two turns differ when nothing is done."""
+    while True:
+        time.sleep(0.1)
+        yield
 
 
 @dataclass(frozen=True)
 class Attack:
     """`run(target)` makes one stroke per `next`, and cuts its connections when it is closed."""
 
-    item: int
-    """0: not in the issue."""
     run: Callable[[Target], Iterator[None]]
     strokes: int = 2
     """Number of strokes in `make test-nightly`."""
@@ -52,29 +204,13 @@ class Attack:
         return self.run(target)
 
 
-def nothing(_target: Target) -> Iterator[None]:
-    """This is no attack: it shows how two turns differ when nothing is done."""
-    while True:
-        time.sleep(0.1)
-        yield
-
-
 ATTACKS = (
-    Attack(6, imitated_names),
-    Attack(6, chosen_names),
-    Attack(7, impostor),
-    Attack(9, descriptors),
-    Attack(13, unfinished_messages, strokes=3, most=4),
-    Attack(13, endless_subscriptions, most=2),
-    Attack(13, unread_weights, strokes=1, most=4),
-    Attack(13, half_handshakes, strokes=16, most=32),
-    Attack(14, nested_headers, strokes=16, most=32),
-    Attack(15, hogged_relay, most=10),
-    Attack(16, rows_of_nan),
-    Attack(18, flood_of_hellos),
-    Attack(0, flood_of_questions),
-    Attack(0, flood_of_connections),
-    Attack(0, flood_of_bytes),
-    Attack(0, flood_of_large_messages),
-    Attack(18, thousand_workers, strokes=1, most=1),
+    Attack(unfinished_messages, strokes=3, most=4),
+    Attack(unread_weights, strokes=1, most=4),
+    Attack(half_handshakes, strokes=16, most=32),
+    Attack(flood_of_hellos),
+    Attack(flood_of_questions),
+    Attack(flood_of_connections),
+    Attack(flood_of_bytes),
+    Attack(flood_of_large_messages),
 )

@@ -88,7 +88,6 @@ class Result:
     """The result of one attack."""
 
     attack: str
-    item: int
     quiet: list[Turn] = field(default_factory=list)
     attacked: list[Turn] = field(default_factory=list)
     control: list[Turn] = field(default_factory=list)
@@ -230,7 +229,7 @@ def turns_within(seconds: float, turn: float) -> int:
 def measured(target: Target, attack: Attack, turns: int, seconds: float) -> Result:
     """Run `turns` times, `seconds` each: quiet, attacked, control, with the last two in alternating order.
     Then quiet once more."""
-    result = Result(attack.name, attack.item, before=target.memory())
+    result = Result(attack.name, before=target.memory())
     try:
         target.forget_peak()
         for turn in range(turns):

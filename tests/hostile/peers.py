@@ -59,12 +59,10 @@ class Crowd:
     def __init__(self) -> None:
         self._open: list[socket.socket] = []
 
-    def peer(self, port: int, identity: bytes | None = None, socket_type: str = "DEALER") -> Peer | None:
+    def peer(self, port: int) -> Peer | None:
         """Return another peer that has done the handshake; None when the server does not admit it."""
         try:
-            one = Peer(
-                address(port), identity=identity, socket_type=socket_type, patience=WAIT, source=self.source
-            )
+            one = Peer(address(port), patience=WAIT, source=self.source)
         except OSError:  # Cut and TimeoutError are among them
             return None
         self._open.append(one.socket)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -202,43 +201,10 @@ def hello(protocol: int, role: str = "client", name: str = "raw", **more: Any) -
 # ---- attacks: each returns what it managed to send, in bytes or in connections -------------------
 
 
-def chosen_identities(endpoint: str, identities: Iterable[bytes]) -> Iterator[RawPeer]:
-    """Yield peers that choose their routing ids. Keep them open for as long as the attack should last."""
-    for identity in identities:
-        with contextlib.suppress(OSError):
-            yield RawPeer(endpoint, identity=identity)
-
-
-def automatic_identities(first: int, count: int) -> Iterator[bytes]:
-    """Yield ids as libzmq's ROUTER makes them for peers without one: 0x00 and a 32-bit number, big-endian."""
-    return (b"\0" + struct.pack(">I", (first + i) % 2**32) for i in range(count))
-
-
-def unseeded_identity() -> int:
-    """Return the number with which libzmq's first ROUTER begins in a process that never called `srand`.
-
-    `generate_random` joins two numbers of glibc's `rand()`, whose first two are the same in every process.
-    """
-    low, high = 1804289383, 846930886
-    return (high << 31 | low) % 2**32
-
-
 def unfinished_multipart(peer: RawPeer, size: int, frame_size: int = 65_536) -> int:
     """Send frames that all announce more. Returns the bytes sent before the server cut the connection."""
     part = frame(bytes(frame_size), MORE)
     return _pour(peer, part, size)
-
-
-def subscriptions(peer: RawPeer, size: int) -> int:
-    """Subscribe to ever new topics, as commands (ZMTP 3.1). `peer` should be of type SUB."""
-    sent = count = 0
-    while sent < size:
-        some = b"".join(command("SUBSCRIBE", i.to_bytes(8, "big")) for i in range(count, count + 1000))
-        poured = _pour(peer, some, len(some), messages=1000)
-        if not poured:
-            break
-        sent, count = sent + poured, count + 1000
-    return sent
 
 
 def unread_chunks(peer: RawPeer, sha256: bytes, requests: int) -> int:
@@ -264,17 +230,12 @@ def wide_lists(size: int, depth: int = 2, key: str = "type") -> bytes:
     return head + b"\xdd" + struct.pack(">I", count) + item * count
 
 
-def header_frame(peer: RawPeer, header: bytes) -> int:
-    """Send a complete message of one frame."""
-    return _pour(peer, frame(header), len(header))
-
-
-def _pour(peer: RawPeer, part: bytes, size: int, messages: int = 1) -> int:
+def _pour(peer: RawPeer, part: bytes, size: int) -> int:
     """Send `part` again and again until `size` bytes are out, or the server cuts or accepts no more."""
     sent = 0
     with contextlib.suppress(Cut, TimeoutError):
         while sent < size:
             peer.send_bytes(part)
             sent += len(part)
-            SENT.messages += messages
+            SENT.messages += 1
     return sent

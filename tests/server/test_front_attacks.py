@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from front_bench import PATIENCE, Bench, Peer, Worker, beside_front, random_leaves
-from raw_zmtp import Cut, RawPeer, automatic_identities, chosen_identities, hello, unseeded_identity
+from front_bench import PATIENCE, Bench, beside_front, random_leaves
+from raw_zmtp import Cut, RawPeer, hello
 
 from azselfplay.games import get_game
 from protocol.messages import (
@@ -21,40 +20,9 @@ from protocol.messages import (
     GameAck,
     PutGame,
     RelayAck,
-    RelayGame,
     encode,
 )
 from server.leaves import message_limits
-
-
-def numbers_after(peer: bytes, count: int) -> list[bytes]:
-    """Return the ids that follow a known one, in the same form."""
-    first = int.from_bytes(peer, "big")
-    return [(first + i).to_bytes(len(peer), "big") for i in range(1, count + 1)]
-
-
-@pytest.mark.parametrize("port", ["leaves", "bulk"])
-@beside_front
-async def test_peers_that_choose_their_ids_change_nothing(bench: Bench, port: str) -> None:
-    """This covers the ids that libzmq would give next, and those that follow one in a RELAY_GAME."""
-    await bench.evaluator()
-    worker, trainer = await bench.peer("bulk", "worker"), await bench.peer("bulk", "trainer")
-    worker.send(PutGame(b"w" * 16, b"s" * 32), b"record")
-    game = (await trainer.receive(RelayGame))[0]
-    ids = [game.peer, *numbers_after(game.peer, 60)]
-    ids += automatic_identities(unseeded_identity(), 60)
-
-    def attack() -> list[RawPeer]:
-        return list(chosen_identities(bench.endpoints[port], ids))
-
-    with ExitStack() as held:
-        for peer in await asyncio.to_thread(attack):
-            held.enter_context(peer)
-        for seed in range(20):
-            newcomer = Worker(bench, seed) if port == "leaves" else Peer(bench, port)
-            await newcomer.join("client")
-        trainer.send(RelayAck([(game.peer, GameAck(game.uid, "stored"))]))
-        assert (await worker.receive(GameAck))[0].status == "stored"
 
 
 @pytest.mark.parametrize("game", ["tic_tac_toe", "connect_four", "chess", "go_9x9"])
