@@ -144,6 +144,8 @@ class Gatekeeper:
         # This event is never set: cancelling the task is enough to stop a match that is starting.
         self._never = asyncio.Event()
         self._jobs: asyncio.Queue[Play] = asyncio.Queue(maxsize=2)
+        # Now, because new weights may be published before `run` begins.
+        self._follow(self._gate.start())
 
     @property
     def best(self) -> WeightsInfo:
@@ -168,7 +170,6 @@ class Gatekeeper:
 
     async def run(self) -> None:
         """Play matches, one after the other, until cancelled."""
-        self._follow(self._gate.start())
         while True:
             play = await self._jobs.get()
             log.info(

@@ -173,11 +173,35 @@ def test_a_promotion_that_no_evaluator_had_taken_yet_is_taken_up_after_a_restart
     state = GateState(best, old.sha256, waiting, candidate=best, waiting=waiting)
     (tmp_path / "gate.json").write_bytes(msgspec.json.encode(state))
     assert read_state(store) == state
-    assert Gatekeeper(store, 0.55, says(WON), ignore, tmp_path / "log").best == best
     store.path(waiting).unlink()
     assert read_state(store) == msgspec.structs.replace(state, waiting=None)
+    assert Gatekeeper(store, 0.55, says(WON), ignore, tmp_path / "log").best == best
     store.adopt(store.add(b"others", 9, 0, "tiny"))
     assert read_state(store) is None
+
+
+def test_weights_published_before_the_gate_runs_play_one_match(tmp_path: Path) -> None:
+    """The server serves trainers while it still compiles the rules."""
+    store = WeightsStore(tmp_path, GAME.name)
+    store.add(b"best", 0, 0, "tiny")
+    matches = []
+
+    def command(play: Play) -> Sequence[str]:
+        matches.append(play.candidate.version)
+        return says(WON)(play)
+
+    async def main() -> list[int]:
+        loaded: asyncio.Queue[WeightsInfo] = asyncio.Queue()
+        keeper = Gatekeeper(store, 0.55, command, loaded.put_nowait, tmp_path / "log")
+        keeper.published(WeightsInfo(1, 0, bytes(32), 1, GAME.name))
+        running = asyncio.create_task(keeper.run())
+        await loaded.get()
+        keeper.published(WeightsInfo(2, 0, bytes([2] * 32), 1, GAME.name))
+        await loaded.get()
+        assert running.cancel()
+        return [keeper.best.version, *matches]
+
+    assert asyncio.run(main()) == [2, 1, 2]
 
 
 def test_files_that_the_gate_needs_outlive_newer_ones(tmp_path: Path) -> None:
