@@ -127,11 +127,10 @@ def answer(
 class WeightsPull:
     """At most one file is being downloaded, and only while no complete one waits for its verdict."""
 
-    def __init__(self, window: int = WINDOW, timeout: float = TIMEOUT) -> None:
+    def __init__(self, timeout: float = TIMEOUT) -> None:
         self.in_use: WeightsInfo | None = None
         self._damaged_now = 0
         """Tries that ended with a wrong hash, for the weights that are being downloaded."""
-        self._window = window
         self._timeout = timeout
         self._joined = False
         self._newest: WeightsInfo | None = None
@@ -151,7 +150,7 @@ class WeightsPull:
         """Hash of the bytes before the first missing one, and their number."""
         self._to_ask: deque[int] = deque()
         self._asked: dict[int, float] = {}
-        """Offset -> when to request the chunk again."""
+        """Offset -> when to request the chunk again, in the order of the requests."""
         self._paused_until = 0.0
 
     def offered(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
@@ -213,11 +212,16 @@ class WeightsPull:
         info = self._pulling
         if info is None or not self.expects(sha256, offset, len(data)):
             return []
+        # Answers come in the order of the requests. So on a slow line those for later requests are still on
+        # their way, and requesting them again would only fill it.
+        in_order = list(self._asked)
+        for later in in_order[in_order.index(offset) + 1 :]:
+            self._asked[later] = max(self._asked[later], now + self._timeout)
         del self._asked[offset]
         self._data[offset : offset + len(data)] = data
         # Bytes before the first gap are digested at once: hashing a large file at its end would hold up the
         # event loop. Chunks to be requested again are among the first WINDOW + 1 of `_to_ask`.
-        missing = chain(self._asked, islice(self._to_ask, self._window + 1))
+        missing = chain(self._asked, islice(self._to_ask, WINDOW + 1))
         end = min(missing, default=len(self._data))
         if end > self._digested:
             self._digest.update(memoryview(self._data)[self._digested : end])
@@ -249,7 +253,9 @@ class WeightsPull:
     def chunk_postponed(self, offset: int, until: float) -> None:
         """Handle a server that has this chunk but does not send it now: request it again at `until`."""
         if offset in self._asked and not self._is_fetching:
-            self._asked[offset] = until
+            # First in the order: no answer to another request says anything about this one.
+            del self._asked[offset]
+            self._asked = {offset: until, **self._asked}
 
     def chunk_refused(self, now: float) -> None:
         """Handle a server that no longer has the file: start again with the newest, after a pause."""
@@ -297,7 +303,7 @@ class WeightsPull:
             if self._is_fetching:
                 asks.append(Fetch(self._newest, self.url))
         # A web server sends in order, so only the next chunk is awaited.
-        while self._to_ask and len(self._asked) < (1 if self._is_fetching else self._window):
+        while self._to_ask and len(self._asked) < (1 if self._is_fetching else WINDOW):
             offset = self._to_ask.popleft()
             self._asked[offset] = now + self._timeout
             if not self._is_fetching:

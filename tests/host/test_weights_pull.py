@@ -258,6 +258,30 @@ def test_a_web_server_that_hangs_is_left_for_newer_weights(tmp_path: Path) -> No
     assert (asyncio.run(main()), asked) == (2, [])
 
 
+def test_on_a_slow_line_every_chunk_travels_once() -> None:
+    """Each takes 4 s, so most requests are answered long after the time in which a fast line answers."""
+    pull, now, travelled = joined(), 0.0, []
+    line = pull.offered(info(), now)
+    while isinstance(line[0], Ask):
+        now += 4.0
+        line += pull.tick(now)
+        travelled.append(line[0].offset)
+        line += pull.chunk(SHA, line[0].offset, piece(DATA, line.pop(0).offset), now)
+    assert travelled == list(range(0, len(DATA), CHUNK))
+
+
+@pytest.mark.parametrize(("is_postponed", "due"), [(False, TIMEOUT), (True, 3.0)])
+def test_a_chunk_that_others_overtook_is_asked_for_again_in_time(is_postponed: bool, due: float) -> None:
+    """Answers to later requests do not postpone it."""
+    pull = joined()
+    pull.offered(info(), 0.0)
+    if is_postponed:
+        pull.chunk_postponed(2 * CHUNK, due)
+    for offset in (CHUNK, 3 * CHUNK):
+        pull.chunk(SHA, offset, piece(DATA, offset), 2.0)
+    assert Ask(SHA, 2 * CHUNK if is_postponed else 0) in pull.tick(due)
+
+
 @given(
     chunks=st.integers(1, 20),
     losses=st.lists(st.sampled_from(["message", "connection"]), max_size=20),
