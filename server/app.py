@@ -283,7 +283,8 @@ class App:
                 if pid is not None:
                     log.warning("evaluator %d hangs (%s): restarting it", kill.index, kill.reason)
                     # Not SIGTERM: a process that hangs does not handle it. `Children` starts it again.
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+                        os.kill(pid, signal.SIGKILL)
 
 
 async def _first_of(event: asyncio.Event, stop: asyncio.Event, seconds: float | None = None) -> None:

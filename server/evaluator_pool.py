@@ -211,6 +211,9 @@ class EvaluatorPool:
                 self.watch.heard(index, self._clock())
                 handler(index, message)
         except BadMessage as error:
+            if peer not in self._indices:
+                # The door cuts a long message of an unknown peer short; it may be such an evaluator's report.
+                self._send(peer, hello_first())
             self._figures.protocol_errors += 1
             log.warning("dropped a message of an evaluator: %s", error)
         except Exception as error:
@@ -326,9 +329,12 @@ class NoEvaluators(EvaluatorPool):
                 log.warning("weights %d cannot be read (%s), trying again", info.version, error)
                 await asyncio.sleep(READ_AGAIN)
                 continue
+            # Newer weights may have been checked and taken meanwhile.
+            if info != self.newest:
+                continue
             if not reason:
                 self.load(info)
-            elif info == self.newest:
+            else:
                 log.error("weights %d are refused: %s", info.version, reason)
                 is_last = info == self._store.current
                 self._refuse(info, reason)

@@ -6,7 +6,7 @@ import msgspec
 from front_bench import Bench, Peer, beside_front
 
 from protocol.errors import Code
-from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Hello, Ping
+from protocol.messages import PROTOCOL_VERSION, Bye, EvaluatorReport, Goodbye, Hello, Ping
 
 
 @beside_front
@@ -41,6 +41,16 @@ async def test_before_any_evaluator_is_up_players_are_asked_to_come_back(bench: 
     peer.send(Hello(PROTOCOL_VERSION, "worker"))
     goodbye = (await peer.receive(Goodbye))[0]
     assert (goodbye.code, goodbye.retry_after > 0) == (Code.BUSY, True)
+
+
+@beside_front
+async def test_an_evaluator_that_is_unknown_after_a_cut_is_told_so_however_long_its_report_is(
+    bench: Bench,
+) -> None:
+    """The door keeps the first 4 KiB of what a peer without a session sends."""
+    evaluator = Peer(bench, "evaluators")
+    evaluator.send(EvaluatorReport(1, [1] * 300, [0.001] * 300, [0.001] * 300))
+    assert (await evaluator.receive(Goodbye))[0].code == Code.HELLO_REQUIRED
 
 
 @beside_front

@@ -24,6 +24,7 @@ from net.weights import WeightsMeta, describe
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Evaluate, Goodbye, Hello, Ping, Pong, Refused, WeightsInfo
 from server.config import ServerConfig
+from server.evaluator_pool import NoEvaluators
 from server.front import FrontSettings
 
 CHESS = get_game("chess")
@@ -71,6 +72,30 @@ async def test_published_weights_are_current_once_they_are_checked(bench: Bench)
     assert (told["weights_version"], told["evaluators"], told["players_evaluate"]) == (1, 0, True)
     assert told["sessions"] == {"workers": 1, "clients": 0, "trainer": 1}
     assert bench.front.not_ready(0.0) == ""
+
+
+@beside_players_that_evaluate
+async def test_first_weights_do_not_replace_newer_ones_that_were_checked_before_them(
+    bench: Bench, monkeypatch
+) -> None:
+    """Reading the first file may hang while a trainer publishes."""
+    pool, first, read_on = bench.front.pool, bench.store.current, asyncio.Event()
+    assert isinstance(pool, NoEvaluators)
+    assert first is not None
+
+    async def objection(_info: WeightsInfo) -> str:
+        await read_on.wait()
+        return ""
+
+    monkeypatch.setattr(pool, "objection", objection)
+    pool.newest, pool.is_checked = first, False
+    checking = asyncio.create_task(pool.begin())
+    await asyncio.sleep(0)
+    newer = bench.store.add(untrained(), first.version + 1, 1, "sparse")
+    pool.load(newer)
+    read_on.set()
+    await checking
+    assert (pool.newest, bench.store.current) == (newer, newer)
 
 
 def with_tensor(name: str, number: float) -> bytes:
