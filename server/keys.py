@@ -235,10 +235,15 @@ def main(argv: Sequence[str]) -> int:
     folder = options.keys or Path(os.environ.get("AZ_KEYS") or default_folder())
     match options.command:
         case "keygen":
-            pair, file = new_pair(), folder / SERVER_FILE
+            pair, file, allowed = new_pair(), folder / SERVER_FILE, folder / ALLOWED_FILE
+            if file.exists() and not allowed.exists():
+                # Only the list is missing. A new key would lock out everybody who knows the old one.
+                write_allowed(allowed, {})
+                print(f"the key in {file} stays, and {allowed} is new: no key is allowed yet")
+                return Exit.OK
             write_pair(file, pair, "Key of an azserver. Keep it secret: whoever has it can pose as it.")
-            if not (folder / ALLOWED_FILE).exists():
-                write_allowed(folder / ALLOWED_FILE, {})
+            if not allowed.exists():
+                write_allowed(allowed, {})
             print(f"the key is in {file}")
             print(f"allow the keys of others:  {server_command(folder, 'allow')} client NAME KEY")
             key = shlex.quote(as_text(pair.public))

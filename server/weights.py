@@ -179,10 +179,19 @@ class WeightsStore:
         # Pick the newest by version, because a clock may have been set back. Sort the others by time, to
         # spread them over it.
         files = sorted(self._folder.glob("*.safetensors"), key=version_in)
-        older = sorted(files[: -self._kept], key=lambda path: path.stat().st_mtime_ns)
-        for index in surplus([path.stat().st_mtime_ns for path in older], self._past):
-            if older[index] not in needed:
-                older[index].unlink()
+        older = []
+        for path in files[: -self._kept]:
+            with suppress(OSError):  # somebody has just removed it
+                older.append((path.stat().st_mtime_ns, path))
+        older.sort()
+        for index in surplus([written for written, _ in older], self._past):
+            path = older[index][1]
+            try:
+                if path not in needed:
+                    path.unlink(missing_ok=True)
+            except OSError as error:  # only space is lost
+                text = f"{path} cannot be removed: {error.strerror}"
+                self._repeated.warning("tidy", text, time.monotonic())
 
     def forget(self, info: WeightsInfo) -> None:
         """Remove a file that no evaluator accepts."""

@@ -266,7 +266,8 @@ def write_atomically(path: Path, data: bytes | bytearray) -> None:
         reach("atomic.replaced")
     except OSError as error:
         # On a full disk, the partial file would take space that other processes need to continue.
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
         # The error of a write names no file, and the message for people must name it.
         error.filename = error.filename or str(path)
         raise

@@ -92,11 +92,13 @@ def served_runs() -> list[RunFolder]:
     Such a process has the lock of its run open. Linux shows a process's open files only to its own user.
     """
     folders = set()
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):  # another user's process, or closed meanwhile
-            target = link.readlink()
-            if target.name == SERVER_LOCK and _is_run(target.parent):
-                folders.add(target.parent)
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # another user's process, or one that has ended
+            for link in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):  # closed meanwhile
+                    target = link.readlink()
+                    if target.name == SERVER_LOCK and _is_run(target.parent):
+                        folders.add(target.parent)
     return [RunFolder(folder.parent, folder.name) for folder in sorted(folders)]
 
 

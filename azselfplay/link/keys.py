@@ -12,6 +12,7 @@ import re
 import shlex
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,8 @@ def write_private(path: Path, text: str) -> None:
         part.replace(path)
         sync_folder(path.parent)  # a revoked key must not be back after a power loss
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # such as where the folder is a file
+            part.unlink()
         raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error
 
 

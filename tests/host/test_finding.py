@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
+import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -65,6 +67,20 @@ def test_a_command_that_takes_a_run_or_a_network_takes_the_folder_of_all_runs(co
     fields = {field.name for field in dataclasses.fields(getattr(importlib.import_module(module), name))}
     if fields & {"run", "network"}:
         assert "runs" in fields
+
+
+def test_a_process_that_ends_while_it_is_looked_at_is_no_error(runs: Path, monkeypatch) -> None:
+    listed, run = os.scandir, RunFolder(runs, "go-small")
+
+    def ended(folder: Any = ".") -> Any:
+        if str(folder) == "/proc/1/fd":
+            raise FileNotFoundError(folder)
+        return listed(folder)
+
+    monkeypatch.setattr(os, "scandir", ended)
+    monkeypatch.setattr(os, "listdir", lambda folder=".": [one.name for one in ended(folder)])
+    with run.lock("azserver"):
+        assert run.path in [one.path for one in served_runs()]
 
 
 def test_a_run_is_served_while_its_azserver_holds_the_lock(runs: Path) -> None:

@@ -65,6 +65,13 @@ def test_what_was_written_lasts_through_a_power_loss(tmp_path: Path, monkeypatch
     assert synced == ["one", "one", "two", "two"]
 
 
+def test_a_folder_that_is_a_file_is_named_as_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("")
+    with pytest.raises(Fatal, match=r"cannot write .*keys/k: File exists") as refused:
+        write_private(tmp_path / "keys" / "k", "secret")
+    assert refused.value.code == Exit.DISK
+
+
 def test_a_key_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     pair = new_pair()
     write_pair(tmp_path / "k", pair, "")

@@ -20,6 +20,7 @@ from client.main import keygen as azclient_keygen
 from protocol.keys import KeyOwner, NotNow
 from server.config import ServerConfig
 from server.keys import (
+    ALLOWED_FILE,
     MOST_BYTES,
     OWN_TOOLS,
     Allowed,
@@ -27,6 +28,7 @@ from server.keys import (
     main,
     open_allowed,
     read_allowed,
+    read_server_pair,
     say_address,
     write_allowed,
 )
@@ -59,6 +61,17 @@ def test_allowed_keys_are_known_by_name_and_role_until_they_are_revoked(folder: 
     said = capsys.readouterr().out
     assert as_text(trainer.public) in said
     assert as_text(allowed.pair.secret) not in said
+
+
+def test_a_list_that_is_lost_is_made_anew_for_the_key_that_is_there(folder: Path, capsys) -> None:
+    """Another key would lock out everybody who knows the old one."""
+    (folder / ALLOWED_FILE).unlink()
+    with pytest.raises(Fatal, match="azserver keygen"):
+        read_allowed(folder / ALLOWED_FILE)
+    pair = read_server_pair(folder)
+    azserver(folder, "keygen")
+    assert (read_server_pair(folder), read_allowed(folder / ALLOWED_FILE)) == (pair, {})
+    assert "no key is allowed yet" in capsys.readouterr().out
 
 
 def test_the_printed_commands_are_about_this_folder_of_keys(tmp_path, capsys) -> None:

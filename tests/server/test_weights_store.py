@@ -70,6 +70,18 @@ def test_older_files_stay_spread_over_the_run_with_the_first(tmp_path: Path) -> 
     assert min(gaps) >= 4
 
 
+def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path: Path, monkeypatch, caplog) -> None:
+    def refuse(path: Path, *, missing_ok: bool = False) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    store = WeightsStore(tmp_path, "chess", kept=1, past=0)
+    old = store.add(b"old", 0, 0, "tiny")
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert store.add(b"new", 1, 0, "tiny") == store.current
+    assert store.has(old)
+    assert "cannot be removed: Operation not permitted" in caplog.text
+
+
 def test_the_newest_files_stay_when_the_clock_is_set_back(tmp_path: Path) -> None:
     """A client may still be reading them, however old they look."""
     store = WeightsStore(tmp_path, "chess", kept=2, past=4)
