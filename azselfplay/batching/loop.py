@@ -313,10 +313,10 @@ class EvaluatorLoop:
         self._counts.waited.append(sum((now - one.arrived) * one.rows for one in leaves) / rows)
         actions = [len(legal) for _, _, legal in good]
         submitted = _Submitted(leaves, actions, positions, None, time.perf_counter())
-        if rows > self._network.max_rows:  # a slot is larger than the device has memory for
-            self._answer(submitted, *self._network.run(*positions))
-            return
         with suppress(self._exceptions.out_of_memory):
+            if rows > self._network.max_rows:  # a slot is larger than the device has memory for
+                self._answer(submitted, *self._network.run(*positions))
+                return
             submitted.ticket = self._network.submit(*positions)
         self._submitted.append(submitted)
         if submitted.ticket is None:  # not in an `except`: the exception would hold the failed batch's memory

@@ -164,6 +164,17 @@ def test_without_memory_batches_become_smaller_once_and_no_row_is_lost(
     assert "at most 2 rows from now on (before: 8)" in said[0]
 
 
+def test_a_slot_larger_than_the_memory_is_halved_again_when_memory_shrinks(path: Path) -> None:
+    network = ShortOfMemory(3)
+    evaluator, producer = Evaluator(path, network), Producer(path)
+    producer.fill(0, random_leaves(RNG, 8))
+    answered(producer, evaluator, 1)
+    network.room = 1
+    producer.fill(1, random_leaves(RNG, 8))
+    answered(producer, evaluator, 1)
+    assert evaluator.control.said[-1] == ("ready", 1, 1)
+
+
 def test_a_device_without_room_for_one_row_ends_its_process(path: Path) -> None:
     evaluator = Evaluator(path, ShortOfMemory(0))
     producer = Producer(path)
