@@ -202,6 +202,8 @@ class Session:
     """Name of the key that the peer has proved; "" where no key is needed."""
     ended: str = ""
     """Why `SessionTable.expire` returned the session."""
+    is_silent: bool = False
+    """Whether its lease ran out; otherwise another session replaced it."""
 
     @property
     def role(self) -> str:
@@ -308,6 +310,7 @@ class SessionTable:
             if now < oldest.heard_at + self._lease:
                 break
             oldest.ended = f"nothing heard from it for {now - oldest.heard_at:.0f} s"
+            oldest.is_silent = True
             self._remove(oldest)
             ended.append(oldest)
         return ended

@@ -134,9 +134,9 @@ class Port:
         self.refuse(peer, Code.INTERNAL, FAULT, number, retry_after=FAULT_RETRY)
 
     def expire(self, now: float) -> None:
-        """End the sessions whose lease has run out."""
+        """End the sessions whose lease has run out, or that others replaced."""
         for session in self.sessions.expire(now):
-            self._ended(session, session.ended, "lease")
+            self._ended(session, session.ended, "lease" if session.is_silent else "ended")
 
     def end(self, session: Session, goodbye: Goodbye) -> None:
         """End a session from the server's side."""

@@ -137,6 +137,8 @@ def network_of_run(config: ServerConfig, store: WeightsStore) -> str:
     otherwise from `--net`. Raises Fatal(CONFIG) if `--weights` and `--net` contradict each other."""
     current = store.open()
     if current is not None:
+        if config.weights is not None or config.net not in (ServerConfig.net, current.architecture):
+            log.warning("the run goes on with its own network: --net and --weights are for new runs")
         return current.architecture or config.net
     if config.weights is not None:
         # Read without torch, so that the front stays small.

@@ -230,7 +230,7 @@ def test_a_new_beginning_ends_the_session_before_it() -> None:
     assert isinstance(old, Welcome)
     assert isinstance(new, Welcome)
     (ended,) = sessions.expire(1.0)
-    assert (ended.number, ended.ended) == (old.session, "it said hello anew")
+    assert (ended.number, ended.ended, ended.is_silent) == (old.session, "it said hello anew", False)
     assert [session.number for session in sessions.all()] == [new.session]
     assert sessions.expire(1.0) == []
 
@@ -243,7 +243,7 @@ def test_sessions_end_after_their_lease_unless_touched() -> None:
     assert sessions.touch(b"a", 30.0) is not None
     assert sessions.expire(LEASE - 1) == []
     (ended,) = sessions.expire(LEASE)
-    assert (ended.peer, ended.ended) == (b"b", "nothing heard from it for 60 s")
+    assert (ended.peer, ended.ended, ended.is_silent) == (b"b", "nothing heard from it for 60 s", True)
     assert sessions.touch(b"b", LEASE) is None
 
 

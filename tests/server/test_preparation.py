@@ -129,7 +129,7 @@ def test_a_stop_ends_a_child_at_once() -> None:
         asyncio.run(main())
 
 
-def test_a_new_run_begins_with_the_given_weights_and_goes_on_with_its_own(tmp_path: Path) -> None:
+def test_a_new_run_begins_with_the_given_weights_and_goes_on_with_its_own(tmp_path: Path, caplog) -> None:
     file = tmp_path / "mine.safetensors"
     file.write_bytes(b"weights")
     store = WeightsStore(tmp_path, "tic_tac_toe")
@@ -138,6 +138,7 @@ def test_a_new_run_begins_with_the_given_weights_and_goes_on_with_its_own(tmp_pa
     assert store.path(info).read_bytes() == b"weights"
     file.unlink()
     assert asyncio.run(first_weights(config, 1, network_of_run(config, store), store, Stop())) == info
+    assert "--net and --weights are for new runs" in caplog.text
 
 
 def test_weights_that_cannot_be_read_are_explained(tmp_path: Path) -> None:
