@@ -90,13 +90,13 @@ bench: $(INSTALLED)
 hostile: $(INSTALLED)
 	$(BIN)/python -m tests.hostile $(ARGS)
 
-# What kills, cuts, lost messages and power losses do: nothing, if all is well. An hour or two. Figures go to results/faults.md.
+# What kills, cuts, lost messages and power losses do: nothing, if all is well. An hour or two.
 faults: $(INSTALLED)
-	$(BIN)/python -m tests.faults --note everything $(ARGS)
+	$(BIN)/python -m tests.faults everything $(ARGS)
 
 # Memory of each process while clients come and go and processes are killed. `make soak MINUTES=120`
 soak: $(INSTALLED)
-	$(BIN)/python -m tests.faults --note soak --minutes $(if $(filter-out 0,$(MINUTES)),$(MINUTES),120)
+	$(BIN)/python -m tests.faults soak --minutes $(if $(filter-out 0,$(MINUTES)),$(MINUTES),120)
 
 # On a machine with a GPU: its answers and a training step against the CPU's first, then what it serves.
 gpu-check: $(INSTALLED)

@@ -1,8 +1,8 @@
 """`python -m tests.faults COMMAND`: injects the faults of the plan and reports the result. `make faults` runs
 all but the soak.
 
-Every command prints its result, stores it in tests/faults/results.json (with --note), and exits with 1 if a
-promise was broken. A failing seed is printed, and `simulate --seed N` runs it again.
+Every command prints its result, and exits with 1 if a promise was broken. A failing seed is printed, and
+`simulate --seed N` runs it again. results/faults.md has the last results.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ sys.path[:0] = [
 ]
 
 import simulation  # noqa: E402
-from rows import PAGE, Result, note, page_with, table  # noqa: E402
-from signal_rows import signal_table  # noqa: E402
 
 LOT = 20
 """Number of seeds that one process runs before it reports."""
@@ -172,36 +170,22 @@ def soak(options: argparse.Namespace) -> str:
     )
 
 
-def page(_options: argparse.Namespace) -> str:
-    """Write the rows and figures into results/faults.md."""
-    PAGE.write_text(page_with(table(), signal_table()))
-    return ""
-
-
 def everything(options: argparse.Namespace) -> str:
     """Run everything but the soak, one after the other."""
-    for work in WORKS[:-3]:
+    for work in WORKS[:-2]:
         _run(work, options)
-    return page(options)
+    return ""
 
 
 def _run(work: Callable[[argparse.Namespace], str], options: argparse.Namespace) -> None:
     begun = time.monotonic()
     figure = work(options)
     if figure:
-        print(f"{work.__name__}: {figure} ({time.monotonic() - begun:.0f} s)", flush=True)
-        if getattr(options, "seed", None) is None or work is fuzz:
-            _note(options, work.__name__, figure)
-
-
-def _note(options: argparse.Namespace, name: str, figure: str) -> None:
-    if options.note:
-        command = f"python -m tests.faults {' '.join(sys.argv[1:])}".replace(" --note", "")
         machine = f"load average {os.getloadavg()[1]:.0f} on {os.cpu_count()} cores"
-        note(name, Result(f"{figure} ({machine})", command, time.strftime("%Y-%m-%d", time.gmtime())))
+        print(f"{work.__name__}: {figure} ({machine}; {time.monotonic() - begun:.0f} s)", flush=True)
 
 
-WORKS = (simulate, games, crash, power, fuzz, signals, soak, page, everything)
+WORKS = (simulate, games, crash, power, fuzz, signals, soak, everything)
 
 
 def main() -> int:
@@ -213,7 +197,6 @@ def main() -> int:
         default=os.cpu_count() or 1,
         help="processes of the simulation (default: one per core)",
     )
-    parser.add_argument("--note", action="store_true", help="keep the figures, for results/faults.md")
     commands = parser.add_subparsers(dest="command", required=True)
     parsers = {
         work.__name__: commands.add_parser(work.__name__, help=(work.__doc__ or "").replace("%", "%%"))

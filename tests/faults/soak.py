@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from crowd import crowd
+from peers import crowd
 from target import Target
 
 SAMPLE = 5.0
@@ -100,7 +100,10 @@ def soak(folder: Path, minutes: float, say: Callable[[str], None], seed: int = 1
         seen = target.lasting()
         begun, kill_at = time.monotonic(), 120.0
         while (now := time.monotonic() - begun) < end:
-            with crowd(target.port, rng.randint(5, 40)):
+            with crowd() as guests:
+                for _ in range(rng.randint(5, 40)):
+                    if guest := guests.peer(target.port):
+                        guest.join("client")
                 until = min(end, now + rng.uniform(20, 40))
                 while (now := time.monotonic() - begun) < until:
                     for name, pid in seen.items():

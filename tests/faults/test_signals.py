@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from keyed_parts import KeyedParts
-from signal_rows import SIGNALS, Signal
-from signals import GUEST, INJECTIONS, shown
+from signals import GUEST, INJECTIONS, SIGNALS, Signal, shown
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
