@@ -221,11 +221,6 @@ class Forest:
 
     # ---- Memory -------------------------------------------------------------------------------
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes reserved for all trees. Pages that were never written take no memory."""
-        return sum(array.nbytes for array in self.arrays)
-
     def _reserve(self, slots: int, nodes: int, edges: int) -> ForestArrays:
         game, settings, leaves = self.game, self.settings, self.leaves
         shared = (

@@ -111,8 +111,10 @@ class ParallelTree(SearchTree):
         # If a move wins at once, visit it first.
         found = np.zeros(self.game.max_legal, np.int32)
         count = self._kernels.winning_edges(self.arrays, self._history, self._replies, found)
-        if count and self._wanted > 0:
-            self._kernels.take_win(self.arrays, self.forest.arrays.paths[self.slot, 0], found[0])
+        edges = self.edges_of(0)
+        wins = [edge for edge in found[:count] if edges["in_flight"][edge] != BLOCKED]
+        if wins and self._wanted > 0:
+            self._kernels.take_win(self.arrays, self.forest.arrays.paths[self.slot, 0], wins[0])
 
     def proof_of(self, allowed: Sequence[int]) -> int:
         """Return the proof of the root if only the root actions `allowed` may be played (empty: all). Above

@@ -173,8 +173,12 @@ def best_scored(
     least: int,
 ) -> int:
     """Return the index of the largest `scores + temperature * noise` (all [n]) among the actions with at
-    least `least` visits (0: among the most visited ones). Ties go to the lowest index."""
-    most = visits.max()
+    least `least` visits (0: among the most visited ones with a score above -inf). Ties go to the lowest
+    index."""
+    most = 0
+    for i in range(len(scores)):
+        if scores[i] > -math.inf:
+            most = max(most, visits[i])
     best, best_score = 0, -math.inf
     for i in range(len(scores)):
         score = scores[i] + temperature * noise[i]

@@ -70,7 +70,8 @@ class RootScores(NamedTuple):
     actions: npt.NDArray[np.uint16]
     visits: npt.NDArray[np.int32]
     scores: npt.NDArray[np.float64]
-    """log prior + sigma(completed q): the logarithm of the improved policy, up to a constant."""
+    """log prior + sigma(completed q): the logarithm of the improved policy, up to a constant. -inf for a move
+    that is proven to lose while another is not."""
     values: npt.NDArray[np.float64]
     """Completed q, for the side to move; an action without visits has the mixed value."""
     policy: npt.NDArray[np.float64]
@@ -98,15 +99,20 @@ def result_of_visits(
 ) -> SearchResult:
     """Return the result of a search whose policy target is its visits. `left [n]`: the visits of the root's n
     edges that remain after pruning (None: all visits). If the search solves, visits of proven losses are
-    removed as well."""
-    edges = tree.edges_of(0)
+    removed as well, also from the value."""
+    edges, value = tree.edges_of(0), tree.root_value()
     if left is None and not tree.settings.search.solver:
         actions, visits = listed(edges["action"], edges["visits"])
         is_pruned = False
     else:
         left = edges["visits"].copy() if left is None else left
         if tree.settings.search.solver:
-            left = without_lost(left, np.array(tree.edge_proofs(0)))
+            proofs = np.array(tree.edge_proofs(0))
+            left = without_lost(left, proofs)
+            if tree.proof == 0:
+                # Nobody would play a lost move, so its visits say nothing about the position.
+                lost, count = edges[proofs < 0], tree.root_visit_count
+                value = (value * count - float(lost["value_sum"].sum())) / (count - int(lost["visits"].sum()))
         # The record of a cheap search has no flag for that and needs none: its visits are not a policy
         # target.
         is_pruned = not is_cheap and bool((left < edges["visits"]).any())
@@ -115,7 +121,7 @@ def result_of_visits(
     return SearchResult(
         actions,
         visits,
-        tree.root_value(),
+        value,
         tree.kept,
         is_target=not is_cheap,
         is_pruned=is_pruned,

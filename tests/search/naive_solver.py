@@ -87,7 +87,11 @@ class NaiveSolver(NaiveSearch):
     def best(self, node: Node, visits: int, value: float, reduction: float) -> Edge:
         every = node.edges
         open_edges = [edge for edge in every if not (edge.visits and self.result_of(node, edge) < 0)]
-        visited = sum(float(edge.prior) for edge in every if edge.visits)
+        visited = sum(float(edge.prior) for edge in open_edges if edge.visits)
+        count = 1 + sum(edge.visits for edge in every)
+        lost = count - 1 - sum(edge.visits for edge in open_edges)
+        if lost:
+            value = (value * count + lost) / (count - lost)
         fpu = value - reduction * np.sqrt(visited)
 
         def score(edge: Edge) -> float:

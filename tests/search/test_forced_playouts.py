@@ -9,8 +9,10 @@ from leaf_by_leaf import HashEvaluator
 from naive_mcts import NaiveSearch, hashed_evaluation
 from test_search import QUIET, make_tree, run
 
-from azselfplay.search.layout import EDGE
+from azselfplay.search.layout import EDGE, TERMINAL
+from azselfplay.search.selection import puct
 from azselfplay.search.selection.pruning import without_forced, without_noise
+from azselfplay.search.tree import NetView
 
 FORCED = varied(QUIET, root_noise=0.25, forced_playouts=2.0, simulations=200)
 
@@ -76,6 +78,21 @@ def test_what_is_left_with_one_forced_visit_loses_it_and_a_good_move_keeps_all()
     edges["value_sum"] = edges["visits"] * np.array([0.5, -0.9, 0.6], np.float32)
     left = without_forced(edges, varied(FORCED, exploration="alphago_zero"))
     assert left.tolist() == [90, 0, 6]
+
+
+def test_a_favourite_that_is_proven_to_lose_is_no_measure_for_the_others():
+    """Beside its value of -1 every visit would seem wanted, also those that only the noise caused."""
+    settings = varied(FORCED, forced_playouts=2.0, prune_noise=True, solver=True, exploration="alphago_zero")
+    tree = make_tree("tic_tac_toe", settings)
+    clean = np.full(9, 0.05, np.float32)
+    clean[:3] = 0.35, 0.3, 0.05
+    tree.expand_root(clean, 0.0)
+    edges = tree.edges_of(0)
+    edges["visits"][:3], edges["prior"][:3], edges["child"][0] = (30, 26, 8), (0.3, 0.25, 0.2), TERMINAL
+    edges["value_sum"][:3] = -30, 0.3 * 26, -0.5 * 8
+    tree.state_of_search["root_visits"] = 65
+    left = puct.result(tree, NetView(edges["action"], clean, 0.0), is_cheap=False)
+    assert by_action(left.actions, left.visits) == {1: 26}
 
 
 @pytest.mark.parametrize("change", [{"root_noise": 0.0}, {"forced_playouts": 0.0}], ids=str)

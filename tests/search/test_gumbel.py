@@ -42,6 +42,14 @@ class Bandit(LeafByLeaf):
         return np.full(count, 1 / count, np.float32), value
 
 
+class Dreads(Bandit):
+    """The value is -0.8 instead."""
+
+    def answer(self, leaf: Leaf) -> Answer:
+        priors, value = super().answer(leaf)
+        return priors, -value
+
+
 run = searched
 
 
@@ -183,6 +191,18 @@ def test_the_move_is_the_best_of_the_most_visited_with_noise_in_the_first_plies_
     assert choose_action(result, 0, varied(GUMBEL, temperature_plies=1), rng) == 5
     assert choose_action(result, 1, varied(GUMBEL, temperature_plies=1), rng) == 3
     assert choose_action(result, 0, varied(QUIET, temperature_plies=1), rng) == 3
+
+
+def test_a_move_that_is_proven_to_lose_is_neither_played_nor_taught_while_another_is_not() -> None:
+    """Only 3 stops a line of three. The network prefers a loss, and thinks little of the position after 3."""
+    settings = varied(QUIET, simulations=16, solver=True, look_ahead=True, c_scale=0.1)
+    tree = make_tree("tic_tac_toe", settings, "1 5 2")
+    only = 2  # the cell named 3
+    priors = np.where(tree.legal_actions() == 6, 0.994, 0.0012).astype(np.float32)
+    tree.expand_root(priors, 0.0)
+    result = run(tree, Dreads(only))
+    assert result.actions.tolist() == [only]
+    assert choose_action(result, 99, settings, np.random.default_rng(0)) == only
 
 
 def test_a_cheap_search_draws_from_the_improved_policy_of_what_it_visited() -> None:

@@ -170,6 +170,13 @@ def test_a_win_by_a_move_that_is_not_allowed_ends_no_search_of_the_others():
     assert (more[np.isin(tree.edges_of(0)["action"], (6, 7))] > 0).all()
 
 
+def test_of_two_wins_at_once_the_one_that_is_allowed_is_visited_first():
+    """Cells 3 and 7 win; the evaluator prefers 9 to 7."""
+    tree = make_parallel("tic_tac_toe", "1 5 2 6 4 8")
+    search_it(tree, simulations=1, allowed=(6, 8))
+    assert tree.proof_of((6, 8)) > 0
+
+
 def test_a_full_tree_stops_growing_and_says_so():
     tree = make_parallel("chess", nodes=50)
     search_it(tree)

@@ -14,6 +14,7 @@ from test_search import QUIET, make_tree, run, subtree_of_node
 from twice import NAME as TWICE
 
 from azselfplay.games import get_game
+from azselfplay.search.layout import TERMINAL
 from azselfplay.search.leaf_parallel import ParallelTree
 from azselfplay.search.settings import resolve
 from protocol.records import PRUNED_TARGET
@@ -84,6 +85,22 @@ def test_moves_that_are_proven_to_lose_are_left_out_of_the_target():
     assert lost
     assert not lost & set(result.actions.tolist())
     assert result.visits.sum() < 80
+    # The root's own evaluation is what is left after the visits of all edges.
+    edges = tree.edges_of(0)
+    own = float(tree.state_of_search["root_value_sum"]) - edges["value_sum"].sum()
+    open_sum = sum(float(edge["value_sum"]) for edge in edges if int(edge["action"]) not in lost)
+    assert result.value == pytest.approx((own + open_sum) / (1 + result.visits.sum()), abs=1e-6)
+    assert result.value > tree.root_value()
+
+
+def test_a_refuted_favourite_does_not_keep_the_search_from_moves_it_has_not_tried():
+    """It had most visits. Now each counts as -1, which says nothing about the other moves."""
+    tree = make_tree("connect_four", varied(AHEAD, fpu_reduction=0.2))
+    tree.expand_root(np.array([0.6, 0.2, 0.04, 0.04, 0.04, 0.04, 0.04], np.float32), 0.3)
+    edges = tree.edges_of(0)
+    edges["visits"][:2], edges["value_sum"][:2], edges["child"][0] = (40, 9), (-40, -5.4), TERMINAL
+    value = float(np.float32(0.3) - 40 - 5.4) / 50
+    assert tree.forest.kernels.best_edge(tree.arrays, 0, 50, value, 0.2) == 2
 
 
 def lost_tree(settings):

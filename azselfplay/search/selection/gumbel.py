@@ -21,7 +21,7 @@ import numpy.typing as npt
 from azselfplay.games.jit import kernel
 from azselfplay.search.layout import BLOCKED, Tree
 from azselfplay.search.result import RootScores, SearchResult, listed
-from azselfplay.search.tree_kernel import value_sum_of
+from azselfplay.search.tree_kernel import is_lost, value_sum_of
 from protocol.records import PRIOR_FLOOR, SHARES
 from protocol.settings import SelfPlaySettings
 
@@ -192,15 +192,22 @@ def score_root(tree: Tree, actions: Any, visits: Any, figures: Any) -> float:
     """Write the figures of every root edge: its action to `actions` (uint16[n]); its visits and its share of
     SHARES to `visits` (int32[2, n]); to `figures` (float64[4, n]) its score, which is log prior +
     sigma(completed q), its completed q, its probability in the improved policy, softmax(scores), and its
-    noise. Returns the value of that policy."""
+    noise. Returns the value of that policy.
+
+    If the search solves, a move that is proven to lose has the score -inf while another is not: a large prior
+    could otherwise outweigh its value of -1.
+    """
     unvisited, scale, _ = complete_values(tree, 0, float(tree.state[0].root_value_sum))
     first, count, largest = tree.nodes[0].first_edge, tree.nodes[0].edge_count, -math.inf
     scores, values, policy, noise = figures[0], figures[1], figures[2], figures[3]
+    excludes = tree.state[0].solves and tree.nodes[0].proof == 0
     for i in range(count):
         edge = tree.edges[first + i]
         actions[i], visits[0, i], noise[i] = edge.action, edge.visits, tree.root_noise[i]
         values[i] = float(edge.value_sum) / edge.visits if edge.visits > 0 else unvisited
         scores[i] = math.log(max(float(edge.prior), PRIOR_FLOOR)) + scale * values[i]
+        if excludes and edge.visits > 0 and is_lost(tree, 0, first + i):
+            scores[i] = -math.inf
         largest = max(largest, scores[i])
     total = 0.0
     for i in range(count):

@@ -80,10 +80,14 @@ def dirichlet(rng: np.random.Generator, alpha: float, count: int) -> npt.NDArray
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
     """Return the result. Its policy target is the visits of the root, without those that the settings
     prune."""
-    settings = tree.settings
-    left = None
+    settings, left = tree.settings, None
     if settings.noise.root_noise > 0 and not is_cheap and prunes(settings):
-        left = pruned(tree.edges_of(0), view.priors, settings)
+        edges = tree.edges_of(0)
+        left = edges["visits"].copy()
+        # A lost move is no measure for the others, even if it is the most visited one.
+        compared = np.array(tree.edge_proofs(0)) >= 0 if settings.search.solver else np.full(len(edges), True)
+        if left[compared].any():
+            left[compared] = pruned(edges[compared], view.priors[compared], settings)
     return result_of_visits(tree, left, is_cheap=is_cheap)
 
 
@@ -103,21 +107,30 @@ def exploration_factor(parameters: Any, parent_visits: int) -> float:
 @kernel
 def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: float) -> int:
     """Return the edge of `node` that PUCT prefers, given the node's `visits` and its mean `value` for its
-    mover. Proven losses are selected only if there is nothing else."""
+    mover. Proven losses are selected only if there is nothing else, and an edge without visits is not valued
+    by them."""
     parameters, edges = tree.parameters, tree.edges
     first = tree.nodes[node].first_edge
     count = tree.nodes[node].edge_count
-    visited_prior = 0.0
+    solves = tree.state[0].solves
+    visited_prior, counted, lost = 0.0, 1, 0
     for edge in range(first, first + count):
-        if edges[edge].visits > 0:
+        n = edges[edge].visits
+        counted += n
+        if solves and n > 0 and is_lost(tree, node, edge):
+            lost += n
+        elif n > 0:
             visited_prior += edges[edge].prior
+    # Each of these visits was worth -1. What remains are the node's own evaluation and the other moves.
+    if lost > 0:
+        value = (value * counted + lost) / (counted - lost)
     if parameters[FPU_ABSOLUTE] > 0:
         unvisited_value = parameters[FPU_VALUE]
     else:
         unvisited_value = value - fpu_reduction * math.sqrt(visited_prior)
     exploration = exploration_factor(parameters, visits)
     is_ucb = parameters[EXPLORATION] == UCB
-    best, best_score, any_lost, solves = -1, -math.inf, -1, tree.state[0].solves
+    best, best_score, any_lost = -1, -math.inf, -1
     for edge in range(first, first + count):
         in_flight = int(edges[edge].in_flight)
         if in_flight == BLOCKED:
