@@ -239,9 +239,10 @@ class Inference:
         3]`."""
         if self._engine is None or ticket.slot in self._free:
             raise RuntimeError("this batch is not in flight")
-        answers = self._engine.finish(ticket.slot)
-        # The slot is free whatever the numbers are.
-        self._free.append(ticket.slot)
+        try:
+            answers = self._engine.finish(ticket.slot)
+        finally:  # whatever the numbers are, or if the engine fails
+            self._free.append(ticket.slot)
         if self._engine.may_overflow and not np.isfinite(answers[1]).all():
             # Recompute only this batch now; after the next load all batches use the wider format.
             if self._wide is None:

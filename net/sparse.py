@@ -37,7 +37,7 @@ class Sparse(Architecture):
     """Sizes of a sparse network."""
 
     family: ClassVar[str] = "sparse"
-    largest: ClassVar[dict[str, int]] = {"width": 4096, "value_width": 512, "policy_width": 512}
+    largest: ClassVar[dict[str, int]] = {"width": 2048, "value_width": 512, "policy_width": 512}
 
     features: str = dataclasses.field(default="", compare=False)
     """Name of the game's set of features (`games.spec.SparseFeatures`); "" until the game is known."""

@@ -370,11 +370,15 @@ def _mean(edge: np.void) -> float:
 def best_index(
     tree: ParallelTree, allowed: Sequence[int], temperature: float, rng: np.random.Generator
 ) -> int:
-    """Return the root edge to play: the best of `ranked`, or one drawn from visits ** (1 / temperature)."""
-    order = ranked(tree, 0, allowed)
-    visits = tree.edges_of(0)["visits"][order].astype(np.float64)
+    """Return the root edge to play: the best of `ranked`, or one drawn from visits ** (1 / temperature) among
+    those that are not proven to lose."""
+    order, proofs = ranked(tree, 0, allowed), tree.edge_proofs(0)
     # A proven result at the top decides, whatever the temperature.
-    if temperature <= 0 or tree.edge_proofs(0)[order[0]] or visits.max() <= 0:
+    if temperature <= 0 or proofs[order[0]]:
+        return order[0]
+    order = [index for index in order if proofs[index] >= 0]
+    visits = tree.edges_of(0)["visits"][order].astype(np.float64)
+    if visits.max() <= 0:
         return order[0]
     # Divide by the maximum: powers of thousands would overflow at low temperatures.
     weights = (visits / visits.max()) ** (1.0 / temperature)

@@ -152,6 +152,7 @@ def test_a_handicap_of_kif_is_a_start_position_with_white_to_move() -> None:
         ("PI\n+", ""),
         ("PI82HI22KA\n-", START_SFEN.replace("1r5b1", "9").replace(" b ", " w ")),
         ("P-51OU\nP+59OU\nP+00AL\n+", "4k4/9/9/9/9/9/9/9/4K4 b 2R2B4G4S4N4L18P 1"),
+        ("P-51OU\nP+59OU\nP+00FU\nP+00AL\n+", "4k4/9/9/9/9/9/9/9/4K4 b 2R2B4G4S4N4L18P 1"),
     ],
 )
 def test_csa_may_say_the_position_in_other_ways(lines: str, start: str) -> None:

@@ -282,6 +282,19 @@ def test_more_batches_than_may_be_in_flight_are_refused(inference: Inference) ->
         inference.collect(tickets[0])
 
 
+def test_batches_that_fail_leave_room_for_the_next(inference: Inference, monkeypatch) -> None:
+    def fail(_slot: int) -> None:
+        raise MemoryError
+
+    batch = a_batch(FOUR_SHAPE, 1, 2)
+    with monkeypatch.context() as broken:
+        broken.setattr(inference._engine, "finish", fail)
+        for _ in range(3):
+            with pytest.raises(MemoryError):
+                inference.run(batch.features, batch.counts, batch.actions)
+    inference.run(batch.features, batch.counts, batch.actions)
+
+
 def test_running_without_weights_is_an_error_that_says_so() -> None:
     batch = a_batch(FOUR_SHAPE, 1, 2)
     with pytest.raises(RuntimeError, match="no weights are loaded"):

@@ -21,6 +21,7 @@ from azselfplay.play.thinker import (
     PLANNED_SIMULATIONS,
     Thinker,
     Thinking,
+    best_index,
 )
 from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator, Reply
 from azselfplay.search.mcts import choose_action, search
@@ -117,6 +118,8 @@ def test_a_move_that_loses_does_not_count_as_the_leader() -> None:
     proofs = [0, 0, 0, -4, 0, 0, 0]
     thinker.tree.edge_proofs = lambda _: proofs  # type: ignore[method-assign]
     assert thinker.contenders((0, 3, 4)) == [10, 20]
+    rng = np.random.default_rng(0)
+    assert 3 not in {best_index(thinker.tree, (), 5.0, rng) for _ in range(50)}
 
 
 def test_a_temperature_draws_among_the_moves_and_none_always_plays_the_best() -> None:

@@ -267,9 +267,9 @@ def _csa_place(placed: Placed, word: str) -> None:
         side = "+-".index(word[1])
         for square, name in pieces:
             if name == "AL":
-                # AL: all pieces that are neither on the board nor in the other hand.
+                # AL: all pieces that are neither on the board nor in a hand.
                 used = Counter(code % WHITES % PROMOTED for code in placed.codes.values())
-                used += placed.hands[1 - side]
+                used += placed.hands[0] + placed.hands[1]
                 placed.hands[side].update({kind: most - used[kind] for kind, most in IN_ALL.items()})
             elif square == "00":
                 placed.hands[side][PIECE_NAMES.index(name)] += 1
