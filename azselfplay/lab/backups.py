@@ -250,10 +250,10 @@ class _Copy:
         target = self._folder / self._run.games.name
         # SQLite copies a snapshot of the database, even while the trainer writes.
         copy_games(self._run.games, target)
-        with contextlib.closing(StoreReader(target)) as reader:
-            ((count,),) = reader.query("SELECT count(*) FROM games")
+        with closing(StoreReader(target)) as reader:
+            count = _count(reader)
         self.sums[target.name] = hash_file(target, sync=True)
-        return int(count)
+        return count
 
     def weights(self) -> int | None:
         """Copy the networks. Returns the version of the network that plays, None if there is no network."""
@@ -290,6 +290,12 @@ class _Copy:
             # The trainer may be in the middle of a line.
             whole = lines[: lines.rfind(b"\n") + 1]
             self.sums[_CURVES] = write_file(self._folder / _CURVES, whole)
+
+
+def _count(games: StoreReader) -> int:
+    """Return the number of games, with or without their records."""
+    ((count,),) = games.query("SELECT count(*) FROM games")
+    return int(count)
 
 
 def _content(path: Path) -> bytes | None:
@@ -379,14 +385,15 @@ def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str 
 
 
 def _verify(path: Path, about: About, say: Callable[[str], None]) -> None:
-    """Raise Fatal(BAD_DATA) unless all games are there, intact, and follow the rules."""
+    """Raise Fatal(BAD_DATA) unless all games are there, and those that keep their records are intact and
+    follow the rules."""
     with closing(StoreReader(path)) as games:
+        # Hashes only show that the file was copied correctly, not that it contains all games.
+        if (count := _count(games)) != about.games:
+            raise Fatal(f"{path.name} has {count} games, {FILE} says {about.games}", Exit.BAD_DATA)
         # Millions of bad games would flood the terminal.
         checked, bad = verified(games, Range(), say, say, most=NAMED)
     say(f"{checked:,} games checked, {bad:,} bad")
-    # Hashes only show that the file was copied correctly, not that it contains all games.
-    if checked != about.games:
-        raise Fatal(f"{path.name} has {checked} games, {FILE} says {about.games}", Exit.BAD_DATA)
     if bad:
         raise Fatal(
             f"{bad} games were damaged before the backup was made (its hashes are right); "

@@ -8,16 +8,21 @@ import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from games_runs import records
 from live_run import LiveRun
 
 from azselfplay.host import folders as whole_folders
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.backups import About, Identity, make_backup, restore
+from azselfplay.lab.backups import About, Identity, _verify, make_backup, restore
 from azselfplay.link.finding import newest_weights
+from azselfplay.store.copying import copy_games
+from azselfplay.store.sqlite import Store
+from bench.random_games import entry
 from trainer.checkpoint import check
 
 
@@ -216,6 +221,20 @@ def test_a_game_against_the_rules_is_found_though_its_hash_is_right(run: LiveRun
     assert caught.value.code == Exit.BAD_DATA
     assert said[0].startswith("game 3: damaged: ")
     assert len(stored(restored(tmp_path / "backup", tmp_path / "b", verify=False))) == 15
+
+
+def test_games_whose_records_were_dropped_are_counted_but_not_checked(tmp_path: Path) -> None:
+    path, games = tmp_path / "games.db", records("tic_tac_toe", 8)
+    with closing(Store(tmp_path / "old.db", "tic_tac_toe", keep=3)) as store:
+        store.commit([entry(one) for one in games])
+        copy_games(tmp_path / "old.db", path)
+    about, said = About(1, "", "", "live", "", "tic_tac_toe", 8, None, None), list[str]()
+    _verify(path, about, said.append)
+    assert said == ["3 games checked, 0 bad"]
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DELETE FROM games WHERE seq = 1")
+    with pytest.raises(Fatal, match="has 7 games, backup"):
+        _verify(path, about, said.append)
 
 
 def test_nothing_is_written_over(run: LiveRun, tmp_path: Path) -> None:
