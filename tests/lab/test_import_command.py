@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.azrun_config import RunConfig, check
 from azselfplay.lab.report.figures import by_version
+from azselfplay.lab.report.games_command import _entries
 from azselfplay.lab.report.status_command import of_folder
+from azselfplay.lab.report.stored_games import fault_of
 from azselfplay.lab.report.strength import strength_of
 from azselfplay.lab.web.players import Players
 from azselfplay.lab.web.runs import summaries
@@ -116,6 +120,15 @@ def test_a_game_of_go_whose_dead_stones_were_taken_off_ends_before_its_passes(tm
     ends = [(one.plies, one.outcome, one.reason) for one in found]
     assert ends == [(1, -1, "recorded"), (3, 1, "fewer_points"), (3, 1, "fewer_points")]
     assert azplay_games(monkeypatch, tmp_path / "go", "verify") == Exit.OK
+
+
+def test_a_game_that_was_given_up_at_or_beyond_the_cap_of_self_play_verifies(tmp_path: Path) -> None:
+    (tmp_path / "a.sgf").write_text(SGF)
+    for cap in (3, 2):
+        game = replace(get_game("go_3x3"), max_plies=cap)
+        run = store_run(tmp_path / str(cap), game.name, list(_entries(game, tmp_path / "a.sgf", Counter())))
+        (stored,) = StoreReader(run / "games.db").rows(Range())
+        assert fault_of(game, stored) is None
 
 
 def test_a_run_on_which_a_trainer_works_is_refused(tmp_path: Path, monkeypatch) -> None:

@@ -320,7 +320,7 @@ def record_of(game: Game, found: FileGame) -> GameRecord:
         uid=bytes(16),
         game=game.name,
         start=history.start,
-        # The game was played without a ply cap, so the run's cap must not end it.
+        # The game was played without a ply cap, so the run's cap must not end it early.
         max_plies=max(game.max_plies, history.ply),
         simulations=1,
         actions=np.array(history.actions, np.uint16),

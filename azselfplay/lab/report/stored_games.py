@@ -28,7 +28,7 @@ from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, board_text
 from azselfplay.games.game_texts import writers_of
 from azselfplay.games.knowledge import RESULTS, GameWriter, WrittenMove, knowledge_of
-from azselfplay.games.spec import RECORDED, RESIGNATION, Game, outcome_for_first_player
+from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import on_one_line
 from azselfplay.lab.report.figures import Bin
@@ -319,7 +319,8 @@ def fault_of(game: Game, stored: Stored) -> str | None:
     reason, outcome = game_history.end_reason(), game_history.outcome()
     if reason is None and record.reason == RESIGNATION:  # with its move: the last mover has lost
         reason, outcome = RESIGNATION, outcome_for_first_player(-1, side)
-    if reason is None and record.reason == RECORDED and record.is_imported:
+    # An imported game was played without the cap, and may have ended by agreement at or beyond it.
+    if reason in (None, PLY_CAP) and record.reason == RECORDED and record.is_imported:
         reason, outcome = RECORDED, record.outcome
     if reason != record.reason:
         return (
