@@ -198,7 +198,7 @@ class TrainerConfig:
     on from there. Empty: none."""
     keep_games: Count = 0
     """Number of newest games that keep their moves in games.db, for a disk that would fill up; it must exceed
-    the games of the window. Of older games only results stay. 0: all games."""
+    the games of the window. Of older self-play only results stay. 0: all games."""
     net: str = ""
     """A new network: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64 (blocks x
     channels), 6x96se (with squeeze-excitation); docs/networks.md lists all; empty: as the server's. A run

@@ -1,5 +1,5 @@
 """All games of a run, in one SQLite file: every acknowledged game is in it, permanently. If only the newest
-games are to be kept, the others lose their records, but not their rows.
+games are to be kept, older ones of self-play lose their records, but not their rows.
 
 The file is in WAL mode with `synchronous=FULL`, so a commit that has returned survives kill and power loss.
 `UNIQUE(uid)` makes a game that is sent twice count once. Many games go into one transaction (group commit),
@@ -261,7 +261,7 @@ class Store:
     """The writing side. Raises Fatal when the file cannot be opened or belongs to another game."""
 
     def __init__(self, path: Path, game: str, keep: int = 0) -> None:
-        """`keep`: number of newest games that keep their records; 0: all."""
+        """`keep`: number of newest games that keep their records, as imported games do; 0: all."""
         self._path, self._keep = path, keep
         self.trouble = ""
         """Why the last commit stored nothing; "" if it stored its games."""
@@ -362,11 +362,12 @@ class Store:
                     self._insert_reject(reject)
                 newest, dropped = self._read_newest(), self._dropped
                 # Drop records of games that are not among the newest; their rows stay, so that no game is
-                # stored twice and all totals stay right.
+                # stored twice and all totals stay right. Training goes on using imported games of any age.
                 last = min(newest - self._keep, dropped + DROPPED_AT_ONCE)
                 if self._keep and last > dropped:
                     execute = self._connection.execute
-                    execute("UPDATE games SET data = x'' WHERE seq > ? AND seq <= ?", (dropped, last))
+                    sql = "UPDATE games SET data = x'' WHERE seq > ? AND seq <= ? AND source != ?"
+                    execute(sql, (dropped, last, IMPORTED))
                     execute("INSERT OR REPLACE INTO meta VALUES ('dropped', ?)", (str(last),))
                     dropped = last
         except NO_DAMAGE as error:

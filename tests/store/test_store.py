@@ -24,6 +24,7 @@ from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import (
     CONFLICT,
     DUPLICATE,
+    IMPORTED,
     REJECTED,
     RETRY,
     STORED,
@@ -132,6 +133,15 @@ def test_only_the_newest_games_keep_their_records_and_all_keep_their_rows(store:
         reader.one(2)
     keeping.close()
     assert Store(path, "g", keep=3).totals.games == {"workers": 5}
+
+
+def test_imported_games_keep_their_records(tmp_path: Path) -> None:
+    path = tmp_path / "games.db"
+    Store(path, "g").commit([entry(n, source=IMPORTED) for n in range(3)])
+    Store(path, "g", keep=4).commit([entry(n) for n in range(3, 8)])
+    reader = StoreReader(path)
+    assert reader.imported(100) == ([1, 2, 3], 30)
+    assert [one.seq for one in reader.rows(Range())] == [1, 2, 3, 5, 6, 7, 8]
 
 
 def test_a_store_that_keeps_the_newest_games_does_not_grow(tmp_path: Path, monkeypatch) -> None:

@@ -47,3 +47,7 @@ def test_the_hours_until_the_disk_is_full_follow_from_the_size_of_the_games(tmp_
     assert hours_until_full(run, 100.0, keep_games=1010) is None
     assert hours_until_full(run, 100.0, keep_games=5) is None
     assert hours_until_full(run, 0.0, keep_games=0) is None
+    # Imported games are kept besides those.
+    run.store.totals = Totals(Counter(workers=7), imported=3)
+    assert hours_until_full(run, 100.0, keep_games=1008) == 10.0
+    assert hours_until_full(run, 100.0, keep_games=1007) is None
