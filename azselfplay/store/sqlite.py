@@ -104,6 +104,8 @@ INSERT INTO rejects (uid, sha256, source, code, reason, received_at, data)
 VALUES (:uid, :sha256, :source, :code, :reason, :received_at, :data)
 """
 
+_DROPPED = "INSERT OR REPLACE INTO meta VALUES ('dropped', ?)"
+
 _ROWS = (
     f"SELECT {COLUMNS}, {DATA}, CAST(name AS BLOB), "
     "EXISTS (SELECT 1 FROM old_games WHERE old_games.seq = games.seq) "
@@ -368,7 +370,7 @@ class Store:
                     execute = self._connection.execute
                     sql = "UPDATE games SET data = x'' WHERE seq > ? AND seq <= ? AND source != ?"
                     execute(sql, (dropped, last, IMPORTED))
-                    execute("INSERT OR REPLACE INTO meta VALUES ('dropped', ?)", (str(last),))
+                    execute(_DROPPED, (str(last),))
                     dropped = last
         except NO_DAMAGE as error:
             self.trouble = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
@@ -434,9 +436,14 @@ class Store:
 
     def restore(self, rows: Sequence[Row]) -> None:
         """Store games of an archive under their numbers, all or none. Raises as `rows_after` does."""
+        # The records of some games may have been dropped before the archive was begun.
+        last = max((row.game.seq for row in rows if not row.game.data), default=0)
         with reading(self._path), self._transaction():
             for row in rows:
                 insert_row(self._connection.execute, row)
+            if last > self._dropped:
+                self._connection.execute(_DROPPED, (str(last),))
+        self._dropped = max(self._dropped, last)
         for game in (row.game for row in rows):
             versions = (game.version_min, game.version_max)
             self.totals.add(game.source, versions, game.outcome, game.reason, game.plies)

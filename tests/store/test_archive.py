@@ -10,6 +10,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from test_store import entry
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.store.archive import Archive, open_archive
+from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import STORED, Store
 from protocol.records import FORMAT
 
@@ -114,6 +116,15 @@ def test_kills_lost_disks_and_an_old_trainer_lose_no_acknowledged_game(
     assert acknowledged <= {row.game.uid for row in rows}
     assert rows == new[0].rows_after(0, sent)
     assert last.totals == new[0].totals
+
+
+def test_an_archive_that_was_begun_late_restores_games_without_records_as_such(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    with closing(Store(tmp_path / "disk" / "games.db", "g", keep=3)) as store:
+        store.commit([entry(n) for n in range(8)])
+    started(tmp_path, "disk")
+    started(tmp_path, "new")
+    assert [one.seq for one in StoreReader(tmp_path / "new" / "games.db").rows(Range())] == [6, 7, 8]
 
 
 def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> None:
