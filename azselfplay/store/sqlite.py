@@ -175,6 +175,10 @@ class Totals:
         self.reasons[reason] += games
         self.positions += plies
 
+    def count(self, game: Entry | Stored) -> None:
+        """Count one game."""
+        self.add(game.source, (game.version_min, game.version_max), game.outcome, game.reason, game.plies)
+
 
 def connect(path: Path, *, read_only: bool) -> Any:
     """Return an apsw connection; a foreign lock delays it for at most `BUSY_TIMEOUT_MS`. Raises apsw.Error,
@@ -383,8 +387,7 @@ class Store:
         self.newest, self._dropped, self.trouble = newest, dropped, ""
         for entry, status in zip(entries, statuses, strict=True):
             if status == STORED:
-                versions = (entry.version_min, entry.version_max)
-                self.totals.add(entry.source, versions, entry.outcome, entry.reason, entry.plies)
+                self.totals.count(entry)
         if self.totals.games.total() > self._cached_for:
             self._size_cache()
         return statuses + [REJECTED] * len(rejects)
@@ -444,10 +447,9 @@ class Store:
             if last > self._dropped:
                 self._connection.execute(_DROPPED, (str(last),))
         self._dropped = max(self._dropped, last)
-        for game in (row.game for row in rows):
-            versions = (game.version_min, game.version_max)
-            self.totals.add(game.source, versions, game.outcome, game.reason, game.plies)
-            self.newest = max(self.newest, game.seq)
+        for row in rows:
+            self.totals.count(row.game)
+            self.newest = max(self.newest, row.game.seq)
 
     def close(self) -> None:
         self._connection.close()

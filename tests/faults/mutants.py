@@ -50,13 +50,7 @@ class DuplicateCountsTwice(Store):
         statuses = super().commit(entries, rejects, *more)
         for entry, status in zip(entries, statuses, strict=False):
             if status == DUPLICATE:
-                self.totals.add(
-                    entry.source,
-                    (entry.version_min, entry.version_max),
-                    entry.outcome,
-                    entry.reason,
-                    entry.plies,
-                )
+                self.totals.count(entry)
         return [STORED if status == DUPLICATE else status for status in statuses]
 
 
