@@ -74,7 +74,6 @@ class Figures:
     """Held-out figures of the network published last."""
     weights_version: int = 0
     """Newest version the server has stored."""
-    samples: int = 0
     architecture: str = ""
     step: int = 0
     """Training steps of the checkpoint; shown until the first turn, like `loaded`."""
@@ -103,9 +102,8 @@ class Figures:
         self.damaged = run.reader.damaged
         self.architecture = run.training.architecture
 
-    def on_turn(self, turn: Turn, samples: int) -> None:
+    def on_turn(self, turn: Turn) -> None:
         self.turn = turn
-        self.samples = samples
         self.steps = turn.figures or self.steps
 
     def as_dict(self, totals: Totals, now: float) -> dict[str, Any]:
@@ -113,7 +111,6 @@ class Figures:
         games = totals.games.total()
         steps, held_out = self.steps, self.held_out
         shares = self.turn.outcome_shares if self.turn else {}
-        learned_from = self.turn.learned_from if self.turn else 0
         waiting_for = self.turn.waiting_for if self.turn else LOADING
         if self.trouble:
             waiting_for = f"games to be stored: {self.trouble}"
@@ -143,7 +140,7 @@ class Figures:
             "weight_norm": round(self.turn.weight_norm, 4) if self.turn else None,
             "window_outcomes": {name: rounded(shares.get(outcome)) for outcome, name in OUTCOMES.items()},
             **self.newest_games,
-            "samples_per_position": round(self.samples / max(learned_from, 1), 3),
+            "samples_per_position": rounded(self.turn.samples_per_position) if self.turn else None,
             "weights_version": self.weights_version,
             "rejected": dict(self.rejected),
             "architecture": self.architecture,

@@ -162,7 +162,7 @@ class Service:
         self._figures.resignation = run.resignation.as_dict()
         self._last_seq = run.store.newest
         curves = Curves(run.folder.tensorboard, run.folder.figures_log)
-        watch = Watch(run.game, wanted_samples=self._config.samples.per_position)
+        watch = Watch(run.game)
         tasks = [
             group.create_task(self._take_games(run, watch, stop)),
             group.create_task(self._fill_and_train(run, stop)),
@@ -365,7 +365,7 @@ class Service:
             games, players = [record for record, _ in came], [player for _, player in came]
             last_seq, positions = self._last_seq, run.store.totals.positions
             turn = await self.in_training_thread(run.training.turn, games, last_seq, positions, players)
-            self._figures.on_turn(turn, run.training.budget.samples)
+            self._figures.on_turn(turn)
             # More steps are allowed already: the next turn needs no new game.
             if turn.more:
                 self._work_came.set()
@@ -393,7 +393,8 @@ class Service:
             self._figures.trouble = why_not_stored(run, lasts)
             figures = self._figures.as_dict(run.store.totals, now)
             hours = hours_until_full(run, figures["games_per_h"], self._config.keep_games)
-            figures["alerts"] = self._figures.alerts = watch.alerts(figures, hours)
+            wanted = self._figures.turn.wanted_samples if self._figures.turn else None
+            figures["alerts"] = self._figures.alerts = watch.alerts(figures, hours, wanted)
             self._connection.send(TrainerStatus(figures))
             if self._figures.turn is not None:  # until then the window and its figures are incomplete
                 curves.write(figures, now)

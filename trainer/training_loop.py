@@ -70,8 +70,11 @@ class Turn:
     player)."""
     weight_norm: float
     """Norm of all trained weights."""
-    learned_from: int
-    """Positions of all games so far that may be trained on."""
+    samples_per_position: float | None
+    """Samples for each position that may be trained on, over all games so far; None without positions, and
+    while steps of imported games alone hold up those of self-play."""
+    wanted_samples: float | None
+    """The same, if all steps were made that the settings of the time allowed; None with it."""
 
 
 class TrainingLoop:
@@ -261,8 +264,10 @@ class TrainingLoop:
         drawn_from = self.window.next_position - self.window.newest(self._newest)
         shares, norm = self.window.outcome_shares, self._train_step.weight_norm()
         waiting_for = "" if steps else self.budget.waiting_for(self._learnable)
-        learned_from = self.budget.learned_from
-        return Turn(self.step, drawn_from, figures, steps > 0, waiting_for, shares, norm, learned_from)
+        count = 0 if self._imported.steps(self._optimizer.batch) else self.budget.learned_from
+        done = self.budget.samples / count if count else None
+        wanted = self.budget.allowed / count if count else None
+        return Turn(self.step, drawn_from, figures, steps > 0, waiting_for, shares, norm, done, wanted)
 
     @property
     def _minutes(self) -> float:

@@ -147,7 +147,7 @@ class Signs:
     """Weights versions that the newest games are behind (median); None: unknown."""
     samples_per_position: float | None = None
     wanted_samples: float | None = None
-    """`samples.per_position` of the trainer; None: unknown."""
+    """Samples a position that the trainer's settings allowed; None: unknown."""
     disk_hours: float | None = None
     """Hours until the run's disk is full, if games go on to come as they do; None: unknown or never."""
     step: float | None = None
@@ -283,7 +283,7 @@ def too_slow(signs: Signs) -> str:
     done, wanted = signs.samples_per_position, signs.wanted_samples
     if done is None or wanted is None or done >= BEHIND * wanted:
         return ""
-    return f"{done:.2f} samples a position were trained on, and {wanted:g} are wanted"
+    return f"{done:.2f} samples a position were trained on, and {wanted:.3g} are wanted"
 
 
 @alert("memorising")
@@ -329,10 +329,8 @@ def memorising(signs: Signs) -> str:
 class Watch:
     """Recent games and training figures."""
 
-    def __init__(
-        self, game: Game, games_per_stretch: int = STRETCH, wanted_samples: float | None = None
-    ) -> None:
-        self._game, self._wanted_samples = game, wanted_samples
+    def __init__(self, game: Game, games_per_stretch: int = STRETCH) -> None:
+        self._game = game
         self._size = games_per_stretch
         self._movers = Movers(game)
         self._open = Stretch()
@@ -362,11 +360,17 @@ class Watch:
         """Weights versions that the newest games are behind (median); None before there are enough games."""
         return statistics.median_low(self._lags) if len(self._lags) == NEWEST_GAMES else None
 
-    def alerts(self, figures: Mapping[str, Any], disk_hours: float | None = None) -> list[str]:
+    def alerts(
+        self,
+        figures: Mapping[str, Any],
+        disk_hours: float | None = None,
+        wanted_samples: float | None = None,
+    ) -> list[str]:
         """Return short texts of all present alerts. Alerts that began or ended since the last call are
         logged.
 
-        figures: the trainer's figures, with the keys of docs/protocol.md. disk_hours: see `Signs`.
+        figures: the trainer's figures, with the keys of docs/protocol.md. disk_hours, wanted_samples: see
+        `Signs`.
         """
         # Keep one lesson per LESSON_STEPS steps, so that the lessons span enough of the training to be
         # compared.
@@ -377,7 +381,7 @@ class Watch:
             self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))
         signs = Signs(
             self._game, list(self._stretches), list(self._lessons), self.lag,
-            figures["samples_per_position"], self._wanted_samples, disk_hours, figures["step"],
+            figures["samples_per_position"], wanted_samples, disk_hours, figures["step"],
         )  # fmt: skip
         found = {one.name: one for one in find_alerts(signs)}
         for name, one in found.items():

@@ -99,8 +99,9 @@ def test_a_disk_that_is_full_within_a_day_is_told() -> None:
 
 
 def test_a_trainer_that_cannot_keep_up_is_told_by_its_samples_a_position() -> None:
-    """Nothing is told where the wanted number is unknown."""
+    """Nothing is told where either number is unknown."""
     assert names(samples_per_position=1.1, wanted_samples=1.5) == names(samples_per_position=0.1) == []
+    assert names(wanted_samples=1.5) == []
     assert names(samples_per_position=1.0, wanted_samples=1.5) == ["training too slow"]
 
 

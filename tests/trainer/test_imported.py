@@ -61,6 +61,19 @@ def test_a_warm_start_learns_the_moves_and_results_of_imported_games(tmp_path: P
     assert one.values(features)[0] > 0.5
 
 
+def test_samples_a_position_are_told_once_self_play_is_trained_on(tmp_path: Path) -> None:
+    """Before, they would look as if the trainer were too slow."""
+    path = stored(tmp_path, of_self_play=20)
+    one = training(tmp_path / "run", imported_share=0.5)
+    fill(one, path, 50)
+    one.turn_seconds = 0.0
+    begun = one.turn([], 50, 1000)
+    assert (begun.samples_per_position, begun.wanted_samples) == (None, None)
+    one.turn_seconds = 10.0
+    to_the_end(one, [], 50)
+    assert to_the_end(one, [], 50).samples_per_position == pytest.approx(2.0, abs=0.2)
+
+
 def test_without_a_share_imported_games_are_not_used(tmp_path: Path) -> None:
     path = stored(tmp_path)
     one = training(tmp_path / "run", imported_share=0.0)

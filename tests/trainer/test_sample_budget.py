@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from training_runs import fill, games, stored, to_the_end, training
 from unsearched import cheaply_searched, without_search
 
@@ -15,7 +16,7 @@ def test_turn_makes_the_steps_that_games_allow(tmp_path: Path) -> None:
     one, records = training(tmp_path / "a", held_out=0.3), games(55)
     turn = to_the_end(one, records, 55)
     positions = sum(record.plies for record in records if one.trains_on(record.uid))
-    assert 0 < positions == turn.learned_from < sum(record.plies for record in records)
+    assert 0 < positions == one.budget.learned_from < sum(record.plies for record in records)
     assert turn.step == 2 * positions // 32
     missing = (32 * (turn.step + 1) - 2 * positions) // 2  # an even number
     assert turn.waiting_for == f"{missing} more positions for the next step"
@@ -34,9 +35,12 @@ def test_what_was_allowed_stays_so_when_settings_change(tmp_path: Path) -> None:
     fill(again, path, 50)
     after = to_the_end(again, later[10:], 80)
     played, searched = sum(one.plies for one in records), sum(one.plies - 3 for one in later)
-    assert (before.learned_from, after.learned_from) == (played, played + searched)
+    assert (one.budget.learned_from, again.budget.learned_from) == (played, played + searched)
     assert before.step == 4 * played // 32
     assert after.step == (4 * played + searched) // 32 > before.step
+    wanted = (4 * played + searched) / (played + searched)
+    assert (before.wanted_samples, after.wanted_samples) == (4.0, wanted)
+    assert after.samples_per_position == pytest.approx(wanted, abs=0.1)
 
 
 def test_cheap_searches_allow_no_step_and_are_not_learned_from(tmp_path: Path) -> None:
@@ -45,7 +49,7 @@ def test_cheap_searches_allow_no_step_and_are_not_learned_from(tmp_path: Path) -
     one = training(tmp_path / "a", per_position=4.0)
     turn = to_the_end(one, records, 60)
     full = sum(len(range(0, record.plies, 4)) for record in records)
-    assert turn.learned_from == full
+    assert one.budget.learned_from == full
     assert turn.step == 4 * full // 32 > 0
 
 

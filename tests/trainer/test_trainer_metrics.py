@@ -48,6 +48,11 @@ def test_answers_to_games_and_commits_are_counted() -> None:
     assert (found["az_ingest_commit_seconds_count"], found["az_ingest_commit_seconds_sum"]) == (1, 0.02)
 
 
+def test_samples_a_position_are_unknown_before_the_first_turn() -> None:
+    """A restarted trainer that loads its window would look as if it were too slow."""
+    assert "az_train_reuse_ratio" not in samples(Figures(0.0))
+
+
 def test_it_is_ready_while_it_is_connected_and_games_can_be_stored() -> None:
     run = SimpleNamespace(store=None, folder=SimpleNamespace(path=Path("/")))
     assert watched(Figures(0.0), run, lambda: True).not_ready() == ""  # type: ignore[arg-type]
