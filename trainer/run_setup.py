@@ -39,7 +39,7 @@ MOST_READ = 20_000
 """Most stored games that are searched for played-on games."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
     """Everything that the trainer works with, once it knows the game."""
 
@@ -51,6 +51,7 @@ class Run:
     committer: Committer
     training: TrainingLoop
     resignation: ResignThreshold
+    """Found anew when the quarantine changes."""
     reader: StoreReader
     players: PlayerBook
     """Figures of each player's newest games."""

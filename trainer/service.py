@@ -39,7 +39,7 @@ from trainer.config import TrainerConfig
 from trainer.figures import Curves, Figures, hours_until_full, log_line, watched, why_not_stored
 from trainer.ingest import IngestTable, Job
 from trainer.ranks import Ranks
-from trainer.run_setup import Run, open_run, settings_of
+from trainer.run_setup import Run, open_run, resign_threshold, settings_of
 from trainer.train_step import prepare_thread
 from trainer.weights import SERVER, ServerWeights, WeightsOut
 
@@ -322,12 +322,23 @@ class Service:
     # ---- training and weights out ----
 
     async def _fill_and_train(self, run: Run, stop: Stop) -> None:
-        """Fill the window and train. Whenever the quarantine changes, fill the window again, as at the
-        start."""
+        """Fill the window and train. Whenever the quarantine changes, fill the window again and find the
+        threshold of resignation anew, as at the start."""
         while not stop.finishing.is_set():
             self._is_filled = False
             self._fresh.clear()  # `_fill` reads these games from the store
+            held = run.training.quarantine.players
             await self.in_training_thread(run.training.follow_quarantine, run.reader)
+            if run.training.quarantine.players != held:
+                # The few games that come meanwhile do not count.
+                run.resignation = await self.in_training_thread(
+                    resign_threshold,
+                    settings_of(self._joined.result()),
+                    run.game,
+                    run.reader,
+                    self._last_seq,
+                )
+                self._figures.resignation = run.resignation.as_dict()
             await self._fill(run, stop)
             await self._train(run, stop)
 
