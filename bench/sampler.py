@@ -43,8 +43,8 @@ def run() -> dict[str, float]:
     window = filled_window()
     mean_plies = window.positions / window.games
     print(
-        f"window: {window.positions:,} positions of {GAME}, games of {mean_plies:.0f} plies, "
-        f"{window.mean_visited:.1f} visited actions each, filled in {time.perf_counter() - started:.0f} s"
+        f"window: {window.positions:,} positions of {GAME}, games of {mean_plies:.0f} plies, filled in "
+        f"{time.perf_counter() - started:.0f} s"
     )
     game = get_game(GAME)
     sampler, rng = Sampler(game, game.history), np.random.default_rng(2)

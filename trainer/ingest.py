@@ -96,9 +96,6 @@ class IngestTable:
         self._limit = limit
         self._in_flight: dict[bytes, _InFlight] = {}
 
-    def __len__(self) -> int:
-        return len(self._in_flight)
-
     def on_game(self, message: RelayGame, data: bytes, *, has_room: bool = True) -> Job | RelayAck | None:
         """Handle a game that arrived. Returns a job, an answer to send, or None if the game is already being
         processed.

@@ -81,8 +81,8 @@ class ResignThreshold:
         """Return the threshold, below 0; 0 while no threshold is known to be safe."""
         return 0.0 if self._chosen is None else float(self._thresholds[self._chosen])
 
-    def on_game(self, record: GameRecord) -> float:
-        """Handle a stored game, whether resigned, played on or neither. Returns the threshold from now on."""
+    def on_game(self, record: GameRecord) -> None:
+        """Handle a stored game, whether resigned, played on or neither."""
         # The flag is set at all plies or at none.
         if self.is_on and record.flags[0] & PLAYED_ON:
             trial = trial_of(record, self._movers(record.start, record.actions), self._thresholds)
@@ -98,7 +98,6 @@ class ResignThreshold:
                 is_safe &= latest.mistaken <= self._mistakes * latest.resigned
                 safe = np.flatnonzero(is_safe)
                 self._chosen = int(safe[0]) if len(safe) else None
-        return self.threshold
 
     def as_dict(self) -> dict[str, float | int | None]:
         """Return the trainer's figures about resignation; empty when nobody resigns."""

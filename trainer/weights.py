@@ -96,11 +96,6 @@ class WeightsOut:
         self._moved = asyncio.Event()
         """Set when weights were stored or refused, or the connection was lost."""
 
-    @property
-    def busy(self) -> bool:
-        """Return whether weights are on their way."""
-        return self._current is not None
-
     def begin(self, step: int, now: float) -> None:
         """Note that training begins at this step."""
         self._step, self._at = step, now

@@ -192,11 +192,6 @@ class Window:
         rings = (*self.rings, *self.final_boards, self.surprise)
         return sum(ring.nbytes for ring in rings) / self.capacity
 
-    @property
-    def mean_visited(self) -> float:
-        """Mean number of visited actions of a position in the window."""
-        return self._visits / max(self.positions, 1)
-
     def add(self, record: GameRecord) -> None:
         """Append one verified game, dropping the oldest ones until it fits.
 
@@ -283,9 +278,6 @@ class StartTable:
         self._free: list[int] = []
         self.states: npt.NDArray[np.uint64] = np.zeros((4, state_words), np.uint64)
         """[rows, state_words]; replaced by a larger array when it grows."""
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def add(self, text: str) -> int:
         """Return the row of a game's start position. Raises ValueError if it cannot be read."""

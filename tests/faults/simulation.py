@@ -243,7 +243,7 @@ class World:
             for name, part in self._parts.items()
             if name.startswith("client-") and part.downloader.version != current.version
         ]
-        publishing = self._parts["trainer"].weights.out.busy
+        publishing = self._parts["trainer"].weights.out._current is not None
         return late + (["the trainer's weights never arrived"] if publishing else [])
 
 

@@ -67,7 +67,10 @@ def test_the_first_threshold_comes_after_twenty_games_without_a_mistake() -> Non
     """A limit of 5 % cannot be established earlier; then it is the highest value at which those games would
     have ended."""
     threshold = ResignThreshold(-0.5, 0.05, in_turn)
-    found = [threshold.on_game(LOST) for _ in range(20)]
+    found = []
+    for _ in range(20):
+        threshold.on_game(LOST)
+        found.append(threshold.threshold)
     assert found == [0.0] * 19 + [-0.5]
     assert threshold.as_dict() == {"threshold": -0.5, "played_on": 20, "would_resign": 20, "mistakes": 0.0}
 
@@ -77,8 +80,8 @@ def test_mistakes_lower_the_threshold_below_them() -> None:
     threshold = ResignThreshold(-0.5, 0.05, in_turn)
     hopeless = record([0.0, 0.2, -0.99, 0.9], -1)
     for game in [hopeless] * 40 + [SAVED] * 10:
-        found = threshold.on_game(game)
-    assert -0.99 <= found <= -0.9
+        threshold.on_game(game)
+    assert -0.99 <= threshold.threshold <= -0.9
     assert threshold.as_dict()["mistakes"] == 0.0
 
 
@@ -100,8 +103,8 @@ def test_only_games_that_were_played_on_count() -> None:
     """A game that could have been resigned ended at once: it cannot show whether that was a mistake."""
     threshold = ResignThreshold(-0.5, 0.05, in_turn)
     for _ in range(100):
-        assert threshold.on_game(record([0.0, 0.2, -0.9, 0.9], -1, flag=0)) == 0.0
-    assert threshold.as_dict()["played_on"] == 0
+        threshold.on_game(record([0.0, 0.2, -0.9, 0.9], -1, flag=0))
+    assert (threshold.threshold, threshold.as_dict()["played_on"]) == (0.0, 0)
 
 
 def test_a_threshold_that_stays_is_measured_too() -> None:
@@ -109,7 +112,8 @@ def test_a_threshold_that_stays_is_measured_too() -> None:
     threshold = ResignThreshold(-0.8, 0.0, in_turn)
     assert threshold.threshold == -0.8
     for game in (LOST, SAVED, SAVED, LOST):
-        assert threshold.on_game(game) == -0.8
+        threshold.on_game(game)
+        assert threshold.threshold == -0.8
     assert threshold.as_dict()["mistakes"] == 0.5
 
 
@@ -117,8 +121,8 @@ def test_nobody_resigns_where_the_setting_is_off() -> None:
     """No game changes that."""
     threshold = ResignThreshold(0.0, 0.05, in_turn)
     for _ in range(50):
-        assert threshold.on_game(LOST) == 0.0
-    assert (threshold.is_on, threshold.as_dict()) == (False, {})
+        threshold.on_game(LOST)
+    assert (threshold.is_on, threshold.threshold, threshold.as_dict()) == (False, 0.0, {})
 
 
 def walk(rng: np.random.Generator, sureness: float) -> tuple[npt.NDArray[np.float32], int]:

@@ -110,7 +110,6 @@ def test_announced_weights_are_handed_out_in_chunks(clock: Any) -> None:
         out.weights.on_message(GetChunk(info.sha256, offset), clock.now)
         assert out.sent[-1] == (Chunk(info.sha256, offset), bytes([1]) * size)
     out.weights.on_message(info, clock.now)
-    assert not out.weights.busy
     assert out.weights.server_version == 1
     out.weights.on_message(GetChunk(info.sha256, 0), clock.now)
     assert out.sent[-1].code == Code.UNKNOWN_WEIGHTS
@@ -151,9 +150,7 @@ def test_weights_whose_number_is_taken_are_numbered_anew(clock: Any) -> None:
     """Neither weights that wait nor an older version of the server change that."""
     out = published(2)
     out.weights.on_message(SERVERS, clock.now)
-    assert out.weights.busy
     out.weights.on_message(WeightsInfo(9, 5, b"9" * 32, 1, "tic_tac_toe"), clock.now)
-    assert not out.weights.busy
     assert out.announced() == [1, 10]
 
 
