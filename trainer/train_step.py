@@ -333,10 +333,7 @@ class TrainStep:
         # A network that answers NaN would spoil every game from here on.
         tensors = self.playing.state_dict().values()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
-            raise Fatal(
-                f"the network is not finite at step {self.step}; start again with a smaller --optimizer.lr "
-                "(azrun: in the file of --trainer-config; training goes on from the last checkpoint)"
-            )
+            raise not_finite("network", self.step)
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture, self.step, version)
         return to_bytes(self.playing, meta, half=half)
 
@@ -357,6 +354,14 @@ class TrainStep:
             self.optimizer.load_state_dict(optimizer_state)
             for group, decay in zip(self.optimizer.param_groups, decays, strict=True):
                 group["weight_decay"] = decay
+
+
+def not_finite(what: str, step: int) -> Fatal:
+    """Return the error that ends a training whose numbers have become too large."""
+    return Fatal(
+        f"the {what} is not finite at step {step}; start again with a smaller --optimizer.lr "
+        "(azrun: in the file of --trainer-config; training goes on from the last checkpoint)"
+    )
 
 
 class Average:

@@ -40,7 +40,7 @@ from trainer.pacing import Quarantine, SampleBudget, grown_window
 from trainer.ranks import Ranks
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples, joined
-from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device
+from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device, not_finite
 from trainer.validation import HeldOut, KnownPositions, Probes
 from trainer.window import Window
 
@@ -256,11 +256,7 @@ class TrainingLoop:
             steps -= 1
         figures = self._train_step.figures()
         if figures is not None and not all(map(math.isfinite, (*figures[:-1], *figures.heads.values()))):
-            raise Fatal(
-                f"the loss is not finite at step {self.step}; start again with a smaller --optimizer.lr "
-                "(azrun: in the file of --trainer-config; training goes on from the last checkpoint)",
-                Exit.INTERNAL,
-            )
+            raise not_finite("loss", self.step)
         drawn_from = self.window.next_position - self.window.newest(self._newest)
         shares, norm = self.window.outcome_shares, self._train_step.weight_norm()
         waiting_for = "" if steps else self.budget.waiting_for(self._learnable)
