@@ -41,7 +41,7 @@ from trainer.ingest import IngestTable, Job
 from trainer.ranks import Ranks
 from trainer.run_setup import Run, open_run, resign_threshold, settings_of
 from trainer.train_step import prepare_thread
-from trainer.weights import SERVER, ServerWeights, WeightsOut
+from trainer.weights import SAVE_AGAIN, SERVER, ServerWeights, WeightsOut
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +56,6 @@ WATCHED = PaceLimits(rate=64, burst=256)
 350 games a second took half of the event loop's time beside a GPU."""
 FRESH_LIMIT = 8192
 """Stored games that may wait for the training thread before new ones are sent back."""
-SAVE_AGAIN = 30.0
-"""Seconds after which a checkpoint that could not be written is tried again."""
 GAMES_PER_FILL = 1000
 """Stored games read at a time while the window is filled. Queries are short, because SQLite's write-ahead log
 would grow during a long one."""

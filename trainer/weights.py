@@ -42,6 +42,8 @@ SERVER = "server"
 """The value of `--weights` that stands for the weights that the server plays with."""
 LAST_WEIGHTS = 20.0
 """Seconds that the server has to accept the last weights of a trainer that stops."""
+SAVE_AGAIN = 30.0
+"""Seconds after which a checkpoint that could not be written is tried again."""
 PATIENCE = 10.0
 """Seconds without a word about announced weights after which they are announced again."""
 
@@ -93,6 +95,8 @@ class WeightsOut:
         """Training step of the weights offered last, or of the start."""
         self._at = 0.0
         """Time of the last offer, or of the start."""
+        self._not_before = 0.0
+        """When to try again, after there was no room for the first checkpoint."""
         self._moved = asyncio.Event()
         """Set when weights were stored or refused, or the connection was lost."""
 
@@ -166,9 +170,13 @@ class WeightsOut:
         now, due = time.monotonic(), self._config.publishing
         steps, seconds = turn.step - self._step, now - self._at
         # Without a new step the weights are unchanged; publish them only if their number was taken.
-        if self._renumber or (steps > 0 and (steps >= due.steps or seconds >= due.seconds)):
-            await self._publish(run)
+        is_due = self._renumber or (steps > 0 and (steps >= due.steps or seconds >= due.seconds))
+        if not is_due or now < self._not_before:
+            return
+        if await self._publish(run):
             self._at = now
+        else:
+            self._not_before = now + SAVE_AGAIN
 
     async def publish_last(self, run: Run) -> None:
         """Publish the network at a clean stop, if there were steps since the last publication."""
@@ -177,20 +185,21 @@ class WeightsOut:
             async with asyncio.timeout(LAST_WEIGHTS):
                 while self._connection.welcome is not None and (is_due or self._current is not None):
                     self._moved.clear()
-                    if is_due:
-                        await self._publish(run)
+                    if is_due and not await self._publish(run):
+                        return
                     await self._moved.wait()
                     # If other weights have this version, publish again with a new one.
                     is_due = self._renumber
         except TimeoutError:
             log.warning("the server did not take the last weights; they are in the checkpoint")
 
-    async def _publish(self, run: Run) -> None:
+    async def _publish(self, run: Run) -> bool:
         """Publish weights, but not before the first checkpoint: otherwise a trainer that was killed would
-        find the server ahead of its run folder, and refuse to start."""
+        find the server ahead of its run folder, and refuse to start. Returns False if the disk does not take
+        that checkpoint."""
         in_thread, training, figures = self._background.in_training_thread, run.training, self._figures
         if not training.has_checkpoint and not await self._background.save(run):
-            return
+            return False
         version, step, data = await in_thread(training.publish, self.server_version)
         self._step, self._renumber = step, False
         # Figures of the network that is published, so that figures and weights belong together.
@@ -205,6 +214,7 @@ class WeightsOut:
         else:
             self._current = weights
             self._announce(time.monotonic())
+        return True
 
     # ---- the transfer ----
 

@@ -154,6 +154,25 @@ def test_weights_whose_number_is_taken_are_numbered_anew(clock: Any) -> None:
     assert out.announced() == [1, 10]
 
 
+def test_a_disk_without_room_for_the_first_checkpoint_is_tried_again_later(clock: Any, caplog) -> None:
+    """Until then nothing is published, and a trainer that stops does not wait for it."""
+    out, turn = Out(), SimpleNamespace(step=10**6)
+    out.join(clock.now)
+    out._run.training.has_checkpoint = False
+    tried = list[float]()
+
+    async def save(_: object) -> bool:
+        tried.append(clock.now)
+        return False
+
+    out.weights._background.save = save  # type: ignore[method-assign]
+    for clock.now in (100.0, 100.5, 129.5, 130.0):
+        asyncio.run(out.weights.publish_if_due(out._run, turn))
+    assert tried == [100.0, 130.0]
+    asyncio.run(out.weights.publish_last(out._run))
+    assert (out.sent, caplog.text) == ([], "")
+
+
 def test_refused_weights_are_given_up_and_the_next_follow(clock: Any, caplog) -> None:
     """A refusal that names other weights was meant for earlier ones and changes nothing."""
     out = published(2)
