@@ -99,6 +99,15 @@ def test_games_of_self_play_and_imported_ones_are_kept_apart(tmp_path: Path, mon
     players.close()
 
 
+def test_a_file_without_a_game_that_can_be_used_makes_no_run(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "a.sgf").write_text("(;SZ[5]RE[B+R];B[bb])")
+    for name, reason in (("missing.sgf", "cannot be read"), ("a.sgf", "no game that can be used")):
+        given = "go", "import", tmp_path / name, "--runs", tmp_path / "runs", "--game", "go_3x3"
+        with pytest.raises(Fatal, match=reason):
+            azplay_games(monkeypatch, *given)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_result_that_the_rules_contradict_is_left_out(tmp_path: Path, monkeypatch, capsys) -> None:
     (tmp_path / "a.pgn").write_text("1. f3 e5 2. g4 Qh4# 1-0\n\n1. f3 e5 2. g4 Qh4# 0-1\n")
     given = "chess", "import", tmp_path / "a.pgn", "--runs", tmp_path, "--game", "chess"

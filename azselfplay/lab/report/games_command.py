@@ -203,11 +203,6 @@ def _import() -> int:
     run = find_run(config.run, config.runs)
     if run is None and config.game:
         game, folder = game_for(config.game), RunFolder(config.runs, config.run)
-        try:
-            # azserver makes the rest of the folder when the run begins.
-            folder.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Fatal(f"cannot make {folder.path}: {error.strerror}", Exit.DISK) from error
     else:
         # `run_named` raises an error that says which runs there are.
         folder = run or run_named(config.run, config.runs)
@@ -216,12 +211,23 @@ def _import() -> int:
             raise Fatal(f"{folder.path} is a run of {game.name}, not of {config.game}", Exit.BAD_DATA)
     counts = Counter[str]()
     found = _entries(game, config.file, counts)
+    entries = list(islice(found, GAMES_A_COMMIT))
+    if run is None:
+        # A run would be bound to the game, which may be as wrong as the file.
+        if not entries:
+            raise Fatal(f"{config.file} has no game that can be used: no run is made", Exit.BAD_DATA)
+        try:
+            # azserver makes the rest of the folder when the run begins.
+            folder.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Fatal(f"cannot make {folder.path}: {error.strerror}", Exit.DISK) from error
     with folder.lock("trainer"), closing(Store(folder.games, game.name)) as store:
         # Games are read and stored in turns, because a folder of games may be larger than memory.
-        while entries := list(islice(found, GAMES_A_COMMIT)):
+        while entries:
             counts.update(store.commit(entries))
             if counts[RETRY]:
                 raise Fatal(f"the games could not be stored: {store.trouble}", Exit.DISK)
+            entries = list(islice(found, GAMES_A_COMMIT))
         imported = store.totals.imported
     told = {"imported": STORED, "there already": DUPLICATE, LEFT_OUT: LEFT_OUT}
     print(f"{config.file}: " + ", ".join(f"{counts[status]:,} {what}" for what, status in told.items()))
