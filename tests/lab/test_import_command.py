@@ -16,6 +16,7 @@ from azselfplay.host.runs import RunFolder
 from azselfplay.lab.azrun_config import RunConfig, check
 from azselfplay.lab.report.figures import by_version
 from azselfplay.lab.report.games_command import _entries
+from azselfplay.lab.report.players_command import main as azplay_players
 from azselfplay.lab.report.status_command import of_folder
 from azselfplay.lab.report.stored_games import fault_of
 from azselfplay.lab.report.strength import strength_of
@@ -72,6 +73,9 @@ def test_a_run_of_imported_games_alone_is_looked_at_like_another(tmp_path, monke
     assert of_folder("go", tmp_path).figures["game"] == "go_3x3"
     assert strength_of(RunFolder(tmp_path, "go"))["is_solved"]
     assert azplay_games(monkeypatch, tmp_path / "go", "salvage", "--out", tmp_path / "new.db") == Exit.OK
+    monkeypatch.setattr("sys.argv", ["azplay players", "go", "--runs", str(tmp_path)])
+    with pytest.raises(Fatal, match="does not say who played its games: they are imported"):
+        azplay_players()
     with pytest.raises(Fatal, match="plays go_3x3, not chess; choose another --run"):
         check(RunConfig(game="chess", run="go", runs=tmp_path))
 

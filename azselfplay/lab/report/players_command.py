@@ -84,7 +84,9 @@ def main() -> int:
             )
         if not book.players:
             raise Fatal(
-                f"{games.path} does not say who played its games: an older version stored them", Exit.BAD_DATA
+                f"{games.path} does not say who played its games: they are imported, or an older version "
+                "stored them",
+                Exit.BAD_DATA,
             )
         held = games.quarantined()
         print(as_json(book, held) if config.json else table(book, rate, held))
