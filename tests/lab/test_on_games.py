@@ -14,7 +14,6 @@ from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments import on_games
-from azselfplay.lab.experiments.on_games import Taught
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
 from trainer.config import TrainerConfig
@@ -59,7 +58,8 @@ def test_each_variant_is_trained_and_judged_on_games_that_none_was_trained_on(
 
 
 def test_a_table_has_means_over_seeds() -> None:
-    found = [Taught("a", seed, 10, 60.0, {"policy_loss": float(seed)}) for seed in (1, 3)]
+    a = {"variant": "a", "steps": 10, "seconds": 60.0}
+    found = [{**a, "seed": seed, "figures": {"policy_loss": float(seed)}} for seed in (1, 3)]
     machine = {"date": "d", "commit": "c", "processor": "p", "load_before": 0}
     assert "| a | 2 | 10 | 1.0 | 2.0000 ± 12.7060 |" in on_games.page("run", found, machine)
 

@@ -14,7 +14,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -27,7 +26,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import RunFolder, write_atomically
-from azselfplay.lab.experiments.intervals import draw, spread
+from azselfplay.lab.experiments.intervals import Runs, draw, spread
 from azselfplay.lab.experiments.training import describe_machine
 from azselfplay.link.finding import run_named
 from azselfplay.store.reader import StoreReader
@@ -42,19 +41,6 @@ HELD_OUT = "0.1"
 """Share of the games that no variant is trained on."""
 FIGURES = ("policy_loss", "value_loss", "value_spread", "material_r")
 """Columns of the table, from `HeldOutFigures`."""
-
-
-@dataclass(frozen=True)
-class Taught:
-    """One network, trained on the games of a run."""
-
-    variant: str
-    seed: int
-    steps: int
-    seconds: float
-    """Processor time of the steps, in seconds."""
-    figures: dict[str, float]
-    """Held-out losses, and those of `Truth`."""
 
 
 def variant_of(text: str) -> tuple[str, list[str]]:
@@ -80,9 +66,14 @@ def settings_of(run: RunFolder, flags: Sequence[str], seed: int, steps: int) -> 
     return load([*own, "--samples.held-out", HELD_OUT, *flags, "--seed", str(seed)], {})
 
 
-def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: int, truth: Truth) -> Taught:
-    """Train a new network on all games of the run. `variant`: its name and flags. Raises Fatal(BAD_DATA) if
-    there are too few games."""
+def teach(
+    run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: int, truth: Truth
+) -> dict[str, Any]:
+    """Train a new network on all games of the run. `variant`: its name and flags.
+
+    Returns what was done, with the processor time of the steps in seconds, and the figures: held-out losses,
+    and those of `Truth`. Raises Fatal(BAD_DATA) if there are too few games.
+    """
     name, flags = variant
     config, about = settings_of(run, flags, seed, steps), run.describe()
     net = config.net or str(read_toml(run.config)["net"])
@@ -100,7 +91,8 @@ def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: 
         seconds = process_time() - begun
         found = loop.held_out()
         assert found is not None
-        return Taught(name, seed, steps, seconds, figures_of(found) | truth.figures(loop))
+        done = {"variant": name, "seed": seed, "steps": steps, "seconds": seconds}
+        return {**done, "figures": figures_of(found) | truth.figures(loop)}
 
 
 class Truth:
@@ -133,20 +125,19 @@ def figures_of(found: HeldOutFigures) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def page(run: str, found: Sequence[Taught], machine: dict[str, Any]) -> str:
+def page(run: str, found: Runs, machine: dict[str, Any]) -> str:
     """Return the results as a page for people: means over seeds with 95 % intervals."""
-    rows = [asdict(one) for one in found]
-    spreads = {name: spread(rows, name) for name in found[0].figures}
+    spreads = {name: spread(found, name) for name in found[0]["figures"]}
     lines = [
         "| variant | seeds | steps | core-min | " + " | ".join(spreads) + " |",
         "|---" * (4 + len(spreads)) + "|",
     ]
-    for variant in dict.fromkeys(one.variant for one in found):
-        own = [one for one in found if one.variant == variant]
-        minutes = sum(one.seconds for one in own) / len(own) / 60
-        cells = [variant, str(len(own)), f"{own[0].steps:,}", f"{minutes:.1f}"]
+    for variant in dict.fromkeys(one["variant"] for one in found):
+        own = [one for one in found if one["variant"] == variant]
+        minutes = sum(one["seconds"] for one in own) / len(own) / 60
+        cells = [variant, str(len(own)), f"{own[0]['steps']:,}", f"{minutes:.1f}"]
         for name, known in spreads.items():
-            mean = sum(one.figures[name] for one in own) / len(own)
+            mean = sum(one["figures"][name] for one in own) / len(own)
             cells.append(f"{mean:.4f} ± {known.around(len(own)):.4f}")
         lines.append("| " + " | ".join(cells) + " |")
     picture = f"\n![Each network, and the mean of each variant with its interval]({PICTURE})\n"
@@ -193,16 +184,15 @@ def main() -> int:
     prepare_thread(1)
     about = run.describe()
     truth = Truth(get_game(str(about["game"])), int(about["history"]))
-    found: list[Taught] = []
+    found: list[dict[str, Any]] = []
     for seed in options.seeds:
         for name, flags in variants:
             found.append(teach(run, (name, flags), seed, options.steps, truth))
-            print(f"{name}, seed {seed}: {found[-1].figures}", flush=True)
+            print(f"{name}, seed {seed}: {found[-1]['figures']}", flush=True)
             # Write after each network, so that results are kept if this is stopped.
-            all_found = [asdict(one) for one in found]
-            kept = {"machine": machine, "variants": dict(variants), "found": all_found}
+            kept = {"machine": machine, "variants": dict(variants), "found": found}
             write_atomically(folder / "found.json", (json.dumps(kept, indent=1) + "\n").encode())
-            draw(all_found, variants[0][0], folder / PICTURE)
+            draw(found, variants[0][0], folder / PICTURE)
             write_atomically(folder / "README.md", page(run.name, found, machine).encode())
     return int(Exit.OK)
 
