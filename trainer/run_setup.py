@@ -71,9 +71,9 @@ def settings_of(welcome: Welcome) -> SelfPlaySettings:
         ) from error
 
 
-def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None) -> Run:
+def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None, weights: str = "") -> Run:
     """Open or create the run folder. The window is still empty: `TrainingLoop.fill` may take minutes. `ranks`
-    as for `TrainStep`.
+    as for `TrainStep`; `weights`: a file that was fetched for this start, in place of `config.weights`.
 
     Raises Fatal for an unknown game, a folder of another game or with another trainer in it, impossible
     settings, another run's archive, or a new network that would replace a trained one; a new folder is
@@ -101,7 +101,8 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
         reader = StoreReader(folder.games)
         if archive is not None:
             checkpoint.fetch(archive, folder.checkpoints)
-        training = TrainingLoop(config, game, history, welcome.network, folder.checkpoints, ranks)
+        begun = replace(config, weights=weights or config.weights)
+        training = TrainingLoop(begun, game, history, welcome.network, folder.checkpoints, ranks)
         # There were checkpoints, but none of them could be used.
         if not training.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)

@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import UNSET
@@ -144,13 +143,12 @@ class Service:
         """Return the run, which begins with the server's weights if requested; None when the stop comes
         first."""
         if self._config.weights != SERVER:
-            return await self.in_training_thread(open_run, self._config, welcome, self._ranks)
+            return await self.in_training_thread(open_run, self._config, welcome, self._ranks, "")
         with own_folder() as folder:
             file = await self._server_weights.file(welcome, folder, stop.finishing)
             if file is None:
                 return None
-            config = replace(self._config, weights=str(file))
-            return await self.in_training_thread(open_run, config, welcome, self._ranks)
+            return await self.in_training_thread(open_run, self._config, welcome, self._ranks, str(file))
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
         """Work until asked to stop; then finish what is in progress and write a checkpoint."""

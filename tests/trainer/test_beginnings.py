@@ -18,6 +18,7 @@ from test_service import beside_trainer
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.reading import read_toml
 from bench.random_games import random_game
 from net.architectures.network import build
 from net.architectures.residual import Residual
@@ -171,6 +172,7 @@ def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(tmp_path, monkeypa
         server.close()
 
     asyncio.run(scenario())
+    assert read_toml(tmp_path / "run-1" / "trainer.toml")["weights"] == "server"
     (file,) = (tmp_path / "run-1" / "checkpoints").glob("*.safetensors")
     begun, _ = load(file, game=GAME, history=1)
     played, _ = from_bytes(data, game=GAME, history=1)
