@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments import on_games
+from azselfplay.store.players import set_quarantine
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
 from trainer.config import TrainerConfig
@@ -55,6 +58,19 @@ def test_each_variant_is_trained_and_judged_on_games_that_none_was_trained_on(
     assert squares[0] < squares[1], "it has learned who wins"
     assert all(0 < one["figures"]["tree"] < 1 for one in found)
     assert "| no learning | 2 | 60 |" in (folder / "README.md").read_text()
+
+
+def test_a_new_network_learns_nothing_from_players_in_quarantine(run: RunFolder) -> None:
+    """It is new whatever the run itself began with."""
+    run.trainer_config.write_text(to_toml({"optimizer": {"batch": 64}, "device": "cpu", "weights": "/gone"}))
+    rng, truth, found = np.random.default_rng(0), on_games.Truth(GAME, 1), []
+    honest, cheats = ([entry(random_game(GAME, rng, simulations=20)) for _ in range(400)] for _ in range(2))
+    for more in ([], [dataclasses.replace(one, player="keys/cheat") for one in cheats]):
+        with closing(Store(run.games, GAME.name)) as store:
+            store.commit(honest + more)
+        set_quarantine(run.games, "keys/cheat", held=True)
+        found.append(on_games.teach(run, ("", []), 1, 3, truth)["figures"])
+    assert found[0] == found[1]
 
 
 def test_a_table_has_means_over_seeds() -> None:

@@ -59,7 +59,8 @@ def settings_of(run: RunFolder, flags: Sequence[str], seed: int, steps: int) -> 
     BAD_DATA)."""
     if not run.trainer_config.is_file():
         raise Fatal(f"{run.path} has no trainer.toml: no trainer has worked on this run", Exit.BAD_DATA)
-    own = ["--config", str(run.trainer_config)]
+    # A new network, whatever the run began with.
+    own = ["--config", str(run.trainer_config), "--weights", "new"]
     if read_toml(run.trainer_config).get("optimizer", {}).get("cosine_minutes"):
         # The trainer refuses both settings at once.
         own += ["--optimizer.cosine-minutes", "0", "--optimizer.cosine-steps", str(steps)]
@@ -69,7 +70,7 @@ def settings_of(run: RunFolder, flags: Sequence[str], seed: int, steps: int) -> 
 def teach(
     run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: int, truth: Truth
 ) -> dict[str, Any]:
-    """Train a new network on all games of the run. `variant`: its name and flags.
+    """Train a new network on all games that the run trains on. `variant`: its name and flags.
 
     Returns what was done, with the processor time of the steps in seconds, and the figures: held-out losses,
     and those of `Truth`. Raises Fatal(BAD_DATA) if there are too few games.
@@ -80,6 +81,7 @@ def teach(
     with TemporaryDirectory() as folder:
         loop = TrainingLoop(config, get_game(about["game"]), about["history"], net, Path(folder))
         with closing(StoreReader(run.games)) as reader:
+            loop.follow_quarantine(reader)
             loop.fill(reader, reader.span()[1])
         # Without training targets or held-out games, there would be nothing to compare.
         if not loop.window.targets or loop.held_out() is None:
