@@ -17,6 +17,7 @@ from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments import recipe as recipes
+from azselfplay.lab.experiments import results
 from azselfplay.lab.experiments.measures import Judgement, Measure, check_judge, share
 from azselfplay.lab.experiments.results import read_seeds, write_page, write_seed
 from azselfplay.lab.experiments.training import Snapshot, Trained, command_of, read_trained
@@ -108,6 +109,14 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
     )
     assert (tmp_path / "out" / "curves.png").read_bytes()[:4] == b"\x89PNG"
     assert Judgement.from_json(read_seeds(tmp_path / "out")[1]).measures[0].reached is True
+
+
+def test_the_curves_of_every_seed_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(results, "close", drawn.append)
+    recipe = recipes.from_settings("x", MINIMAL)
+    results.draw({seed: judged() for seed in range(6)}, recipe, tmp_path / "curves.png")
+    assert len(drawn[0].axes[0].lines) == 6
 
 
 def test_the_page_says_which_seeds_were_run_with_other_settings(tmp_path: Path) -> None:

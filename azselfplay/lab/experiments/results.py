@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from azselfplay.play.plots import close, grid_of
 
 STYLES = ("-", "--", ":", "-.")
 COLOURS = ("#1f6fb2", "#d9822b", "#3a9a5b", "#9b4f96", "#666666")
-"""Curves: a style for each seed, a colour for each label."""
+"""Curves: a style for each seed, again from the first one after the last, and a colour for each label."""
 SETTINGS = (
     "Settings compared, at equal wall clock, on the stored games of one run, or with the same networks:"
 )
@@ -96,7 +97,7 @@ def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> Non
         labels = list(
             dict.fromkeys(label for one in judgements.values() for label in one.curves.get(panel, {}))
         )
-        for style, (seed, judgement) in zip(STYLES, judgements.items(), strict=False):
+        for style, (seed, judgement) in zip(cycle(STYLES), judgements.items(), strict=False):
             for label, points in judgement.curves.get(panel, {}).items():
                 minutes, values = [minute for minute, _ in points], [value for _, value in points]
                 colour = COLOURS[labels.index(label) % len(COLOURS)]
