@@ -111,6 +111,15 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
     assert Judgement.from_json(read_seeds(tmp_path / "out")[1]).measures[0].reached is True
 
 
+def test_a_seed_without_the_figure_has_not_reached_its_target(tmp_path: Path) -> None:
+    recipe = recipes.from_settings("x", MINIMAL)
+    write_seed(tmp_path / "out", recipe, 1, a_run(tmp_path), Judgement([], {}))
+    write_seed(tmp_path / "out", recipe, 2, a_run(tmp_path), judged().with_targets({"wins": 0.5}))
+    write_page(tmp_path / "out", recipe)
+    for page in (tmp_path / "out" / "README.md", tmp_path / "README.md"):
+        assert "| at least 50.0 % | no (1 of 2 seeds) |" in page.read_text()
+
+
 def test_the_curves_of_every_seed_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(results, "close", drawn.append)

@@ -133,12 +133,12 @@ def write_overview(folder: Path) -> None:
         clock = ", ".join(
             f"{one['minutes']:.0f} ({one['core_minutes']:.0f}){_stopped(one)}" for one in seeds.values()
         )
-        for asked in [one for one in judged[0].measures if one.target is not None]:
-            found = [_find(one.measures, (asked.what, asked.player)) for one in judged]
-            known = [one for one in found if one is not None]
-            values = "; ".join(one.text(one.value) for one in known)
-            what = f"{asked.what} ({asked.player})"
-            lines.append(f"| {title} | {clock} | {what} | {values} | {_target(asked)} | {_reached(known)} |")
+        asked = [one for found in judged for one in found.measures if one.target is not None]
+        for key in dict.fromkeys((one.what, one.player) for one in asked):
+            found = [_find(one.measures, key) for one in judged]
+            values = "; ".join("-" if one is None else one.text(one.value) for one in found)
+            what = f"{key[0]} ({key[1]})"
+            lines.append(f"| {title} | {clock} | {what} | {values} | {_target(found)} | {_reached(found)} |")
             title = clock = ""  # named once, in the first of its lines
     lines += ["", SETTINGS, ""]
     # Each table of settings compared; pages of studies whose code is gone stay in the list.
@@ -200,7 +200,7 @@ def _table(judged: Mapping[int, Judgement]) -> str:
             if measure is not None and measure.low is not None and measure.high is not None:
                 text += f" [{measure.text(measure.low)}, {measure.text(measure.high)}]"
             cells.append(text)
-        lines.append("| " + " | ".join([*cells, _target(known[0]), _reached(known)]) + " |")
+        lines.append("| " + " | ".join([*cells, _target(found), _reached(found)]) + " |")
     return "\n".join(lines)
 
 
@@ -208,18 +208,20 @@ def _find(measures: Sequence[Measure], key: tuple[str, str]) -> Measure | None:
     return next((one for one in measures if (one.what, one.player) == key), None)
 
 
-def _target(one: Measure) -> str:
-    if one.target is None:
-        return ""
-    return ("at most " if one.at_most else "at least ") + one.text(one.target)
+def _target(found: Sequence[Measure | None]) -> str:
+    """Return the target of a figure; "" if it has none. `found`: the figure of each seed."""
+    for one in found:
+        if one is not None and one.target is not None:
+            return ("at most " if one.at_most else "at least ") + one.text(one.target)
+    return ""
 
 
-def _reached(known: Sequence[Measure]) -> str:
-    """Return `yes` only if every seed reached the target."""
-    if known[0].target is None:
+def _reached(found: Sequence[Measure | None]) -> str:
+    """Return `yes` only if every seed reached the target; a seed without the figure did not."""
+    if not _target(found):
         return ""
-    count = sum(one.reached is True for one in known)
-    return "yes" if count == len(known) else f"no ({count} of {len(known)} seeds)"
+    count = sum(one is not None and one.reached is True for one in found)
+    return "yes" if count == len(found) else f"no ({count} of {len(found)} seeds)"
 
 
 def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
