@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from client_naive import verify
 from leaf_by_leaf import Answer, LeafByLeaf, played
+from naive_verify import naive_verdict
 
 from azselfplay.games import get_game
 from azselfplay.search.evaluator import Leaf
@@ -57,7 +57,7 @@ def test_a_share_of_games_begins_with_the_networks_own_moves(root: str) -> None:
     lengths = []
     for number in range(50):
         record = play(number, settings, Leftmost())
-        verify(record)
+        assert naive_verdict(GAME, record) is None
         assert verifier.check(from_bytes(to_bytes(record)), expected, 7) is None
         lengths.append(unsearched(record))
         assert (record.actions[: lengths[-1]] == 0).all()
@@ -88,7 +88,7 @@ def test_the_policys_moves_never_end_the_game() -> None:
         settings = settings_for(policy_share=1.0, policy_plies=40, max_plies=9)
         record = play(number, settings, Leftmost())
         assert record.visited[-1] > 0
-        verify(record)
+        assert naive_verdict(GAME, record) is None
 
 
 def test_games_differ_from_what_they_were_only_where_it_is_switched_on() -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import msgspec
 from changed_settings import self_play
-from client_naive import verify
 from client_server import info_of
+from naive_verify import naive_verdict
 from worker_site import Site, run_site, spooled
 
+from azselfplay.games import get_game
 from protocol.messages import Evaluate, GameAck, Grant, Hello, PutGame
 
 
@@ -27,7 +28,7 @@ def test_a_worker_plays_games_that_hold_and_uploads_them(tmp_path: Path) -> None
 
     site = run_site(tmp_path, scenario, games=5)
     for record in site.bulk.records:
-        verify(record)
+        assert naive_verdict(get_game("tic_tac_toe"), record) is None
         assert record.source == "here/0"
         assert (record.seed, record.simulations) == (3, 8)
         assert set(record.versions.tolist()) == {7}
@@ -120,7 +121,6 @@ def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:
 def test_a_worker_beside_an_evaluator_of_its_own_machine_plays_with_the_servers_weights(tmp_path) -> None:
     """The evaluator is a process of its own. No leaf goes to the server; records carry the announced
     version."""
-    from azselfplay.games import get_game
     from net.architectures.network import build
     from net.architectures.residual import Residual
     from net.weights import WeightsMeta, to_bytes
@@ -143,7 +143,7 @@ def test_a_worker_beside_an_evaluator_of_its_own_machine_plays_with_the_servers_
     site = run_site(tmp_path, scenario, games=4, rings=(tmp_path / "ring",))
     assert not site.leaves.seen
     for record in site.bulk.records:
-        verify(record)
+        assert naive_verdict(get_game("tic_tac_toe"), record) is None
         assert set(record.versions.tolist()) == {5}
 
 
