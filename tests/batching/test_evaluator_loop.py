@@ -394,9 +394,11 @@ def test_memory_that_cannot_be_had_is_a_sentence_with_its_size(monkeypatch: pyte
 def test_a_producer_that_ends_in_the_middle_of_a_slot_costs_nothing(path: Path) -> None:
     evaluator = Evaluator(path)
     ended, honest = Producer(path), Producer(path)
-    ended.fill(0, random_leaves(RNG, 3))
-    ended.memory.slots[1].features[:] = 7  # the byte that announces this slot is never sent
-    evaluator.step(2)
+    for index in range(2):
+        ended.fill(index, random_leaves(RNG, 4))
+    ended.memory.slots[2].features[:] = 7  # the byte that announces this slot is never sent
+    evaluator.step(3)
+    assert evaluator.network.events[-2:] == ["submit 2", "collect 1"], "the other batch is on the device"
     ended.socket.close()
     honest.fill(0, random_leaves(RNG, 3))
     answered(honest, evaluator, 1)

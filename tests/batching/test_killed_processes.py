@@ -1,6 +1,6 @@
-"""Real evaluators and producers, killed under load: every row gets its own answer, and nothing piles up.
+"""Real evaluators, killed under load: every row gets its own answer.
 
-Run as a program, this file is an evaluator (`evaluator PATH`) or a producer without end (`producer PATH`).
+Run as a program, this file is an evaluator at the path that it is given.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ring_parts import LAYOUT, EchoNetwork, Evaluator, Producer, random_leaves
+from ring_parts import LAYOUT, EchoNetwork, Evaluator, random_leaves
 from test_ring_client import Checked
 
 from azselfplay.host.folders import own_folder
@@ -52,24 +51,12 @@ def evaluate(path: Path) -> None:
         evaluator.step()
 
 
-def produce(path: Path) -> None:
-    """Fill slots until the process is killed, perhaps in the middle of a slot."""
-    producer, rng = Producer(path), np.random.default_rng(os.getpid())
-    free = list(range(LAYOUT.slots))
-    while True:
-        while free:
-            producer.fill(free.pop(), random_leaves(rng, int(rng.integers(1, 129))))
-        for index in producer.read():
-            producer.check(index)
-            free.append(index)
-
-
 @contextmanager
-def running(role: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def evaluator_at(path: Path) -> Iterator[None]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen([sys.executable, __file__, role, str(path)], env=environment)
+    process = subprocess.Popen([sys.executable, __file__, str(path)], env=environment)
     try:
-        yield process
+        yield
     finally:
         process.kill()
         process.wait()
@@ -99,26 +86,21 @@ class Load:
                     self.worker.submit(LeafBatch(*leaves), self.requests[-1])
                 await asyncio.sleep(0.001)
 
-    async def finish(self) -> int:
-        """Wait for all requests under way. Return how many rows were refused."""
+    async def finish(self) -> None:
+        """Wait for all requests under way."""
         async with asyncio.timeout(PATIENCE):
             while any(one.open for one in self.requests):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         self.worker.ring.close()
-        return sum(one.failed_rows for one in self.requests)
-
-
-def maps(pid: int) -> int:
-    return Path(f"/proc/{pid}/maps").read_text().count("azselfplay-ring")
 
 
 def test_evaluators_killed_under_load_lose_no_row_and_answer_none_wrongly(path: Path) -> None:
     async def main() -> None:
         load = Load(path)
         for _ in range(3):
-            with running("evaluator", path):
+            with evaluator_at(path):
                 await load.answered(random.Random(load.rows).randrange(500, 3000))
-        with running("evaluator", path):
+        with evaluator_at(path):
             await load.answered(5000)
             await load.finish()
         assert load.rows > 6000
@@ -126,36 +108,5 @@ def test_evaluators_killed_under_load_lose_no_row_and_answer_none_wrongly(path: 
     asyncio.run(main())
 
 
-def test_producers_killed_under_load_cost_others_nothing_and_leave_nothing(path: Path) -> None:
-    async def main(evaluator: subprocess.Popen[bytes]) -> None:
-        load = Load(path)
-        await load.answered(1)
-        for _ in range(2):
-            with running("producer", path), running("producer", path):
-                await load.answered(1000)
-                while maps(evaluator.pid) < 3:
-                    await load.answered(50)
-        await load.answered(1000)
-        assert maps(evaluator.pid) == 1, "only this process has a ring"
-        assert await load.finish() == 0
-
-    with running("evaluator", path) as evaluator:
-        asyncio.run(main(evaluator))
-
-
-def test_a_stopped_evaluator_goes_on_where_it_was(path: Path) -> None:
-    async def main(evaluator: subprocess.Popen[bytes]) -> None:
-        load = Load(path)
-        await load.answered(500)
-        evaluator.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(0.2)
-        evaluator.send_signal(signal.SIGCONT)
-        await load.answered(500)
-        assert await load.finish() == 0
-
-    with running("evaluator", path) as evaluator:
-        asyncio.run(main(evaluator))
-
-
 if __name__ == "__main__":
-    {"evaluator": evaluate, "producer": produce}[sys.argv[1]](Path(sys.argv[2]))
+    evaluate(Path(sys.argv[1]))
