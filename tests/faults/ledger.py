@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from azselfplay.store.sqlite import connect
-from client.spool import KEPT, REJECTED, SUFFIX
+from client.spool import KEPT, SUFFIX
 from protocol.messages import GameAck
 from protocol.records import sha256
 
@@ -51,7 +51,7 @@ class Ledger:
         self.wrong_weights: list[str] = []
         """Who used weights other than those announced."""
         self.used_weights = 0
-        self.answered_leaves = self.wrong_leaves = self.refused_leaves = 0
+        self.answered_leaves = self.wrong_leaves = 0
 
     def played(self, client: str, uid: bytes, digest: bytes) -> None:
         self.uids.append((client, uid))
@@ -90,8 +90,6 @@ class OnDisk:
     """In the store's table of rejected games."""
     spooled: set[bytes]
     """Uids in any spool, waiting or kept for other terms."""
-    aside: set[bytes]
-    """Uids in `rejected` of any spool."""
     counted: int = 0
     """Number of games according to the trainer."""
 
@@ -108,8 +106,7 @@ class OnDisk:
                     refused = set(connection.execute("SELECT uid, sha256 FROM rejects"))
         folders = list(spools)
         waiting = {uid for spool in folders for folder in (spool, spool / KEPT) for uid in _uids(folder)}
-        aside = {uid for spool in folders for uid in _uids(spool / REJECTED)}
-        return cls(stored, refused, waiting, aside, len(stored) if counted is None else counted)
+        return cls(stored, refused, waiting, len(stored) if counted is None else counted)
 
 
 def _uids(folder: Path) -> list[bytes]:
@@ -144,8 +141,6 @@ def faults(ledger: Ledger, disk: OnDisk) -> list[str]:
     return found
 
 
-def unfinished(ledger: Ledger, disk: OnDisk) -> list[str]:
+def unfinished(disk: OnDisk) -> list[str]:
     """Return what should have finished by now, when all parts run and the network works."""
-    waiting = [f"game {uid.hex()[:8]} still waits in a spool" for uid in disk.spooled]
-    untold = ledger.promised - {uid for uid, _ in disk.stored}
-    return waiting + [f"game {uid.hex()[:8]} was acknowledged, and is not stored" for uid in untold]
+    return [f"game {uid.hex()[:8]} still waits in a spool" for uid in disk.spooled]

@@ -18,7 +18,6 @@ from azselfplay.store.sqlite import DUPLICATE, STORED, Entry, Reject, Store
 from client.remote_evaluator import RemoteEvaluator
 from client.spool import Spool
 from client.uploader import Delete, Instruction, Put, Uploads
-from protocol.messages import GameAck
 from protocol.records import BadRecord, from_bytes, sha256, to_bytes
 from trainer.ingest import Done, Job
 
@@ -29,18 +28,6 @@ class AckBeforeCommit(SimulatedTrainer):
     async def take(self, jobs: list[Job], loop: asyncio.AbstractEventLoop) -> None:
         self.acknowledge([Done(job.uid, STORED) for job in jobs])
         await loop.run_in_executor(None, self.committer.process, jobs, 1)
-
-
-class AckOfFailedCommit(Store):
-    """Every third transaction is rolled back, and its games are still reported as stored."""
-
-    commits = 0
-
-    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = (), *more: Any) -> list[str]:
-        AckOfFailedCommit.commits += 1
-        if entries and AckOfFailedCommit.commits % 3 == 0:
-            return [STORED] * len(entries) + ["rejected"] * len(rejects)
-        return super().commit(entries, rejects, *more)
 
 
 class DuplicateCountsTwice(Store):
@@ -69,25 +56,6 @@ class DeletesWhatItSends(Uploads):
     def _offer(self, now: float) -> list[Instruction]:
         puts = super()._offer(now)
         return [*puts, *(Delete(put.uid) for put in puts if isinstance(put, Put))]
-
-
-class DeletesOnRetry(Uploads):
-    """`retry` is treated as a final answer."""
-
-    def acknowledged(self, ack: GameAck, now: float) -> list[Instruction]:
-        if ack.status == "retry":
-            self._forget(ack.uid)
-            return [Delete(ack.uid)]
-        return super().acknowledged(ack, now)
-
-
-class ForgetsOnReconnect(Uploads):
-    """Games in flight when the session ended are not offered again."""
-
-    def joined(self, now: float, *, trainer_present: bool = True) -> list[Instruction]:
-        for uid in list(self._deadlines):
-            self._forget(uid)
-        return super().joined(now, trainer_present=trainer_present)
 
 
 class NeverSendsAgain(Uploads):
@@ -191,12 +159,9 @@ class Mutant:
 
 MUTANTS: dict[str, Mutant] = {
     "ack before commit": Mutant(Kinds(trainer=AckBeforeCommit), "P1"),
-    "ack of a failed commit": Mutant(Kinds(store=AckOfFailedCommit), "P1"),
     "a duplicate counts twice": Mutant(Kinds(store=DuplicateCountsTwice), "P2"),
     "one uid for two games": Mutant(Kinds(store=OneNameForTwoGames), "P1"),
     "deletes what it sends": Mutant(Kinds(uploads=DeletesWhatItSends), "P1"),
-    "deletes on retry": Mutant(Kinds(uploads=DeletesOnRetry), "P1"),
-    "forgets games on reconnect": Mutant(Kinds(uploads=ForgetsOnReconnect), "still waits in a spool"),
     "never sends again": Mutant(Kinds(uploads=NeverSendsAgain), "still waits in a spool"),
     "spins when an answer is late": Mutant(Kinds(uploads=SpinsInstead), "time stands still"),
     "kept before it is renamed": Mutant(Kinds(spool=KeepsBeforeRename), "P1"),

@@ -257,7 +257,6 @@ class Asked:
 
     def failed(self, first: int, rows: int, error: Exception) -> None:
         assert isinstance(error, LeafRefused)
-        self._world.ledger.refused_leaves += rows
         self._count(range(first, first + rows))
 
     def _count(self, rows: range) -> None:

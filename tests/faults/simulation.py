@@ -261,7 +261,7 @@ async def _run(world: World) -> list[str]:
         found = faults(world.ledger, disk := world.on_disk()) + world.weights_on_disk()
         world.note_faults(world.front)
         if not rested:
-            waiting = unfinished(world.ledger, disk) + world.stale()
+            waiting = unfinished(disk) + world.stale()
             found += waiting or ["leaves were never answered, or games never finished"]
         return found + world.loop.faults
     except BrokenPromise as broken:
