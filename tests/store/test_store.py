@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -259,42 +258,6 @@ def test_a_store_that_cannot_be_opened_now_is_not_called_damaged(tmp_path: Path)
     with pytest.raises(Fatal, match="at the moment") as caught:
         Store(tmp_path / "games.db", "g")
     assert caught.value.code == Exit.DISK
-
-
-_WRITER = """
-import sys
-from pathlib import Path
-from tests_store import entry
-from azselfplay.store.sqlite import Store
-store = Store(Path(sys.argv[1]), "g")
-number = 0
-while True:
-    store.commit([entry(n) for n in range(number, number + 7)])
-    number += 7
-    print(number, flush=True)
-"""
-
-
-def test_killed_writer_keeps_all_acknowledged_games(tmp_path: Path) -> None:
-    path = tmp_path / "games.db"
-    (tmp_path / "tests_store.py").write_text(Path(__file__).read_text(encoding="utf-8"), encoding="utf-8")
-    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}
-    child = subprocess.Popen(
-        [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, env=environment
-    )
-    assert child.stdout is not None
-    acknowledged = 0
-    for line in child.stdout:
-        acknowledged = int(line)
-        if acknowledged >= 70:
-            os.kill(child.pid, signal.SIGKILL)
-            break
-    rest = child.stdout.read().split()
-    child.wait()
-    acknowledged = int(rest[-1]) if rest else acknowledged
-    store = Store(path, "g")
-    assert store.commit([entry(n) for n in range(acknowledged)]) == [DUPLICATE] * acknowledged
-    assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def wal(folder: Path) -> int:
