@@ -18,8 +18,10 @@ import pytest
 import torch
 import zstandard
 from changed_settings import varied
-from fake_server import FakeServer
-from test_service import beside_trainer, end_of_trainer
+from fake_server import FakeServer, welcome
+from test_beginnings import refusal
+from test_service import beside_trainer
+from training_runs import games, stored
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
@@ -30,7 +32,7 @@ from azselfplay.store.players import set_quarantine
 from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import PAGE_SIZE, STORED, Store
 from bench.random_games import entry, random_game
-from protocol.records import GameRecord, sha256, to_bytes
+from protocol.records import sha256, to_bytes
 from trainer import service
 from trainer.config import TrainerConfig
 from trainer.training_loop import TrainingLoop
@@ -45,18 +47,8 @@ HURT = 7
 Damage = Callable[[Path], None]
 
 
-def records(name: str = "tic_tac_toe", count: int = GAMES) -> list[GameRecord]:
-    rng = np.random.default_rng(2)
-    return [random_game(get_game(name), rng, simulations=20) for _ in range(count)]
-
-
-def a_store(folder: Path, found: list[GameRecord] | None = None) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    store = Store(folder / "games.db", GAME.name)
-    found = found or records()
-    assert store.commit([entry(record) for record in found]) == [STORED] * len(found)
-    store.close()
-    return folder / "games.db"
+def a_store(folder: Path, count: int = GAMES) -> Path:
+    return stored(folder, games(count))
 
 
 def execute(path: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
@@ -105,7 +97,7 @@ def told_to_be_huge(path: Path) -> None:
 
 def out_of_bounds(path: Path) -> None:
     """Store a record that is intact and has the right hash, but has an action outside of the policy."""
-    record = records()[HURT - 1]
+    record = games(GAMES)[HURT - 1]
     actions = record.actions.copy()
     actions[-1] = 5000
     replaced(to_bytes(dataclasses.replace(record, actions=actions)))(path)
@@ -113,8 +105,11 @@ def out_of_bounds(path: Path) -> None:
 
 DAMAGE: dict[str, tuple[Damage, str]] = {
     "flipped": (flipped_in_the_file, ""),
-    "another_game": (replaced(to_bytes(records("connect_four", 1)[0])), "game is 'connect_four'"),
-    "another_record": (replaced(to_bytes(records()[0])), "uid is"),
+    "another_game": (
+        replaced(to_bytes(random_game(get_game("connect_four"), np.random.default_rng(2)))),
+        "game is 'connect_four'",
+    ),
+    "another_record": (replaced(to_bytes(games(GAMES)[0])), "uid is"),
     "another_hash": (updated("sha256", bytes(32)), "its hash is not"),
     "no_record": (replaced(b"no record"), ""),
     "empty": (updated("data", b""), "cannot be unpacked"),
@@ -142,14 +137,14 @@ def test_a_damaged_game_is_left_out_named_and_counted(name: str, tmp_path, caplo
     assert len(list(reader.records(GAME, 1, GAMES))) == GAMES - 1
     assert reader.damaged.count == 1
     (line,) = (one.getMessage() for one in caplog.records if one.levelno == logging.ERROR)
-    uid = records()[HURT - 1].uid.hex()
+    uid = games(GAMES)[HURT - 1].uid.hex()
     assert line.startswith(f"game {HURT} of the store (uid {uid}) is damaged and left out: ")
     assert reason in line
     reader.close()
 
 
 def test_many_damaged_games_do_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = a_store(tmp_path, records(count=150))
+    path = a_store(tmp_path, 150)
     execute(path, "UPDATE games SET sha256 = zeroblob(32)")
     reader = StoreReader(path)
     assert list(reader.records(GAME, 1, 150)) == []
@@ -190,7 +185,7 @@ def test_a_damaged_index_ends_the_trainer_with_what_to_do_and_that_mends_it(tmp_
     with pytest.raises(Fatal, match="salvage") as caught:
         Store(path, GAME.name)
     assert caught.value.code == Exit.BAD_DATA
-    assert end_of_trainer(tmp_path).code == Exit.BAD_DATA
+    assert refusal(tmp_path, welcome()).code == Exit.BAD_DATA
     assert salvage(path, tmp_path / "new.db", GAME, lambda *_: None) == Salvaged(GAMES, 0)
     store = Store(tmp_path / "new.db", GAME.name)
     assert store.totals.games == {"workers": GAMES}
@@ -198,7 +193,7 @@ def test_a_damaged_index_ends_the_trainer_with_what_to_do_and_that_mends_it(tmp_
 
 
 def test_a_file_that_was_cut_off_is_salvaged_up_to_there(tmp_path: Path) -> None:
-    path = a_store(tmp_path / "run-1", records(count=300))
+    path = a_store(tmp_path / "run-1", 300)
     path.write_bytes(path.read_bytes()[:-PAGE_SIZE])
     done = salvage(path, tmp_path / "new.db", GAME, lambda *_: None)
     assert 200 < done.saved <= 300
@@ -219,7 +214,7 @@ def test_what_the_message_says_saves_the_games_beside_a_damaged_page(
 ) -> None:
     """The first, a middle or the last page of the table is damaged. The other games keep their numbers and
     players, the quarantine stays, and new games can follow."""
-    found, folder = records(count=300), tmp_path / "run-1"
+    found, folder = games(300), tmp_path / "run-1"
     folder.mkdir()
     path = folder / "games.db"
     (folder / "run.json").write_text('{"format": 5, "game": "tic_tac_toe", "history": 1}', encoding="utf-8")
@@ -257,7 +252,7 @@ def test_what_the_message_says_saves_the_games_beside_a_damaged_page(
 
 def test_records_that_were_dropped_are_not_among_the_lost(tmp_path: Path) -> None:
     store = Store(tmp_path / "games.db", GAME.name, keep=5)
-    store.commit([entry(record) for record in records()])
+    store.commit([entry(record) for record in games(GAMES)])
     store.close()
     done = salvage(tmp_path / "games.db", tmp_path / "new.db", GAME, lambda *_: None)
     assert done == Salvaged(5, 0)
@@ -281,7 +276,7 @@ def test_games_that_are_only_in_the_write_ahead_log_are_salvaged(tmp_path: Path)
     """A young store whose trainer was killed is like this."""
     path, new = tmp_path / "games.db", tmp_path / "new.db"
     store = Store(path, GAME.name)
-    store.commit([entry(record) for record in records(count=100)])
+    store.commit([entry(record) for record in games(100)])
     assert salvage(path, new, GAME, lambda *_: None) == Salvaged(100, 0)
     store.close()
 
@@ -319,9 +314,9 @@ def test_a_number_that_a_lost_game_had_can_be_given_to_another(tmp_path: Path) -
     store.close()
 
 
-def test_a_damaged_table_ends_the_trainer_and_every_reader(tmp_path: Path) -> None:
-    """Totals come from an index, so the trainer notices the damage only when it fills its window."""
-    path = a_store(tmp_path / "run-1", records(count=300))
+def test_a_damaged_table_ends_every_reader(tmp_path: Path) -> None:
+    """Totals come from an index, so a trainer notices the damage only when it fills its window."""
+    path = a_store(tmp_path / "run-1", 300)
     overwrite_page(path, "games")
     reader = StoreReader(path)
     for read in (
@@ -333,7 +328,6 @@ def test_a_damaged_table_ends_the_trainer_and_every_reader(tmp_path: Path) -> No
             read()
         assert caught.value.code == Exit.BAD_DATA
     reader.close()
-    assert end_of_trainer(tmp_path).code == Exit.BAD_DATA
 
 
 @pytest.mark.parametrize(

@@ -67,10 +67,22 @@ def test_a_new_network_does_not_replace_a_trained_one(tmp_path: Path) -> None:
     assert not (tmp_path / "run-1").exists()
 
 
-def test_a_head_that_the_game_cannot_teach_is_refused(tmp_path: Path) -> None:
-    """Nobody owns squares at the end of tic-tac-toe."""
-    fatal = refusal(tmp_path, welcome_at(0), heads="ownership:1")
-    assert (fatal.code, "nobody owns cells" in str(fatal)) == (Exit.CONFIG, True)
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"heads": "ownership:1"}, "in tic_tac_toe nobody owns cells"),
+        ({"positions": 10, "min_positions": 5}, "--window.positions 10"),
+        (
+            {"positions": 100, "min_positions": 95},
+            "--window.min-positions 95 is too near --window.positions 100",
+        ),
+    ],
+)
+def test_settings_that_do_not_suit_the_game_are_refused(tmp_path, changes: dict, says: str) -> None:
+    """Games leave the window whole, so with a window hardly larger than the least, training would wait for a
+    number that is reached by chance."""
+    fatal = refusal(tmp_path, welcome_at(0), **changes)
+    assert (fatal.code, says in str(fatal)) == (Exit.CONFIG, True)
     assert not (tmp_path / "run-1").exists()
 
 

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 import torch
 from changed_settings import self_play, varied
-from fake_server import TIMEOUT, FakeServer, welcome
+from fake_server import FakeServer, welcome
 from free_ports import free_base_port
 
 from azselfplay.games import get_game
-from azselfplay.host.aio import Stop, first_cause, run
+from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.store.players import set_quarantine
 from azselfplay.store.reader import Range, StoreReader
@@ -141,39 +141,6 @@ def test_a_clean_stop_publishes_the_network_as_it_then_is(tmp_path, monkeypatch)
     assert offer.step == json.loads((folder / "figures.json").read_text())["step"]
     settings = tomllib.loads((folder / "trainer.toml").read_text())
     assert (settings["optimizer"]["batch"], settings["samples"]["per_position"]) == (32, 3.0)
-
-
-def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:
-    """Return the Fatal that ends a trainer which cannot work with this server."""
-
-    async def scenario() -> None:
-        server, trainer = a_server_and_trainer(tmp_path, welcome(), **changes)
-        try:
-            async with asyncio.timeout(TIMEOUT):
-                await trainer.main(Stop())
-        finally:
-            server.close()
-
-    with pytest.raises(BaseExceptionGroup) as caught:
-        asyncio.run(scenario())
-    fatal = first_cause(caught.value)
-    assert isinstance(fatal, Fatal)
-    return fatal
-
-
-@pytest.mark.parametrize(
-    ("positions", "least", "says"),
-    [
-        (10, 5, "--window.positions 10"),
-        (100, 95, "--window.min-positions 95 is too near --window.positions 100"),
-    ],
-)
-def test_a_window_too_small_for_a_game_or_for_the_least_is_refused(
-    tmp_path: Path, positions: int, least: int, says: str
-) -> None:
-    """Games leave the window whole, so training would wait for a number that is reached by chance."""
-    fatal = end_of_trainer(tmp_path, positions=positions, min_positions=least)
-    assert (fatal.code, says in str(fatal)) == (Exit.CONFIG, True)
 
 
 def test_a_trainer_ends_when_the_run_is_played_under_other_settings(tmp_path: Path) -> None:
