@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.spec import NO_ROOT, CodedCells, EndReason, Game, Notation, PackedScalars, Rules
-from net.batches import Batch
+from azselfplay.games.spec import CodedCells, EndReason, Game, Notation, PackedScalars, Rules
 
 
 def _unused(*_: Any) -> Any:
@@ -149,26 +148,3 @@ def random_legal(
     counts[:1] = game.max_legal
     lists = [np.sort(rng.permutation(game.actions)[:count]) for count in counts]
     return counts, np.concatenate(lists).astype(np.uint16)
-
-
-def random_play(game: Game, rows: int, seed: int = 0) -> Batch:
-    """Return positions of random games with their legal actions."""
-    rng = np.random.default_rng(seed)
-    features = np.zeros((rows, game.feature_words(game.history)), dtype=np.uint64)
-    positions = np.zeros((rows + 1, game.state_words), dtype=np.uint64)
-    lists: list[npt.NDArray[np.uint16]] = []
-    n = 0
-    while len(lists) < rows:
-        legal = np.zeros(game.max_legal, dtype=np.uint16)
-        if n == 0:
-            game.rules.start(positions[0])
-            n = 1
-        legal = legal[: game.rules.legal_actions(positions, n, legal)]
-        if game.rules.end_reason(positions, n, len(legal), NO_ROOT):
-            n = 0
-            continue
-        game.rules.encode(positions, n, game.history, features[len(lists)])
-        lists.append(legal)
-        game.rules.play(positions[n - 1], int(rng.choice(legal)), positions[n])
-        n += 1
-    return Batch(features, np.array([len(legal) for legal in lists], np.uint16), np.concatenate(lists))

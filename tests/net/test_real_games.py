@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hands import NAME as HANDS
-from net_shapes import random_play
+from sparse_positions import positions
 from test_inference import naive_answers, trained_like
 
 from azselfplay.games import GAME_NAMES, get_game
@@ -22,7 +22,7 @@ def test_a_net_from_a_file_answers_positions_of_the_game_as_the_plain_network_do
     name: str, net: str, tmp_path: Path
 ) -> None:
     game, sizes = get_game(name), named(net)
-    batch = random_play(game, 30)
+    batch = positions(name, 30, game.history)
     network = trained_like(sizes, game, game.history)
     save(tmp_path / "net.safetensors", network, WeightsMeta(name, game.history, sizes))
     inference = Inference(name, game.history, threads=1, target_rows=16)
