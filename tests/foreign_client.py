@@ -244,7 +244,6 @@ class Client:
         self.leaves = Channel(f"tcp://{host}:{port}")
         self.bulk = Channel(f"tcp://{host}:{port + 1}")
         self.requests = 0
-        self.mask_bytes = 0  # bytes of the mask of legal actions, in games whose actions travel as a mask
         for channel in (self.leaves, self.bulk):
             channel.hello(self.deadline())
         self.settings = self.leaves.welcome["self_play"]
@@ -259,7 +258,8 @@ class Client:
         header = {"type": "evaluate", "request": self.requests, "rows": len(positions)}
         lists = [legal for _, legal in positions]
         frames = [b"".join(packed for packed, _ in positions)]
-        frames += [struct.pack(f"<{len(lists)}H", *map(len, lists)), self._legal_frame(lists)]
+        frames.append(struct.pack(f"<{len(lists)}H", *map(len, lists)))
+        frames.append(b"".join(struct.pack(f"<{len(legal)}H", *legal) for legal in lists))
         answers: dict[int, Evaluation] = {}
         deadline = self.deadline()
         wanted = {"type": "evaluated", "request": self.requests}
@@ -273,20 +273,12 @@ class Client:
                 part = self.leaves.ask(header, frames, wanted, deadline, resend=10.0)
             answer = part
 
-    def _legal_frame(self, lists: list[list[int]]) -> bytes:
-        if self.mask_bytes:
-            return b"".join(mask_of(legal, self.mask_bytes) for legal in lists)
-        return b"".join(struct.pack(f"<{len(legal)}H", *legal) for legal in lists)
-
     def _take_part(self, answer: Message, lists: list[list[int]], answers: dict[int, Evaluation]) -> None:
         header, (priors_frame, wdl_frame) = answer
         at = 0
         for row in range(header["rows"]):
             legal = lists[header["first"] + row]
             priors = list(struct.unpack_from(f"<{len(legal)}e", priors_frame, at))
-            if self.mask_bytes:
-                prior_of = dict(zip(sorted(legal), priors, strict=True))
-                priors = [prior_of[action] for action in legal]
             wdl = struct.unpack_from("<3f", wdl_frame, 12 * row)
             answers[header["first"] + row] = Evaluation(priors, wdl, header["version"])
             at += 2 * len(legal)

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import zmq
 from client_server import echo_priors
-from foreign_client import Client
-from free_ports import free_base_port
 from front_bench import PATIENCE, Bench, Scenario, play_beside_front, run_by
 from hands import GAME as HANDS
 
@@ -59,12 +57,10 @@ def random_leaves(seed: int) -> LeafBatch:
 
 
 def play_hands(tmp_path: Path, scenario: Scenario) -> None:
-    """Run a scenario beside a front of `hands`, over TCP, with one evaluator."""
-    port = free_base_port()
-    tcp = [f"tcp://127.0.0.1:{port + offset}" for offset in range(2)]
+    """Run a scenario beside a front of `hands`, with one evaluator."""
 
     def settings(usual: FrontSettings) -> FrontSettings:
-        return dataclasses.replace(usual, game=HANDS, leaves=(tcp[0],), bulk=(tcp[1],))
+        return dataclasses.replace(usual, game=HANDS)
 
     async def with_evaluator(bench: Bench) -> None:
         context = new_context()
@@ -109,20 +105,3 @@ async def test_a_worker_gets_the_prior_of_each_action_where_it_asked_for_it(benc
         assert answer.priors.tolist() == echo_priors(batch.actions).tolist()
     running.cancel()
     evaluator.close()
-
-
-@run_by(play_hands)
-async def test_a_strange_client_gets_them_as_well(bench: Bench) -> None:
-    batch = random_leaves(7)
-    ends = np.cumsum(batch.counts, dtype=np.int64)[:-1]
-    lists = [part.tolist() for part in np.split(batch.actions, ends)]
-
-    def ask() -> list[list[float]]:
-        client = Client("127.0.0.1", int(bench.front.settings.leaves[0].rpartition(":")[2]))
-        client.mask_bytes = HANDS.mask_bytes
-        found = client.evaluate([(bytes(8 * WORDS), legal) for legal in lists])
-        client.close()
-        return [one.priors for one in found]
-
-    priors = await asyncio.to_thread(ask)
-    assert priors == [echo_priors(np.array(legal)).tolist() for legal in lists]
