@@ -64,13 +64,7 @@ class RemoteEvaluator:
     these two messages. `close` ends the timer.
     """
 
-    def __init__(
-        self,
-        send: Send,
-        *,
-        patience: float = PATIENCE,
-        masks: LegalMasks | None = None,
-    ) -> None:
+    def __init__(self, send: Send, *, masks: LegalMasks | None = None) -> None:
         """`masks`: encodes the legal actions where they are not sent as a list."""
         self.version = 0
         """Weights version of the newest answer."""
@@ -80,7 +74,7 @@ class RemoteEvaluator:
         self._loop = asyncio.get_running_loop()
         self._waiting = WaitingLeaves()
         """Leaves not yet in a message; bounded by the number of searches."""
-        self._requests: RequestTable[_Asked] = RequestTable(patience)
+        self._requests: RequestTable[_Asked] = RequestTable()
         self._masks = masks
         self._repeated = Repeated(log)
         self._timer: asyncio.TimerHandle | None = None
