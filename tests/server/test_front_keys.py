@@ -9,10 +9,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from free_ports import free_base_port
-from front_bench import GAME, Bench, Peer, play_beside_front, random_leaves, run_by
+from front_bench import GAME, Bench, Peer, play_beside_front, run_by
 
 from azselfplay.diagnostics.doctor.probe import probe
 from azselfplay.host.ports import Address
@@ -22,7 +21,6 @@ from protocol.keys import DialKeys, KeyPair
 from protocol.messages import (
     PROTOCOL_VERSION,
     Chunk,
-    Evaluate,
     GameAck,
     GetStatus,
     Goodbye,
@@ -141,31 +139,6 @@ async def test_a_clients_key_can_send_nothing_that_is_the_trainers(server: Serve
 
 
 @beside_locked_front
-async def test_leaves_of_a_revoked_key_that_wait_for_a_slot_are_evaluated_no_more(
-    server: Server, monkeypatch
-) -> None:
-    monkeypatch.setattr("server.leaves.SLOTS", 2)  # the front opens its rings at the first `await`
-    evaluator = await server.bench.evaluator()
-    evaluator.holding = True
-    player, front = await server.peer(CLIENT, "leaves"), server.bench.front
-    await player.join("client")
-    for request in range(4):
-        player.send(Evaluate(request, 32), *random_leaves(np.random.default_rng(request), 32))
-    async with asyncio.timeout(60):
-        while front.leaf.queue.rows < 64:  # noqa: ASYNC110 (the others are with the evaluator)
-            await asyncio.sleep(0)
-        server.azserver("revoke", "lab-3")
-        while not front.figures.disconnects["ended"]:  # noqa: ASYNC110 (the front looks every second)
-            await asyncio.sleep(0)
-    assert (front.leaf.queue.rows, len(front.leaf.shares)) == (0, 0)
-    evaluator.answer_all()
-    async with asyncio.timeout(60):
-        while front.figures.evals < 64:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-    assert front.figures.faults.count == 0
-
-
-@beside_locked_front
 async def test_a_session_has_the_name_of_its_key_and_no_figure_has_a_key(server: Server) -> None:
     await server.bench.evaluator()
     client, again = await server.peer(CLIENT), await server.peer(CLIENT, "leaves")
@@ -215,14 +188,16 @@ def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(tmp_pat
 @beside_locked_front
 async def test_a_revoked_key_loses_its_sessions_at_once_and_the_others_stay(server: Server) -> None:
     await server.bench.evaluator()
-    client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+    client, leaves = await server.peer(CLIENT), await server.peer(CLIENT, "leaves")
+    trainer = await server.peer(TRAINER)
     await client.join("client")
+    await leaves.join("client")
     await trainer.join("trainer")
     door = server.bench.front.bulk.port.door
     server.azserver("revoke", "lab-3")
     ended = server.bench.front.figures.disconnects
     async with asyncio.timeout(60):
-        while not ended["ended"]:  # noqa: ASYNC110 (the front looks every second)
+        while ended["ended"] < 2:  # noqa: ASYNC110 (the front looks every second)
             await asyncio.sleep(0)
     assert (await trainer.status())["keys"] == {"gpu": 1}
     assert {one.name for one in map(door.owner, door._connections) if one} == {"gpu"}

@@ -66,8 +66,9 @@ async def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(bench: Bench
     worker.send(Ping())
     await worker.receive(Goodbye)
     assert (await other.status())["queue_rows"] == 0
-    assert bench.front.leaf.credits.total_in_flight == 0
+    assert (bench.front.leaf.credits.total_in_flight, len(bench.front.leaf.shares)) == (0, 1)
     evaluator.answer_all()
     evaluator.holding = False
     other.ask(1, 20)
     await other.get_all()
+    assert bench.front.figures.faults.count == 0
