@@ -134,13 +134,11 @@ def info_of(data: bytes, version: int, sha256: bytes) -> WeightsInfo:
     return WeightsInfo(version, 10 * version, sha256, len(data), "tic_tac_toe")
 
 
-async def with_server(
-    folder: Path, scenario: Callable[[Context, str, FakeServer], Awaitable[None]], **welcome: object
-) -> None:
+async def with_server(folder: Path, scenario: Callable[[Context, str, FakeServer], Awaitable[None]]) -> None:
     """Run `scenario(context, endpoint, server)` against a server on a local socket, within 240 s."""
     context = new_context()
     endpoint = f"ipc://{folder}/s"
-    server = FakeServer(context, endpoint, **welcome)
+    server = FakeServer(context, endpoint)
     try:
         async with asyncio.timeout(240):
             await scenario(context, endpoint, server)
