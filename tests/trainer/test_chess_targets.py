@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from naive_sampler import naive_class, naive_policy, naive_words, policy_of
-from naive_verify import naive_verdict
 
 from azselfplay.games import get_game
-from bench.random_games import random_game
 from protocol.records import POLICY_TARGET, GameRecord
 from trainer.sampler import Sampler
 from trainer.verify import Expected, Verifier
@@ -72,25 +69,3 @@ def test_moves_after_a_threefold_repetition_are_refused() -> None:
     rejection = VERIFIER.check(record, Expected("", 9, 10), 0)
     assert rejection is not None
     assert str(rejection) == "played_on: ply 8: the game was over already (threefold_repetition)"
-
-
-def test_random_games_agree_with_the_slow_twins() -> None:
-    """Long random games pass both verifications, and their samples equal those of a plain replay."""
-    rng = np.random.default_rng(3)
-    window = Window(CHESS, 3000)
-    records = [random_game(CHESS, rng, simulations=40, max_plies=200) for _ in range(4)]
-    for record in records:
-        assert VERIFIER.check(record, Expected("", 200, 40), 0) is None
-        assert naive_verdict(CHESS, record) is None
-        window.add(record)
-    numbers = np.sort(rng.integers(0, window.positions, 20))
-    samples = SAMPLER.make(window, numbers, np.zeros_like(numbers))
-    ends = np.cumsum([record.plies for record in records])
-    for row, number in enumerate(numbers):
-        index = int(np.searchsorted(ends, number, side="right"))
-        record, ply = records[index], int(number - (ends[index] - records[index].plies))
-        np.testing.assert_array_equal(
-            samples.packed_features[row], naive_words(CHESS, record, ply, CHESS.history)
-        )
-        assert samples.classes[row] == naive_class(CHESS, record, ply)
-        assert policy_of(samples, row) == pytest.approx(naive_policy(CHESS, record, ply))

@@ -22,9 +22,11 @@ from trainer.sampler import Sampler
 from trainer.sampler_kernel import OF_ENTRIES, OF_ROWS, Samples
 from trainer.window import Window
 
-TIC_TAC_TOE, CONNECT_FOUR = get_game("tic_tac_toe"), get_game("connect_four")
-ALL = (TIC_TAC_TOE, CONNECT_FOUR, TWICE, HANDS, get_game("dots_and_boxes"), get_game("dots_and_boxes_9x8"))
-"""The last game has two words a plane; `HANDS` has codes, scalars of each position, and a pass."""
+TIC_TAC_TOE, CONNECT_FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "chess"))
+TURNED = (TIC_TAC_TOE, CONNECT_FOUR, TWICE, HANDS, *map(get_game, ("dots_and_boxes", "dots_and_boxes_9x8")))
+"""Games with symmetries. The last has two words a plane; `HANDS` has codes, scalars of each position, and a
+pass."""
+ALL = (*TURNED, CHESS)
 SAMPLERS = {
     (game.name, symmetric): Sampler(game, game.history, symmetric=symmetric)
     for game in ALL
@@ -116,7 +118,7 @@ def test_several_threads_write_the_samples_of_one(count: int, monkeypatch: pytes
         np.testing.assert_array_equal(getattr(one, name), getattr(three, name), name)
 
 
-@pytest.mark.parametrize("game", ALL, ids=lambda game: game.name)
+@pytest.mark.parametrize("game", TURNED, ids=lambda game: game.name)
 def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
     """Under each symmetry, cells and actions go where its tables say; the outcome stays."""
     window = Window(game, 200, game.max_legal)
