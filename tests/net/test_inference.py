@@ -119,11 +119,8 @@ def test_a_row_that_is_no_number_spoils_no_other_row(kind: str) -> None:
     engine.close()
 
 
-@pytest.mark.parametrize("kind", ENGINES)
-@pytest.mark.parametrize(("game", "history", "sizes"), CASES, ids=NAMES)
-def test_an_engine_answers_what_the_plain_network_answers(
-    kind: str, game: Game, history: int, sizes: Residual
-) -> None:
+def compare_engine(kind: str, sizes: Architecture, game: Game, history: int) -> None:
+    """Compare an engine's answers with those of the plain network."""
     network, batch = trained_like(sizes, game, history), a_batch(game, history, 13)
     engine = make_engine(kind, network, game, history)
     engine.start(batch, 0)
@@ -135,6 +132,14 @@ def test_an_engine_answers_what_the_plain_network_answers(
     assert wdl.dtype == np.float32
     np.testing.assert_allclose(priors, expected_priors, atol=near / 4, rtol=near)
     np.testing.assert_allclose(wdl, expected_wdl, atol=near / 2 if "bf" in kind else 1e-5)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize(("game", "history", "sizes"), CASES, ids=NAMES)
+def test_an_engine_answers_what_the_plain_network_answers(
+    kind: str, game: Game, history: int, sizes: Residual
+) -> None:
+    compare_engine(kind, sizes, game, history)
 
 
 @pytest.mark.parametrize(("game", "history", "sizes"), CASES, ids=NAMES)

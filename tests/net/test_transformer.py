@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from net_shapes import CHESS_SHAPE, FOUR_SHAPE, GO_SHAPE, HANDS_SHAPE, ROW_SHAPE, THREE_SHAPE, naive_planes
-from test_inference import KINDS, a_batch, make_engine, naive_answers, trained_like
+from test_inference import KINDS, a_batch, compare_engine, trained_like
 
 from azselfplay.games.spec import Game
-from net.architectures.network import Network, build
+from net.architectures.network import Network
 from net.architectures.registry import architecture_from_json, named
 from net.architectures.transformer import Attention, RelativeBias, Transformer
 
@@ -88,31 +88,7 @@ def test_cells_of_an_empty_board_are_told_apart() -> None:
     assert len(set(policy[0].tolist())) == 9
 
 
-def test_it_learns_positions_by_heart() -> None:
-    """A new network learns to distinguish 16 positions, in policy and in value."""
-    torch.manual_seed(3)
-    network, planes = build(SIZES, THREE_SHAPE, 1), torch.rand(16, 2, 3, 3).round()
-    moves, results = torch.arange(16) % 9, torch.arange(16) % 3
-    optimizer = torch.optim.AdamW(network.parameters(), lr=5e-3)
-    for _ in range(150):
-        policy, value = network(planes)
-        loss = torch.nn.functional.cross_entropy(policy, moves)
-        loss = loss + torch.nn.functional.cross_entropy(value, results)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert loss < 0.1
-
-
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("kernels")])
 @GAMES
 def test_an_engine_answers_what_the_plain_network_answers(kind: str, game: Game, history: int) -> None:
-    network, batch = scrambled(game, history), a_batch(game, history, 13)
-    engine = make_engine(kind, network, game, history)
-    engine.start(batch, 0)
-    priors, wdl = engine.finish(0)
-    engine.close()
-    expected_priors, expected_wdl = naive_answers(network, game, history, batch)
-    near = 0.06 if "bf" in kind else 1e-3
-    np.testing.assert_allclose(priors, expected_priors, atol=near / 4, rtol=near)
-    np.testing.assert_allclose(wdl, expected_wdl, atol=near / 2 if "bf" in kind else 1e-5)
+    compare_engine(kind, SIZES, game, history)
