@@ -105,6 +105,7 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
 def test_several_threads_write_the_samples_of_one(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds where their parts differ in size and in the number of entries, too."""
     monkeypatch.setattr(sampler, "LEAST_PART", 3)
+    monkeypatch.setattr(sampler, "WINS_A_PART", 3)
     window = Window(CONNECT_FOUR, 400)
     for record in random_games(CONNECT_FOUR, 1, 12):
         window.add(record)
@@ -114,6 +115,8 @@ def test_several_threads_write_the_samples_of_one(count: int, monkeypatch: pytes
         )
         for threads in (1, 3)
     )
+    assert one.policy_only is not None
+    assert one.policy_only.sum() == round(count / 5)
     for name in (*OF_ROWS, *OF_ENTRIES, "policy_only"):
         np.testing.assert_array_equal(getattr(one, name), getattr(three, name), name)
 

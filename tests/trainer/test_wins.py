@@ -15,7 +15,7 @@ from azselfplay.games import get_game
 from azselfplay.games.spec import Game, State, Symmetry
 from bench.random_games import random_game
 from protocol.records import GameRecord
-from trainer.sampler import WINS_A_PART, Sampler
+from trainer.sampler import Sampler
 from trainer.sampler_kernel import Draws
 from trainer.window import Window
 
@@ -146,17 +146,3 @@ def test_what_is_not_there_is_refused(number: int, symmetry: int) -> None:
         SAMPLERS["connect_four"].make_wins(
             window, Draws(np.array([number]), np.array([0]), np.array([symmetry]))
         )
-
-
-def test_any_number_of_threads_finds_the_same() -> None:
-    window, _ = random_window(CONNECT_FOUR, 5, games=20)
-    one, several = (
-        Sampler(CONNECT_FOUR, 1, threads=threads).sample(
-            window, np.random.default_rng(2), 500, wins_share=0.5
-        )
-        for threads in (1, 3)
-    )
-    assert one.policy_only is not None
-    assert one.policy_only.sum() > 2 * WINS_A_PART
-    for column, other in zip(one[:8], several[:8], strict=True):
-        assert column.tolist() == other.tolist()
