@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, LeafByLeaf, played, uniform
+from mutations import with_visits
 from twice import GAME as TWICE
 
 from azselfplay.games import get_game
@@ -159,22 +160,8 @@ def test_false_resignations_are_refused(resigned: GameRecord) -> None:
     assert code_of(replace(resigned, reason="four"), settings) == Code.UNFINISHED
     capped = replace(resigned, max_plies=resigned.plies)
     assert code_of(capped, settings_for(max_plies=resigned.plies)) == Code.WRONG_REASON
-    unsearched = without_search(resigned)
+    unsearched = with_visits(resigned, resigned.plies - 1, {}, 0)
     assert code_of(unsearched, settings) == Code.BAD_VALUES
-
-
-def without_search(record: GameRecord) -> GameRecord:
-    """Return the same game with its last ply played without a search."""
-    rest = len(record.visits) - int(record.visited[-1])
-    flags, visited = record.flags.copy(), record.visited.copy()
-    flags[-1] = visited[-1] = 0
-    return dataclasses.replace(
-        record,
-        flags=flags,
-        visited=visited,
-        visits=record.visits[:rest],
-        visit_actions=record.visit_actions[:rest],
-    )
 
 
 def test_a_game_by_the_rules_cannot_be_called_resigned() -> None:

@@ -22,6 +22,21 @@ def with_entry(record: GameRecord, column: str, index: int, value: Any) -> GameR
     return dataclasses.replace(record, **{column: values})
 
 
+def with_visits(record: GameRecord, ply: int, visits: dict[int, int], flag: int) -> GameRecord:
+    """Return a copy with other visits at one ply."""
+    first = int(record.visited[:ply].sum())
+    last = first + int(record.visited[ply])
+    columns = {
+        name: np.concatenate([getattr(record, name)[:first], values, getattr(record, name)[last:]])
+        for name, values in (
+            ("visit_actions", np.array(list(visits), np.uint16)),
+            ("visits", np.array(list(visits.values()), np.uint16)),
+        )
+    }
+    record = dataclasses.replace(record, **columns)
+    return with_entry(with_entry(record, "visited", ply, len(visits)), "flags", ply, flag)
+
+
 def change(**fields: Any) -> Mutation:
     return lambda record: dataclasses.replace(record, **fields)
 
@@ -71,20 +86,20 @@ def turned_outcome(record: GameRecord) -> GameRecord:
     return dataclasses.replace(record, outcome=-record.outcome if record.outcome else 1)
 
 
-MUTATIONS: list[tuple[str, Mutation, Code]] = [
-    ("another game", change(game="go_fish"), Code.WRONG_GAME),
-    ("fewer simulations", change(simulations=7), Code.WRONG_SETTINGS),
-    ("another cap", change(max_plies=500), Code.WRONG_SETTINGS),
-    ("another start", change(start="nonsense"), Code.WRONG_SETTINGS),
-    ("future weights", lambda r: with_entry(r, "versions", 1, 10_000), Code.UNKNOWN_VERSION),
-    ("action out of range", lambda r: with_entry(r, "actions", 2, 65_000), Code.ILLEGAL_ACTION),
-    ("visit out of range", lambda r: with_entry(r, "visit_actions", -1, 65_000), Code.BAD_VISITS),
-    ("order of visits", swapped_visits, Code.BAD_VISITS),
-    ("zero visits", lambda r: with_entry(r, "visits", 0, 0), Code.BAD_VISITS),
-    ("inflated visits", more_visits, Code.BAD_VISITS),
-    ("last ply missing", without_last_ply, Code.UNFINISHED),
-    ("played on", with_another_ply, Code.PLAYED_ON),
-    ("another end", other_end, Code.WRONG_REASON),
-    ("ply cap claimed", change(reason="ply_cap"), Code.WRONG_REASON),
-    ("other winner", turned_outcome, Code.WRONG_OUTCOME),
-]
+MUTATIONS: dict[str, tuple[Mutation, Code]] = {
+    "another game": (change(game="go_fish"), Code.WRONG_GAME),
+    "fewer simulations": (change(simulations=7), Code.WRONG_SETTINGS),
+    "another cap": (change(max_plies=500), Code.WRONG_SETTINGS),
+    "another start": (change(start="nonsense"), Code.WRONG_SETTINGS),
+    "future weights": (lambda r: with_entry(r, "versions", 1, 10_000), Code.UNKNOWN_VERSION),
+    "action out of range": (lambda r: with_entry(r, "actions", 2, 65_000), Code.ILLEGAL_ACTION),
+    "visit out of range": (lambda r: with_entry(r, "visit_actions", -1, 65_000), Code.BAD_VISITS),
+    "order of visits": (swapped_visits, Code.BAD_VISITS),
+    "zero visits": (lambda r: with_entry(r, "visits", 0, 0), Code.BAD_VISITS),
+    "inflated visits": (more_visits, Code.BAD_VISITS),
+    "last ply missing": (without_last_ply, Code.UNFINISHED),
+    "played on": (with_another_ply, Code.PLAYED_ON),
+    "another end": (other_end, Code.WRONG_REASON),
+    "ply cap claimed": (change(reason="ply_cap"), Code.WRONG_REASON),
+    "other winner": (turned_outcome, Code.WRONG_OUTCOME),
+}

@@ -9,7 +9,7 @@ import pytest
 from changed_settings import self_play, varied
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import MUTATIONS, Mutation, repeated_action, with_entry
+from mutations import MUTATIONS, Mutation, repeated_action, with_entry, with_visits
 from naive_verify import naive_verdict
 from twice import NAME as TWICE
 
@@ -51,8 +51,8 @@ def test_honest_games_are_taken(name: str) -> None:
         assert verdict(record, name) is None
 
 
-@pytest.mark.parametrize(("label", "mutation", "code"), MUTATIONS, ids=[label for label, _, _ in MUTATIONS])
-def test_dishonest_games_are_refused(name: str, label: str, mutation: Mutation, code: Code) -> None:
+@pytest.mark.parametrize(("mutation", "code"), MUTATIONS.values(), ids=MUTATIONS)
+def test_dishonest_games_are_refused(name: str, mutation: Mutation, code: Code) -> None:
     """Each kind of false record is refused with the code for its fault."""
     rng = np.random.default_rng(2)
     for _ in range(10):
@@ -84,21 +84,6 @@ def test_taken_cell_is_illegal() -> None:
     record = repeated_action(random_game(GAMES["tic_tac_toe"], np.random.default_rng(3)))
     rejection = VERIFIERS["tic_tac_toe"].check(record, expected("tic_tac_toe"), NEWEST)
     assert str(rejection) == f"illegal_action: ply 1: action {record.actions[0]} is not legal"
-
-
-def with_visits(record: GameRecord, ply: int, visits: dict[int, int], flag: int) -> GameRecord:
-    """Return a copy with other visits at one ply."""
-    first = int(record.visited[:ply].sum())
-    last = first + int(record.visited[ply])
-    columns = {
-        name: np.concatenate([getattr(record, name)[:first], values, getattr(record, name)[last:]])
-        for name, values in (
-            ("visit_actions", np.array(list(visits), np.uint16)),
-            ("visits", np.array(list(visits.values()), np.uint16)),
-        )
-    }
-    record = dataclasses.replace(record, **columns)
-    return with_entry(with_entry(record, "visited", ply, len(visits)), "flags", ply, flag)
 
 
 @pytest.mark.parametrize("flag", [0, 1])

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from mutations import with_entry
 
 from azselfplay.games import get_game
 from bench.random_games import random_game
@@ -20,12 +21,6 @@ def a_game() -> GameRecord:
     return random_game(GAME, np.random.default_rng(4), simulations=20)
 
 
-def with_last(record: GameRecord, column: str, value: int) -> GameRecord:
-    changed = getattr(record, column).copy()
-    changed[-1] = value
-    return dataclasses.replace(record, **{column: changed})
-
-
 @pytest.mark.parametrize(
     ("column", "value", "reason"),
     [
@@ -37,7 +32,7 @@ def with_last(record: GameRecord, column: str, value: int) -> GameRecord:
 def test_a_record_with_numbers_out_of_bounds_is_refused(column: str, value: int, reason: str) -> None:
     window = Window(GAME, 1000)
     with pytest.raises(BadRecord, match=reason):
-        window.add(with_last(a_game(), column, value))
+        window.add(with_entry(a_game(), column, -1, value))
     assert window.games == 0
 
 
