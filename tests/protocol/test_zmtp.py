@@ -4,7 +4,7 @@ is kept."""
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from raw_zmtp import COMMAND, GREETING, LONG, MORE, command, frame, ready
 
@@ -56,20 +56,6 @@ def test_without_a_session_only_the_beginning_of_frame_0_is_kept(sent: list[byte
     incoming = greeted(joined=False)
     (message,) = read(incoming, as_bytes(sent), cuts)
     assert message == [sent[0][: MAX_HELLO + 1]]
-
-
-@settings(max_examples=300)
-@given(st.lists(st.binary(max_size=300) | st.sampled_from([GREETING, ready(), frame(b"x"), frame(b"", 1)])))
-def test_no_bytes_do_more_than_break_the_connection(pieces: list[bytes]) -> None:
-    incoming = Incoming(LIMITS)
-    incoming.joined = True
-    try:
-        for piece in pieces:
-            for _ in incoming.feed(piece):
-                pass
-            assert incoming.held <= LIMITS.message
-    except Broken:
-        pass
 
 
 @pytest.mark.parametrize(

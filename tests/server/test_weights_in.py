@@ -95,19 +95,6 @@ def serve(folder: Path, scenario: Callable[[Server], Awaitable[None]]) -> Server
     return asyncio.run(main())
 
 
-def test_announced_weights_are_pulled_stored_used_and_answered(tmp_path: Path) -> None:
-    async def scenario(server: Server) -> None:
-        server.announce()
-        assert server.offsets() == OFFSETS
-        for offset in reversed(OFFSETS):
-            server.chunk(offset)
-        assert await server.answer() == INFO
-
-    server = serve(tmp_path, scenario)
-    assert (server.used, server.charged) == ([INFO], 0)
-    assert server.store.path(INFO).read_bytes() == DATA
-
-
 @pytest.mark.parametrize("newest", [INFO, msgspec.structs.replace(INFO, version=7, sha256=b"n" * 32)])
 @run_by(serve)
 async def test_weights_that_are_not_newer_are_answered_with_the_newest(
