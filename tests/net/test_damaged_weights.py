@@ -6,7 +6,6 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from ring_parts import Orders
 
@@ -56,17 +55,5 @@ def test_an_evaluator_refuses_the_file_and_keeps_its_old_network(tmp_path: Path)
     assert ("loaded", 1) in control.said
     refused, version, reason = control.said[-1]  # type: ignore[misc]
     assert (refused, version) == ("refused", 2)
-    assert "is damaged" in reason
+    assert f"is damaged: its sha256 is {hashlib.sha256(path.read_bytes()).hexdigest()}" in reason
     np.testing.assert_array_equal(answers[0][1], answers[1][1])
-
-
-@pytest.mark.parametrize("at", [0, -4])
-def test_the_right_hash_is_no_matter_of_where_the_change_is(tmp_path: Path, at: int) -> None:
-    path, sha256 = weights(tmp_path, 3)
-    inference = Inference(GAME, 1, "cpu", threads=1)
-    inference.load(path, sha256)
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(BadWeights, match=f"sha256 is {hashlib.sha256(data).hexdigest()}"):
-        inference.load(path, sha256)
