@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from training_runs import training
 
 import trainer.__main__
 from azselfplay.host.exits import Exit, Fatal
-from protocol.settings import changed
 from trainer import train_step
 from trainer.__main__ import load
 from trainer.config import OptimizerSettings, TrainerConfig
@@ -26,44 +24,31 @@ def test_settings_over_those_of_the_optimizer() -> None:
     assert (alphazero.batch, alphazero.filled_in()) == (4096, alphazero)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("loss.value_q_share", 1.1), ("loss.capped_value_weight", -0.1), ("window.growth_min", 0),
-        ("optimizer.ema", 1.0), ("samples.held_out", 0.9), ("optimizer.cosine_steps", -1),
-        ("optimizer.cosine_minutes", -1),
-        ("samples.surprise_share", -0.1), ("samples.per_position", 0.0), ("loss.win_discount", 0.0),
-        ("loss.win_discount", 1.01),
-        ("optimizer.grad_clip", -1.0), ("optimizer.weight_decay", -0.1), ("optimizer.warmup_steps", -1),
-        ("loss.value_weight", -1.0), ("publishing.checkpoint_seconds", -5.0),
-        ("samples.per_position", math.inf),
-    ],
+OUT_OF_RANGE = (
+    "loss.value-q-share=1.1", "loss.capped-value-weight=-0.1", "window.growth-min=0", "optimizer.ema=1.0",
+    "samples.held-out=0.9", "optimizer.cosine-steps=-1", "optimizer.cosine-minutes=-1",
+    "samples.surprise-share=-0.1", "samples.per-position=0.0", "samples.per-position=inf",
+    "loss.win-discount=0.0", "loss.win-discount=1.01", "optimizer.grad-clip=-1.0",
+    "optimizer.weight-decay=-0.1", "optimizer.warmup-steps=-1", "loss.value-weight=-1.0",
+    "publishing.checkpoint-seconds=-5.0",
 )  # fmt: skip
-def test_setting_out_of_range_is_named(name: str, value: float) -> None:
-    """A senseless setting ends the trainer before training begins; the message names it."""
-    with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
-        load([f"--{name.replace('_', '-')}", str(value)], {})
-    assert caught.value.code == Exit.CONFIG
+NO_WEIGHTS = ("reply", "reply:0", "reply:-1", "reply:1.2.3")
 
 
 @pytest.mark.parametrize(
-    ("heads", "complaint"),
+    ("given", "says"),
     [
-        ("replies:1", "there is no head 'replies'; there are moves_left"),
-        ("reply:1,reply:2", "the head reply is there twice"),
-        *((one, "the weight of reply must be") for one in ("reply", "reply:0", "reply:-1", "reply:1.2.3")),
+        *((one, " must") for one in OUT_OF_RANGE),
+        ("loss.heads=replies:1", ": .*there is no head 'replies'; there are moves_left"),
+        ("loss.heads=reply:1,reply:2", ": .*the head reply is there twice"),
+        *((f"loss.heads={one}", ": .*the weight of reply must be") for one in NO_WEIGHTS),
+        ("optimizer.cosine-steps=100 --optimizer.cosine-minutes=60", r" and --optimizer\.cosine-minutes"),
     ],
 )
-def test_heads_that_cannot_be_trained_are_named(heads: str, complaint: str) -> None:
-    with pytest.raises(Fatal, match=f"--loss.heads: .*{complaint}") as caught:
-        changed(TrainerConfig(), {"loss.heads": heads}).check()
-    assert caught.value.code == Exit.CONFIG
-
-
-def test_the_rate_falls_by_steps_or_by_minutes_but_not_by_both() -> None:
-    both = OptimizerSettings(cosine_steps=100, cosine_minutes=60)
-    with pytest.raises(Fatal, match=r"--optimizer\.cosine-steps and --optimizer\.cosine-minutes") as caught:
-        TrainerConfig(optimizer=both).check()
+def test_a_setting_that_cannot_be_is_named(given: str, says: str) -> None:
+    """A senseless setting ends the trainer before training begins. The rate falls by steps or by minutes."""
+    with pytest.raises(Fatal, match=f"--{given.partition('=')[0]}{says}") as caught:
+        load(f"--{given}".split(), {})
     assert caught.value.code == Exit.CONFIG
 
 
