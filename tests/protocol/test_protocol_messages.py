@@ -74,13 +74,6 @@ def test_fields_that_are_missing_take_their_default() -> None:
     assert decode(msgpack.packb({"type": "hello", "protocol": 1, "role": "worker"})) == Hello(1, "worker")
 
 
-def test_endless_nesting_is_refused() -> None:
-    """A hundred thousand brackets cost one message, and not the process."""
-    head = msgpack.packb({"type": "status", "figures": {"x": 0}})[:-1]
-    with pytest.raises(BadMessage):
-        decode(head + b"\x91" * 100_000)
-
-
 @pytest.mark.parametrize("kind", HEADERS_THAT_LIE)
 @pytest.mark.parametrize("where", ["alone", "in figures", "in acks"])
 def test_a_header_that_promises_gigabytes_allocates_none(kind: str, where: str) -> None:
