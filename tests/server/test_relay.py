@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from scaled_examples import scaled
 
-from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, LEAST_GAME_BYTES, SESSION_BYTES
+from protocol.credits import BYTES_OF_KEY, LEAST_GAME_BYTES, SESSION_BYTES
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
 from server.bulk import GIVE_UP, LONGEST_RETRY, RELAY_AGAIN, RETRY_BUSY, Acknowledge, GameRelay, Relay, Turns
@@ -159,16 +159,6 @@ def test_a_player_that_does_not_wait_puts_off_nobody_else() -> None:
     turns = Turns(0.0)
     assert {turns.wait(A, 0.0, 1.0) for _ in range(1000)} == {1.0}
     assert turns.wait(B, 0.0, 1.0) == 1.0
-
-
-def test_the_trainer_never_holds_more_bytes_than_it_has_room_for() -> None:
-    """This does not depend on the senders; every answer frees space for the next game."""
-    relay, size = relay_with_trainer(), BYTES_OF_ALL // 60
-    peers = [number(at) for at in range(62)]
-    answers = [relay.put(peer, "client", UID, SHA, 0.0, size=size)[0] for peer in peers]
-    assert [isinstance(one, Relay) for one in answers] == [True] * 60 + [False] * 2
-    relay.trainer_acked([(peers[0], GameAck(UID, "stored"))])
-    assert isinstance(relay.put(peers[61], "client", UID, SHA, 0.0, size=size)[0], Relay)
 
 
 def number(of: int) -> bytes:
