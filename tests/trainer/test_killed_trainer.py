@@ -1,4 +1,4 @@
-"""A trainer that is killed at work loses no acknowledged game; with an archive, not even with its disk."""
+"""A trainer that is killed at work and loses its disk loses no acknowledged game, if it has an archive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-import pytest
 from fake_server import TIMEOUT, FakeServer, welcome
 from free_ports import free_base_port
 
@@ -65,15 +64,15 @@ def random_games() -> Iterator[GameRecord]:
         yield random_game(get_game("tic_tac_toe"), rng, simulations=20)
 
 
-async def kill_and_restart(folder: Path, *, disk: str) -> tuple[list[GameRecord], FakeServer, int, int]:
-    """Return all games sent, the server, the step of the last checkpoint before the kill, and the exit code.
-    `disk`: whether it is "kept" or "lost" with the kill; only a lost one has an archive."""
+async def kill_and_restart(folder: Path) -> tuple[list[GameRecord], FakeServer, int, int]:
+    """Return all games sent, the server, the step of the last checkpoint before the kill, and the exit
+    code."""
     port = free_base_port()
     server = FakeServer(port, msgspec.structs.replace(welcome(), run_id=b"r" * 16))
-    run, archive = folder / "runs" / "run-1", folder / "archive"
+    archive = folder / "archive"
     archive.mkdir()
-    flags = ("--archive", str(archive)) if disk == "lost" else ()
-    checkpoints = (archive if flags else run) / "checkpoints"
+    flags = ("--archive", str(archive))
+    checkpoints = archive / "checkpoints"
     games = random_games()
     process = await start(server, port, folder, *flags)
     try:
@@ -81,8 +80,7 @@ async def kill_and_restart(folder: Path, *, disk: str) -> tuple[list[GameRecord]
         process.kill()
         await process.wait()
         step = max(int(path.stem[5:]) for path in checkpoints.glob("*.state"))
-        if disk == "lost":
-            shutil.rmtree(run)
+        shutil.rmtree(folder / "runs" / "run-1")
         process = await start(server, port, folder, *flags)
         # Acknowledging one more game shows that the trainer has its store again, even if no other is left.
         sent.append(next(games))
@@ -99,12 +97,10 @@ async def kill_and_restart(folder: Path, *, disk: str) -> tuple[list[GameRecord]
             await process.wait()
 
 
-@pytest.mark.parametrize("disk", [pytest.param("kept", marks=pytest.mark.nightly), "lost"])
-def test_killed_trainer_goes_on_with_all_it_acknowledged(tmp_path: Path, disk: str) -> None:
+def test_killed_trainer_goes_on_with_all_it_acknowledged(tmp_path: Path) -> None:
     """After a SIGKILL during commits, acknowledged games are in the store without being sent again. The
-    others count once when they are sent again, and training goes on from the last checkpoint. With an archive
-    this holds even if the disk is lost."""
-    sent, server, step, code = asyncio.run(kill_and_restart(tmp_path, disk=disk))
+    others count once when they are sent again, and training goes on from the last checkpoint."""
+    sent, server, step, code = asyncio.run(kill_and_restart(tmp_path))
     assert code == 0
     assert {ack.status for ack in server.acks.values()} <= {"stored", "duplicate"}
     reader = StoreReader(tmp_path / "runs" / "run-1" / "games.db")
