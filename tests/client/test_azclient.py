@@ -168,17 +168,13 @@ def test_senseless_settings_end_with_78(flags: list[str], capsys: pytest.Capture
     assert "error: " in capsys.readouterr().err
 
 
-def run_azclient(*flags: str) -> tuple[int, str]:
-    argv = [sys.executable, "-m", "client.main", *flags]
-    result = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
-    return result.returncode, result.stderr
-
-
 def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
     """The message says what to check."""
-    flags = ("--server", "127.0.0.1:1", "--max-wait", "0.1", "--spool", str(tmp_path))
-    code, text = run_azclient(*flags, "--device", "remote")
-    assert code == Exit.UNREACHABLE
+    flags = ["--server", "127.0.0.1:1", "--max-wait", "0.1", "--spool", str(tmp_path), "--device", "remote"]
+    command = [sys.executable, "-m", "client.main", *flags]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    text = ended.stderr
+    assert ended.returncode == Exit.UNREACHABLE
     assert "azclient: error: no azserver answered at 127.0.0.1:1 " in text, "the address that was given"
     assert "has ended" not in text, "one error is enough"
     assert "Traceback" not in text

@@ -56,11 +56,7 @@ class FakeServer:
         """The file of the weights that WELCOME names."""
 
     def send(self, message: Message, *frames: bytes) -> None:
-        self.send_raw(encode(message), *frames)
-
-    def send_raw(self, header: bytes, *frames: bytes) -> None:
-        """Send a message with any header."""
-        assert self._channel.send([self.trainer, header, *frames])
+        assert self._channel.send([self.trainer, encode(message), *frames])
 
     def _on_message(self, frames: list[memoryview]) -> None:
         peer, message = bytes(frames[0]), decode(frames[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import numpy as np
@@ -105,31 +104,22 @@ def test_games_are_acknowledged_while_the_window_is_filled(tmp_path, monkeypatch
     assert played_in(held.training) == order
 
 
-def stopped_while_filling(
-    folder: Path, held: Held, until: Callable[[FakeServer], Awaitable[object]]
-) -> FakeServer:
-    """Stop a trainer that is filling its window, at the end of `until`. Returns its server."""
-
-    async def scenario() -> FakeServer:
-        server, trainer = a_server_and_trainer(folder, welcome(), held_out=0.0)
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await until(server)
-            stop.request()
-            held.released.set()
-        server.close()
-        return server
-
-    return asyncio.run(scenario())
-
-
 def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(tmp_path, monkeypatch) -> None:
     """It ends without reading on, and the games that it had not reached count the next time."""
     monkeypatch.setattr(service, "GAMES_PER_FILL", 10)
     stored(tmp_path / "run-1", games(60, 1))
-    held = Held(monkeypatch)
-    stopped_while_filling(tmp_path, held, lambda _: asyncio.to_thread(held.begun.wait, 60))
+    held, stop = Held(monkeypatch), Stop()
+
+    async def scenario() -> None:
+        server, trainer = a_server_and_trainer(tmp_path, welcome(), held_out=0.0)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await asyncio.to_thread(held.begun.wait, 60)
+            stop.request()
+            held.released.set()
+        server.close()
+
+    asyncio.run(scenario())
     assert held.training is not None
     assert held.training.window.games == 10
     again = TrainingLoop(CONFIG, GAME, 1, "tiny", tmp_path / "run-1" / "checkpoints")
