@@ -6,13 +6,13 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from front_bench import GAME, Bench, Worker, play_beside_front
+from front_bench import GAME, Bench, Worker, play_beside_front, run_by
 
 from azselfplay.host.aio import Stop
 from azselfplay.host.processes import Children
@@ -74,33 +74,27 @@ class Watched:
                 rows += getattr(message, "rows", 0)
 
 
-Script = Callable[[Watched], Coroutine[Any, Any, None]]
+def beside(times: WatchTimes, argv: Sequence[str] = ()) -> Callable[..., Any]:
+    """Return a decorator for `async def test(watched)`, which runs beside a front with quick heartbeats, real
+    weights and a watched evaluator."""
 
+    def play(folder: Path, script: Callable[[Watched], Awaitable[None]]) -> None:
+        async def main(bench: Bench) -> None:
+            watched = Watched(bench, argv or evaluator(bench))
+            stop = Stop()
+            async with asyncio.TaskGroup() as group:
+                running = group.create_task(watched.children.run(stop))
+                watching = group.create_task(watched.watch())
+                await script(watched)
+                watching.cancel()
+                running.cancel()
 
-def beside(folder: Path, script: Script, times: WatchTimes, argv: Sequence[str] = ()) -> None:
-    """Run `script` beside a front with quick heartbeats, real weights and a watched evaluator."""
+        create(GAME.name, 1, "tiny", 0, folder / "net.safetensors")
+        data = (folder / "net.safetensors").read_bytes()
+        more = {"settings": lambda usual: replace(usual, watch=times, evaluator_limits=QUICK)}
+        asyncio.run(play_beside_front(folder, main, **more, weights=data))
 
-    async def main(bench: Bench) -> None:
-        watched = Watched(bench, argv or evaluator(bench))
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(watched.children.run(stop))
-            watching = group.create_task(watched.watch())
-            await script(watched)
-            watching.cancel()
-            running.cancel()
-
-    create(GAME.name, 1, "tiny", 0, folder / "net.safetensors")
-    data = (folder / "net.safetensors").read_bytes()
-
-    asyncio.run(
-        play_beside_front(
-            folder,
-            main,
-            settings=lambda usual: replace(usual, watch=times, evaluator_limits=QUICK),
-            weights=data,
-        )
-    )
+    return run_by(play)
 
 
 async def cut(front: Front) -> None:
@@ -110,44 +104,35 @@ async def cut(front: Front) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_one_that_was_stopped_until_its_connection_was_cut_works_again(tmp_path: Path) -> None:
+@beside(WatchTimes())
+async def test_one_that_was_stopped_until_its_connection_was_cut_works_again(watched: Watched) -> None:
     """After SIGSTOP the front's heartbeats cut the connection; after SIGCONT the same process answers
     leaves."""
-
-    async def script(watched: Watched) -> None:
-        pid = await watched.started.get()
-        async with asyncio.timeout(PATIENCE):
-            await watched.front.one_up.wait()
-        await watched.answers()
-        os.kill(pid, signal.SIGSTOP)
-        await cut(watched.front)
-        os.kill(pid, signal.SIGCONT)
-        await watched.answers()
-        assert watched.started.empty(), "it was killed and started again"
-
-    beside(tmp_path, script, WatchTimes())
+    pid = await watched.started.get()
+    async with asyncio.timeout(PATIENCE):
+        await watched.front.one_up.wait()
+    await watched.answers()
+    os.kill(pid, signal.SIGSTOP)
+    await cut(watched.front)
+    os.kill(pid, signal.SIGCONT)
+    await watched.answers()
+    assert watched.started.empty(), "it was killed and started again"
 
 
-def test_one_that_stays_stopped_is_killed_and_its_successor_works(tmp_path: Path) -> None:
-    async def script(watched: Watched) -> None:
-        pid = await watched.started.get()
-        async with asyncio.timeout(PATIENCE):
-            await watched.front.one_up.wait()
-        os.kill(pid, signal.SIGSTOP)
-        async with asyncio.timeout(PATIENCE):
-            assert await watched.started.get() != pid
-        await watched.answers()
-
-    beside(tmp_path, script, WatchTimes(silence=3.0))
+@beside(WatchTimes(silence=3.0))
+async def test_one_that_stays_stopped_is_killed_and_its_successor_works(watched: Watched) -> None:
+    pid = await watched.started.get()
+    async with asyncio.timeout(PATIENCE):
+        await watched.front.one_up.wait()
+    os.kill(pid, signal.SIGSTOP)
+    async with asyncio.timeout(PATIENCE):
+        assert await watched.started.get() != pid
+    await watched.answers()
 
 
-def test_one_that_never_becomes_ready_is_killed_and_started_again(tmp_path: Path) -> None:
+@beside(WatchTimes(start=0.5), [sys.executable, "-S", "-c", STOPPED])
+async def test_one_that_never_becomes_ready_is_killed_and_started_again(watched: Watched) -> None:
     """It stops itself before it has sent anything, like one that hangs in a driver."""
-
-    async def script(watched: Watched) -> None:
-        async with asyncio.timeout(PATIENCE):
-            pids = [await watched.started.get() for _ in range(3)]
-        assert len(set(pids)) == 3
-
-    hangs = [sys.executable, "-S", "-c", STOPPED]
-    beside(tmp_path, script, WatchTimes(start=0.5), hangs)
+    async with asyncio.timeout(PATIENCE):
+        pids = [await watched.started.get() for _ in range(3)]
+    assert len(set(pids)) == 3

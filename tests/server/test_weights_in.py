@@ -83,16 +83,15 @@ class Server:
         self.charged += 1
 
 
-def serve(folder: Path, scenario: Callable[[Server], Awaitable[None]]) -> Server:
-    async def main() -> Server:
+def serve(folder: Path, scenario: Callable[[Server], Awaitable[None]]) -> None:
+    async def main() -> None:
         server = Server(folder)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(server.weights.run())
             await scenario(server)
             running.cancel()
-        return server
 
-    return asyncio.run(main())
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("newest", [INFO, msgspec.structs.replace(INFO, version=7, sha256=b"n" * 32)])
@@ -130,34 +129,29 @@ async def test_after_a_cut_only_what_is_missing_is_requested(server: Server) -> 
     assert server.offsets() == OFFSETS[1:]
 
 
-def test_other_weights_take_the_place_of_those_under_way(tmp_path: Path) -> None:
+@run_by(serve)
+async def test_other_weights_take_the_place_of_those_under_way(server: Server) -> None:
     """Chunks that nobody wants any more are charged for."""
     other = DATA[1:]
     newer = WeightsInfo(3, 100, hashlib.sha256(other).digest(), len(other), "chess")
-
-    async def scenario(server: Server) -> None:
-        server.announce()
-        server.announce(newer)
-        server.chunk(OFFSETS[0])
-        for offset in OFFSETS:
-            server.chunk(offset, other)
-        assert await server.answer() == newer
-
-    server = serve(tmp_path, scenario)
+    server.announce()
+    server.announce(newer)
+    server.chunk(OFFSETS[0])
+    for offset in OFFSETS:
+        server.chunk(offset, other)
+    assert await server.answer() == newer
     assert (server.used, server.charged) == ([newer], 1)
 
 
-def test_weights_that_players_cannot_use_are_thrown_away_and_refused(tmp_path: Path) -> None:
-    async def scenario(server: Server) -> None:
-        server.objection = "a number that is not finite"
-        for _ in range(2):  # the same weights may come again, and are looked at again
-            server.announce()
-            for offset in OFFSETS:
-                server.chunk(offset)
-            assert await server.answer() == Refused(Code.WEIGHTS_REFUSED, server.objection, INFO.version)
-            server.sent.clear()
-
-    server = serve(tmp_path, scenario)
+@run_by(serve)
+async def test_weights_that_players_cannot_use_are_thrown_away_and_refused(server: Server) -> None:
+    server.objection = "a number that is not finite"
+    for _ in range(2):  # the same weights may come again, and are looked at again
+        server.announce()
+        for offset in OFFSETS:
+            server.chunk(offset)
+        assert await server.answer() == Refused(Code.WEIGHTS_REFUSED, server.objection, INFO.version)
+        server.sent.clear()
     assert (server.used, server.figures.weights_refused) == ([], 2)
     assert not server.store.has(INFO)
 
@@ -170,7 +164,10 @@ async def test_a_trainer_that_has_the_weights_no_longer_is_not_asked_again(serve
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("a fault")])
-def test_weights_are_stored_as_soon_as_the_disk_takes_them(tmp_path, monkeypatch, error: Exception) -> None:
+@run_by(serve)
+async def test_weights_are_stored_as_soon_as_the_disk_takes_them(
+    server: Server, monkeypatch, error: Exception
+) -> None:
     """After a fault, in contrast, these weights are refused, and the next ones are expected."""
     monkeypatch.setattr(weights_pull, "WRITE_AGAIN", 0.001)
     errors = [error, error]
@@ -181,16 +178,13 @@ def test_weights_are_stored_as_soon_as_the_disk_takes_them(tmp_path, monkeypatch
             raise errors.pop()
         put(store, info, data)
 
-    async def scenario(server: Server) -> None:
-        monkeypatch.setattr(WeightsStore, "put", failing)
-        server.announce()
-        for offset in OFFSETS:
-            server.chunk(offset)
-        if isinstance(error, OSError):
-            assert await server.answer() == INFO
-            assert server.store.path(INFO).read_bytes() == DATA
-        else:
-            assert await server.answer() == Refused(Code.WEIGHTS_REFUSED, FAULT, INFO.version)
-            assert server.figures.faults.count == 1
-
-    serve(tmp_path, scenario)
+    monkeypatch.setattr(WeightsStore, "put", failing)
+    server.announce()
+    for offset in OFFSETS:
+        server.chunk(offset)
+    if isinstance(error, OSError):
+        assert await server.answer() == INFO
+        assert server.store.path(INFO).read_bytes() == DATA
+    else:
+        assert await server.answer() == Refused(Code.WEIGHTS_REFUSED, FAULT, INFO.version)
+        assert server.figures.faults.count == 1
