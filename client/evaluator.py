@@ -51,16 +51,25 @@ class PulledWeights:
             queue.SimpleQueue()
         )
         self._loading: concurrent.futures.Future[str] | None = None
+        self._lock = threading.Lock()
+        """Held while weights are added to `_waiting`, and while `_error` is set."""
+        self._error: BaseException | None = None
+        """What ended the evaluator."""
         self._wake, self._woken = socket.socketpair()
         # The loops are in two threads, so one byte wakes the evaluator from its `select`.
         self._woken.setblocking(False)
 
     def load(self, path: Path, info: WeightsInfo) -> str:
-        """Have the evaluator load a file, and wait until it has. Returns "", or why the file cannot be used.
-        Call it in another thread than the evaluator's, which calls all other methods."""
+        """Have the evaluator load a file, and wait until it has. Returns "", or why the file cannot be used;
+        raises what ended the evaluator. Call it in another thread than the evaluator's, which calls all other
+        methods."""
         done: concurrent.futures.Future[str] = concurrent.futures.Future()
         # The announced version counts, not the one in the file: older weights may be announced as new ones.
-        self._waiting.put((LoadWeights(info.version, info.sha256, str(path)), done))
+        weights = LoadWeights(info.version, info.sha256, str(path))
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            self._waiting.put((weights, done))
         self._wake.send(b"\0")
         return done.result()
 
@@ -81,10 +90,10 @@ class PulledWeights:
 
     def loaded(self, weights: LoadWeights) -> None:
         log.info("weights version %d are in use", weights.version)
-        self._answer("")
+        self._taken().set_result("")
 
     def refused(self, weights: LoadWeights, reason: str) -> None:  # noqa: ARG002 (the downloader logs it)
-        self._answer(reason)
+        self._taken().set_result(reason)
 
     def report(self, report: EvaluatorReport) -> None:
         """Do nothing: nobody asks for reports, because the workers count their own leaves."""
@@ -92,9 +101,19 @@ class PulledWeights:
     def alive(self) -> None:
         """Do nothing: nobody watches, because the workers wait for as long as it takes."""
 
-    def _answer(self, reason: str) -> None:
-        assert self._loading is not None
-        self._loading.set_result(reason)
+    def fail(self, error: BaseException) -> None:
+        """End all loads, now and later, with what ended the evaluator: the process ends only when no thread
+        waits for a load any more."""
+        with self._lock:
+            self._error = error
+        while self._loading is not None or self.receive() is not None:
+            self._taken().set_exception(error)
+
+    def _taken(self) -> concurrent.futures.Future[str]:
+        """Return the future of the weights received last, which is answered once."""
+        done, self._loading = self._loading, None
+        assert done is not None
+        return done
 
 
 class ClientEvaluator:
@@ -155,6 +174,7 @@ class ClientEvaluator:
             try:
                 evaluator.run()
             except BaseException as error:  # whatever ends the evaluator ends the process
+                control.fail(error)
                 loop.call_soon_threadsafe(self._fail, error)
 
         # The thread blocks, so it is a daemon, which ends with the process. The workers ask again for what it

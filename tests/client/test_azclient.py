@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import queue
+import select
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,9 +14,11 @@ import pytest
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
 from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
+from client.evaluator import PulledWeights
 from client.main import main
 from client.metrics import SILENT, FigureLines, LastWords, WorkersFigures, figures_line
 from client.sources import own_first
+from protocol.messages import WeightsInfo
 
 HERE = Address("127.0.0.1", 5600)
 
@@ -88,6 +93,25 @@ def test_own_cpu_evaluators_share_the_cores_and_know_how_many_workers_they_have(
     plan = make_plan(config, HERE, Path("s"), gpus=0, cores=8)
     assert [value(argv, "--threads") for argv in plan.evaluators] == ["4", "4"]
     assert [value(argv, "--workers") for argv in plan.evaluators] == ["2", "2"]
+
+
+def test_an_evaluator_that_fails_ends_every_load_of_weights() -> None:
+    """A thread that waited for one would keep the process from ending."""
+    control, ends = PulledWeights(), queue.SimpleQueue[Fatal]()
+
+    def load() -> None:
+        try:
+            control.load(Path("w"), WeightsInfo(1, 1, bytes(32), 1, "chess"))
+        except Fatal as error:
+            ends.put(error)
+
+    threading.Thread(target=load, daemon=True).start()
+    select.select([control], [], [])
+    assert control.receive() is not None
+    error = Fatal("the disk fails", Exit.DISK)
+    control.fail(error)
+    threading.Thread(target=load, daemon=True).start()
+    assert [ends.get(timeout=240) for _ in range(2)] == [error, error]
 
 
 def test_a_childs_error_line_becomes_azclients() -> None:
