@@ -120,7 +120,7 @@ def make_plan(
     workers = [[*argv, *(("--rings", *rings) if rings else ())] for argv in numbered[:count]]
     evaluators = [evaluator(index) for index in range(len(rings))]
     in_search = numbered[: config.workers or cores]
-    prepare = [*common, "--warm-only", "--figures", "--max-wait", str(config.max_wait)]
+    prepare = [*common, "--warm-only", "--max-wait", str(config.max_wait)]
     text = "the server" if devices == ["remote"] else ", ".join(devices)
     if config.device == "auto" and gpus and not has_torch:
         text += " (torch is not installed, so the GPUs here are not used)"

@@ -18,6 +18,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from azselfplay.host.ports import parse_address
 from azselfplay.host.processes import Children, describe_exit, to_stderr
 from azselfplay.link.keys import as_text, default_folder, dial_keys, new_pair, write_pair
 from client.config import ClientConfig, Plan, count_gpus, default_spool, devices_for, make_plan
-from client.metrics import IN_SEARCH, FigureLines, Figures, LastWords, WorkersFigures, watched
+from client.metrics import SEARCH, FigureLines, Figures, LastWords, WorkersFigures, watched
 
 EXAMPLES = (
     "azclient --server gpu-box                          # this machine's GPUs if any, else the server's",
@@ -88,31 +89,42 @@ def _main(argv: Sequence[str] | None) -> int:
             monitor = stack.enter_context(Monitor(settings.metrics_listen, settings.metrics_port))
             sockets = Path() if is_remote else stack.enter_context(own_folder())
             plan = make_plan(settings, address, spool, sockets)
-            await Supervisor(plan, stop, settings.drain).run(monitor, spool)
+            await supervise(plan, stop, settings.drain, monitor, spool)
 
     aio.run(life)
     return int(Exit.OK)
 
 
+async def supervise(plan: Plan, stop: aio.Stop, drain: float, monitor: Monitor, spool: Path) -> None:
+    """Play until a signal, for whatever run the server has. Raises Fatal as `Supervisor.run` does."""
+    while not stop.finishing.is_set():
+        await Supervisor(plan, stop, drain).run(monitor, spool)
+        # --max-wait is for the first time: later the server is waited for as workers do it, for ever.
+        plan = replace(plan, prepare=[*plan.prepare, "--max-wait", "0"])
+
+
 class Supervisor:
-    """The life of azclient: prepare once, then keep the workers running until a signal."""
+    """Prepares for the server's run, then keeps the workers running until a signal, or until they join a run
+    for which they must be prepared again: its game or network is another one."""
 
     def __init__(self, plan: Plan, stop: aio.Stop, drain: float = 0.0) -> None:
         """`drain`: as in `ClientConfig`."""
         self._plan = plan
         self._stop = stop
+        self._end = aio.Stop()
+        """Ends the children."""
         self._drain = drain
         # Workers that are draining must not be killed before that time is over.
         self._children = Children(grace=GRACE + drain)
         self._last_words = LastWords(to_stderr)
-        self._in_search = False
-        """Whether the run's network is part of the workers' search."""
+        self._search: list[str] = []
+        """What was prepared: see `client.metrics.SEARCH`."""
         self._failed: Fatal | None = None
         self._figures = WorkersFigures(len(plan.workers))
 
     async def run(self, monitor: Monitor, spool: Path) -> None:
-        """Run until a signal. If the preparing child fails, raises Fatal with the child's message and exit
-        status."""
+        """Run until a signal or another run. If the preparing child fails, raises Fatal with the child's
+        message and exit status."""
 
         def processes() -> tuple[int, int]:
             names = [name for name in self._children.pids() if name.startswith(WORKER)]
@@ -126,23 +138,24 @@ class Supervisor:
         # The preparing child is not restarted when it fails: its message and exit status become ours.
         self._children.add(PREPARE, self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=sink)
 
-        async def tell_what_is_left() -> None:
-            """Log how many games are left with --drain: at once, and then regularly."""
+        async def end_on_signal() -> None:
+            """End the children. With --drain, log how many games are left: at once, and then regularly."""
             await self._stop.finishing.wait()
+            self._end.request()
             while self._drain:
                 left = self._figures.left()
                 log.info("draining: %s; a second signal ends at once and gives unfinished games up", left)
                 await asyncio.sleep(TELL_EVERY)
 
         async with asyncio.TaskGroup() as group:
-            telling = group.create_task(tell_what_is_left())
-            await self._children.run(self._stop)
-            telling.cancel()
+            ending = group.create_task(end_on_signal())
+            await self._children.run(self._end)
+            ending.cancel()
         if self._failed is not None:
             raise self._failed
 
     def _on_preparing(self, figures: Figures) -> None:
-        self._in_search = bool(figures.get(IN_SEARCH))
+        self._search = figures[SEARCH]
 
     def _on_prepared(self, code: int) -> None:
         # If the child ends because of the stop, its exit code means nothing.
@@ -151,11 +164,12 @@ class Supervisor:
         if code != Exit.OK:
             words = self._last_words.error or f"preparing failed ({describe_exit(code)}), see above"
             self._failed = Fatal(words, Exit(code) if code in set(Exit) else Exit.INTERNAL)
-            self._stop.request()
+            self._end.request()
             return
         plan = self._plan
         argvs, evaluators, evaluator = plan.workers, plan.evaluators, plan.device_text
-        if self._in_search:
+        # The last word is the network in the search.
+        if self._search and self._search[-1]:
             argvs, evaluators, evaluator = plan.in_search, [], "the network in their own search"
         for index, argv in enumerate(evaluators):
             self._children.add(f"{EVALUATOR}{index}", argv, serves=True)
@@ -168,8 +182,15 @@ class Supervisor:
                 f"{WORKER}{index}",
                 argv,
                 on_exit=partial(self._on_worker_end, index),
-                sink=FigureLines(to_stderr, partial(self._figures.said, index)),
+                sink=FigureLines(to_stderr, partial(self._on_figures, index)),
             )
+
+    def _on_figures(self, index: int, figures: Figures) -> None:
+        if SEARCH not in figures:
+            self._figures.said(index, figures)
+        elif figures[SEARCH] != self._search and not self._end.finishing.is_set():
+            log.info("the server's run has another game or network: everything here starts again for it")
+            self._end.request()
 
     def _on_worker_end(self, index: int, _code: int) -> None:
         self._figures.ended(index)

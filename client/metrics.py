@@ -42,8 +42,9 @@ LONGEST = 64 * 1024
 """Most bytes in a line; a longer one is passed on in pieces."""
 FIGURES = b"figures: "
 """Beginning of a line with a worker's figures (`--figures`)."""
-IN_SEARCH = "network_in_search"
-"""The only figure of the preparing worker: whether the run's network is part of the players' search."""
+SEARCH = "search"
+"""The figure that a worker sends before it compiles: the run's game, its selection, and the name of its
+network's code ("" unless the network is part of the players' search)."""
 
 Figures = Mapping[str, Any]
 Sink = Callable[[bytes], None]

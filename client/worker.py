@@ -29,7 +29,7 @@ from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.forest import Forest, cached_in
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.warm import Compiled
-from client.metrics import IN_SEARCH, TELL_SECONDS, figures_line
+from client.metrics import SEARCH, TELL_SECONDS, figures_line
 from client.self_play import GamePool, Player
 from client.sources import OwnNetworkSource, RingSource, ServerSource, Source, own_first
 from client.spool import Spool, SpoolFolder, Terms, claim, run_folder
@@ -192,6 +192,9 @@ class Worker:
         run = self._run = read_welcome(welcome)
         code = code_name(run.game, run.network)
         compiled = Compiled(run.game, run.settings.search.selection, network=code)
+        if self._options.role == "client":
+            # azclient prepares again where this is not what it has prepared for.
+            print(figures_line({SEARCH: [run.game.name, compiled.selection, code]}), flush=True)
         if not compiled.is_ready:
             log.info("%s", compiled.announcement())
         # Compile in a thread, so that the session stays alive: it may take a minute.
@@ -199,8 +202,6 @@ class Worker:
         if seconds > SLOW_COMPILE:
             log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
         if self._options.warm_only:
-            if self._options.figures:
-                print(figures_line({IN_SEARCH: bool(run.network)}), flush=True)
             # The work is done: the code is in the cache, where the workers find it.
             self._stop.request()
             return
@@ -279,7 +280,9 @@ class Worker:
         if not self._first_welcome.done():
             self._first_welcome.set_result(welcome)
         self._heard(welcome.weights)
-        if self._run is not None and not is_same_run(self._run, welcome) and not self._end.done():
+        # What a preparing worker has compiled is compared with the run by the workers that start after it.
+        goes_on = self._run is None or self._options.warm_only or is_same_run(self._run, welcome)
+        if not goes_on and not self._end.done():
             self._end.set_result(
                 Fatal(
                     f"the server now plays {welcome.game} for run {welcome.run} or under other settings: "

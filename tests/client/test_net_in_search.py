@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -16,11 +17,13 @@ from changed_settings import self_play
 from client_server import WELCOME, info_of
 from worker_site import Site, run_site
 
-from azselfplay.host.aio import Stop
+from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.metrics import Monitor
 from azselfplay.host.ports import Address
-from client.config import ClientConfig, make_plan
-from client.main import Supervisor
+from client.config import ClientConfig, Plan, make_plan
+from client.main import Supervisor, supervise
+from client.metrics import SEARCH, figures_line
 from client.warm import is_same_run, read_welcome
 from protocol.messages import Ping, WeightsInfo, Welcome
 
@@ -94,10 +97,10 @@ def weights_of(architecture: str) -> WeightsInfo:
     ],
 )
 def test_the_network_is_that_of_the_weights_else_that_of_the_run(changed: dict, network: str) -> None:
-    run = read_welcome(welcome(**changed))
-    assert run.network == network
-    assert is_same_run(run, welcome(**changed))
-    assert is_same_run(run, welcome(network="sparse")) == (network == "sparse")
+    asked = read_welcome(welcome(**changed))
+    assert asked.network == network
+    assert is_same_run(asked, welcome(**changed))
+    assert is_same_run(asked, welcome(network="sparse")) == (network == "sparse")
 
 
 def test_a_game_without_features_ends_the_worker_with_a_sentence() -> None:
@@ -117,11 +120,41 @@ def test_azclient_starts_a_worker_on_each_core_where_the_network_is_in_the_searc
     supervisor = Supervisor(plan, Stop())
     started: list[list[str]] = []
     monkeypatch.setattr(supervisor._children, "add", lambda _name, argv, **_: started.append(argv))
-    supervisor._on_preparing({"network_in_search": True})
+    supervisor._on_preparing({SEARCH: ["chess", "puct", "a network"]})
     supervisor._on_prepared(0)
     assert len(started) == expected
     assert not any("--rings" in argv or "client.evaluator" in argv for argv in started)
     assert supervisor._figures.expected == expected
+
+
+def test_azclient_prepares_again_when_its_workers_join_a_run_with_another_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is after the server began another run. Its workers change with it, and --max-wait is over."""
+    before, after = (figures_line({SEARCH: ["chess", "puct", code]}) for code in ("a network", ""))
+    server, said = tmp_path / "server", asyncio.Queue[bytes]()
+    server.write_text(before)
+    tell = f"import sys; print(open({str(server)!r}).read(), sys.argv[1:], sep='\\n', flush=True); "
+    switch = f"open({str(server)!r}, 'w').write({after!r}); "
+
+    def python(code: str, *flags: str) -> list[str]:
+        return [sys.executable, "-S", "-c", code, *flags]
+
+    wait = "import signal; signal.pause()"
+    plan = Plan(python(tell), [], [python(tell + wait, "own")], "", [python(switch + tell + wait, "search")])
+    monkeypatch.setattr("client.main.to_stderr", said.put_nowait)
+    seen: list[str] = []
+
+    async def main(stop: Stop) -> None:
+        with Monitor("127.0.0.1", 0) as monitor:
+            async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+                group.create_task(supervise(plan, stop, 0.0, monitor, tmp_path))
+                while "own" not in "".join(seen):
+                    seen.append((await said.get()).decode())
+                stop.request()
+
+    run(main)
+    assert seen == ["[]\n", "['search']\n", "['--max-wait', '0']\n", "['own']\n"]
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from naive_verify import naive_verdict
 from worker_site import Site, run_site, spooled
 
 from azselfplay.games import get_game
+from client.metrics import SEARCH, figures_line
 from protocol.messages import Evaluate, GameAck, Grant, Hello, PutGame
 
 
@@ -106,14 +107,15 @@ def test_a_drain_ends_in_time_although_nobody_takes_the_games(tmp_path: Path) ->
     assert spooled(tmp_path)
 
 
-def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:
-    """azclient runs it first; it plays nothing and makes no spool."""
+def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path, capsys) -> None:
+    """azclient runs it first, and hears what it has compiled; it plays nothing and makes no spool."""
 
     async def scenario(site: Site) -> None:
         await site.stop.finishing.wait()
 
     site = run_site(tmp_path, scenario, warm_only=True)
     assert isinstance(site.bulk.seen[0], Hello)
+    assert figures_line({SEARCH: ["tic_tac_toe", "puct", ""]}) in capsys.readouterr().out
     assert not any(isinstance(message, Evaluate) for message in site.leaves.seen)
     assert not (tmp_path / "spool").exists()
 
