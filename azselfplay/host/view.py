@@ -14,15 +14,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from azselfplay.host.aio import Faults
 from azselfplay.host.logs import RepeatFilter, as_line
 
 if TYPE_CHECKING:
     from rich.live import Live
+    from rich.table import Table
 
 Figures = Mapping[str, Any]
 
 PLAIN_EVERY = 30.0
 """Seconds between two plain lines."""
+log = logging.getLogger(__name__)
 
 
 def rows(figures: Figures) -> list[tuple[str, str]]:
@@ -162,6 +165,7 @@ class View:
         self._title = title
         self._console = Console(file=stream or sys.stderr)
         self._said_at = float("-inf")
+        self._faults = Faults(log)
         self._live: Live | None = None
         # In a file or on a dumb terminal, a table that is redrawn would be noise.
         if self._console.is_terminal and not self._console.is_dumb_terminal:
@@ -183,19 +187,28 @@ class View:
 
     def update(self, figures: Figures, now: float) -> None:
         """Redraw the table, or print a line if the last one is PLAIN_EVERY seconds old. `now` in seconds."""
-        if self._live is not None:
-            from rich.table import Table
+        # The trainer's figures come from another machine, and may be of any kind.
+        with self._faults.survived("the view", now):
+            if self._live is not None:
+                table = self._table(figures)
+                with self._while_it_is_there():
+                    self._live.update(table, refresh=True)
+            elif now - self._said_at >= PLAIN_EVERY:
+                self._said_at = now
+                self._write(as_line(f"{self._title}: {line(figures)}"))
 
-            table = Table(title=self._title, show_header=False, title_justify="left", min_width=48)
-            table.add_column(style="dim", no_wrap=True)
-            table.add_column()
-            for name, text in rows(figures):
-                table.add_row(name, text)
-            with self._while_it_is_there():
-                self._live.update(table, refresh=True)
-        elif now - self._said_at >= PLAIN_EVERY:
-            self._said_at = now
-            self._write(as_line(f"{self._title}: {line(figures)}"))
+    def _table(self, figures: Figures) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        # `Text`, because rich reads [words] in a plain string as markup.
+        title = Text(self._title, "table.title")
+        table = Table(title=title, show_header=False, title_justify="left", min_width=48)
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column()
+        for row in rows(figures):
+            table.add_row(*map(Text, row))
+        return table
 
     def note(self, text: str) -> None:
         """Show an event above the table."""

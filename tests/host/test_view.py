@@ -7,6 +7,8 @@ import io
 import re
 import sys
 
+import pytest
+
 from azselfplay.host.view import PLAIN_EVERY, View, line, rows
 
 FIGURES = {
@@ -74,6 +76,26 @@ def test_a_terminal_gets_a_table_without_colours(monkeypatch) -> None:
     assert "evaluations/s" in stream.getvalue()
     assert "killed by SIGKILL" in stream.getvalue()
     assert re.search(r"\x1b\[3[0-7]m", stream.getvalue()) is None
+
+
+def test_a_terminal_shows_brackets_as_they_are(monkeypatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    stream, alerts = Terminal(), ["[archive] is full", "an end [/b]"]
+    with View("run-1, [fd00::1]", stream) as view:
+        view.update({"trainer": {"alerts": alerts}}, 0.0)
+    assert all(text in stream.getvalue() for text in ("[fd00::1]", *alerts))
+
+
+@pytest.mark.parametrize("kind", [io.StringIO, Terminal])
+@pytest.mark.parametrize("trainer", [{"games": "many"}, {"outcomes": 5}, {"games": float("nan")}])
+def test_figures_of_a_wrong_kind_do_not_end_the_program(trainer, kind, monkeypatch) -> None:
+    """The next ones are shown again."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    stream = kind()
+    with View("run-1", stream) as view:
+        view.update({"trainer": trainer}, 0.0)
+        view.update(FIGURES, PLAIN_EVERY)
+    assert "1,200" in stream.getvalue()
 
 
 class GoneTerminal(Terminal):
