@@ -103,7 +103,7 @@ def make_plan(
     )
     common = python_module("client.worker", *joining, "--role", "client", "--leaves", address.leaves)
     figures = ["--figures"] if config.metrics_port or config.drain else []
-    numbers = ["--games", str(config.games), "--drain", f"{config.drain:g}"]
+    playing = ["--games", str(config.games), "--drain", f"{config.drain:g}"]
     rings = [] if is_remote else [str(sockets / f"ring-{index}") for index in range(len(devices))]
 
     def evaluator(index: int) -> list[str]:
@@ -115,11 +115,14 @@ def make_plan(
             *("--workers", str(-(-count // len(devices))), "--games", str(config.games)),
         )
 
-    # As many command lines as either way may need: whether the network is in the search is known later.
-    numbered = [[*common, "--index", str(index), *figures, *numbers] for index in range(max(count, cores))]
-    workers = [[*argv, *(("--rings", *rings) if rings else ())] for argv in numbered[:count]]
+    def numbered(of: int, *more: str) -> list[list[str]]:
+        numbers = (("--index", str(index), "--of", str(of)) for index in range(of))
+        return [[*common, *one, *figures, *playing, *more] for one in numbers]
+
+    workers = numbered(count, *(("--rings", *rings) if rings else ()))
     evaluators = [evaluator(index) for index in range(len(rings))]
-    in_search = numbered[: config.workers or cores]
+    # Whether the network is in the search is known only later.
+    in_search = numbered(config.workers or cores)
     prepare = [*common, "--warm-only", "--max-wait", str(config.max_wait)]
     text = "the server" if devices == ["remote"] else ", ".join(devices)
     if config.device == "auto" and gpus and not has_torch:

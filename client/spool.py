@@ -5,9 +5,9 @@ A game exists from the moment its file is renamed into place and the folder is s
 
 The folders are ROOT/RUN+IDENTITY/worker-0, worker-1, ... Each has one owner, which holds a lock that ends
 with its process (`claim`). Each run has its own folder, and the identity tells runs of the same name apart:
-games of one run are never sent to another. The first worker takes over the games of folders without an owner,
-so starting fewer workers than last time leaves nothing behind. It also takes over games of the same run under
-another name (the run was moved, or restored from a backup).
+games of one run are never sent to another. The first worker takes over the games of folders that will have no
+owner, so starting fewer workers than last time leaves nothing behind. It also takes over games of the same
+run under another name (the run was moved, or restored from a backup).
 
 Games that the trainer refuses for their settings, run or weights are kept (`Terms`, `fits`): settings may be
 changed back, and a restored backup of the weights may catch up. They are valid work, so none of them is ever
@@ -23,7 +23,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -319,8 +319,8 @@ def run_folder(root: Path, game: str, run: str, identity: bytes) -> Path:
     return root / f"{name}{MARK}{identity.hex()[:IDENTITY_DIGITS]}"
 
 
-def claim(folder: Path, index: int) -> SpoolFolder:
-    """Create and lock worker `index`'s folder. Blocks while another worker starts.
+def claim(folder: Path, index: int, of: int = 1) -> SpoolFolder:
+    """Create and lock the folder of worker `index` of `of` workers. Blocks while another worker starts.
 
     Raises Fatal(TRY_AGAIN) when another process, which may be about to end, owns the folder; Fatal(DISK) when
     the folder cannot be made.
@@ -341,7 +341,8 @@ def claim(folder: Path, index: int) -> SpoolFolder:
                 )
             # One worker is enough for this, and there is always a worker 0.
             if index == 0:
-                _take_over(folder, path)
+                # Workers that start after this one keep their games, which count in their own spools.
+                _take_over(folder, path, {f"worker-{number}" for number in range(of)})
                 name, _, identity = folder.name.partition(MARK)
                 # Other folders with this identity belong to the same run, served under another name before.
                 # If a worker is starting in one of them, the run is still served under that name, and those
@@ -354,7 +355,7 @@ def claim(folder: Path, index: int) -> SpoolFolder:
                         contextlib.suppress(BlockingIOError),
                     ):
                         fcntl.flock(starting, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        _take_over(other, path)
+                        _take_over(other, path, set())
                 _name_others(folder, name)
             return SpoolFolder(path, lock)
     except OSError as error:
@@ -377,10 +378,11 @@ def _try_lock(path: Path) -> IO[str] | None:
     return lock
 
 
-def _take_over(folder: Path, mine: Path) -> None:
-    """Move the games of all folders of a run that have no owner to the folder `mine`."""
+def _take_over(folder: Path, mine: Path, spared: Set[str]) -> None:
+    """Move the games of all folders of a run that have no owner to the folder `mine`, except from those with
+    the names `spared`."""
     for other in sorted(folder.glob("worker-*")):
-        lock = None if other == mine else _try_lock(other)
+        lock = None if other.name in spared else _try_lock(other)
         if lock is None:
             continue
         with lock:

@@ -63,6 +63,7 @@ class WorkerOptions:
     server: str = ""
     role: str = "client"
     index: int = 0
+    of: int = 1
     rings: Sequence[Path] = ()
     games: int = 0
     cache_mib: float = 32.0
@@ -104,6 +105,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--server", help="HOST:PORT as people know the server, for messages")
     add("--role", choices=("worker", "client"))
     add("--index", type=int, help="number of this worker on its host")
+    add("--of", type=int, help="how many workers start on its host, with this spool")
     what = "Unix sockets of this machine's evaluators, the worker's own first; azserver's workers are told"
     add("--rings", nargs="+", type=Path, help=what)
     add("--games", type=int, help="games in flight; 0: as many as the evaluator asks for")
@@ -208,7 +210,7 @@ class Worker:
         # The folder is named after the run, so that games of one run are never sent to another.
         folder = run_folder(self._options.spool, run.game.name, run.name, run.identity)
         # In a thread, because this waits while another worker is starting.
-        self._folder = await asyncio.to_thread(claim, folder, self._options.index)
+        self._folder = await asyncio.to_thread(claim, folder, self._options.index, self._options.of)
         folder = self._folder.path
         uploader = self._uploader = Uploader(Spool(folder), self._bulk.send)
         options, player = self._options, player_for(run.game, run.settings.history, run.network)

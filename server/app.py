@@ -195,7 +195,7 @@ class App:
                 for index in range(workers):
                     worker = python_module(
                         "client.worker",
-                        *("--role", "worker", "--index", str(index)),
+                        *("--role", "worker", "--index", str(index), "--of", str(workers)),
                         # The last endpoint is the Unix socket: processes on this machine need no handshake
                         # with keys.
                         *("--bulk", front.settings.bulk[-1], "--spool", str(folder.spool)),

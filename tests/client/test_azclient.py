@@ -69,6 +69,8 @@ def test_the_plan_has_an_evaluator_for_each_device_and_workers_that_know_them_al
     rings = [f"r/ring-{index}" for index in range(len(devices))]
     assert [value(argv, "--ring") for argv in plan.evaluators] == rings
     assert [value(argv, "--index") for argv in plan.workers] == [str(index) for index in range(workers)]
+    for argvs in (plan.workers, plan.in_search):
+        assert {value(argv, "--of") for argv in argvs} == {str(len(argvs))}
     assert all([part for part in argv if part.startswith("r/")] == rings for argv in plan.workers)
     assert not any("--rings" in argv for argv in plan.in_search)
     assert "--warm-only" in plan.prepare

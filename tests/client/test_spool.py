@@ -159,6 +159,16 @@ def test_the_first_worker_takes_over_games_of_folders_without_an_owner(tmp_path:
     alive.release()
 
 
+def test_the_first_worker_leaves_the_games_of_workers_that_start_after_it(tmp_path: Path) -> None:
+    """Otherwise its spool would grow beyond the limit, and theirs would be filled again."""
+    for index in (1, 5):
+        fill(opened(tmp_path / f"worker-{index}"), index)
+    for index, games in ((0, [uid(5)]), (1, [uid(1)])):
+        claimed = claim(tmp_path, index, of=2)
+        assert list(Spool(claimed.path).open()) == games
+        claimed.release()
+
+
 def test_a_folder_that_cannot_be_made_ends_with_a_message(tmp_path: Path) -> None:
     """A file stands in its way."""
     (tmp_path / "file").write_text("")
