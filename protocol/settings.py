@@ -306,8 +306,8 @@ class SelfPlaySettings:
     """Positions in the network's input; 0 takes the game's default (AlphaZero: 8)."""
     max_plies: Plies = 0
     """Length at which a game is scored as a draw; 0 takes the game's (AlphaZero: chess 512)."""
-    seed: int = 0
-    """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""
+    seed: Seed = 0
+    """Game k of worker w draws from (seed, w, k); 0: another seed at each start."""
     search: SearchSettings = field(default_factory=SearchSettings)
     gumbel: GumbelSettings = field(default_factory=GumbelSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)

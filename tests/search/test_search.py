@@ -258,6 +258,7 @@ def test_a_failing_network_fails_the_searches_that_wait_for_it():
     ("change", "word"),
     [
         ({"simulations": 0}, "simulations"),
+        *(({"seed": seed}, "seed") for seed in (-1, 2**63, 2**70)),
         ({"fpu": "lost"}, "fpu"),
         ({"c_puct": 2.0}, "exploration"),
         ({"root_noise": 1.5}, "root_noise"),
