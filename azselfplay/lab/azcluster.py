@@ -111,7 +111,7 @@ def _lock(cluster: plan.Cluster) -> Path:
 def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
     """Run all parts until a signal comes, as azrun does."""
     require("train", "azcluster up")
-    plan.check(parts)
+    server = plan.check(parts)
     run, lock = cluster.run, _lock(cluster)
     check_folders(Path(run.runs), "--runs")
     Path(run.runs).mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
             net=net,
             run=run.name,
             runs=Path(run.runs),
-            workers=0 if not cluster.server.gpus else None,
+            workers=server.workers,
             client_workers=len(parts) - 2,
         )
         commands = {part.name: plan.runnable(part.with_devices) for part in parts}

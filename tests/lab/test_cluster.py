@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import free_base_port
 
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
 from azselfplay.lab import azcluster
+from azselfplay.lab.azrun_config import RunConfig
 from azselfplay.lab.cluster.plan import Part, check, cluster_in, on_one_machine, planned, runnable
 from azselfplay.lab.cluster.render import rendered
 
@@ -65,6 +67,26 @@ def test_positions_are_evaluated_where_the_gpus_are(server: int, client: int, de
     tables["places"]["hub"]["gpus"], tables["clients"][0]["gpus"] = server, client
     command = parts_of(tables)["client-box-1"].command
     assert command[command.index("--device") + 1] == device
+
+
+def test_up_here_waits_for_no_workers_of_a_server_that_has_none(tmp_path: Path, monkeypatch) -> None:
+    """Its clients would never start."""
+    began: list[RunConfig] = []
+
+    class NoLauncher:
+        def __init__(self, settings: RunConfig, *_: object) -> None:
+            began.append(settings)
+
+        main, report = None, lambda _: 0
+
+    monkeypatch.setattr("azselfplay.lab.launcher.Launcher", NoLauncher)
+    monkeypatch.setattr("azselfplay.host.aio.run", lambda _: None)
+    tables = changed("server.settings.workers", 0)
+    tables["run"] |= {"runs": str(tmp_path), "port": free_base_port()}
+    tables["server"]["gpus"] = tables["places"]["hub"]["gpus"] = 1
+    cluster = on_one_machine(cluster_in(tables))
+    azcluster._up(cluster, planned(cluster))
+    assert [settings.workers for settings in began] == [0]
 
 
 def test_a_recipe_brings_the_settings_of_both_programs_and_a_rate_that_does_not_fall() -> None:

@@ -344,12 +344,14 @@ def runnable(command: Sequence[str]) -> list[str]:
     return [*command[:at], *python_module(module, *(flags if program in MODULES else flags[2:]))]
 
 
-def check(parts: Sequence[Part]) -> None:
-    """Have each program read its settings. Raises Fatal or SystemExit as the program would."""
+def check(parts: Sequence[Part]) -> ServerConfig:
+    """Have each program read its settings, and return those of azserver. Raises Fatal or SystemExit as the
+    program would."""
     server, trainer, *clients = (runnable(part.command) for part in parts)
-    check_parts({"server": server, "trainer": trainer})
+    served = check_parts({"server": server, "trainer": trainer})
     for client in clients:
         check_parts({"server": server, "trainer": trainer, "client": client})
+    return served
 
 
 # ---- For people and for Prometheus ---------------------------------------------------------------
