@@ -161,8 +161,7 @@ async def start(
     )
     # From here on a process exists, which must not be left behind if anything fails.
     try:
-        # Python builds for old systems (conda's, for example) lack `pidfd_open`.
-        child = ChildProcess(process, os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None)
+        child = ChildProcess(process, _pidfd_of(process))
     except BaseException:
         process.kill()
         process.communicate()
@@ -173,6 +172,20 @@ async def start(
         await child.aclose()
         raise
     return child
+
+
+def _pidfd_of(process: subprocess.Popen[bytes]) -> int | None:
+    """Return a file descriptor of a process; None where there are none."""
+    # Python builds for old systems (conda's, for example) lack `pidfd_open`.
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError as error:
+        # An old kernel, or a container's filter of system calls.
+        if error.errno in (errno.ENOSYS, errno.EPERM):
+            return None
+        raise
 
 
 async def start_patiently(
