@@ -17,7 +17,7 @@ from free_ports import free_base_port
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
 from azselfplay.lab import azcluster
 from azselfplay.lab.azrun_config import RunConfig
-from azselfplay.lab.cluster.plan import Part, check, cluster_in, on_one_machine, planned, runnable
+from azselfplay.lab.cluster.plan import Part, check, cluster_in, on_one_machine, planned, runnable, targets
 from azselfplay.lab.cluster.render import rendered
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +49,24 @@ def test_players_and_trainer_are_sent_to_the_place_of_the_server_with_its_key() 
     for name in ("trainer", "client-box-1", "client-box-2"):
         assert "--server 10.0.0.1:5600 --server-key KEY-OF-A" in " ".join(parts[name].command)
     assert all(set(part.final) == NOT_RETRIED for part in parts.values())
+
+
+@pytest.mark.parametrize("host", ["2001:db8::1", "[2001:db8::1]"])
+def test_a_place_may_have_an_address_of_ipv6(host: str) -> None:
+    tables = changed("places.hub.host", host)
+    parts = parts_of(tables)
+    assert "--listen :: " in " ".join(parts["server"].command)
+    assert "--server [2001:db8::1]:5600 " in " ".join(parts["trainer"].command)
+    assert targets(list(parts.values()))[0]["targets"] == ["[2001:db8::1]:9600"]
+    check(list(parts.values()))
+
+
+def test_the_file_may_say_where_the_server_listens() -> None:
+    """A name may have addresses of IPv6 only. On one machine the server is nobody else's."""
+    cluster = cluster_in(changed("server.settings.listen", "::"))
+    for one, address in ((cluster, "::"), (on_one_machine(cluster), "127.0.0.1")):
+        server, *_ = planned(one)
+        assert f"--listen {address} " in " ".join(server.command)
 
 
 def test_parts_on_one_machine_share_neither_gpus_nor_ports() -> None:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, get_type_hints
 from azselfplay.games.names import near_or_all
 from azselfplay.host.config import flattened
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
-from azselfplay.host.ports import LOOPBACK
+from azselfplay.host.ports import LOOPBACK, Address
 from azselfplay.host.processes import python_module
 from azselfplay.host.reading import read_toml
 from azselfplay.lab.azrun_config import TRAINER_GRACE, check_parts, falling
@@ -222,10 +222,10 @@ def _wrong(text: str) -> Fatal:
 
 
 def on_one_machine(cluster: Cluster) -> Cluster:
-    """Return the same cluster with all its places on this machine."""
-    return replace(
-        cluster, places={name: replace(one, host="127.0.0.1") for name, one in cluster.places.items()}
-    )
+    """Return the same cluster with all its places on this machine, whose server no other machine reaches."""
+    places = {name: replace(one, host="127.0.0.1") for name, one in cluster.places.items()}
+    settings = {name: value for name, value in cluster.server.settings.items() if name != "listen"}
+    return replace(cluster, places=places, server=replace(cluster.server, settings=settings))
 
 
 def elsewhere(cluster: Cluster) -> Cluster:
@@ -240,7 +240,9 @@ def elsewhere(cluster: Cluster) -> Cluster:
 def planned(cluster: Cluster) -> list[Part]:
     """Return the parts: server, trainer, then clients. Raises Fatal(USAGE) if a place has too few GPUs, or a
     server that others reach has no key."""
-    run, host_of = cluster.run, {name: one.host or name for name, one in cluster.places.items()}
+    run = cluster.run
+    # IPv6 addresses may be written with brackets, which only belong to an address with a port.
+    host_of = {name: (one.host or name).strip("[]") for name, one in cluster.places.items()}
     game, net, of_server, of_trainer = _basis(run)
     home = host_of[cluster.server.places[0]]
     is_open = home not in LOOPBACK and not cluster.server.settings.get("insecure")
@@ -249,7 +251,7 @@ def planned(cluster: Cluster) -> list[Part]:
             "[run] needs server_key, which `azserver keygen` prints, because the server listens beyond its "
             "machine; on a network that you trust, write settings.insecure = true into [server]"
         )
-    address = f"{home}:{run.port}"
+    address = Address(home, run.port).server
     where = {"runs": run.runs, "run": run.name}
     joining = {"server": address, **({"server_key": run.server_key} if is_open else {})}
     ports: Counter[str] = Counter()
@@ -276,10 +278,11 @@ def planned(cluster: Cluster) -> list[Part]:
         return Part(name, table, places, host, command, port, devices, grace=grace, **more)
 
     gpus = ",".join(map(str, range(cluster.server.gpus)))
-    listen = home if home in LOOPBACK else "0.0.0.0"
+    # The file may say otherwise: a name does not tell whether its address is one of IPv6.
+    of_server["listen"] = home if home in LOOPBACK else "::" if ":" in home else "0.0.0.0"
     served: dict[str, Any] = {"game": game, **({"net": net} if net else {}), **where, "gpus": gpus or NO_GPUS}
     # When all parts end, the server still accepts the trainer's last weights.
-    served |= {"listen": listen, "port": run.port, "trainer_grace": TRAINER_GRACE}
+    served |= {"port": run.port, "trainer_grace": TRAINER_GRACE}
     served |= {} if gpus else {"workers": 0}
     trained = {**joining, **where, "device": _cuda(cluster.trainer.gpus) or "cpu"}
     parts = [
@@ -376,7 +379,7 @@ def targets(parts: Sequence[Part]) -> list[dict[str, Any]]:
     jobs = {"server": "azserver", "trainer": "trainer"}
     return [
         {
-            "targets": [f"{part.host}:{part.metrics_port}"],
+            "targets": [Address(part.host, part.metrics_port).server],
             "labels": {"job": jobs.get(part.name, "azclient"), "part": part.name, "place": part.places[0]},
         }
         for part in parts
