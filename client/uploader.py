@@ -214,7 +214,8 @@ class Uploader:
             self.room.clear()
             if not room:
                 log.warning(
-                    "starting no new games: the spool is full, %d games (%.1f MB) wait in %s for the trainer",
+                    "starting no new games: %s; %d games (%.1f MB) wait in %s for the trainer",
+                    self.why_no_new_games,
                     self.spool.games,
                     self.spool.bytes / 1e6,
                     self.spool.folder,

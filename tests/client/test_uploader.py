@@ -176,8 +176,9 @@ def test_a_full_spool_holds_new_games_back_until_there_is_room(tmp_path: Path) -
     with_uploader(Spool(tmp_path, max_games=2), scenario)
 
 
-def test_a_disk_that_is_full_for_a_while_loses_no_game(tmp_path, monkeypatch) -> None:
-    """The game waits in memory, no other one starts, and it is written when there is space."""
+def test_a_disk_that_is_full_for_a_while_loses_no_game(tmp_path, monkeypatch, caplog) -> None:
+    """The game waits in memory, no other one starts, which the log explains, and it is written when there is
+    space."""
     monkeypatch.setattr("client.uploader.WRITE_AGAIN", 0.01)
     spool = Spool(tmp_path)
     failures = iter([OSError(28, "No space left on device")] * 2)
@@ -194,6 +195,7 @@ def test_a_disk_that_is_full_for_a_while_loses_no_game(tmp_path, monkeypatch) ->
         await uploader.keep(record(1))
         assert on_disk(tmp_path) == {uid(1).hex()}
         await uploader.room.wait()
+        assert "starting no new games: finished games cannot be written to the spool; 0 games" in caplog.text
 
     with_uploader(spool, scenario)
 
