@@ -35,6 +35,8 @@ MOST_IN_FLIGHT = SESSION_BYTES // LEAST_GAME_BYTES
 """Most games offered and not yet acknowledged, if all of them are small."""
 TIMEOUT = 30.0
 """Seconds until an unacknowledged game is offered again."""
+UNSENT_PAUSE = 0.2
+"""Seconds until games are offered again that the connection did not take: its queue was full."""
 SHORTEST_RETRY = 1.0
 """Seconds to wait after `retry` when the server named no time."""
 MOST_WAITING = 512
@@ -188,10 +190,12 @@ class Uploader:
         if done.failed:
             self._failed += done.failed
             self._again_at = now + WRITE_AGAIN
+        unsent: list[bytes] = []
         for game in done.games:
-            # A game that the socket does not accept is offered again after the usual timeout.
-            self._send(PutGame(game.uid, game.sha256), game.data)
+            if not self._send(PutGame(game.uid, game.sha256), game.data):
+                unsent.append(game.uid)
             reach("uploader.sent")
+        self._uploads.unsent(unsent, now)
         for uid in done.gone:
             self._enqueue(self._uploads.gone(uid, now))
         for uid, size in done.back.items():
@@ -327,10 +331,6 @@ class Uploads:
         """Why the game answered last was sent back; "" if it was not."""
 
     @property
-    def waiting(self) -> int:
-        return len(self._waiting)
-
-    @property
     def in_flight(self) -> int:
         return len(self._deadlines)
 
@@ -363,6 +363,14 @@ class Uploads:
     def lost(self) -> None:
         """End the session: nothing is sent until the next `joined`."""
         self._joined = False
+
+    def unsent(self, uids: list[bytes], now: float) -> None:
+        """Note that these games could not be sent, which takes no room in the window. They are the next."""
+        # An acknowledgement of an earlier offer may have come meanwhile.
+        back = [uid for uid in uids if uid in self._deadlines]
+        self._take_back(back)
+        if back:
+            self._paused_until = max(self._paused_until, now + UNSENT_PAUSE)
 
     def gone(self, uid: bytes, now: float) -> list[Instruction]:
         """Forget a game that is no longer in the spool (unreadable or moved aside)."""

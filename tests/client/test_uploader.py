@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,10 +22,14 @@ class Server:
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
+        self.room = math.inf
+        """Games that its queue takes."""
         self._more = asyncio.Event()
 
     def send(self, message: PutGame, data: bytes) -> bool:
         assert data == to_bytes(record(int.from_bytes(message.uid, "big")))
+        if len(self.got) >= self.room:
+            return False
         self.got.append(message.uid)
         self._more.set()
         return True
@@ -71,6 +76,21 @@ def test_a_kept_game_is_on_disk_before_it_is_sent_and_gone_after_the_acknowledge
         await uploader.quiet.wait()
         assert on_disk(tmp_path) == set()
         assert uploader.stored == 1
+
+    with_uploader(Spool(tmp_path), scenario)
+
+
+def test_games_that_the_connection_does_not_take_are_the_next_and_soon_offered_again(tmp_path: Path) -> None:
+    """Its queue holds fewer games than the window."""
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        await asyncio.gather(*(uploader.keep(record(number)) for number in range(5)))
+        server.room = 2
+        uploader.joined()
+        await server.expect(2)
+        assert uploader._uploads.in_flight == 2
+        server.room = 5
+        assert await server.expect(5) == [uid(number) for number in range(5)]
 
     with_uploader(Spool(tmp_path), scenario)
 

@@ -186,7 +186,7 @@ class LossyServer(RuleBasedStateMachine):
 
     @invariant()
     def every_spooled_game_is_known_and_the_window_holds(self) -> None:
-        assert self.uploads.waiting + self.uploads.in_flight == len(self.spool)
+        assert len(self.uploads._waiting) + self.uploads.in_flight == len(self.spool)
         assert self.uploads.in_flight <= 3
 
     def teardown(self) -> None:
