@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.spec import RESIGNATION, Game, State, outcome_for_first_player
+from azselfplay.host.aio import first_of
 from azselfplay.host.logs import Repeated
 from azselfplay.search.evaluator import BadEvaluation
 from azselfplay.search.mcts import choose_action, search
@@ -131,9 +132,10 @@ class GamePool:
         """Play game after game, until there are more slots than games or no game may begin."""
         try:
             while not self._finishing.is_set() and self._slots <= self._games:
-                await self._room.wait()
-                if self._finishing.is_set():  # it was set while waiting
-                    return
+                if not self._room.is_set():
+                    await first_of(self._room, self._finishing)
+                    if self._finishing.is_set():
+                        return
                 rng = self._player.rng(next(self._numbers))
                 try:
                     self.in_progress += 1

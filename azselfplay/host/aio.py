@@ -103,6 +103,16 @@ def raise_file_limit(least: int = LEAST_FILES) -> int:
     return files
 
 
+async def first_of(*events: asyncio.Event) -> None:
+    """Wait until one of the events is set."""
+    waits = {asyncio.ensure_future(event.wait()) for event in events}
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
 def first_cause(error: BaseException) -> BaseException:
     """Return the Fatal inside a (nested) exception group, else its first exception that is not a group."""
     leaves = list(_leaves(error))

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from azselfplay.host import logs
-from azselfplay.host.aio import Stop
+from azselfplay.host.aio import Stop, first_of
 from azselfplay.host.exits import Exit
 from azselfplay.host.logs import LogFile
 from azselfplay.host.processes import Children
@@ -62,7 +62,7 @@ class Part:
         """Wait for `begin`, then keep the process running until `end`."""
         try:
             # A client that has not begun yet must end, too.
-            await _first_of(begin, self.stop.finishing)
+            await first_of(begin, self.stop.finishing)
             await self.children.run(self.stop)
         finally:
             self.ended.set()
@@ -70,15 +70,6 @@ class Part:
     async def end(self) -> None:
         self.stop.request()
         await self.ended.wait()
-
-
-async def _first_of(*events: asyncio.Event) -> None:
-    waits = {asyncio.ensure_future(event.wait()) for event in events}
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
 
 
 class Launcher:
@@ -149,7 +140,7 @@ class Launcher:
                 server.stop.request()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(GRACE):
-                        await _first_of(self._no_workers, server.ended)
+                        await first_of(self._no_workers, server.ended)
                 await trainer.end()
                 watcher.cancel()
                 await server.end()

@@ -330,6 +330,25 @@ def test_no_game_starts_while_the_spool_is_full() -> None:
     assert asyncio.run(scenario()) == 0
 
 
+def test_a_finish_does_not_wait_for_a_spool_that_stays_full() -> None:
+    """No game is in progress that it could wait for."""
+
+    async def scenario() -> None:
+        room, finishing = asyncio.Event(), asyncio.Event()
+
+        async def keep(_: GameRecord) -> None:
+            pytest.fail("no game may begin")
+
+        what = searches(UniformEvaluator()), Player(1)
+        pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
+        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+            pool.start(group, 2)
+            await asyncio.sleep(0)
+            finishing.set()
+
+    asyncio.run(scenario())
+
+
 class Misfitting(LeafByLeaf):
     """Answers one leaf with one prior too few, then correctly."""
 
