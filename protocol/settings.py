@@ -42,6 +42,8 @@ Plies = Annotated[int, Meta(ge=0, le=10_000)]
 Seed = Annotated[int, Meta(ge=0, le=1 << 62)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 """0: none."""
+BasePort = Annotated[int, Meta(ge=1, le=65_534)]
+"""The first of azserver's two ports."""
 
 _WORDS: dict[Any, str] = {
     **{int: "a whole number", float: "a number", str: "text", bool: "true or false", Path: "a path"},

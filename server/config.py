@@ -13,7 +13,7 @@ from azselfplay.host import ports
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.weights_web import check_url
 from net.architectures.registry import check_name, check_plays, is_sparse
-from protocol.settings import Amount, Count, Port, Seed, SelfPlaySettings, SomeSimulations
+from protocol.settings import Amount, BasePort, Count, Port, Seed, SelfPlaySettings, SomeSimulations
 
 EXAMPLES = (
     "azserver --gpus 0,1                          # chess on two GPUs, with local workers",
@@ -72,7 +72,7 @@ class ServerConfig:
     insecure: bool = False
     """Listen beyond the loopback address without keys or encryption: anyone who can reach the ports may
     join."""
-    port: Port = 5600
+    port: BasePort = 5600
     """Base port, for leaves; the next port carries games and weights."""
     run: str = ""
     """Name of the run; empty: GAME-NET. An existing run is continued."""

@@ -125,6 +125,7 @@ WRONG = {
     "too many GPUs": ("trainer.gpus", 4, "place 'box-1' has 8 GPUs, and its parts ask for 10 (trainer 4"),
     "no number": ("trainer.gpus", "two", "trainer.gpus must be a whole number of at least 0, not 'two'"),
     "no number in settings": ("clients.0.settings.workers", "x", "clients.settings.workers must be a whole"),
+    "no base port": ("run.port", 0, "run.port must be a whole number from 1 to 65534, not 0"),
     "no list": ("trainer.places", "box-1", "trainer.places must be a list of texts, not 'box-1'"),
     "no key": ("run.server_key", "", "[run] needs server_key"),
     "no game": ("run.game", "", "[run] needs a game or a recipe"),

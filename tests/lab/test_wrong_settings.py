@@ -45,6 +45,7 @@ from trainer.__main__ import load as trainer
         ),
         (lambda: azserver(["--workers", "-1"]), "--workers must be a whole number of at least 0, not -1"),
         (lambda: azserver(["--gate.games", "1"]), "--gate.games must be a whole number of at least 2"),
+        (lambda: azserver(["--port", "0"]), "--port must be a whole number from 1 to 65534, not 0"),
         (lambda: trainer(["--metrics-port", "65536"]), "--metrics-port must be .* to 65535, not 65536"),
     ],
 )

@@ -25,7 +25,7 @@ from azselfplay.host.reading import read_toml
 from azselfplay.lab.azrun_config import TRAINER_GRACE, check_parts, falling
 from azselfplay.lab.experiments import recipe as recipes
 from client.config import ClientConfig
-from protocol.settings import Count, Port, Positive, converted, settings_in
+from protocol.settings import BasePort, Count, Positive, converted, settings_in
 from server.config import NO_GPUS, ServerConfig
 from trainer.config import TrainerConfig
 
@@ -54,7 +54,7 @@ class RunTable:
     runs: str = "runs"
     """Folder of all runs on every place. A trainer with spare places needs it on a disk that they share, or
     an archive."""
-    port: Port = 5600
+    port: BasePort = 5600
     server_key: str = ""
     """The server's public key, unless it listens on its own machine only (docs/security.md)."""
     metrics: str = "127.0.0.1"
