@@ -106,7 +106,7 @@ class Spool:
         found: dict[bytes, int] = {}
         for path in sorted(self.folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns):
             try:
-                reason = self._fault(path)
+                _, reason = self._read(path)
             except OSError as error:
                 log.error("game %s cannot be read now, and is offered later: %s", path.stem, error)
                 reason = ""
@@ -144,11 +144,10 @@ class Spool:
         path = self._path(uid)
         if not path.exists():
             return None
-        reason = self._fault(path)
+        data, reason = self._read(path)
         if reason:
             self._set_aside_counted(path, reason)
             return None
-        data = path.read_bytes()
         return SpooledGame(uid, sha256(data), data)
 
     def delete(self, uid: bytes) -> None:
@@ -223,16 +222,17 @@ class Spool:
         self.games += games
         self.bytes += size
 
-    def _fault(self, path: Path) -> str:
-        """Return what is wrong with a file; "" if nothing is."""
+    def _read(self, path: Path) -> tuple[bytes, str]:
+        """Return the bytes of a file, and what is wrong with them; "" if nothing is."""
         if path.stat().st_size > MAX_RECORD:
-            return f"larger than {MAX_RECORD} bytes"
+            return b"", f"larger than {MAX_RECORD} bytes"
+        data = path.read_bytes()
         try:
-            record = from_bytes(path.read_bytes())
+            record = from_bytes(data)
         except BadRecord as error:
-            return str(error)
+            return data, str(error)
         # The uid is how the trainer names the game in its answers.
-        return "" if record.uid.hex() == path.stem else f"holds game {record.uid.hex()}"
+        return data, "" if record.uid.hex() == path.stem else f"holds game {record.uid.hex()}"
 
     def _set_aside_counted(self, path: Path, reason: str) -> None:
         """Set a file aside that counts as waiting. If the disk fails, the file still counts as waiting."""

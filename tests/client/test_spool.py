@@ -77,6 +77,17 @@ def test_a_file_that_rots_while_it_waits_is_set_aside(tmp_path: Path) -> None:
     assert (spool.games, spool.rejected) == (0, 1)
 
 
+def test_what_is_sent_is_what_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that rots a moment later does no harm."""
+    spool = opened(tmp_path)
+    fill(spool, 1)
+    contents = iter([to_bytes(record(1)), b"rot"])
+    monkeypatch.setattr(Path, "read_bytes", lambda _: next(contents))
+    game = spool.read(uid(1))
+    assert game is not None
+    assert game.data == to_bytes(record(1))
+
+
 def test_a_file_that_cannot_be_read_now_is_not_damaged(tmp_path, monkeypatch) -> None:
     """It stays among the waiting games, and reading it later works."""
     fill(opened(tmp_path), 1)
