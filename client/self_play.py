@@ -91,12 +91,7 @@ class GamePool:
     ) -> None:
         self.finished = 0
         """Games finished and kept."""
-        self.plies = 0
-        """Plies of these games."""
         self.in_progress = 0
-        self.given_up = 0
-        """Attempts at a game that failed: the server refused a leaf or sent an invalid answer, or a record
-        cannot hold the game."""
         self.resigning = Resigning(searches.forest.settings)
         self._searches = searches
         self._player = player
@@ -147,9 +142,8 @@ class GamePool:
                         self.in_progress -= 1
                     await self._keep(record)
                     self.finished += 1
-                    self.plies += record.plies
+                # The server refused a leaf or sent an invalid answer, or a record cannot hold the game.
                 except (LeafRefused, BadEvaluation, BadRecord) as fault:
-                    self.given_up += 1
                     kind = type(fault).__name__
                     self._repeated.warning(kind, f"a game is given up ({kind}): {fault}", time.monotonic())
                     # Otherwise hundreds of coroutines would ask a server that refuses them all at once.

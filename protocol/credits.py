@@ -63,9 +63,6 @@ class Credits:
         old size."""
         self._accounts: dict[int, _Account] = {}
 
-    def __len__(self) -> int:
-        return len(self._accounts)
-
     @property
     def free(self) -> int:
         """Return how many leaves may be granted beyond the minimums reserved for sessions yet to come."""
@@ -147,10 +144,6 @@ class Credits:
         """Return how many leaves the session may have in flight; 0 without an account."""
         account = self._accounts.get(session)
         return 0 if account is None else account.limit
-
-    @property
-    def total_in_flight(self) -> int:
-        return sum(account.in_flight for account in self._accounts.values())
 
     def _set_ceiling(self, account: _Account, ceiling: int) -> None:
         self.granted += ceiling - account.ceiling

@@ -55,11 +55,6 @@ _PR_SET_PDEATHSIG = 1
 """From Linux's <sys/prctl.h>."""
 
 
-def is_shortage(error: OSError) -> bool:
-    """Return whether the machine lacks a resource at the moment, so that the same start may work later."""
-    return error.errno in SHORTAGES
-
-
 class ChildProcess:
     """A process that runs or has run. `start` makes it; its output is in `stdout` (and `stderr`).
 
@@ -140,7 +135,7 @@ class ChildProcess:
 async def start(
     argv: Sequence[str], env: Mapping[str, str] | None = None, *, stderr: int = subprocess.STDOUT
 ) -> ChildProcess:
-    """Start `argv` in a session of its own. Raises OSError if it cannot be started (see `is_shortage`).
+    """Start `argv` in a session of its own. Raises OSError if it cannot be started (see `SHORTAGES`).
 
     `env` is added to this process's environment without our settings (`AZ_*`); `stderr` as for Popen.
     """
@@ -206,7 +201,7 @@ async def start_patiently(
         try:
             return await start(argv, env, stderr=stderr)
         except OSError as error:
-            if not is_shortage(error):
+            if error.errno not in SHORTAGES:
                 raise Fatal(f"{name}: {argv[0]} cannot be started: {error.strerror}") from error
             log.warning("%s cannot be started (%s), trying again in %.1f s", name, error.strerror, backoff)
         with contextlib.suppress(TimeoutError):
@@ -276,16 +271,10 @@ class Child:
     starts: int = 0
     tail: bytearray = field(default_factory=bytearray)
 
-    def last_error(self) -> str:
-        """Return the child's last line about an error, without its command name and without box-drawing
-        frames."""
-        words = [line for line in self._lines() if line and line[0].isalnum()]
-        return self.told_error() or (words or ["it said nothing"])[0]
-
     def told_error(self) -> str:
         """Return the child's last line about an error, "" if there is none. For a bug, the line also names
         the exception."""
-        lines = [line for line in self._lines() if line]
+        lines = [line for line in self.lines() if line]
         for index in reversed(range(len(lines))):
             told = lines[index].partition("error: ")[2]
             # The line before names the exception, which says more than "this is a bug".
@@ -295,7 +284,8 @@ class Child:
                 return told
         return ""
 
-    def _lines(self) -> list[str]:
+    def lines(self) -> list[str]:
+        """Return the lines of its last output, without box-drawing frames."""
         text = bytes(self.tail).decode(errors="replace")
         return [event_in(line.strip(" \u2502\r")) for line in text.splitlines()]
 
@@ -401,7 +391,8 @@ class Children:
                 return
             # With the same settings, the child would end in the same way again.
             if code in NOT_RETRIED:
-                raise Fatal(f"{child.name}: {child.last_error()}", Exit(code))
+                said = next((line for line in child.lines() if line[:1].isalnum()), "it said nothing")
+                raise Fatal(f"{child.name}: {child.told_error() or said}", Exit(code))
             # A child that ran for a while ended for another reason than the times before.
             if time.monotonic() - started > HEALTHY_AFTER:
                 delay = self._backoff

@@ -299,11 +299,11 @@ def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> None:
     assert asyncio.run(scenario()) == (5, 1)
 
 
-def test_a_refused_leaf_gives_up_one_game_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_leaf_gives_up_one_game_only(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
     """The other coroutines play on, and the one whose leaf was refused begins another game."""
     monkeypatch.setattr("client.self_play.PAUSE_AFTER_REFUSAL", 0.0)
     pool, kept = asyncio.run(run_pool(Refusing(1), 2, 3))
-    assert pool.given_up == 1
+    assert caplog.messages == ["a game is given up (LeafRefused): poison"]
     assert pool.finished == len(kept) >= 3
 
 
@@ -361,9 +361,9 @@ class Misfitting(LeafByLeaf):
         return uniform(leaf)
 
 
-def test_an_answer_that_does_not_fit_gives_up_its_game_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_does_not_fit_gives_up_its_game_only(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
     """No prior beyond the end is read; the other games and the next ones go on."""
     monkeypatch.setattr("client.self_play.PAUSE_AFTER_REFUSAL", 0.0)
-    pool, kept = asyncio.run(run_pool(Misfitting(), 3, 10))
-    assert pool.given_up == 1
+    _, kept = asyncio.run(run_pool(Misfitting(), 3, 10))
+    assert [text.partition(":")[0] for text in caplog.messages] == ["a game is given up (BadEvaluation)"]
     assert len(kept) >= 10

@@ -271,6 +271,11 @@ class Bench:
         )  # fmt: skip
         self.front = Front(settings(usual), self.store)
 
+    @property
+    def in_flight(self) -> int:
+        """Leaves of all sessions that are not answered."""
+        return sum(account.in_flight for account in self.front.leaf.credits._accounts.values())
+
     async def evaluator(self, index: int = 0, target_rows: int = 32) -> EchoEvaluator:
         """Return an evaluator that is up."""
         self.front.one_up.clear()

@@ -88,7 +88,7 @@ async def test_a_refused_row_is_refused_alone_and_the_rows_beside_it_are_answere
     refused = (await odd.receive(Refused))[0]
     assert (refused.request, refused.code) == (5, Code.POISON)
     assert "row 1" in refused.reason
-    assert bench.front.leaf.credits.in_flight(1) == 0
+    assert bench.in_flight == 0
 
 
 @beside_front
@@ -108,7 +108,7 @@ async def test_leaves_that_are_none_are_refused_before_an_evaluator_sees_them(be
     assert "row 2" in refused[2].reason
     assert "nan" in refused[2].reason
     assert (await worker.status())["batches"] == 0
-    assert bench.front.leaf.credits.total_in_flight == 0
+    assert bench.in_flight == 0
 
 
 @beside_front

@@ -66,7 +66,7 @@ async def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(bench: Bench
     worker.send(Ping())
     await worker.receive(Goodbye)
     assert (await other.status())["queue_rows"] == 0
-    assert (bench.front.leaf.credits.total_in_flight, len(bench.front.leaf.shares)) == (0, 1)
+    assert (bench.in_flight, len(bench.front.leaf.shares)) == (0, 1)
     evaluator.answer_all()
     evaluator.holding = False
     other.ask(1, 20)
