@@ -411,9 +411,18 @@ def train(
 # ---- The background loop ------------------------------------------------------------------------------
 
 
-@cache
+# `cache` does not lock: two threads would make a loop each, and the parts of one network would be in both.
+_making_the_loop = threading.Lock()
+
+
 def _background() -> asyncio.AbstractEventLoop:
     """Return the loop of the background thread, which ends with the program."""
+    with _making_the_loop:
+        return _loop()
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
     # A loop of its own: a notebook's is running already, and cannot wait for us.
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="azselfplay", daemon=True).start()

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 from process_marks import wait_for
@@ -16,6 +18,7 @@ from process_marks import wait_for
 import azselfplay as az
 from azselfplay.host.exits import Exit
 from azselfplay.host.runs import RunFolder, is_locked
+from azselfplay.lab import api
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +128,21 @@ def test_it_works_in_several_threads_and_beside_a_running_loop(run: az.Run) -> N
         assert (await az.play_async(run, "random", simulations=4)).final.finished
 
     asyncio.run(in_a_loop())
+
+
+def test_the_first_calls_of_several_threads_share_one_loop(monkeypatch) -> None:
+    make, second_comes = asyncio.new_event_loop, Barrier(2)
+
+    def make_slowly() -> asyncio.AbstractEventLoop:
+        # Only a second thread in here would end this wait early.
+        with suppress(BrokenBarrierError):
+            second_comes.wait(timeout=0.1)
+        return make()
+
+    monkeypatch.setattr(api, "_loop", cache(api._loop.__wrapped__))
+    monkeypatch.setattr(asyncio, "new_event_loop", make_slowly)
+    with ThreadPoolExecutor(8) as threads:
+        assert len({*threads.map(lambda _: api._background(), range(8))}) == 1
 
 
 def test_many_positions_share_the_batches_of_the_network(run: az.Run) -> None:
