@@ -2,9 +2,9 @@
 specification).
 
 The engine's side is a pure state machine (`play.orders.Engine`). GTP answers one command after the other, so
-new lines wait unread while a search runs; any line ends a stream of analysis. Commands that need no search
-are functions in `play.gtp_commands`, which work on a `Desk`. Commands that need the network wait until it is
-ready. Commands that set clocks wait, too, so that no clock runs while kernels are compiled.
+new lines wait unread while a search runs; any line ends a stream that finds no move. Commands that need no
+search are functions in `play.gtp_commands`, which work on a `Desk`. Commands that need the network wait until
+it is ready. Commands that set clocks wait, too, so that no clock runs while kernels are compiled.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ USUAL_SIMULATIONS = 800
 """Simulations of a move without a clock and without --nodes."""
 
 ABOUT = ("protocol_version", "name", "version", "known_command", "list_commands", "stop", "quit")
-"""Commands about the engine itself. `stop` ends a stream of analysis, as any input does."""
+"""Commands about the engine itself. `stop` only ends a stream, as any input does."""
 
 SEARCHING = frozenset({"genmove", "reg_genmove", *FORMATS, *GENMOVE_FORMATS})
 
@@ -168,8 +168,8 @@ class GtpEngine:
         # GTP answers commands in order.
         self._waiting.append(line)
         task = self._task
-        # Input ends only a stream; a `genmove` is finished first.
-        if task is None or task.format is None:
+        # Input ends only a stream that finds no move; a `genmove`, also with analysis, is finished first.
+        if task is None or task.format is None or task.has_move:
             return self._go_on(now)
         # The search is over already; only its answer was held back.
         if self._has_ended:
@@ -225,7 +225,8 @@ class GtpEngine:
             command = parse(self._waiting.popleft())
             if command is not None:
                 orders += self._answer(command, now)
-        if self._waiting and self._task is not None and self._task.format is not None:
+        task = self._task
+        if self._waiting and task is not None and task.format is not None and not task.has_move:
             orders.append(StopSearch())  # in a script, the line that ends this stream has already come
         return orders
 

@@ -228,4 +228,4 @@ GENMOVE_FORMATS: dict[str, Format] = {
     "lz-genmove_analyze": lz_line,
     "kata-genmove_analyze": kata_line,
 }
-"""Streams that end with a move; any input ends them early."""
+"""Streams that end with a move, and not before it."""
