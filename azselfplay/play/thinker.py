@@ -58,7 +58,8 @@ MAX_PLIES = 10_000
 """Longer than in self-play, because the controller decides when a game is over."""
 
 ROOT_GRACE = 0.03
-"""Seconds that the root's evaluation may take beyond the time limit, because no move is known without it."""
+"""Seconds that the root's evaluation may take beyond the time limit, because no move is known without it. A
+stop waits for it."""
 
 PLANNED_SIMULATIONS = 800
 """Simulations of a search that must plan them (gumbel), if none are given."""

@@ -423,8 +423,8 @@ def _refused(go: Go, now: float, reason: str) -> Request:
 
 def _at_once(request: Request) -> Request:
     """Return the request, changed to be answered as soon as it begins."""
-    # One simulation remains, because an answer needs a move.
-    return replace(request, simulations=1, is_pondering=False, seconds=0.0)
+    # One simulation remains, because an answer needs a move; a deadline could end the search before it.
+    return replace(request, simulations=1, is_pondering=False, seconds=None)
 
 
 def _ended(request: Request) -> Request:

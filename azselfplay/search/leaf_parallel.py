@@ -213,8 +213,8 @@ async def search_parallel(
 async def unless_over(
     asked: Awaitable[T], limits: Limits, interrupt: Interrupt, grace: float = 0.0
 ) -> T | None:
-    """Return the result of `asked`, or None if the deadline or a stop came more than `grace` seconds
-    earlier."""
+    """Return the result of `asked`, or None if a stop comes earlier, or the deadline. With `grace`, a stop is
+    no reason to give up, and the deadline is so many seconds later."""
     loop = asyncio.get_running_loop()
     answer = asyncio.ensure_future(asked)
     try:
@@ -224,9 +224,10 @@ async def unless_over(
             # Without a deadline `left` is infinite, which asyncio does not accept.
             timeout = left if left < 1e6 else None
             await asyncio.wait(waits_for, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        # Wait a moment longer: the answer may be nearly there.
+        # Whoever stops a search wants its answer; only a clock makes a late one useless.
         if grace:
-            await asyncio.wait({answer}, timeout=grace)
+            left = max(0.0, limits.until - loop.time()) + grace
+            await asyncio.wait({answer}, timeout=left if left < 1e6 else None)
         return answer.result() if answer.done() else None
     finally:
         answer.cancel()

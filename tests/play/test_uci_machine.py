@@ -286,7 +286,7 @@ def test_quit_ends_at_once_when_nothing_is_owed_and_cuts_an_endless_search_short
     engine.feed("go infinite", 0.0)
     assert engine.feed("quit", 0.0) == []
     (start,) = engine.prepared(Setup(), 0.0)
-    assert (start.request.simulations, start.request.seconds) == (1, 0.0)
+    assert (start.request.simulations, start.request.seconds) == (1, None)
     engine = ready_engine()
     start_of(engine, "go nodes 800")
     assert engine.feed("quit", 0.0) == [StopSearch()]

@@ -23,7 +23,7 @@ from azselfplay.play.thinker import (
     Thinking,
     best_index,
 )
-from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator, Reply
+from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, LocalEvaluator, Reply
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.selection import NAMES
@@ -107,6 +107,39 @@ def test_a_kept_tree_does_not_answer_without_a_search() -> None:
 
     with asyncio.Runner(loop_factory=FakeTime) as runner:
         runner.run(search_thrice())
+
+
+class LateEvaluator(HashEvaluator):
+    """Answers each leaf after a second of the fake time: the last move is the best."""
+
+    def submit(self, batch: LeafBatch, reply: Reply) -> None:
+        asyncio.get_running_loop().call_later(1.0, self.answer_all, batch, reply)
+
+    def answer(self, leaf: Leaf) -> tuple[Any, float]:
+        return np.arange(len(leaf.actions)) == len(leaf.actions) - 1, 0.0
+
+
+@pytest.mark.parametrize(
+    ("stops", "seconds", "best", "took"), [(True, None, 6, 1.0), (True, 5.0, 6, 1.0), (False, 0.1, 0, 0.13)]
+)
+def test_a_stop_waits_for_the_networks_first_answer_and_a_clock_does_not(stops, seconds, best, took):
+    async def stopped() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, FakeTime)
+        thinking, notes, began = Thinking(Request("", (), loop.now, seconds=seconds)), list[str](), loop.now
+        if stops:
+            thinking.stop()
+        thinker = engine_with("puct", 1, LateEvaluator())
+        task = asyncio.create_task(thinker.think(thinking, lambda report: notes.append(report.note)))
+        while not task.done():
+            loop.now += 0.001
+            await asyncio.sleep(0)
+        assert (await task).action == best
+        assert any(notes) == (best == 0)
+        assert loop.now - began == pytest.approx(took, abs=0.01)
+
+    with asyncio.Runner(loop_factory=FakeTime) as runner:
+        runner.run(stopped())
 
 
 def test_a_move_that_loses_does_not_count_as_the_leader() -> None:
