@@ -25,6 +25,8 @@ class GameHistory:
         self.game = game
         self.start = start
         self.max_plies = max_plies or game.max_plies
+        self.draws_end = True
+        """Whether draws by the rules end the game. People go on if nobody claims them."""
         self.actions: list[int] = []
         # Enough for many games; `_append` makes room for longer ones.
         self._states = np.zeros((64, game.state_words), np.uint64)
@@ -64,8 +66,9 @@ class GameHistory:
 
     def play(self, action: int) -> None:
         """Play an action. Raises ValueError if it is not legal or the game is over."""
-        if self.end_reason() is not None:
-            raise ValueError(f"the game is over ({self.end_reason()})")
+        reason = self.end_reason()
+        if reason is not None and (self.draws_end or reason == PLY_CAP or self.outcome() != 0):
+            raise ValueError(f"the game is over ({reason})")
         if action not in self.legal_actions():
             raise ValueError(f"action {action} is not legal here")
         self._append(action)
@@ -123,17 +126,22 @@ def replay(
     moves: Sequence[str] = (),
     max_plies: int = 0,
     play: Callable[[GameHistory, str], None] = GameHistory.play_text,
+    *,
+    draws_end: bool = True,
 ) -> GameHistory:
     """Return the game after `moves`. Raises ValueError naming the move that is not legal and its number.
 
-    max_plies: cap on the length of the game; 0: the game's own. play: reads and plays one move.
+    max_plies: cap on the length of the game; 0: the game's own. play: reads and plays one move. draws_end:
+    whether no move of `moves` may follow a draw by the rules; later moves may not.
     """
     game_history = GameHistory(game, start, max_plies)
+    game_history.draws_end = draws_end
     for number, move in enumerate(moves, 1):
         try:
             play(game_history, move)
         except ValueError as error:
             raise ValueError(f"move {number} ({move!r}): {error}") from error
+    game_history.draws_end = True
     return game_history
 
 

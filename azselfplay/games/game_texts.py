@@ -49,10 +49,11 @@ def read_position(game: Game, text: str, moves: Iterable[str] = ()) -> GameHisto
     return after_moves(game, start, tuple(moves))
 
 
-def after_moves(game: Game, start: str, moves: Sequence[str]) -> GameHistory:
-    """Return the game after `moves`. Raises ValueError. The cap on the length of games belongs to self-play
-    and is no rule of the game, so here it counts from the position after `moves`."""
-    return replay(game, start, moves, game.max_plies + len(moves), play_as_written)
+def after_moves(game: Game, start: str, moves: Sequence[str], *, draws_end: bool = False) -> GameHistory:
+    """Return the game after `moves` (`replay`). Raises ValueError. The cap on the length of games belongs to
+    self-play and is no rule of the game, so here it counts from the position after `moves`."""
+    cap = game.max_plies + len(moves)
+    return replay(game, start, moves, cap, play_as_written, draws_end=draws_end)
 
 
 def play_as_written(history: GameHistory, move: str) -> None:
@@ -121,6 +122,7 @@ def _as_text(
     """Return a game as tags and moves, with alternative lines in brackets after the move played. Each turn of
     the first player gets the next move number. Raises ValueError if the game breaks the rules."""
     history = GameHistory(game, start, game.max_plies + len(moves))
+    history.draws_end = False
     lines, number, before = list[str](), 0, 1
     for one in moves:
         # Sides need not alternate: a new number begins when the first player's turn begins.

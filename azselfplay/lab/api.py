@@ -253,6 +253,8 @@ class Position:
 
     def play(self, move: str) -> Position:
         """Return the position after `move`. Raises Error if it is not legal."""
+        if self.finished:
+            raise Error(f"the game is over ({self.finished})")
         try:
             return Position(self.run, after_moves(self.run._rules, self.start, (*self.moves, move)))
         except ValueError as error:

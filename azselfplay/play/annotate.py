@@ -97,7 +97,7 @@ def main() -> int:
         raise Fatal(f"--out {config.out} is the file of games itself, {what}", Exit.USAGE)
     net = load_net(weights, device=config.device, threads=config.threads)
     with contextlib.closing(net):
-        form, games = format_of(net.game, config.file), games_in(net.game, config.file)
+        form, games = format_of(net.game, config.file), games_in(net.game, config.file, draws_end=False)
         search = search_for(config.search, net.game, weights)
         analyst = Analyst(net.game, net.evaluator, net.history, search)
         in_flight = positions_in_flight(config.in_flight, net.target_rows)
@@ -172,7 +172,7 @@ class Annotator:
 
 def written_moves(game: Game, found: FileGame, answers: Sequence[Answer]) -> list[WrittenMove]:
     """Return the moves of a game with the search's comments. `answers` [moves + 1]: the answers for all its
-    positions."""
+    positions. One that the rules call drawn counts as a draw also if the game goes on."""
     from azselfplay.games.knowledge import WrittenMove
 
     signs = [1 if game.rules.side_to_move(state) == 0 else -1 for state in found.history.states]
@@ -185,10 +185,11 @@ def written_moves(game: Game, found: FileGame, answers: Sequence[Answer]) -> lis
         comment, others = "", []
         mark: Mark = ""
         # Even the best move may have a lower value after it is played; this is not the player's fault.
-        if marked is not None and move != answers[ply]["best"]:
+        if marked is not None and move != answers[ply].get("best"):
             _, mark, name = marked
             comment = f"{name}: {chances(before)} became {chances(after)}."
-            others = [(answers[ply]["pv"][:LINE], chances(before))]
+            # Instead of playing on after a draw, it could have been claimed.
+            others = [(answers[ply]["pv"][:LINE], chances(before))] if "pv" in answers[ply] else []
         written.append(WrittenMove(move, comment, others, after * signs[ply], mark))
     return written
 

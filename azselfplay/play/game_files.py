@@ -61,8 +61,9 @@ def format_of(game: Game, path: Path) -> GameFormat:
     return formats[0]
 
 
-def games_in(game: Game, path: Path) -> Iterator[FileGame | BadGame]:
-    """Yield the games of a file, in order. Raises Fatal(BAD_DATA) for a file that cannot be read at all."""
+def games_in(game: Game, path: Path, *, draws_end: bool = True) -> Iterator[FileGame | BadGame]:
+    """Yield the games of a file, in order; `draws_end` as for `replay`. Raises Fatal(BAD_DATA) for a file
+    that cannot be read at all."""
     form = format_of(game, path)
     try:
         data = read_bytes(path)
@@ -73,7 +74,7 @@ def games_in(game: Game, path: Path) -> Iterator[FileGame | BadGame]:
         try:
             if isinstance(found, ValueError):
                 raise found
-            yield FileGame(number, found, after_moves(game, found.start, found.moves))
+            yield FileGame(number, found, after_moves(game, found.start, found.moves, draws_end=draws_end))
         except ValueError as error:
             yield BadGame(number, str(error))
     if not number:

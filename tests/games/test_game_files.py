@@ -171,8 +171,9 @@ def test_csa_may_say_the_position_in_other_ways(lines: str, start: str) -> None:
         (
             "chess",
             "a.pgn",
-            '1. e4 Ke7 ) e5 1-0\n\n1. e4 ) (1. d4) e5 1-0\n\n[Variant "Atomic"]\n\n1. e4 *\n\n1. e4 1/2',
-            {1: "illegal san", 3: "Atomic"},
+            '1. e4 Ke7 ) e5 1-0\n\n1. e4 ) (1. d4) e5 1-0\n\n[Variant "Atomic"]\n\n1. e4 *\n\n1. e4 1/2\n\n'
+            "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. e4 *",
+            {1: "illegal san", 3: "Atomic", 5: r"move 9 .*the game is over \(threefold_repetition\)"},
         ),
         (
             "go_9x9",

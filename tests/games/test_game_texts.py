@@ -45,6 +45,8 @@ def test_a_move_as_people_write_it_is_found_among_the_legal_ones(
     assert in_notation(replay(get_game(name), "", before.split()), text) == move
 
 
+REPEATED = "g1f3 g8f6 f3g1 f6g8 " * 2
+
 FEN = "rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2"
 
 
@@ -60,6 +62,7 @@ FEN = "rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2"
             '[Event "?"]\n[FEN "4k3/8/8/8/8/8/8/R3K3 w Q - 0 1"]\n\n1. O-O-O',
             "4k3/8/8/8/8/8/8/2KR4 b - - 1 1",
         ),
+        ("chess", f"{REPEATED} e2e4 e7e5 g1f3", FEN.replace("- 1 2", "- 1 6")),
         ("go_5x5", "(;SZ[5];B[cc];W[])", "...../...../..x../...../..... x 1"),
         ("shogi", "# ---- Kifu for Windows ----\n手合割：平手\n手数----指手--\n 1 ７六歩(77)", KIF_POSITION),
         ("shogi", "'by hand\nPI\n+\n+7776FU", KIF_POSITION),
@@ -77,6 +80,8 @@ def test_what_people_paste_is_a_position(name: str, text: str, position: str) ->
         ("chess", "1. e4 e4", "illegal san"),
         ("chess", "e2e5", "not as a position.*and not as moves from the start"),
         ("connect_four", "4 9", "not as a position.*move 2 .'9'."),
+        ("chess", "1. f3 e5 2. g4 Qh4# 3. a3", "illegal san"),
+        ("connect_four", "1 2 1 2 1 2 1 2", r"move 8 .'2'.: the game is over"),
         ("go_5x5", "(;SZ[9];B[cc])", "board of 9, not of 5"),
         ("shogi", "手合割：平手\n手数----指手--\n 1 ７六歩(77)\n 2 どこか", "どこか"),
     ],

@@ -146,6 +146,11 @@ async def test_a_game_speaks_of_its_sides_and_shows_and_writes_what_was_played(
     assert f"1. e4 e5 2. Nf3 {game['said'][-1]} *" in file["text"]
     assert '[White "a person"]' in file["text"]
     assert "no format 'KIF'" in (await got(client, f"{path}/file?form=KIF", 404))["error"]
+    repeated = "g1f3 g8f6 f3g1 f6g8 " * 2
+    game = await ordered(client, PLAY, {"position": f"{repeated} e2e4"})  # nobody claimed the draw
+    assert (len(game["moves"]), game["over"]) == (9, None)
+    file = await got(client, f"/api/play/{game['room']}/file?form=text")
+    assert file["text"].endswith("5. e2e4\n*\n")
 
 
 AFTER_E4 = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR"

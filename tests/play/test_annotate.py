@@ -67,6 +67,20 @@ def test_python_chess_reads_annotated_games(tmp_path: Path, monkeypatch, capfd) 
     assert "a comment" not in text
 
 
+def test_a_game_that_goes_on_after_draws_that_nobody_claimed_is_annotated(
+    tmp_path: Path, monkeypatch
+) -> None:
+    moves = "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. f3 e5 6. g4 Qh4# 0-1"
+    code, text = annotated(tmp_path, monkeypatch, "chess", "a.pgn", moves)
+    game = chess.pgn.read_game(io.StringIO(text))
+    assert code == Exit.OK
+    assert game is not None
+    evals = [node.eval() for node in game.mainline()]
+    assert len(evals) == 12
+    assert None not in evals
+    assert evals[7].relative.score() == 0, "drawn, if anybody claims it"
+
+
 def test_sgfmill_reads_annotated_games(tmp_path: Path, monkeypatch) -> None:
     text = "(;SZ[5]PB[one]KM[6.5]RU[Japanese]RE[W+R];B[cc];W[bb];B[])"
     code, annotation = annotated(tmp_path, monkeypatch, "go_5x5", "a.sgf", text)
@@ -108,6 +122,8 @@ def test_a_move_is_marked_by_what_it_loses_and_the_better_line_is_a_variation() 
     assert found[0].others == [(["d2d4"] * 12, "70 %")]
     assert found[2].comment == ""
     text = knowledge_of(game).formats[0].write({}, "", [found[0]._replace(others=[(["d2d4"], "70 %")])], "")
+    answers[2] = {"finished": "threefold_repetition", "outcome": 0, "value": 0.7}
+    assert written_moves(game, FileGame(1, read, history), answers)[2].others == [], "no move was better"
     assert "1. e4 $6 { [%eval 0.37] Inaccuracy: 70 % became 62 %. } ( 1. d4 { 70 % } )" in text
 
 

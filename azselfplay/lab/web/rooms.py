@@ -242,7 +242,7 @@ class Room:
         self._found = None
 
     def _replayed(self, moves: Sequence[str]) -> GameHistory:
-        return replay(self._game, self._terms.start, moves, self._terms.max_plies)
+        return replay(self._game, self._terms.start, moves, self._terms.max_plies, draws_end=False)
 
     # ---- Searching ------------------------------------------------------------------------------
 
