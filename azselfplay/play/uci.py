@@ -321,8 +321,9 @@ class UciEngine:
 
     def _request(self, go: Go, now: float, allowed: tuple[int, ...]) -> Request:
         game_history, options = self.board.game_history, self.options
-        # Whether the user wants the search to go on even if the move is clear.
-        is_free = options.analyse_mode or go.infinite or go.ponder
+        # Whether the user wants the search to go on even if the move is clear. Pondering only holds back the
+        # move until the ponderhit.
+        is_free = options.analyse_mode or go.infinite
         simulations, overhead = go.nodes, options.overhead_ms / 1000
         clock: SideClock | None = None
         seconds: float | None = None
@@ -347,8 +348,9 @@ class UciEngine:
         if options.limit_strength and not (options.analyse_mode or go.infinite):
             assert self._strength is not None  # otherwise the option does not exist
             simulations = min(simulations or MOST, self._strength.simulations_for(options.elo))
-        # An only move needs no thought; one simulation still gives it a value.
-        if len(game_history.legal_actions()) == 1 and not is_free and not go.nodes:
+        # An only move needs no thought, except for the moves after it while the opponent thinks; one
+        # simulation still gives it a value.
+        if len(game_history.legal_actions()) == 1 and not (is_free or go.ponder or go.nodes):
             simulations = 1
         return Request(
             game_history.start,

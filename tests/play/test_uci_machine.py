@@ -126,6 +126,8 @@ def test_one_legal_move_is_not_thought_about():
     engine = ready_engine()
     engine.feed("position fen 7k/8/8/8/8/8/6q1/7K w - - 0 1", 0.0)
     assert start_of(engine, "go wtime 60000 btime 60000").simulations == 1
+    engine.searched(Found(("h1g2",)), 0.0)
+    assert start_of(engine, "go ponder wtime 60000 btime 60000").simulations == 0
 
 
 def test_an_infinite_search_that_ends_by_itself_answers_only_after_stop():
@@ -248,6 +250,10 @@ def test_pondering_takes_the_clock_from_the_ponderhit_on():
     (deadline,) = engine.feed("ponderhit", 100.0)
     assert deadline == SetDeadline(pytest.approx(102.7))
     assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4")]
+    request = start_of(engine, "go ponder wtime 60000 btime 60000")
+    assert (request.stop_when_proven, request.may_move_early) == (True, True)
+    assert engine.searched(Found(("e2e4",)), 0.0) == []
+    assert engine.feed("ponderhit", 0.0) == [Say("bestmove e2e4")], "the saved time is for later moves"
     start_of(engine, "go ponder nodes 5")
     assert engine.searched(Found(("e2e4",)), 0.0) == []
     assert engine.feed("ponderhit", 0.0) == [Say("bestmove e2e4")]
