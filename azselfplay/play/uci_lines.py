@@ -63,6 +63,16 @@ SEARCHING = (
 )
 """Options that both protocols have under the same name."""
 
+
+def _announced(options: Options, spec: Spec) -> str:
+    """Return the present value of an option, as it is announced."""
+    value = getattr(options.setup if spec.field in _IN_SETUP else options, spec.field)
+    if spec.kind == "check":
+        return str(value).lower()
+    # The choices list no settings.
+    return str(value).partition("?")[0] if spec.kind == "combo" else str(value) or "<empty>"
+
+
 _LEAVES = Spec("MinibatchSize", "leaves", "spin", 0, 1024)
 
 _SEARCH = Spec("Search", "search", "combo", choices=NAMES)
@@ -104,11 +114,7 @@ class Dialect:
         """Return the `option` lines, with the present values as defaults."""
         lines = []
         for spec in self.options:
-            value = getattr(options.setup if spec.field in _IN_SETUP else options, spec.field)
-            default = str(value).lower() if spec.kind == "check" else str(value) or "<empty>"
-            if spec.kind == "combo":
-                default = default.partition("?")[0]  # the choices list no settings; settings stay as they are
-            line = f"option name {spec.name} type {spec.kind} default {default}"
+            line = f"option name {spec.name} type {spec.kind} default {_announced(options, spec)}"
             if spec.kind == "spin":
                 line += f" min {spec.low} max {spec.high}"
             lines.append(line + "".join(f" var {choice}" for choice in spec.choices))
@@ -120,6 +126,9 @@ class Dialect:
         if spec is None:
             known = ", ".join(spec.name for spec in self.options)
             raise ValueError(f"unknown option {shown(name)}; known: {known}")
+        # A GUI may send back what was announced: a search keeps its settings, which no choice names.
+        if spec.kind == "combo" and text == _announced(options, spec):
+            return options
         change: dict[str, Any] = {spec.field: spec.parsed(text)}
         if spec.field in _IN_SETUP:
             return replace(options, setup=replace(options.setup, **change))

@@ -200,9 +200,10 @@ def test_a_game_goes_on_after_a_draw_that_nobody_claims():
     assert len(board.game_history.legal_actions()) == 20
 
 
-def test_a_search_with_settings_is_announced_by_its_selection_and_replaced_by_the_option():
+def test_a_search_with_settings_is_announced_by_its_selection_and_replaced_by_another():
     options = Options(Setup(search="gumbel?gumbel_considered=4"))
     assert "option name Search type combo default gumbel var puct var gumbel var thompson" in (
         UCI.announced(options)
     )
+    assert UCI.changed(options, "Search", "gumbel") is options
     assert UCI.changed(options, "Search", "thompson").setup.search == "thompson"
