@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
@@ -35,6 +36,18 @@ from protocol.settings import SelfPlaySettings, changed
 
 THREADS = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="player")
 """Thread pool in which slow players think, for all games together. A thread starts only when it is needed."""
+
+CALLS: set[Future[Choice]] = set()
+"""Calls in the pool that have not ended. Nothing ends a call early, even if its game is given up."""
+
+
+def leave_if_thinking(code: int) -> None:
+    """End the process with `code` if a player still thinks: the interpreter would wait for the thread. Call
+    this when everything else has ended."""
+    if CALLS:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 class NetPlayer(Player):
@@ -150,8 +163,10 @@ class ThinkingPlayer(Player):
         if not self._threaded:
             return self._think(game_history, rng)
         async with self._turn:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(THREADS, self._think, game_history, rng)
+            call = THREADS.submit(self._think, game_history, rng)
+            CALLS.add(call)
+            call.add_done_callback(CALLS.discard)
+            return await asyncio.wrap_future(call)
 
 
 class ThinkingSeat(Seat):

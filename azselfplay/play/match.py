@@ -109,10 +109,12 @@ def main() -> int:
     a, b = specs
     match = Match(config, (a, b))
     aio.run(match.run)
+    from azselfplay.play.builtin_players import leave_if_thinking
     from azselfplay.play.openings import describe
 
     result, openings = match.report(), describe(match.openings_played())
     print(json.dumps(as_json(result)) if config.json else table(result, openings, config.concurrent))
+    leave_if_thinking(Exit.OK)
     return int(Exit.OK)
 
 

@@ -46,6 +46,26 @@ def test_sprt_stops_the_match_and_the_table_says_so() -> None:
     assert "2000 (" not in done.stdout
 
 
+INTERRUPTED = """
+import os, signal, sys, threading
+from azselfplay.play import match
+from azselfplay.play.builtin_players import ThinkingPlayer
+def think(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+    threading.Event().wait()
+match.make_player = lambda spec, *_, **__: ThinkingPlayer(spec, think)
+sys.argv = ["azplay match", "slow", "slow", "--game", "tic_tac_toe", "--concurrent", "1"]
+sys.exit(match.main())
+"""
+
+
+def test_an_interrupted_match_does_not_wait_for_a_player_that_thinks_for_ever() -> None:
+    command = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "A won, drew, lost    0 0 0" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
