@@ -235,6 +235,16 @@ def test_openings_from_a_file_may_be_fen_epd_or_moves(tmp_path: Path) -> None:
     assert refused.value.code == Exit.BAD_DATA
 
 
+def test_a_comment_does_not_make_openings_of_shogi_a_game_file(tmp_path: Path) -> None:
+    file = tmp_path / "openings.txt"
+    file.write_text("# openings, 定跡\n\n# two moves\n7g7f 3c3d\n")
+    (opening,) = openings_from_file(get_game("shogi"), file)
+    assert len(opening.actions) == 2
+    file.write_text("# by hand\n# another line\n手合割：平手\n手数----指手--\n 1 ７六歩(77)\n")
+    (opening,) = openings_from_file(get_game("shogi"), file)
+    assert len(opening.actions) == 1
+
+
 PGN = """
 [Event "one"]\n[White "Jos\xe9"]\n
 1. e4 {best by test} e5 $1 (1... c5 2. Ke3) 2. Nf3 ; a comment

@@ -272,4 +272,7 @@ def _kif_held(hand: Counter[int], text: str) -> None:
             raise ValueError(f"{word[:20]!r} is no piece in a hand")
 
 
-KIF = GameFormat("KIF", (".kif", ".kifu"), re.compile(r"#|[^\x00-\x7f]"), kif, read_kif)
+# Lists of openings have comments with `#`, too, but nothing in Japanese after them.
+_KIF_BEGINS = re.compile(r"#KIF|(?:#[^\n]*\n\s*)*[^\x00-\x7f]")
+
+KIF = GameFormat("KIF", (".kif", ".kifu"), _KIF_BEGINS, kif, read_kif)
