@@ -99,7 +99,7 @@ class Game:
     moves: tuple[str, ...]
     """In the game's notation, from the start position on."""
     outcome: int
-    """1: the player who moved first has won, -1: the other one, 0: a draw."""
+    """1: `first` of `play` has won, -1: `second`, 0: a draw."""
     reason: str
     """Why it ended, as the rules name it, or `resignation`."""
     final: Position
@@ -305,8 +305,9 @@ def play(
     """Play one game and return it. A player is a run, which searches with `simulations` for each move, or a
     text as `azplay match --help` lists them: `random`, `alphabeta:2`, `uci:stockfish?nodes=1000` ...
 
-    `game` is needed where neither player is a run. `start`: a position in the game's notation. Raises Error,
-    also for a player that fails."""
+    `first` plays the game's first side (chess: White), whoever is to move in `start`, a position in the
+    game's notation. `game` is needed where neither player is a run. Raises Error, also for a player that
+    fails."""
     return _wait(_play(first, second, game, start, simulations, seed))
 
 

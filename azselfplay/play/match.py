@@ -283,11 +283,11 @@ class Report:
     draws: int
     losses: int
     as_first: tuple[int, int, int]
-    """A's wins, draws, losses when A moved first."""
+    """A's wins, draws, losses as the game's first side (chess: White)."""
     pentanomial: tuple[int, ...]
     """Pairs in which A scored 0, 1/2, 1, 3/2, 2 points."""
     distinct: int
-    """Number of games that differ in start, moves or first player. All other games are repetitions."""
+    """Number of games that differ in start, moves or sides. All other games are repetitions."""
     reasons: dict[str, int]
     failures: dict[str, int]
     """Games lost by a failure or on time, by player."""
@@ -363,7 +363,7 @@ def table(done: Report, openings: str = "", at_once: int = 1) -> str:
         ("games", f"{done.games} ({done.distinct} distinct), {done.mean_plies:.1f} plies on average"),
         *([("openings", openings)] if openings else []),
         ("A won, drew, lost", f"{done.wins} {done.draws} {done.losses}"),
-        ("  moving first", " ".join(map(str, done.as_first))),
+        ("  as the first side", " ".join(map(str, done.as_first))),
         ("pairs 0 1/2 1 3/2 2", " ".join(map(str, done.pentanomial))),
         ("ms a move of A, B", f"{done.ms_a_move[0]:.2f}, {done.ms_a_move[1]:.2f}{waiting}"),
     ]

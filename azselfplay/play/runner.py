@@ -81,16 +81,16 @@ class PlayedGame:
     """A finished game of a match between A (the match's first player) and B."""
 
     first: str
-    """Name of the player who moved first (in chess: White)."""
+    """Name of the player of the game's first side (chess: White), whoever is to move at the start."""
     second: str
     opening: str
     swapped: bool
-    """Whether B moved first."""
+    """Whether B is `first`."""
     start: str
     actions: tuple[int, ...]
     """All actions, including those of the opening."""
     outcome: int
-    """+1, 0 or -1 for the player who moved first."""
+    """+1, 0 or -1 for `first`."""
     reason: str
     """The rules' name, ply_cap, RESIGNATION, FAILURE, TIME, adjudicated_win, adjudicated_draw, tablebase."""
     plies: int
@@ -181,8 +181,8 @@ async def play_game(
 ) -> PlayedGame:
     """Play one game from `opening`. A player that fails loses it. The caller closes the players.
 
-    `seeded`: the players with their seeds; the first one moves first. The seeds must differ, or both players
-    would draw the same random numbers. `swapped`: whether player B of the match moves first.
+    `seeded`: the players with their seeds; the first one plays the game's first side. The seeds must differ,
+    or both players would draw the same random numbers. `swapped`: whether that one is B of the match.
     """
     game_history = opening.game_history(game, settings.max_plies)
     judge, time_limit = Judge(settings.adjudication), settings.clock

@@ -59,6 +59,11 @@ def test_a_game_is_played_to_its_end_and_can_be_looked_at(run: az.Run) -> None:
     assert again.text == game.final.text
 
 
+def test_the_outcome_is_of_the_players_in_their_order_whoever_is_to_move_at_the_start() -> None:
+    game = az.play("random", "alphabeta:9", game="tic_tac_toe", start="xx./oo./x..")
+    assert (game.moves, game.outcome) == (("6",), -1)
+
+
 def test_two_players_that_are_no_runs_need_the_game() -> None:
     assert az.play("random", "alphabeta:9", game="tic_tac_toe").outcome in (0, -1)
     with pytest.raises(az.Error, match="give the game too"):
