@@ -322,8 +322,11 @@ def known_results(game: Game) -> Callable[[GameHistory], int | None]:
     return known
 
 
-TERMINATIONS = {FAILURE: "abandoned", TIME: "time forfeit"}
-"""Values of PGN's Termination tag (section 9.8.1 of the standard), by reason."""
+TERMINATIONS = {
+    **{FAILURE: "abandoned", TIME: "time forfeit"},
+    **dict.fromkeys((WON, DRAWN, TABLE), "adjudication"),
+}
+"""Values of PGN's Termination tag (section 9.8.1 of the standard), by reason; else it is "normal"."""
 
 
 class GameFiles:
@@ -366,9 +369,7 @@ def to_pgn(game: Game, form: GameFormat, played: PlayedGame, event: str) -> str:
         "Result": RESULTS[played.outcome],
         "Opening": played.opening,
         "PlyCount": str(played.plies),
-        "Termination": TERMINATIONS.get(
-            played.reason, "adjudication" if "adjudicated" in played.reason else "normal"
-        ),
+        "Termination": TERMINATIONS.get(played.reason, "normal"),
     }
     moves = [WrittenMove(move) for move in replay_of(game, played).moves_text()]
     ending = played.reason + (f": {played.detail}" if played.detail else "")

@@ -16,6 +16,7 @@ from twice import GAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
+from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.elo import pair_counts
@@ -44,6 +45,7 @@ from azselfplay.play.runner import (
     play_match,
     replay_of,
     to_json_line,
+    to_pgn,
 )
 from azselfplay.play.tournament import all_openings
 from net.architectures.network import build
@@ -169,6 +171,7 @@ def test_known_endings_end_a_game_when_asked_to() -> None:
     rook = Opening("rook", "7k/8/5K2/8/8/8/8/R7 b - - 0 1")
     games = match(CHESS, "random", "random", [rook], adjudication=Adjudication(known=known_results(CHESS)))
     assert [(game.reason, game.outcome, game.plies) for game in games] == [(TABLE, 1, 0)] * 2
+    assert '[Termination "adjudication"]' in to_pgn(CHESS, knowledge_of(CHESS).formats[0], games[0], "")
 
 
 def test_judge_gives_a_win_when_both_agree_long_enough() -> None:
