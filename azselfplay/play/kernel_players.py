@@ -241,10 +241,11 @@ def greedy_scores(
     count = legal_actions(positions, n, actions)
     for i in range(count):
         play(positions[n - 1], actions[i], positions[n])
-        reason = end_reason(positions, n + 1, legal_actions(positions, n + 1, replies), NO_ROOT)
+        legal = legal_actions(positions, n + 1, replies)
+        reason = end_reason(positions, n + 1, legal, NO_ROOT)
         if reason != 0:
             scores[i] = seen_before(positions, n + 1, int(END_VALUES[reason]) * WON)
-        elif SEES_REPLY and has_win_at_once(positions, n + 1, replies, spare):
+        elif SEES_REPLY and wins_among(positions, n + 1, replies[:legal], replies, spare) > 0:
             # This is as bad as a loss: the other side wins with its next move.
             scores[i] = seen_before(positions, n + 1, WON)
         else:
@@ -257,16 +258,6 @@ def seen_before(positions: Positions, n: int, value: int) -> int:
     """Convert `value` from the side to move at `positions[n - 1]` to the side to move at `positions[n - 2]`.
     positions: [>= n, state_words]."""
     return value if side_to_move(positions[n - 1]) == side_to_move(positions[n - 2]) else -value
-
-
-@kernel
-def has_win_at_once(positions: Positions, n: int, replies: Actions, spare: Actions) -> bool:
-    """Return whether the side to move at `positions[n - 1]` has an action that wins the game.
-
-    positions  [> n, state_words]; replies, spare  [max_legal] scratch
-    """
-    count = legal_actions(positions, n, replies)
-    return wins_among(positions, n, replies[:count], replies, spare) > 0
 
 
 # ---- Alpha-beta ----
