@@ -69,21 +69,18 @@ class GoBoard:
     # ---- Rules --------------------------------------------------------------------------------
 
     def change(self, **changes: Any) -> None:
-        """Change rules (fields of GoRules). A board of another size is empty; otherwise the game continues.
+        """Change rules (fields of GoRules, except the size); the game continues.
 
         Raises GtpError, with nothing changed, for invalid values, and if the moves played would be illegal.
         """
         try:
             rules = replace(self.rules, **changes)
-            start = self.game_history.start if rules.size == self.rules.size else ""
-            changed = OpenGame(game_of(rules), start)
+            changed = OpenGame(game_of(rules), self.game_history.start)
             # The moves are replayed, because a move may be illegal under another ko rule.
-            for action in self.game_history.actions if rules.size == self.rules.size else ():
+            for action in self.game_history.actions:
                 changed.play(action)
         except ValueError as error:
             raise GtpError(str(error)) from error
-        if rules.size != self.rules.size:
-            self._before.clear()
         self.rules, self.game_history = rules, changed
 
     @property

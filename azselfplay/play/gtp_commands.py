@@ -145,11 +145,10 @@ def _boardsize(desk: Desk, arguments: Arguments) -> str:
     size = whole_number(arguments[0], "a size")
     _check_size(desk, size)
     try:
-        desk.board.change(size=size)
-    except GtpError as error:
+        # The specification clears the board in any case, also if the size stays the same.
+        desk.board = GoBoard(replace(desk.board.rules, size=size))
+    except ValueError as error:
         raise GtpError(f"unacceptable size: {error}") from error
-    # The specification clears the board in any case, also if the size stays the same.
-    desk.board.clear()
     desk.is_new_game = True
     return ""
 
