@@ -120,9 +120,12 @@ def estimate(counts: Sequence[int]) -> EloEstimate:
 #
 # Generalised SPRT on pentanomial counts (Michel Van den Bergh, as in fishtest): the log likelihood ratio of
 # the most likely distributions of pair scores whose means are those of elo1 and of elo0. A kind of pair that
-# has not occurred counts UNSEEN, so that a likelihood exists. elo1 is accepted when the ratio exceeds
-# log((1 - beta) / alpha), elo0 when it falls below log(beta / (1 - alpha)).
+# has not occurred counts UNSEEN, so that a likelihood exists. elo1 is accepted when the ratio reaches BOUND,
+# elo0 when it reaches -BOUND.
 
+ERROR = 0.05
+"""Probability of accepting H1 when H0 is true, and of accepting H0 when H1 is true."""
+BOUND = math.log((1.0 - ERROR) / ERROR)
 UNSEEN = 1e-3
 BISECTIONS = 60
 MOST_ELO = 1000.0
@@ -135,10 +138,6 @@ class Sprt:
 
     elo0: float
     elo1: float
-    alpha: float = 0.05
-    """Probability of accepting H1 when H0 is true."""
-    beta: float = 0.05
-    """Probability of accepting H0 when H1 is true."""
 
     def __post_init__(self) -> None:
         if not self.elo0 < self.elo1:
@@ -146,23 +145,13 @@ class Sprt:
         # `not <=`, so that NaN is refused, too.
         if not max(abs(self.elo0), abs(self.elo1)) <= MOST_ELO:
             raise ValueError(f"differences of more than {MOST_ELO:g} Elo cannot be told apart")
-        if not (0 < self.alpha < 0.5 and 0 < self.beta < 0.5):
-            raise ValueError("alpha and beta must lie between 0 and 0.5")
-
-    @property
-    def lower(self) -> float:
-        return math.log(self.beta / (1.0 - self.alpha))
-
-    @property
-    def upper(self) -> float:
-        return math.log((1.0 - self.beta) / self.alpha)
 
     def verdict(self, counts: Sequence[int]) -> str:
         """ "H0", "H1", or "" while the match must go on."""
         ratio = self.log_likelihood_ratio(counts)
-        if ratio >= self.upper:
+        if ratio >= BOUND:
             return "H1"
-        return "H0" if ratio <= self.lower else ""
+        return "H0" if ratio <= -BOUND else ""
 
     def log_likelihood_ratio(self, counts: Sequence[int]) -> float:
         """Return the logarithm of the likelihood ratio of H1 to H0."""

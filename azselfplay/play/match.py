@@ -24,7 +24,7 @@ from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import RUNS, weights_named
-from azselfplay.play.elo import EloEstimate, Sprt, estimate, pair_counts, won_drawn_lost
+from azselfplay.play.elo import BOUND, EloEstimate, Sprt, estimate, pair_counts, won_drawn_lost
 from azselfplay.play.player import KINDS, Player
 from azselfplay.play.players import make_player
 from protocol.settings import Count, Plies, Positive, Seed
@@ -347,7 +347,7 @@ def progress(now: Report, planned: int) -> str:
     if now.elo is not None:
         parts.append(f"Elo {elo_text(now.elo)}")
     if now.sprt is not None:
-        parts.append(f"LLR {now.llr:+.2f} [{now.sprt.lower:.2f}, {now.sprt.upper:.2f}]")
+        parts.append(f"LLR {now.llr:+.2f} [{-BOUND:.2f}, {BOUND:.2f}]")
     if now.failures:
         parts.append(f"failures {sum(now.failures.values())}")
     return "  ".join(parts)
@@ -375,7 +375,7 @@ def table(done: Report, openings: str = "", at_once: int = 1) -> str:
         ]
     if done.sprt is not None:
         verdict = {"H0": "H0 accepted", "H1": "H1 accepted", "": "undecided"}[done.verdict]
-        bounds = f"LLR {done.llr:+.2f} in [{done.sprt.lower:.2f}, {done.sprt.upper:.2f}]"
+        bounds = f"LLR {done.llr:+.2f} in [{-BOUND:.2f}, {BOUND:.2f}]"
         rows.append((f"SPRT {done.sprt.elo0:g}, {done.sprt.elo1:g}", f"{verdict}: {bounds}"))
     rows.append(("ended by", ", ".join(f"{reason} {n}" for reason, n in done.reasons.items())))
     if done.failures:

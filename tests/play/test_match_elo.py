@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from azselfplay.play.elo import Sprt, elo_of_score, estimate, most_likely, pair_counts, score_of_elo
+from azselfplay.play.elo import BOUND, Sprt, elo_of_score, estimate, most_likely, pair_counts, score_of_elo
 
 SCORES = np.array([0, 0.25, 0.5, 0.75, 1])
 
@@ -64,11 +64,10 @@ def test_95_percent_intervals_hold_the_truth_in_95_percent_of_matches() -> None:
 
 
 def test_sprt_bounds_are_fishtests() -> None:
-    assert Sprt(0, 2).upper == pytest.approx(2.9444, abs=1e-4)
-    assert Sprt(0, 2).lower == pytest.approx(-2.9444, abs=1e-4)
-    for elo0, elo1, alpha in ((5, 5, 0.05), (10, 0, 0.05), (0, 5, 0.0), (0, 1e6, 0.05), (0, math.inf, 0.05)):
+    assert pytest.approx(2.9444, abs=1e-4) == BOUND
+    for elo0, elo1 in ((5, 5), (10, 0), (0, 1e6), (0, math.inf)):
         with pytest.raises(ValueError):
-            Sprt(elo0, elo1, alpha)
+            Sprt(elo0, elo1)
 
 
 @pytest.mark.parametrize(("elo", "wrong"), [(0.0, "H1"), (40.0, "H0")])
