@@ -78,14 +78,14 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
 
 
 @dataclass
-class _Shared:
-    """A loaded network and the number of players that use it."""
+class Shared:
+    """A loaded network and the number of those that use it."""
 
     net: LoadedNet
     users: int = 0
 
 
-_LOADED: dict[tuple[str, str, str, int], _Shared] = {}
+_LOADED: dict[tuple[str, str, str, int], Shared] = {}
 """Networks loaded by this process, by (file, game, device, threads); closed with their last player."""
 
 
@@ -108,7 +108,7 @@ def _net_player(
     # The game is part of the key, because the same file may play a variant with the same board.
     key = (str(path or ""), game.name, device, threads)
     if key not in _LOADED:
-        _LOADED[key] = _Shared(load_net(path, game.name, device=device, threads=threads))
+        _LOADED[key] = Shared(load_net(path, game.name, device=device, threads=threads))
     shared = _LOADED[key]
     shared.users += 1
     net = shared.net

@@ -32,6 +32,7 @@ from azselfplay.link.weights_files import SUFFIX, hash_in_name, short_hash, vers
 from azselfplay.play.book import head
 from azselfplay.play.nets import LoadedNet, load_net, search_for
 from azselfplay.play.orders import Report, Request
+from azselfplay.play.players import Shared
 from azselfplay.play.thinker import Thinker, Thinking
 from azselfplay.play.uci_lines import wdl_per_mille
 from net.weights import BadWeights, read_meta
@@ -381,18 +382,12 @@ class Room:
         return {"name": f"{self.run}-{today:%Y%m%d-%H%M}.{ending}", "text": text + "\n"}
 
 
-@dataclass
-class _Shared:
-    net: LoadedNet
-    users: int = 0
-
-
 class Nets:
     """Loads networks in a thread, one at a time, on the CPU."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._shared: dict[Path, _Shared] = {}
+        self._shared: dict[Path, Shared] = {}
         self._loading = asyncio.Lock()
 
     async def take(self, file: Path) -> LoadedNet:
@@ -402,7 +397,7 @@ class Nets:
             found = self._shared.pop(file, None)
             if found is None:
                 net = await asyncio.to_thread(load_net, file, threads=self._threads)
-                found = _Shared(net)
+                found = Shared(net)
             self._shared[file] = found  # moved to the end: used last
             found.users += 1
             self._close_idle()
