@@ -10,7 +10,6 @@ per core, because jitted code releases the interpreter lock.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -141,18 +140,13 @@ class NetSeat(Seat):
 
 
 class ThinkingPlayer(Player):
-    """A player whose every move is one call of `think(game_history, rng)`.
+    """A player whose every move is one call of `think(game_history, rng)`, in a thread of the pool if it is
+    `threaded`."""
 
-    `threaded`: call `think` in a thread of the pool. `alone`: one call at a time, for a `think` that keeps
-    state.
-    """
-
-    def __init__(self, name: str, think: Think, *, threaded: bool = True, alone: bool = False) -> None:
+    def __init__(self, name: str, think: Think, *, threaded: bool = True) -> None:
         self.name = name
         self._think = think
         self._threaded = threaded
-        # State such as a solver's table may be used by only one thread at a time.
-        self._turn = asyncio.Lock() if alone else contextlib.nullcontext()
 
     async def sit_down(self, seed: int) -> Seat:
         return ThinkingSeat(self, np.random.default_rng(seed))
@@ -162,11 +156,10 @@ class ThinkingPlayer(Player):
         # For such a quick move, a thread costs more than it saves.
         if not self._threaded:
             return self._think(game_history, rng)
-        async with self._turn:
-            call = THREADS.submit(self._think, game_history, rng)
-            CALLS.add(call)
-            call.add_done_callback(CALLS.discard)
-            return await asyncio.wrap_future(call)
+        call = THREADS.submit(self._think, game_history, rng)
+        CALLS.add(call)
+        call.add_done_callback(CALLS.discard)
+        return await asyncio.wrap_future(call)
 
 
 class ThinkingSeat(Seat):

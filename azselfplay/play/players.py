@@ -73,8 +73,7 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
         raise Fatal(f"{spec!r}: {kind} has no settings; write {kind} alone", Exit.CONFIG)
     if kind in ("random", "greedy"):  # too quick to be worth a thread
         return ThinkingPlayer(spec, random_think if kind == "random" else greedy_think(game), threaded=False)
-    think = solver_think(game) if kind == "solver" else tablebase_think(game)
-    return ThinkingPlayer(spec, think, alone=True)  # a solver keeps state
+    return ThinkingPlayer(spec, solver_think(game) if kind == "solver" else tablebase_think(game))
 
 
 @dataclass

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +61,23 @@ def test_a_solver_that_remembers_little_or_answers_all_orders_of_questions_says_
     assert [small.value(state) for state in reversed(states)] == [int(np.sign(s)) for s in scores[::-1]]
     assert [large.value(state) for state in states] == [int(np.sign(score)) for score in scores]
     assert large.nodes > 0
+
+
+def test_threads_that_ask_at_once_are_answered_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All players of a match, and tables that end its games, have one solver, which searches in its own
+    arrays."""
+    met, meeting = [], threading.Barrier(2)
+
+    class Watched:
+        def verdict(self, _state: State) -> tuple[int, list[int]]:
+            with suppress(threading.BrokenBarrierError):
+                met.append(meeting.wait(0.1))
+            return 0, [0]
+
+    monkeypatch.setattr(labelled, "_solver", Watched)
+    with ThreadPoolExecutor(2) as pool:
+        assert all(pool.map(labelled.probe, random_states(20, 2, 0)))
+    assert not met
 
 
 def test_no_position_is_taken_for_an_entry_that_was_not_written_yet() -> None:

@@ -11,6 +11,7 @@ the result.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -228,9 +229,13 @@ FEWEST_STONES = 10
 """With fewer stones a position takes longer to solve: seconds to minutes (docs/measure_strength.md)."""
 
 
+_solving = threading.Lock()
+
+
 @cache
 def _solver() -> Solver:
-    """Return one solver for all callers, because it remembers solved positions."""
+    """Return one solver for all callers, because it remembers solved positions. It works for one thread at a
+    time."""
     return Solver()
 
 
@@ -239,7 +244,8 @@ def probe(state: State) -> Known | None:
     stones = int(state[2])
     if stones < FEWEST_STONES:
         return None
-    value, keeps = _solver().verdict(state)
+    with _solving:
+        value, keeps = _solver().verdict(state)
     group = next((phase for phase, (_, most) in PHASES.items() if stones <= most), "end")
     return Known(group, value, frozenset(keeps), len(GAME.legal_list(state)))
 

@@ -7,6 +7,7 @@ by steps through empty points. All stones count as alive.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
@@ -139,6 +140,8 @@ class Truth:
 
     def __init__(self, rules: GoRules, text: Text) -> None:
         self.rules, self.text = rules, text
+        self._solving = threading.Lock()
+        """Held by the thread that uses the table, which searches in arrays of its own."""
 
     @cached_property
     def table(self) -> Table:
@@ -151,7 +154,8 @@ class Truth:
 
     def probe_with_past(self, positions: Positions) -> Known | None:
         """Return what is known about the newest of `positions`, the history of a game that continues."""
-        results = self.table.results(positions)
+        with self._solving:
+            results = self.table.results(positions)
         if results is None:
             return None
         state = positions[-1]
