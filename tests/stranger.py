@@ -16,16 +16,16 @@ PATIENCE = 600.0
 class Ledger(threading.Thread):
     """Hands in games without pause and records which were acknowledged as stored."""
 
-    def __init__(self, port: int, patience: float = PATIENCE) -> None:
+    def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
         self.acknowledged: list[bytes] = []
         self.finished = threading.Event()
         self.error: BaseException | None = None
-        self._port, self._patience = port, patience
+        self._port = port
 
     def run(self) -> None:
         try:
-            client = Client("127.0.0.1", self._port, self._patience)
+            client = Client("127.0.0.1", self._port, PATIENCE)
             rng = random.Random(1)
             while not self.finished.is_set():
                 game = client.play(rng, keep_subtree=False)

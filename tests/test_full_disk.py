@@ -5,40 +5,25 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_client import Client
-from free_ports import free_base_port
-from process_marks import marked, marked_environment, wait_for
+from azrun_process import PATIENCE, Azrun
+from process_marks import marked, wait_for
 from small_disk import SmallDisk, small_disk
 from stranger import Ledger
 
 from azselfplay.host.exits import Exit
 
-ROOT = Path(__file__).resolve().parents[1]
-PATIENCE = 400.0
-
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
-
-TRAINER = """
-window.min_positions = 300
-optimizer.batch = 64
-publishing.seconds = 1.0
-publishing.checkpoint_seconds = 1.0
-cpu_threads = 1
-"""
 
 
 class Player(Ledger):
     """A player that also counts the games that were sent back because the disk was full."""
 
     def __init__(self, port: int) -> None:
-        super().__init__(port, PATIENCE)
+        super().__init__(port)
         self.disk_full = 0
 
     def hear(self, ack: dict[str, Any], uid: bytes) -> None:
@@ -46,65 +31,31 @@ class Player(Ledger):
         self.disk_full += "stores no games" in ack.get("reason", "")
 
 
-class Run:
-    """azrun with all its files on the small disk, and an observer of its figures."""
+def on_disk(folder: Path, disk: SmallDisk, said: Path) -> Azrun:
+    """Start azrun with its run on the small disk."""
+    return Azrun(folder, runs=disk.path, said=said, trainer="publishing.checkpoint_seconds = 1.0\n")
 
-    def __init__(self, folder: Path, disk: SmallDisk, out: Path) -> None:
-        self.disk = disk
-        self.port = free_base_port()
-        (folder / "trainer.toml").write_text(TRAINER)
-        self.environment = marked_environment()
-        command = [
-            *(sys.executable, "-m", "azselfplay.lab.azrun", "--game", "tic_tac_toe", "--recipe", "none"),
-            *("--simulations", "8"),
-            *("--games", "8", "--port", str(self.port), "--runs", str(disk.path), "--run", "run"),
-            *("--gpus", "cpu", "--trainer-config", str(folder / "trainer.toml")),
-        ]
-        with out.open("wb") as said:
-            self.process = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=said, text=True
-            )
-        self.watcher: Client | None = None
 
-    def figures(self) -> dict[str, Any]:
-        if self.watcher is None:
-            self.watcher = Client("127.0.0.1", self.port, PATIENCE)
-        return self.watcher.status(self.watcher.bulk)
-
-    def trained(self, name: str) -> Any:
-        return (self.figures()["trainer"] or {}).get(name, 0)
-
-    def processes(self) -> dict[int, str]:
-        """Return the processes that azrun runs at the moment with their commands, except short-lived ones."""
-        parts = ("server.main", "-m trainer", "client.main", "server.evaluator", "client.worker")
-        found = marked(self.environment)
-        kept = (pid for pid, line in found.items() if any(one in line for one in parts))
-        return {pid: found[pid] for pid in kept if "--warm" not in found[pid]}
-
-    def wait(self, what: Callable[[], bool], meaning: str) -> None:
-        def checked() -> bool:
-            assert self.process.poll() is None, f"azrun ended while waiting for {meaning}: {self.logs()}"
-            return what()
-
-        wait_for(checked, lambda: f"{meaning}\n{self.logs()}", PATIENCE)
-
-    def logs(self) -> str:
-        files = sorted((self.disk.path / "run" / "logs").glob("azrun*.log"))
-        return "\n".join(f"--- {file.name}\n{file.read_text(errors='replace')[-3000:]}" for file in files)
+def processes(run: Azrun) -> dict[int, str]:
+    """Return the processes that azrun runs at the moment with their commands, except short-lived ones."""
+    parts = ("server.main", "-m trainer", "client.main", "server.evaluator", "client.worker")
+    found = marked(run.environment)
+    kept = (pid for pid, line in found.items() if any(one in line for one in parts))
+    return {pid: found[pid] for pid in kept if "--warm" not in found[pid]}
 
 
 def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_path: Path) -> None:
     """Games are sent back while the disk is full. When there is space again, the same processes store games,
     train and publish; all acknowledged games are in the store."""
     with small_disk(tmp_path / "disk", megabytes=48) as disk:
-        run = Run(tmp_path, disk, disk.path / "azrun.out")  # its own output goes to that disk, too
+        run = on_disk(tmp_path, disk, disk.path / "azrun.out")  # its own output goes to that disk, too
         player = Player(run.port)
         try:
             player.start()
             run.wait(lambda: run.trained("weights_version") >= 3, "training, and three published versions")
             run.wait(lambda: len(player.acknowledged) > 5, "acknowledged games")
-            run.wait(lambda: len(run.processes()) == 6, "the client's worker")
-            before = run.processes()
+            run.wait(lambda: len(processes(run)) == 6, "the client's worker")
+            before = processes(run)
             filled = run.figures()["uptime_s"]
             disk.fill()
 
@@ -113,7 +64,7 @@ def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_p
                 return player.disk_full >= 3 and run.figures()["uptime_s"] > filled + 15
 
             run.wait(is_refused, "games that are sent back, for 15 s")
-            assert run.processes() == before
+            assert processes(run) == before
             stored, step = run.trained("games"), run.trained("step")
             version = run.figures()["weights_version"]
             disk.free()
@@ -122,14 +73,14 @@ def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_p
             run.wait(lambda: len(player.acknowledged) > handed_in, "further acknowledgements")
             run.wait(lambda: run.trained("step") > step, "further training")
             run.wait(lambda: run.figures()["weights_version"] > version, "further weights")
-            assert run.processes() == before, f"some were started again\n{run.logs()}"
+            assert processes(run) == before, f"some were started again\n{run.logs()}"
             player.finished.set()
             player.join(PATIENCE)
             assert player.error is None
             run.process.send_signal(signal.SIGINT)
             run.process.communicate(timeout=PATIENCE)
             assert run.process.returncode == 0
-            database = sqlite3.connect(f"file:{disk.path}/run/games.db?mode=ro", uri=True)
+            database = sqlite3.connect(f"file:{run.run}/games.db?mode=ro", uri=True)
             uids = [uid for (uid,) in database.execute("SELECT uid FROM games")]
             database.close()
             assert len(uids) == len(set(uids))
@@ -143,7 +94,7 @@ def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_p
 
 def test_azrun_on_a_full_disk_says_so_while_it_runs_and_at_its_end(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", megabytes=4) as disk:
-        run = Run(tmp_path, disk, tmp_path / "azrun.out")
+        run = on_disk(tmp_path, disk, tmp_path / "azrun.out")
         try:
             run.wait(lambda: run.trained("games"), "games")
             disk.fill()

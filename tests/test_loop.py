@@ -6,31 +6,15 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from azrun_process import PATIENCE, Azrun
 from file_server import FileServer, file_server
-from foreign_client import Channel
-from free_ports import free_base_port
 from stranger import Ledger
 
-ROOT = Path(__file__).resolve().parents[1]
-PATIENCE = 600.0
-"""Seconds until a process is up and at work again; torch starts slowly on a busy machine."""
-
 pytestmark = pytest.mark.timeout(3600)
-
-TRAINER = """
-window.min_positions = 300
-optimizer.batch = 64
-publishing.seconds = 1.0
-cpu_threads = 1
-"""
 
 
 def process_tree(root: int) -> dict[str, int]:
@@ -55,51 +39,23 @@ def process_tree(root: int) -> dict[str, int]:
     return found
 
 
-class Loop:
-    """`azrun` on tic-tac-toe, watched over the wire."""
+def loop_in(folder: Path, *flags: str) -> Azrun:
+    return Azrun(folder, *flags, runs=folder / "runs", said=folder / "azrun.out")
 
-    def __init__(self, folder: Path, *flags: str) -> None:
-        self.folder = folder
-        self.port = free_base_port()
-        trainer = folder / "trainer.toml"
-        trainer.write_text(TRAINER)
-        command = [
-            *(sys.executable, "-m", "azselfplay.lab.azrun", "--game", "tic_tac_toe", "--recipe", "none"),
-            *("--simulations", "8"),
-            *("--games", "16", "--port", str(self.port), "--runs", str(folder / "runs"), "--run", "test"),
-            *("--gpus", "cpu", "--trainer-config", str(trainer), *flags),
-        ]
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        self._watcher: Channel | None = None
 
-    def figures(self) -> dict[str, Any]:
-        if self._watcher is None:
-            self._watcher = Channel(f"tcp://127.0.0.1:{self.port + 1}", role="watcher")
-            self._watcher.hello(time.monotonic() + PATIENCE)
-        deadline = time.monotonic() + PATIENCE
-        answer, _ = self._watcher.ask({"type": "get_status"}, [], {"type": "status"}, deadline, resend=2.0)
-        return answer["figures"]
+def wait_until_both_play_on(loop: Azrun) -> None:
+    """Wait until workers and clients have used two published versions."""
 
-    def trained(self) -> dict[str, Any]:
-        return self.figures()["trainer"] or {}
+    def both_play_on() -> bool:
+        versions = loop.trained("versions", {})
+        return versions.get("workers", 0) >= 3 and versions.get("clients", 0) >= 3
 
-    def wait_until(self, what: Callable[[], bool], meaning: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not what():
-            assert self.process.poll() is None, f"azrun ended while waiting for {meaning}"
-            assert time.monotonic() < deadline, f"in vain: {meaning}\n{self.logs()}"
-            time.sleep(0.2)
-
-    def logs(self) -> str:
-        files = sorted((self.folder / "runs" / "test" / "logs").glob("azrun*.log"))
-        return "\n".join(f"--- {file.name}\n{file.read_text(errors='replace')[-3000:]}" for file in files)
+    loop.wait(both_play_on, "two new versions in games of workers and clients")
 
 
 @pytest.fixture(scope="module")
-def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
-    running = Loop(tmp_path_factory.mktemp("loop"))
+def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azrun]:
+    running = loop_in(tmp_path_factory.mktemp("loop"))
     try:
         yield running
     finally:
@@ -108,7 +64,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
 
 
 @pytest.fixture(scope="module")
-def ledger(loop: Loop) -> Iterator[Ledger]:
+def ledger(loop: Azrun) -> Iterator[Ledger]:
     ledger = Ledger(loop.port)
     ledger.start()
     yield ledger
@@ -117,13 +73,8 @@ def ledger(loop: Loop) -> Iterator[Ledger]:
 
 def test_workers_and_clients_play_on_with_new_weights(loop, ledger):
     """Games finish, steps are made, and both kinds of player have used two published versions."""
-
-    def both_play_on() -> bool:
-        versions = loop.trained().get("versions", {})
-        return versions.get("workers", 0) >= 3 and versions.get("clients", 0) >= 3
-
-    loop.wait_until(both_play_on, "two new versions in games of workers and clients")
-    assert loop.trained()["step"] > 0
+    wait_until_both_play_on(loop)
+    assert loop.trained("step") > 0
 
 
 @pytest.mark.parametrize(
@@ -141,19 +92,19 @@ def test_the_loop_goes_on_when_a_process_is_killed(loop, ledger, victim):
 
     Players and trainer are killed only in nightly tests: any child is restarted (host/test_processes.py), and
     trainers are killed at each point (faults/test_crash_points.py)."""
-    loop.wait_until(lambda: victim in process_tree(loop.process.pid), victim)
+    loop.wait(lambda: victim in process_tree(loop.process.pid), victim)
     before = process_tree(loop.process.pid)[victim]
     os.kill(before, signal.SIGKILL)
-    loop.wait_until(lambda: process_tree(loop.process.pid).get(victim, before) != before, f"a new {victim}")
-    at_restart = loop.trained().get("games_by_source", {"workers": 0, "clients": 0})
+    loop.wait(lambda: process_tree(loop.process.pid).get(victim, before) != before, f"a new {victim}")
+    at_restart = loop.trained("games_by_source", {"workers": 0, "clients": 0})
 
     def both_arrive() -> bool:
-        now = loop.trained().get("games_by_source", at_restart)
+        now = loop.trained("games_by_source", at_restart)
         return all(now[source] > at_restart[source] for source in ("workers", "clients"))
 
-    loop.wait_until(both_arrive, f"games after the death of {victim}")
+    loop.wait(both_arrive, f"games after the death of {victim}")
     handed_in = len(ledger.acknowledged)
-    loop.wait_until(lambda: len(ledger.acknowledged) > handed_in, "another acknowledgement")
+    loop.wait(lambda: len(ledger.acknowledged) > handed_in, "another acknowledgement")
 
 
 def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledger):
@@ -165,10 +116,10 @@ def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledg
     output, _ = loop.process.communicate(timeout=PATIENCE)
     summary = json.loads(output.splitlines()[-1])
     assert loop.process.returncode == 0
-    database = sqlite3.connect(f"file:{loop.folder}/runs/test/games.db?mode=ro", uri=True)
+    database = sqlite3.connect(f"file:{loop.run}/games.db?mode=ro", uri=True)
     stored = [uid for (uid,) in database.execute("SELECT uid FROM games")]
     assert len(stored) == len(set(stored)) == summary["games"]
-    current = json.loads((loop.folder / "runs" / "test" / "weights" / "current.json").read_bytes())
+    current = json.loads((loop.run / "weights" / "current.json").read_bytes())
     assert current["step"] == summary["steps"], "the network as it was at the end"
     assert len(ledger.acknowledged) > 20
     assert set(ledger.acknowledged) <= set(stored)
@@ -188,22 +139,20 @@ def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp
     server = tmp_path / "server.toml"
     server.write_text(f'weights_url = "{web.url}"\n')
     flags = ("--gpus", "none", "--client-device", "cpu,cpu", "--client-workers", "2")
-    loop = Loop(tmp_path, *flags, "--server-config", str(server))
+    loop = loop_in(tmp_path, *flags, "--server-config", str(server))
     try:
-        loop.wait_until(
-            lambda: loop.trained().get("versions", {}).get("clients", 0) >= 3, "two new versions in games"
-        )
+        loop.wait(lambda: loop.trained("versions", {}).get("clients", 0) >= 3, "two new versions in games")
         killed = process_tree(loop.process.pid)["client.evaluator"]
         os.kill(killed, signal.SIGKILL)
-        games = loop.trained()["games_by_source"]["clients"]
-        loop.wait_until(lambda: loop.trained()["games_by_source"]["clients"] > games + 100, "more games")
-        loop.wait_until(
+        games = loop.trained("games_by_source")["clients"]
+        loop.wait(lambda: loop.trained("games_by_source")["clients"] > games + 100, "more games")
+        loop.wait(
             lambda: process_tree(loop.process.pid).get("client.evaluator", killed) != killed,
             "a new evaluator",
         )
         assert loop.figures()["evaluators"] == 0
         # Workers tell it with their PINGs, which come every few seconds.
-        loop.wait_until(lambda: loop.figures()["evals"] > 100, "the evaluations of the client's evaluators")
+        loop.wait(lambda: loop.figures()["evals"] > 100, "the evaluations of the client's evaluators")
         loop.process.send_signal(signal.SIGINT)
         output, _ = loop.process.communicate(timeout=PATIENCE)
     finally:
@@ -222,19 +171,14 @@ def test_with_a_sparse_network_workers_and_clients_play_without_an_evaluator(tmp
     server.write_text("self_play.history = 1\nself_play.max_plies = 40\n")
     flags = ("--game", "chess", "--net", "sparse", "--simulations", "4", "--workers", "1")
     flags += ("--server-config", str(server))
-    loop = Loop(tmp_path, *flags)
+    loop = loop_in(tmp_path, *flags)
     try:
-
-        def both_play_on() -> bool:
-            versions = loop.trained().get("versions", {})
-            return versions.get("workers", 0) >= 3 and versions.get("clients", 0) >= 3
-
-        loop.wait_until(both_play_on, "two new versions in games of workers and clients")
+        wait_until_both_play_on(loop)
         figures = loop.figures()
         assert (figures["evaluators"], figures["players_evaluate"]) == (0, True)
         joined = {"workers": 1, "clients": 1, "trainer": 1}
-        loop.wait_until(lambda: loop.figures()["sessions"] == joined, f"sessions as in {joined}")
-        loop.wait_until(lambda: loop.figures()["evals"] > 1000, "evaluations in the figures")
+        loop.wait(lambda: loop.figures()["sessions"] == joined, f"sessions as in {joined}")
+        loop.wait(lambda: loop.figures()["evals"] > 1000, "evaluations in the figures")
         processes = process_tree(loop.process.pid)
         assert "server.evaluator" not in processes
         for player in ("client.worker worker", "client.worker client"):
