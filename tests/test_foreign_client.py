@@ -7,74 +7,40 @@ import copy
 import math
 import os
 import random
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgpack
 import pytest
-from foreign_client import Channel, Client, Game, Goodbye, Refused
-from free_ports import free_base_port
-
-ROOT = Path(__file__).resolve().parents[1]
-SIMULATIONS = 16
-STARTUP_S = 400.0  # two processes import torch at once, on a machine that others use too
+from foreign_client import Client, Game, Refused
+from target import PATIENCE, ROOT, SIMULATIONS, Target
 
 pytestmark = pytest.mark.timeout(1200)
 
 
-def start(module: str, flags: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start one of our programs with its output in a file."""
-    with log.open("wb") as out:
-        return subprocess.Popen(
-            [sys.executable, "-m", module, *flags], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT
-        )
+class Both(Target):
+    """A server without workers, and a trainer."""
 
+    def _is_busy(self) -> bool:
+        return self.figures()["sessions"]["trainer"] == 1
 
-def stop(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Ask all processes to end, then kill those that have not."""
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    def _server_flags(self) -> list[str]:
+        return [*super()._server_flags(), "--workers", "0"]
 
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Run a server and a trainer of tic-tac-toe; yield their base port."""
-    folder = tmp_path_factory.mktemp("foreign")
-    base = free_base_port()
-    both = ["--runs", str(folder / "runs")]
-    flags = ["--game", "tic_tac_toe", "--gpus", "cpu", "--net", "tiny"]
-    flags += ["--workers", "0", "--cpu-threads", "1"]
-    flags += ["--self-play.search.simulations", str(SIMULATIONS), "--port", str(base), *both]
-    processes = [start("server.main", flags, folder / "server.log")]
-    try:
-        flags = ["--server", f"127.0.0.1:{base}", "--device", "cpu", "--cpu-threads", "1", *both]
-        processes.append(start("trainer", flags, folder / "trainer.log"))
-        yield base
-    finally:
-        stop(processes[::-1])
-        for name in ("server.log", "trainer.log"):
-            if (folder / name).exists():
-                print(f"--- {name}\n{(folder / name).read_text(errors='replace')}")
+    with Both(tmp_path_factory.mktemp("foreign"), clients=0) as both:
+        yield both.port
+        for name in ("server", "trainer"):
+            print(f"--- {name}\n{both.log(name)}")
 
 
 @pytest.fixture(scope="module")
 def client(port: int) -> Iterator[Client]:
     """Return a client that has joined both ports while the trainer is there."""
-    client = Client("127.0.0.1", port, STARTUP_S)
-    deadline = client.deadline()
-    while client.status(client.bulk)["sessions"]["trainer"] != 1:
-        if time.monotonic() > deadline:
-            raise TimeoutError("no trainer came")
-        client.bulk.receive(0.2)
+    client = Client("127.0.0.1", port, PATIENCE)
     yield client
     client.close()
 
@@ -151,18 +117,6 @@ def test_many_rows_in_one_request(client: Client) -> None:
         assert len(answer.priors) == row % 9 + 1
         assert sum(answer.priors) == pytest.approx(1, abs=0.01)
         assert sum(answer.wdl) == pytest.approx(1, abs=0.001)
-
-
-def test_credits_of_the_newest_grant_hold(client: Client) -> None:
-    """As many leaves as were granted are accepted; 4096, more than any player is granted, are refused."""
-    before = client.status(client.leaves)["over_credit"]
-    credit = client.leaves.welcome["credits"]
-    position = (bytes(16 * client.settings["history"] + 8), [0])
-    assert len(client.evaluate([position] * credit)) == credit
-    with pytest.raises(Refused, match="over_credit") as told:
-        client.evaluate([position] * 4096)
-    assert told.value.message["retry_after"] > 0
-    assert client.status(client.leaves)["over_credit"] == before + 1
 
 
 def _rejections(game: Game) -> dict[str, Game]:
@@ -252,36 +206,3 @@ def test_status_on_either_port(client: Client, stored: Game) -> None:
         assert figures["evals"] >= len(stored.actions)
         assert figures["games_acked"] >= 1
         assert figures["sessions"] == {"workers": 0, "clients": 1, "trainer": 1}
-
-
-@pytest.mark.parametrize("bulk", [0, 1])
-@pytest.mark.parametrize(
-    ("protocol", "code", "side"), [(99, "protocol_too_new", "server"), (0, "protocol_too_old", "client")]
-)
-def test_goodbye_says_which_side_to_upgrade(
-    client: Client, port: int, bulk: int, protocol: int, code: str, side: str
-) -> None:
-    channel = Channel(f"tcp://127.0.0.1:{port + bulk}", protocol=protocol)
-    with pytest.raises(Goodbye) as told:
-        channel.hello(client.deadline())
-    channel.close(bye=False)
-    assert told.value.message["code"] == code
-    assert told.value.message["reason"].endswith(f"upgrade the {side}")
-    assert told.value.message["retry_after"] == 0
-
-
-def test_nothing_without_hello_nor_after_bye(client: Client, port: int) -> None:
-    channel = Channel(f"tcp://127.0.0.1:{port}")
-    channel.send({"type": "get_status"})
-    told = channel.receive(client.seconds)
-    assert told is not None
-    assert (told[0]["type"], told[0]["code"]) == ("goodbye", "hello_required")
-    channel.hello(client.deadline())
-    assert client.status(channel)["sessions"]["clients"] == 2
-    channel.send({"type": "bye"})
-    channel.send({"type": "get_status"})
-    told = channel.receive(client.seconds)
-    assert told is not None
-    assert (told[0]["type"], told[0]["code"]) == ("goodbye", "hello_required")
-    channel.close(bye=False)
-    assert client.status(client.leaves)["sessions"]["clients"] == 1

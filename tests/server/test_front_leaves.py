@@ -169,6 +169,8 @@ async def test_credits_are_exact(bench: Bench) -> None:
     refused = (await worker.receive(Refused))[0]
     assert (refused.request, refused.code) == (2, Code.OVER_CREDIT)
     assert f"1 leaves and {welcome.credits} in flight" in refused.reason
+    assert refused.retry_after > 0
+    assert (await worker.status())["over_credit"] == 1
     evaluator.answer_all()
     evaluator.holding = False
     await worker.get_all()
