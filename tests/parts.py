@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from target import Target
+from target import ROOT, Target
 
 PATIENCE = 600.0
 """Seconds until a process is up and at work again; torch starts slowly on a busy machine."""
 RUN = "tic_tac_toe-tiny"
 GAMES = "4"
 """Games at a time in each worker: some load, but not much."""
+MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "azselfplay.lab.azplay"}
+
+
+def command(name: str, *words: str) -> list[str]:
+    return [sys.executable, "-m", MODULES.get(name, name), *words]
+
+
+def ended(name: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        command(name, *words),
+        capture_output=True, text=True, env=os.environ | environment, cwd=ROOT, timeout=PATIENCE, check=False,
+    )  # fmt: skip
 
 
 class Parts(Target):

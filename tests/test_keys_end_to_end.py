@@ -8,7 +8,6 @@ import os
 import re
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -16,24 +15,17 @@ from pathlib import Path
 import pytest
 from free_ports import free_base_port
 from in_process import azplay_here
+from parts import command, ended
 from process_marks import wait_for
+from target import ROOT
 
 from azselfplay.host.exits import Exit
-
-ROOT = Path(__file__).resolve().parents[1]
-MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "azselfplay.lab.azplay"}
 
 pytestmark = pytest.mark.timeout(1200)
 
 
-def command(name: str, *words: str) -> list[str]:
-    return [sys.executable, "-m", MODULES.get(name, name), *words]
-
-
 def call(name: str, *words: str, code: int = 0) -> str:
-    done = subprocess.run(
-        command(name, *words), capture_output=True, text=True, cwd=ROOT, check=False, timeout=400
-    )
+    done = ended(name, *words)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 

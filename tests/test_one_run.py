@@ -4,7 +4,6 @@ status and the pages. Then the same commands where there is no run."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 from free_ports import free_base_port
-from parts import PATIENCE, RUN, Parts
+from parts import PATIENCE, RUN, Parts, ended
 
 from azselfplay.host.exits import Exit
 from azselfplay.host.metrics import EVERYWHERE
@@ -26,7 +25,6 @@ from trainer.figures import METRICS as TRAINER
 
 ROOT = Path(__file__).resolve().parents[1]
 GRAFANA = ROOT / "deploy" / "grafana"
-MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "azselfplay.lab.azplay"}
 TABLES = {"server": SERVER, "trainer": TRAINER, "client.main": CLIENT}
 NAME = re.compile(r"\b(?:az|process)_[a-z0-9_]+\b")
 
@@ -66,15 +64,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 def call(name: str, *words: str, **environment: str) -> tuple[int, dict[str, Any], str]:
     """Return exit status, the JSON that was printed, and errors."""
-    done = subprocess.run(
-        [sys.executable, "-m", MODULES[name], *words],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-        cwd=ROOT,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = ended(name, *words, **environment)
     return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else {}, done.stderr
 
 
@@ -204,15 +194,6 @@ def test_faults_of_the_machine_end_in_their_own_exit_status(tmp_path: Path) -> N
     done = subprocess.run([*limited, *words], capture_output=True, text=True, cwd=ROOT, check=False)
     assert (done.returncode, faults(json.loads(done.stdout))) == (Exit.FOUND, {"open files"})
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
-
-
-def test_a_server_that_is_not_there_is_a_fault_and_unreachable(tmp_path: Path) -> None:
-    address = f"127.0.0.1:{free_base_port()}"
-    code, said, _ = call("azclient", "doctor", address, "--spool", str(tmp_path), "--json")
-    assert (code, faults(said)) == (Exit.FOUND, {"leaves and bulk ports"})
-    code, _, errors = call("azplay", "status", "--server", address)
-    assert code == Exit.UNREACHABLE
-    assert "start azserver" in errors
 
 
 def test_status_of_a_folder_tells_what_its_trainer_left_and_alerts(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import logging
 import subprocess
@@ -32,15 +31,6 @@ from trainer.figures import Curves, Figures
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     with small_disk(tmp_path / "disk", megabytes=2) as disk:
         yield disk
-
-
-def test_the_disk_of_these_tests_is_full_when_it_is_filled(disk: SmallDisk) -> None:
-    disk.fill()
-    with pytest.raises(OSError, match="No space left") as caught:
-        (disk.path / "file").write_bytes(b"x")
-    assert caught.value.errno == errno.ENOSPC
-    disk.free()
-    (disk.path / "file").write_bytes(b"x")
 
 
 def test_a_log_file_drops_what_does_not_fit_and_says_how_much(disk: SmallDisk) -> None:

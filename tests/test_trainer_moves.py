@@ -5,14 +5,11 @@ from __future__ import annotations
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from parts import PATIENCE, RUN, Parts
+from parts import PATIENCE, RUN, Parts, ended
 from stranger import Ledger
-from target import ROOT
 
 from azselfplay.games import get_game
 from azselfplay.store.reader import StoreReader
@@ -21,14 +18,6 @@ from trainer.config import TrainerConfig
 from trainer.validation import HeldOut
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
-
-
-def azplay(*arguments: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "azselfplay.lab.azplay", *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
 
 
 def newest_checkpoint(run: Path) -> Progress:
@@ -60,7 +49,8 @@ def test_a_trainer_on_another_machine_takes_over_from_a_backup(tmp_path: Path) -
         old, new = parts.trainers / RUN, tmp_path / "new_machine" / RUN
         parts.wait(lambda: newest_step(old) > 0, "a checkpoint")
         parts.wait(lambda: len(ledger.acknowledged) > 5, "games of the ledger")
-        azplay("backup", str(old), str(tmp_path / "backup"))
+        backup = ended("azplay", "backup", str(old), str(tmp_path / "backup"))
+        assert backup.returncode == 0, backup.stderr
         backed_up = newest_checkpoint(tmp_path / "backup")
         parts.end("trainer", signal.SIGKILL)
         shutil.rmtree(old)

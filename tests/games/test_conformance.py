@@ -10,11 +10,10 @@ import pytest
 from every_game import EVERY_GAME, SHARING
 from hands import NAME as HANDS
 from naive_games import NAIVE_NAMES
-from naive_sampler import naive_symmetry
 from twice import NAME as TWICE
 
 from azselfplay.games import Game, get_game
-from azselfplay.games.conformance import CHECKS, Check, bits, features, legal, moved, playouts
+from azselfplay.games.conformance import CHECKS, Check, bits, features, legal, playouts
 from azselfplay.games.spec import NO_ROOT
 from azselfplay.games.stubs import Movers
 
@@ -62,15 +61,6 @@ def test_a_line_may_begin_in_the_middle_of_a_game(name: str) -> None:
         late = features(game, playout.positions[-1:], 1, 2)
         assert np.array_equal(bits(game, late, 2)[:planes], bits(game, whole, 2)[:planes])
         assert not bits(game, late, 2)[planes:].any()
-
-
-def test_features_are_mirrored_as_by_the_naive_twin(game: Game) -> None:
-    for symmetry in game.symmetries:
-        for playout in playouts(game.name)[:4]:
-            for n in range(1, len(playout.positions) + 1):
-                found = features(game, playout.positions, n, 2)
-                mirrored = moved(game, symmetry, found, 2)
-                assert np.array_equal(naive_symmetry(game, found, symmetry, 2), mirrored)
 
 
 def test_movers_of_nonsense_are_refused(game: Game) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from free_ports import free_base_port
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report import status_command
-from azselfplay.lab.report.status_command import RunStatus, as_text, of_folder, of_this_machine
+from azselfplay.lab.report.status_command import RunStatus, as_text, of_folder, of_server, of_this_machine
 
 
 def served(tmp_path: Path, name: str, port: int) -> RunFolder:
@@ -68,6 +69,12 @@ def test_without_any_it_says_what_to_give(asked: list[Address], monkeypatch: pyt
         of_this_machine()
     assert caught.value.code == Exit.UNREACHABLE
     assert asked == [Address("127.0.0.1", 5600)]
+
+
+def test_where_no_azserver_is_one_is_to_be_started() -> None:
+    with pytest.raises(Fatal, match="start azserver") as caught:
+        of_server(Address("127.0.0.1", free_base_port()))
+    assert caught.value.code == Exit.UNREACHABLE
 
 
 def test_a_trainer_that_stores_no_games_is_a_fault() -> None:
