@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play.analyse import main
+from azselfplay.host.exits import Exit
 from net.create import create
 
 COMMAND = [sys.executable, "-m", "azselfplay.lab.azplay", "analyse"]
@@ -64,27 +63,6 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
         said = process.stderr.read().decode()
         assert "an untrained network for tic_tac_toe" in said
         assert "Traceback" not in said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "word"),
-    [
-        (["--game", "chess", "WEIGHTS"], Exit.BAD_DATA, "connect_four, not chess"),
-        (["/nowhere"], Exit.BAD_DATA, "/nowhere"),
-        (["--simulations", "20001"], Exit.CONFIG, "20000"),
-        (["--in-flight", "-1"], Exit.CONFIG, "in-flight"),
-        (["--game", "checkers"], Exit.CONFIG, "known games"),
-    ],
-)
-def test_wrong_settings_are_refused(
-    weights: Path, arguments: list[str], code: Exit, word: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It prints a sentence and has an exit status of its own."""
-    given = [str(weights) if argument == "WEIGHTS" else argument for argument in arguments]
-    monkeypatch.setattr(sys, "argv", ["azplay analyse", *given])
-    with pytest.raises(Fatal, match=word) as caught:
-        main()
-    assert caught.value.code == code
 
 
 def test_answers_that_cannot_be_written_end_it_with_the_reason() -> None:

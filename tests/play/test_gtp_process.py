@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from in_process import azplay_here
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "azselfplay.lab.azplay", "gtp", "--threads", "1", "--hash", "16"]
@@ -60,26 +59,6 @@ def test_it_plays_a_whole_game_against_itself_and_scores_it(engine):
     assert engine.ask("final_status_list alive").startswith("=")
 
 
-HOSTILE = [
-    b"\xff\xfe\x00garbage\x80",
-    b"play b " + b"C3 " * 100_000,
-    b"play b Z9",
-    b"boardsize 99",
-    b"komi x",
-]
-
-
-def test_hostile_input_never_kills_it_and_the_end_of_input_ends_it_after_its_answers():
-    script = b"\n".join([b"boardsize 9", *HOSTILE, b"set_free_handicap A1 A1", b"loadsgf /", b"1 genmove b"])
-    command = [*COMMAND, "--nodes", "10"]
-    done = subprocess.run(
-        command, input=script, stdout=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE, check=True
-    )
-    answers = done.stdout.decode().split("\n\n")
-    assert [answer[:1] for answer in answers] == ["=", *"???????", "=", "=", ""]
-    assert answers[8].startswith("=1 ")
-
-
 def test_a_path_that_the_terminal_cannot_show_ends_no_engine():
     """The path is written with escapes. The byte order mark is no part of the first command."""
     script = "\ufeff1 name\n2 loadsgf /tmp/\u68cb\u8c31.sgf\n3 play b \u68cb\n4 quit\n"
@@ -97,20 +76,3 @@ def test_a_path_that_the_terminal_cannot_show_ends_no_engine():
     assert answers[1].startswith("?2 cannot load file: there is no file")
     assert "\\u68cb" in answers[1]
     assert answers[3] == "=4"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (("pyproject.toml",), 65, "cannot be used"),
-        (("--game", "go_1x1"), 78, "no Go board"),
-        (("--game", "chess"), 78, "chess is not Go"),
-        (("--resign-percent", "90"), 78, "from 0 to 50, not 90"),
-    ],
-)
-def test_what_cannot_be_played_ends_it_with_a_clear_message(arguments, code, message, monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
-    done = azplay_here(monkeypatch, capsys)("gtp", *arguments)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr

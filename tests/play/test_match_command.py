@@ -9,11 +9,8 @@ import sys
 from pathlib import Path
 
 import chess.pgn
-import pytest
-from in_process import azplay_here
 
 ROOT = Path(__file__).resolve().parents[2]
-ENGINE = Path(__file__).with_name("scripted_engine.py")
 
 
 def azplay(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -64,32 +61,3 @@ def test_an_interrupted_match_does_not_wait_for_a_player_that_thinks_for_ever() 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "A won, drew, lost    0 0 0" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (("greedy", "uci:no-such-engine"), 78, "there is no engine"),
-        (("greedy", f"uci:{sys.executable} {ENGINE} uci good?Skill Level=3"), 78, "Skill Level"),
-        (("greedy", f"uci:{sys.executable} {ENGINE} uci dead"), 78, "did not start"),
-        (("greedy", "random", "--sprt", "5"), 78, "ELO0,ELO1"),
-        (("greedy", "random", "--clock", "fast"), 78, "SECONDS+INCREMENT"),
-        (("greedy", "random", "--game", "ludo"), 78, "known games"),
-        (("greedy", "random", "--game", "connect_four", "--pgn", "x.pgn"), 78, "--moves"),
-        (("greedy", "random", "--openings", "nothing.epd"), 78, "openings"),
-        (("net:pyproject.toml@10", "random"), 65, "cannot be used"),
-    ],
-)
-def test_what_cannot_be_played_is_said_in_one_line(
-    arguments: tuple[str, ...],
-    code: int,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(ROOT)
-    done = azplay_here(monkeypatch, capsys)("match", *arguments)
-    assert done.returncode == code, done.stderr
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from in_process import azplay_here
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit
@@ -128,12 +127,6 @@ def test_a_scripted_session_is_played_to_its_end() -> None:
     assert (done.returncode, done.stderr) == (Exit.OK, "")
     assert done.stdout.startswith("tic_tac_toe: you are X, against untrained tiny")
     assert done.stdout.count("The network plays: ") == 3
-
-
-@pytest.mark.parametrize(("words", "code"), [(["--game", "ludo"], Exit.CONFIG), (["no-run"], Exit.BAD_DATA)])
-def test_a_game_or_a_run_that_does_not_exist_is_one_line(words, code, monkeypatch, capsys) -> None:
-    ended = azplay_here(monkeypatch, capsys)("play", *words)
-    assert (ended.returncode, ended.stderr.count("\n")) == (code, 1)
 
 
 PREPARES_FOR_EVER = """

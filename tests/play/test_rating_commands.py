@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from in_process import azplay_here
 
 from azselfplay.games import GAME_NAMES, get_game
 from azselfplay.games.spec import Game
@@ -194,26 +193,3 @@ def test_a_blend_plays_another_players_move_in_its_share_of_moves() -> None:
 def test_a_blend_without_player_or_share_is_refused(spec: str) -> None:
     with pytest.raises(Fatal, match="blend:SPEC:PERCENT"):
         make_player(spec, GAME)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["ladder"], Exit.USAGE, "RUN"),
-        (["ladder", "no/such/run"], Exit.BAD_DATA, "there is no run 'no/such/run'"),
-        (["ladder", "x", "--points", "1"], Exit.CONFIG, "--points must be a whole number from 2 to 1000"),
-        (["ladder", "x", "--games", "0"], Exit.CONFIG, "--games must be"),
-        (["scaling", "no.safetensors"], Exit.BAD_DATA, "there is no run 'no.safetensors'"),
-    ],
-)
-def test_what_cannot_be_done_is_said_with_its_own_status(
-    arguments: list[str],
-    code: Exit,
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(ROOT)
-    done = azplay_here(monkeypatch, capsys)(*arguments)
-    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
-    assert words in done.stderr
