@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from changed_settings import varied
-from leaf_by_leaf import HashEvaluator, placed
+from leaf_by_leaf import HashEvaluator
 from naive_mcts import Edge, NaiveSearch, Node
-from test_leaf_parallel import search_it
 from test_search import QUIET, make_tree, run
-
-from azselfplay.games import get_game
-from azselfplay.search.leaf_parallel import ParallelTree
-from azselfplay.search.settings import resolve
 
 GAMES = ("tic_tac_toe", "connect_four")
 
@@ -61,14 +55,3 @@ def test_alphazeros_constant_for_values_from_0_to_1_is_twice_as_large_here(name)
     tree = make_tree(name, varied(QUIET, c_init=1.25, c_base=1e9, simulations=333))
     published = AsPublished(tree.game, tree.settings, [tree.state.copy()]).run(333)
     assert visits(2.5) == published != visits(1.25)
-
-
-@pytest.mark.parametrize("exploration", ["alphago_zero", "ucb"])
-def test_several_leaves_in_flight_explore_alike(exploration):
-    game, settings = get_game("connect_four"), varied(QUIET, exploration=exploration)
-    one = resolve(varied(settings, simulations=1), game)
-    parallel = placed(ParallelTree(game, one, np.random.default_rng(0), max_nodes=900, max_leaves=1))
-    search_it(parallel, simulations=500)
-    plain = make_tree("connect_four", varied(settings, simulations=500))
-    run(plain, HashEvaluator())
-    assert parallel.edges_of(0)["visits"].tolist() == plain.edges_of(0)["visits"].tolist()

@@ -50,31 +50,23 @@ def test_a_rule_plays_only_when_nothing_is_sampled():
     assert [choose_action(result, 4, settings, rng) for _ in range(400)].count(10) < 80
 
 
-@pytest.mark.parametrize("moves", ["", "1", "1 2", "4", "4 4", "4 4 3", "1 7 2"])
-def test_a_max_robust_search_goes_on_until_both_agree_or_its_bound(moves):
+def test_a_max_robust_search_goes_on_until_both_agree_or_its_bound():
     settings = varied(QUIET, final_move="max_robust", final_extra=64, temperature_plies=0)
-    tree = make_tree("connect_four", settings, moves)
-    result = run(tree, HashEvaluator())
-    plain = run(make_tree("connect_four", QUIET, moves), HashEvaluator())
-    assert (result.visits.tolist(), result.value) == (plain.visits.tolist(), plain.value)
-    assert result.stats == plain.stats
-    spent = int(tree.edges_of(0)["visits"].sum()) - 80
-    assert 0 <= spent <= 64
-    assert result.candidates is not None
-    assert agrees(result.candidates) or spent == 64
-    tree.advance(choose_action(result, tree.ply, tree.settings, np.random.default_rng(0)))
-    assert (tree.kept == 0) or spent == 0
-
-
-def test_max_robust_searches_differ_in_length():
-    def spent(moves: str) -> int:
-        settings = varied(QUIET, final_move="max_robust", final_extra=64, temperature_plies=0)
+    found = []
+    for moves in ("", "1", "1 2", "4", "4 4", "4 4 3", "1 7 2", "3 3 3", "5 2"):
         tree = make_tree("connect_four", settings, moves)
-        run(tree, HashEvaluator())
-        return int(tree.edges_of(0)["visits"].sum()) - 80
-
-    found = [spent(moves) for moves in ("", "1", "1 2", "4", "4 4", "4 4 3", "1 7 2", "3 3 3", "5 2")]
-    assert min(found) == 0 < max(found)
+        result = run(tree, HashEvaluator())
+        plain = run(make_tree("connect_four", QUIET, moves), HashEvaluator())
+        assert (result.visits.tolist(), result.value) == (plain.visits.tolist(), plain.value)
+        assert result.stats == plain.stats
+        spent = int(tree.edges_of(0)["visits"].sum()) - 80
+        assert 0 <= spent <= 64
+        assert result.candidates is not None
+        assert agrees(result.candidates) or spent == 64
+        tree.advance(choose_action(result, tree.ply, tree.settings, np.random.default_rng(0)))
+        assert (tree.kept == 0) or spent == 0
+        found.append(spent)
+    assert min(found) == 0 < max(found), "they differ in length"
 
 
 def test_a_search_whose_move_is_sampled_is_not_extended():

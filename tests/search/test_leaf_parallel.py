@@ -9,6 +9,7 @@ import pytest
 from changed_settings import varied
 from every_game import EVERY_GAME
 from leaf_by_leaf import HashEvaluator, placed
+from naive_truth import minimax
 from test_search import QUIET, make_tree, run, subtree_of_node
 
 from azselfplay.games import get_game
@@ -185,28 +186,11 @@ def test_a_full_tree_stops_growing_and_says_so():
     check_counts(tree)
 
 
-def minimax(game, state):
-    """Return (value, plies to it) for the side to move, by full search: quickest win, slowest loss."""
-    actions = np.zeros(game.max_legal, np.uint16)
-    positions = state.reshape(1, -1)
-    count = game.rules.legal_actions(positions, 1, actions)
-    reason = game.rules.end_reason(positions, 1, count, 0)
-    if reason:
-        return game.end_reasons[reason].value, 0
-    replies = []
-    for action in actions[:count].tolist():
-        child = np.zeros_like(state)
-        game.rules.play(state, action, child)
-        value, plies = minimax(game, child)
-        replies.append((-value, plies + 1))
-    return max(replies, key=lambda reply: (reply[0], -reply[1] * reply[0]))
-
-
 @pytest.mark.parametrize("moves", ["1 2 3 5", "1 5 9 2", "1 2 5", "1 9 3 2", "5 2 4 6", "1 5 2 3 7 4"])
 def test_what_is_proven_is_what_looking_at_everything_finds(moves):
     tree = make_parallel("tic_tac_toe", moves)
     search_it(tree, simulations=20_000)
-    value, plies = minimax(tree.game, tree.state.copy())
+    value, plies = minimax(tree.game, tree.state.copy(), {})
     assert (np.sign(tree.proof), abs(tree.proof)) == (value, plies if value else 0)
 
 

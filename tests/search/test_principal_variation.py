@@ -1,8 +1,6 @@
-"""The variation that people are shown of a searched tree, and the wdl that a search gets."""
+"""The variation that people are shown of a searched tree."""
 
 from __future__ import annotations
-
-import asyncio
 
 import numpy as np
 from changed_settings import self_play
@@ -10,14 +8,7 @@ from leaf_by_leaf import placed
 from leaf_by_leaf import searched as searched_by
 
 from azselfplay.games import get_game
-from azselfplay.search.evaluator import (
-    Evaluations,
-    Leaf,
-    LeafBatch,
-    LocalEvaluator,
-    UniformEvaluator,
-    evaluate,
-)
+from azselfplay.search.evaluator import UniformEvaluator
 from azselfplay.search.mcts import choose_action
 from azselfplay.search.result import SearchResult
 from azselfplay.search.settings import resolve
@@ -53,26 +44,3 @@ def test_a_tree_that_was_not_searched_has_no_variation() -> None:
     assert tree.principal_variation() == []
     tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
     assert tree.principal_variation() == []
-
-
-def test_wdl_reaches_the_one_who_asked_for_it() -> None:
-    """In a batch with others, each search gets its own row."""
-
-    def infer(batch: LeafBatch) -> Evaluations:
-        share = batch.features[:, 0].astype(np.float32) / 10
-        wdl = np.stack([share, 1 - share, np.zeros_like(share)], axis=1)
-        return Evaluations(np.ones(len(batch.actions), np.float32), wdl, 1)
-
-    def leaf(number: int) -> Leaf:
-        return Leaf(np.array([number], np.uint64), np.array([0], np.uint16))
-
-    async def main() -> None:
-        evaluator = LocalEvaluator(infer, 8)
-        asked = [evaluate(evaluator, LeafBatch.of(leaf(number))) for number in (2, 3, 4)]
-        two, three, four = await asyncio.gather(*asked)
-        np.testing.assert_allclose([*two.values, *three.values, *four.values], [0.2, 0.3, 0.4], rtol=1e-6)
-        np.testing.assert_allclose([two.wdl[0], four.wdl[0]], [[0.2, 0.8, 0], [0.4, 0.6, 0]], rtol=1e-6)
-        assert evaluator.batches == 1
-        evaluator.close()
-
-    asyncio.run(main())

@@ -97,38 +97,22 @@ def test_a_network_that_knows_nothing_visits_every_legal_move(name):
     assert run(tree).actions.tolist() == sorted(legal.tolist())
 
 
-@pytest.mark.parametrize(
-    ("name", "moves", "start", "winning"),
-    [
-        ("tic_tac_toe", "1 4 2 5", "", "3"),
-        ("tic_tac_toe", "1 4 9 5 2", "", "6"),
-        ("connect_four", "1 2 1 2 1 2", "", "1"),
-        ("connect_four", "1 2 1 2 7 2 1", "", "2"),
-        ("chess", "", "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1", "a1a8"),
-        ("chess", "", "r6k/8/8/8/8/8/5PPP/6K1 b - - 0 1", "a8a1"),
-    ],
-)
-def test_a_win_in_one_takes_all_visits_for_either_side(name, moves, start, winning):
-    tree = make_tree(name, moves=moves, start=start)
-    result = run(tree)
-    assert [tree.game.notation.action_to_text(tree.state, int(a)) for a in result.actions] == [winning]
-    assert (result.visits.tolist(), result.value) == ([80], 1.0)
-    tree.advance(int(result.actions[0]))
-    mover = int(tree.game.rules.side_to_move(tree.state))
-    assert tree.end_reason() not in (None, PLY_CAP)
-    assert tree.outcome() == (-1 if mover == 0 else 1)
-
-
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 @pytest.mark.parametrize(
     ("name", "moves", "start", "shares"),
     [
+        ("tic_tac_toe", "1 4 2 5", "", {"3": 1}),
+        ("tic_tac_toe", "1 4 9 5 2", "", {"6": 1}),
+        ("connect_four", "1 2 1 2 1 2", "", {"1": 1}),
+        ("connect_four", "1 2 1 2 7 2 1", "", {"2": 1}),
+        ("chess", "", "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1", {"a1a8": 1}),
+        ("chess", "", "r6k/8/8/8/8/8/5PPP/6K1 b - - 0 1", {"a8a1": 1}),
         ("tic_tac_toe", "1 6 2 7 5 4", "", {"3": 1, "8": 1, "9": 1}),
         ("connect_four", "2 2 3 3 4 4", "", {"1": 1, "5": 1}),
         ("chess", "", "7k/8/6K1/8/8/8/8/1Q3R2 w - - 0 1", {"b1b8": 1, "f1f8": 1, "b1b2": 0}),
     ],
 )
-def test_all_wins_in_one_share_the_visits_evenly(name, moves, start, shares, root):
+def test_all_wins_in_one_share_the_visits_evenly_for_either_side(name, moves, start, shares, root):
     """The remainder goes to the lowest index; a slow twin tries every legal action."""
     tree = make_tree(name, varied(QUIET, selection=root), moves, start)
     result = run(tree)
@@ -141,12 +125,16 @@ def test_all_wins_in_one_share_the_visits_evenly(name, moves, start, shares, roo
         wins += [action] if reason and tree.game.end_reasons[reason].value < 0 else []
     assert result.actions.tolist() == wins
     total = 80 if root == "puct" else 10_000
-    assert int(result.visits.sum()) == total
+    assert (int(result.visits.sum()), result.value) == (total, 1.0)
     assert result.visits.max() - result.visits.min() <= 1
     assert sorted(result.visits.tolist(), reverse=True) == result.visits.tolist()
     texts = {tree.game.notation.action_to_text(tree.state, int(one)) for one in result.actions}
     assert texts >= {text for text, wins_at_once in shares.items() if wins_at_once}
     assert not texts & {text for text, wins_at_once in shares.items() if not wins_at_once}
+    tree.advance(int(result.actions[0]))
+    mover = int(tree.game.rules.side_to_move(tree.state))
+    assert tree.end_reason() not in (None, PLY_CAP)
+    assert tree.outcome() == (-1 if mover == 0 else 1)
 
 
 @pytest.mark.parametrize(
