@@ -90,7 +90,7 @@ def compare_game(seed: int, game: Game) -> Counter[str]:
         if reason != ONGOING or n > MAX_PLIES:
             met[game.reason_name(reason)] += 1
             break
-        text = _choose(board, sorted(moves), rng, likes_going_back=shuffler == n % 2)
+        text = choose(board, sorted(moves), rng, likes_going_back=shuffler == n % 2)
         move = chess.Move.from_uci(text)
         met["plies"] += 1
         met["castling"] += board.is_castling(move)
@@ -171,7 +171,7 @@ def _random_endgame(rng: np.random.Generator) -> chess.Board:
             return board
 
 
-def _choose(board: chess.Board, moves: list[str], rng: np.random.Generator, likes_going_back: bool) -> str:
+def choose(board: chess.Board, moves: list[str], rng: np.random.Generator, likes_going_back: bool) -> str:
     """Return a random move, preferably a castling or en passant; with `likes_going_back`, often a move
     back."""
     if board.castling_rights or board.ep_square:

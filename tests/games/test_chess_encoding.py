@@ -6,7 +6,7 @@ import chess
 import numpy as np
 import numpy.typing as npt
 import pytest
-from chess_agreement import STARTS
+from chess_agreement import STARTS, choose
 
 from azselfplay.games.chess import GAME
 from azselfplay.games.conformance import bits, features, scalars
@@ -63,10 +63,7 @@ def random_game(fen: str, plies: int, rng: np.random.Generator) -> tuple[list[ch
         moves = sorted(move.uci() for move in board.legal_moves)
         if not moves:
             break
-        if len(boards) > 2 and rng.random() < 0.6:
-            last = board.move_stack[-2].uci()
-            moves = [move for move in moves if move == last[2:4] + last[:2]] or moves
-        move = moves[rng.integers(len(moves))]
+        move = choose(board, moves, rng, likes_going_back=True)
         GAME.rules.play(positions[n], GAME.notation.action_from_text(positions[n], move), positions[n + 1])
         board.push_uci(move)
         boards.append(board.copy())

@@ -49,20 +49,27 @@ def test_another_start_is_drawn_as_a_board_with_hands(side: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "side", "line", "said"),
+    ("reason", "side", "of_csa", "line", "said"),
     [
-        ("mate", "b", "   1 詰み", "まで0手で後手の勝ち"),
-        ("resignation", "w", "   1 投了", "まで0手で先手の勝ち"),
-        ("repetition", "b", "   1 千日手", "まで0手で千日手"),
-        ("declaration", "w", "   1 入玉勝ち", "まで0手で後手の入玉勝ち"),
-        ("perpetual_check_given", "b", "   1 反則負け", "まで0手で後手の反則勝ち"),
-        ("perpetual_check_suffered", "w", "   1 反則勝ち", "まで0手で後手の反則勝ち"),
-        ("ply_cap", "b", "   1 中断", "まで0手で中断"),
+        ("mate", "b", "%TSUMI", "   1 詰み", "まで0手で後手の勝ち"),
+        ("resignation", "w", "%TORYO", "   1 投了", "まで0手で先手の勝ち"),
+        ("repetition", "b", "%SENNICHITE", "   1 千日手", "まで0手で千日手"),
+        ("declaration", "w", "%KACHI", "   1 入玉勝ち", "まで0手で後手の入玉勝ち"),
+        ("perpetual_check_given", "b", "%+ILLEGAL_ACTION", "   1 反則負け", "まで0手で後手の反則勝ち"),
+        ("perpetual_check_given", "w", "%-ILLEGAL_ACTION", "   1 反則負け", "まで0手で先手の反則勝ち"),
+        ("perpetual_check_suffered", "b", "%-ILLEGAL_ACTION", "   1 反則勝ち", "まで0手で先手の反則勝ち"),
+        ("perpetual_check_suffered", "w", "%+ILLEGAL_ACTION", "   1 反則勝ち", "まで0手で後手の反則勝ち"),
+        ("ply_cap", "b", "%CHUDAN", "   1 中断", "まで0手で中断"),
     ],
 )
-def test_the_last_lines_say_how_the_game_ended(reason: str, side: str, line: str, said: str) -> None:
-    lines = kif({"Termination": reason}, BARE.format(side=side), [], "").splitlines()
-    assert lines[-2:] == [line, said]
+def test_the_last_lines_say_how_the_game_ended(
+    reason: str, side: str, of_csa: str, line: str, said: str
+) -> None:
+    """In CSA the reason may stand in the tags or in the last comment."""
+    start = BARE.format(side=side)
+    assert kif({"Termination": reason}, start, [], "").splitlines()[-2:] == [line, said]
+    assert csa({"Termination": reason}, start, [], "").splitlines()[-1] == of_csa
+    assert csa({"Termination": "normal"}, start, [], f"{reason}: so it was").splitlines()[-2] == of_csa
 
 
 def test_a_side_that_resigns_with_its_move_is_not_shown_to_have_played_it() -> None:

@@ -92,25 +92,6 @@ def test_cshogi_reads_all_games_of_a_match_file(tmp_path: Path) -> None:
     assert [len(read.moves) for read in cshogi.Parser.parse_file(str(path))] == [game.plies for game in games]
 
 
-@pytest.mark.parametrize(
-    ("reason", "side", "line"),
-    [
-        ("mate", "b", "%TSUMI"),
-        ("repetition", "b", "%SENNICHITE"),
-        ("declaration", "w", "%KACHI"),
-        ("perpetual_check_given", "b", "%+ILLEGAL_ACTION"),
-        ("perpetual_check_given", "w", "%-ILLEGAL_ACTION"),
-        ("perpetual_check_suffered", "b", "%-ILLEGAL_ACTION"),
-        ("ply_cap", "b", "%CHUDAN"),
-    ],
-)
-def test_the_last_line_says_how_the_game_ended(reason: str, side: str, line: str) -> None:
-    """The reason may stand in the tags or in the last comment."""
-    start = f"4k4/9/9/9/9/9/9/9/4K4 {side} - 1"
-    assert csa({"Termination": reason}, start, [], "").splitlines()[-1] == line
-    assert csa({"Termination": "normal"}, start, [], f"{reason}: so it was").splitlines()[-2] == line
-
-
 def test_a_move_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="not a legal move"):
         csa({}, "", [WrittenMove("7g7e")], "")

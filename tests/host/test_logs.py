@@ -44,10 +44,16 @@ def test_a_clock_set_back_silences_no_line() -> None:
     assert allowance.admit("joined", 0.0) == 1
 
 
-def test_lines_that_peers_trigger_are_counted_before_they_are_made(tmp_path, monkeypatch) -> None:
+@pytest.fixture
+def root(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
+    """The root logger, without handlers until the test ends."""
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(root, "level", root.level)
+    return root
+
+
+def test_lines_that_peers_trigger_are_counted_before_they_are_made(root, tmp_path: Path) -> None:
     set_up("azserver", tmp_path / "azserver.log", quiet=True)
     says = Sparing(logging.getLogger("server.port"))
     for number in range(10_000):
@@ -59,23 +65,17 @@ def test_lines_that_peers_trigger_are_counted_before_they_are_made(tmp_path, mon
     assert lines[-1].endswith(f"somebody has joined (and {10_000 - LINES} more like it before)")
 
 
-def test_a_name_neither_forges_a_line_nor_steers_the_terminal(tmp_path: Path) -> None:
+def test_a_name_neither_forges_a_line_nor_steers_the_terminal(root, tmp_path: Path) -> None:
     """A peer's name may contain line ends and escape sequences; a traceback keeps its lines."""
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    root.handlers[:] = []
+    set_up("azserver", tmp_path / "azserver.log", quiet=True)
+    logging.getLogger("x").info("%s has joined", "client \x1b[2Jé\nI azserver  weights 7 are in use")
     try:
-        set_up("azserver", tmp_path / "azserver.log", quiet=True)
-        logging.getLogger("x").info("%s has joined", "client \x1b[2Jé\nI azserver  weights 7 are in use")
-        try:
-            raise OSError("disk")
-        except OSError:
-            logging.getLogger("x").exception("a fault")
-        lines = (tmp_path / "azserver.log").read_text().splitlines()
-        assert lines[0].endswith(r"client \x1b[2Jé\nI azserver  weights 7 are in use has joined")
-        assert [lines[1].partition("  ")[2], lines[-1]] == ["a fault", "OSError: disk"]
-    finally:
-        root.handlers[:], root.level = before, level
+        raise OSError("disk")
+    except OSError:
+        logging.getLogger("x").exception("a fault")
+    lines = (tmp_path / "azserver.log").read_text().splitlines()
+    assert lines[0].endswith(r"client \x1b[2Jé\nI azserver  weights 7 are in use has joined")
+    assert [lines[1].partition("  ")[2], lines[-1]] == ["a fault", "OSError: disk"]
 
 
 KILLED = """
@@ -112,46 +112,40 @@ def test_temporary_folders_of_killed_processes_are_removed_by_the_next_one(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_as_json_each_line_is_one_object_whatever_is_in_it(tmp_path: Path) -> None:
+def test_as_json_each_line_is_one_object_whatever_is_in_it(root, tmp_path: Path) -> None:
     """All lines from one place have the same kind; lines that bypass the log have the same form."""
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    root.handlers[:] = []
+    set_up("azserver", tmp_path / "azserver.log", quiet=True, form="json")
+    log = logging.getLogger("server.front")
+    log.info("weights %d (%s) took %f s", 5, Path("a\nb"), float("nan"))
+    for _ in range(LINES + 2):
+        log.warning("%s has joined", "client \x1b[2J\x9b é\nI azserver")
     try:
-        set_up("azserver", tmp_path / "azserver.log", quiet=True, form="json")
-        log = logging.getLogger("server.front")
-        log.info("weights %d (%s) took %f s", 5, Path("a\nb"), float("nan"))
-        for _ in range(LINES + 2):
-            log.warning("%s has joined", "client \x1b[2J\x9b é\nI azserver")
-        try:
-            raise OSError("disk")
-        except OSError:
-            log.exception("a fault")
-        lines = (tmp_path / "azserver.log").read_text().splitlines()
-        assert all(line.isprintable() and line.isascii() for line in lines)
-        entries = [json.loads(line, parse_constant=pytest.fail) for line in lines]
-        assert len(entries) == LINES + 2
-        first, fault = entries[0], entries[-1]
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", first["time"])
-        assert {**first, "time": 0} == {
-            "time": 0,
-            "level": "info",
-            "process": "azserver",
-            "event": "weights 5 (a\nb) took nan s",
-            "logger": "server.front",
-            "kind": "weights %d (%s) took %f s",
-            "values": [5, "a\nb", "nan"],
-        }
-        assert fault["level"] == "error"
-        assert fault["traceback"].endswith("OSError: disk")
-        said = as_line("azserver: error: the port is in use", logging.ERROR)
-        assert json.loads(said)["level"] == "error"
-        assert event_in(said) == "azserver: error: the port is in use"
-        stream = io.StringIO()
-        View("azserver r", stream).update({"evals_per_s": 7.0}, 0.0)
-        assert "evals/s 7" in json.loads(stream.getvalue())["event"]
-    finally:
-        root.handlers[:], root.level = before, level
+        raise OSError("disk")
+    except OSError:
+        log.exception("a fault")
+    lines = (tmp_path / "azserver.log").read_text().splitlines()
+    assert all(line.isprintable() and line.isascii() for line in lines)
+    entries = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert len(entries) == LINES + 2
+    first, fault = entries[0], entries[-1]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", first["time"])
+    assert {**first, "time": 0} == {
+        "time": 0,
+        "level": "info",
+        "process": "azserver",
+        "event": "weights 5 (a\nb) took nan s",
+        "logger": "server.front",
+        "kind": "weights %d (%s) took %f s",
+        "values": [5, "a\nb", "nan"],
+    }
+    assert fault["level"] == "error"
+    assert fault["traceback"].endswith("OSError: disk")
+    said = as_line("azserver: error: the port is in use", logging.ERROR)
+    assert json.loads(said)["level"] == "error"
+    assert event_in(said) == "azserver: error: the port is in use"
+    stream = io.StringIO()
+    View("azserver r", stream).update({"evals_per_s": 7.0}, 0.0)
+    assert "evals/s 7" in json.loads(stream.getvalue())["event"]
 
 
 def test_an_event_is_found_in_lines_of_either_form() -> None:

@@ -95,36 +95,29 @@ def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags",
+    ("flag", "value", "said"),
     [
-        *(["--minutes", "-1"], ["--games", "-3"], ["--workers", "-1"], ["--client-device", "gpu"]),
-        *(["--game", "ludo"], ["--game", "dots_and_boxes_20x20"], ["--run", "a/b"]),
-    ],
-)
-def test_wrong_settings_end_it_before_anything_starts(
-    flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It prints one line on stderr, exits with CONFIG, and makes no run folder."""
-    monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path / "runs"), *flags])
-    assert azrun.main() == Exit.CONFIG
-    assert capsys.readouterr().err.startswith("azrun: error: ")
-    assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.parametrize(
-    ("flag", "text", "said"),
-    [
+        ("--minutes", "-1", "minutes"),
+        ("--games", "-3", "games"),
+        ("--workers", "-1", "workers"),
+        ("--client-device", "gpu", "gpu"),
+        ("--game", "ludo", "ludo"),
+        ("--game", "dots_and_boxes_20x20", "20"),
+        ("--run", "a/b", "a/b"),
         ("--trainer-config", "[samples]\nper_postion = 2", "the nearest is 'samples.per_position'"),
         ("--server-config", "[self_play.search]\nsimulation = 2", "'self_play.search.simulations'"),
         ("--client-config", "drain = -1", "drain must be a number of at least 0, not -1"),
     ],
 )
-def test_a_wrong_file_of_a_part_is_named_before_anything_is_announced(
-    flag: str, text: str, said: str, tmp_path, monkeypatch, capsys
+def test_wrong_settings_end_it_before_anything_starts(
+    flag: str, value: str, said: str, tmp_path: Path, monkeypatch, capsys
 ) -> None:
-    (tmp_path / "part.toml").write_text(text)
-    flags = ["--game", "tic_tac_toe", "--runs", str(tmp_path / "runs"), flag, str(tmp_path / "part.toml")]
-    monkeypatch.setattr(sys, "argv", ["azrun", *flags])
+    """It prints one line on stderr, exits with CONFIG, and makes no run folder. A part's settings are in a
+    file."""
+    if flag.endswith("-config"):
+        (tmp_path / "part.toml").write_text(value)
+        value = str(tmp_path / "part.toml")
+    monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path / "runs"), flag, value])
     assert azrun.main() == Exit.CONFIG
     told = capsys.readouterr().err
     assert told.startswith("azrun: error: ")

@@ -85,6 +85,7 @@ def test_a_report_is_one_whole_page(name: str, tmp_path: Path, monkeypatch: pyte
         "What the search adds",
     }
     assert data["history"]["columns"]["trainer/step"][-1] == STEPS - 1
+    assert "strength" in data["history"]
     differ = {one["name"]: (one["value"], one["default"]) for one in data["settings"] if one["differs"]}
     assert differ["self_play.search.simulations"] == ("20", "800")
     drawn = knowledge_of(get_game(name)).svg is not None
@@ -130,23 +131,6 @@ def test_a_run_that_has_just_begun_has_a_page(begun: Path, monkeypatch: pytest.M
     """Its charts have no figures."""
     assert report(monkeypatch, begun) == Exit.OK
     assert "No game is finished yet" in (begun / "report.html").read_text()
-
-
-def ladder_in(run: Path) -> list[dict[str, Any]]:
-    ladder: list[dict[str, Any]] = data_in((run / "report.html").read_text())["history"]["strength"]["ladder"]
-    return ladder
-
-
-def test_ratings_are_drawn_if_there_are_any(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They come from ratings.json as azplay ladder writes it; a damaged file is left out."""
-    players = [{"name": f"v{at}", "label": "", "simulations": 9, "step": at, "version": at} for at in (1, 2)]
-    rated = {"players": players, "ratings": {"v1": {"elo": 10, "margin95": 5}}, "game": "chess"}
-    (begun / "ratings.json").write_text(json.dumps(rated))
-    report(monkeypatch, begun)
-    assert [row["step"] for row in ladder_in(begun)] == [1]
-    (begun / "ratings.json").write_text("{")
-    report(monkeypatch, begun)
-    assert ladder_in(begun) == []
 
 
 def test_names_in_a_run_cannot_break_the_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
