@@ -11,18 +11,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 MACHINES = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
-MOST_WORDS = 600
 
 
 def lead(page: str) -> str:
     """Return a page up to its second heading, on one line and without quotation marks at line starts."""
     return " ".join(page.split("\n## ")[0].replace("\n>", "\n").split())
-
-
-def test_the_readme_is_short() -> None:
-    assert len(README.split()) <= MOST_WORDS
-    longest = max(len(line) for line in README.splitlines() if line.startswith("|"))
-    assert longest <= 160, "rows of tables are short"
 
 
 def test_what_it_says_of_gpus_was_measured_and_what_was_not_is_said_beside_the_flag_for_several() -> None:

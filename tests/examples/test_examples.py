@@ -26,10 +26,6 @@ def test_the_script_searches_and_plays_games(tmp_path: Path) -> None:
     assert won + drawn + lost == 10
 
 
-def test_the_script_is_short() -> None:
-    assert len((EXAMPLES / "python_api.py").read_text().splitlines()) < 50
-
-
 def test_the_notebook_is_kept_without_outputs() -> None:
     cells = nbformat.read(NOTEBOOK, as_version=4).cells
     assert [cell.outputs for cell in cells if cell.cell_type == "code" and cell.outputs] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import cshogi
@@ -236,10 +235,16 @@ def test_a_file_of_another_format_is_refused(name: str, file: str, reason: str) 
     assert refused.value.code == Exit.BAD_DATA
 
 
+@pytest.mark.parametrize(("name", "file"), [("chess", "a.pgn"), ("shogi", "a.kif")])
+def test_an_empty_file_is_refused(name: str, file: str, tmp_path: Path) -> None:
+    (tmp_path / file).touch()
+    with pytest.raises(Fatal, match="has no game in"):
+        next(games_in(get_game(name), tmp_path / file))
+
+
 @pytest.mark.parametrize(("name", "file"), [("chess", "a.pgn"), ("go_9x9", "a.sgf"), ("shogi", "a.kif")])
-@pytest.mark.parametrize("data", [b"", b"\x00\xff\xfe" * 50, bytes(range(256)) * 9])
-def test_a_file_of_no_games_is_refused(name: str, file: str, data: bytes, tmp_path: Path) -> None:
-    """It is refused as a whole, or as games that cannot be read."""
+@pytest.mark.parametrize("data", [b"\x00\xff\xfe" * 50, bytes(range(256)) * 9])
+def test_a_file_of_no_games_has_one_that_cannot_be_read(name: str, file: str, data: bytes, tmp_path) -> None:
     (tmp_path / file).write_bytes(data)
-    with contextlib.suppress(Fatal):
-        assert all(isinstance(one, BadGame) for one in games_in(get_game(name), tmp_path / file))
+    (one,) = games_in(get_game(name), tmp_path / file)
+    assert isinstance(one, BadGame)

@@ -100,7 +100,7 @@ def test_what_is_no_file_is_refused_at_once_wherever_a_file_is_read(tmp_path: Pa
         newest_weights(run)
     with pytest.raises(Fatal, match=r"games\.db"):
         StoreReader(run.games)
-    is_locked(run.path / "azserver.lock")  # must only return
+    assert is_locked(run.path / "azserver.lock"), "nobody can tell that it is not"
     assert [one["name"] for one in summaries(runs)] == ["bad"]
 
 
