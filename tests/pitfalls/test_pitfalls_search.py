@@ -44,10 +44,6 @@ class Material(LeafByLeaf):
         return uniform(leaf)[0], float(np.tanh((men[:6] - men[6:]) @ worth / 5))
 
 
-class Stranger(HashEvaluator):
-    """Gives arbitrary answers: a hash of the position, like an untrained network with large weights."""
-
-
 class Noise(LeafByLeaf):
     """Its values are a little wrong everywhere; it prefers no move."""
 
@@ -131,7 +127,7 @@ MATES = (
 @pytest.mark.parametrize("fen", [fen for mate in MATES for fen in both_colours(mate)])
 def test_every_mate_in_one_is_played_whatever_the_network_says(fen: str, root: str) -> None:
     tree = tree_at(CHESS, varied(QUIET, selection=root, simulations=8), fen)
-    result = searched(tree, Stranger())
+    result = searched(tree, HashEvaluator())
     board, mates = chess.Board(fen), set()
     for move in list(board.legal_moves):
         board.push(move)

@@ -19,7 +19,6 @@ from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.search.evaluator import Leaf
 from azselfplay.search.result import SearchResult
 from azselfplay.search.settings import resolve
-from bench.random_games import random_game
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples
@@ -42,14 +41,13 @@ class Stranger(HashEvaluator):
         return super().answer(leaf)
 
 
-def samples_of(game: Game, *records: GameRecord, symmetry: int = 0) -> Samples:
+def samples_of(game: Game, *records: GameRecord) -> Samples:
     """Return all positions of games that passed through every stage: bytes, verification, window, sampler."""
     window = Window(game, sum(record.plies for record in records), game.max_legal, 1.0)
     for record in records:
         window.add(from_bytes(to_bytes(record)))
     numbers = np.arange(window.positions)
-    sampler = Sampler(game, game.history, symmetric=symmetry > 0)
-    return sampler.make(window, numbers, np.full_like(numbers, symmetry))
+    return Sampler(game, game.history).make(window, numbers, np.zeros_like(numbers))
 
 
 def record_of(game: Game, moves: str, reason: str, outcome: int) -> GameRecord:
@@ -89,21 +87,6 @@ def test_every_end_of_the_small_games_is_the_movers_at_every_ply(
     for false in {1, 0, -1} - {outcome}:
         assert Verifier(game).check(replace(record, outcome=false), expected, 0) is not None
     assert samples_of(game, record).classes.tolist() == classes
-
-
-@pytest.mark.parametrize("recorded", [(0, 3, 6), (1, 2, 7), (7,), (0,), ()])
-def test_plies_without_a_policy_target_turn_no_sign_around(recorded: tuple[int, ...]) -> None:
-    """The second player wins in eight plies, some of which are policy targets. Games with another result lie
-    before and after it; the one before also ends on plies without a target."""
-    flags = np.array([POLICY_TARGET * (ply in recorded) for ply in range(8)], np.uint8)
-    game = replace(record_of(TIC, "1 3 2 5 6 4 8 7", "line", -1), flags=flags)
-    before = replace(record_of(TIC, "1 4 2 5 3", "line", 1), flags=np.array([1, 0, 1, 0, 0], np.uint8))
-    behind = record_of(TIC, "1 4 2 5 3", "line", 1)
-    samples = samples_of(TIC, before, game, behind)
-    first_wins = [WIN, LOSS, WIN, LOSS, WIN]
-    assert samples.classes.tolist() == [*first_wins, *[LOSS, WIN] * 4, *first_wins]
-    rows = set((samples.rows[(samples.rows >= 5) & (samples.rows < 13)] - 5).tolist())
-    assert rows == set(recorded)
 
 
 @pytest.mark.parametrize(
@@ -176,23 +159,3 @@ def test_each_move_of_a_record_names_the_weights_that_chose_it(monkeypatch: pyte
     record = played(FOUR, settings, evaluator, np.random.default_rng(1))
     assert record.versions.tolist() == seen
     assert len(set(seen)) > 3
-
-
-@pytest.mark.parametrize("game", [TIC, FOUR], ids=["tic-tac-toe", "connect four"])
-def test_a_mirrored_game_is_the_game_seen_through_that_symmetry(game: Game) -> None:
-    """Played move by move on the mirrored board, a game gives the samples that the sampler mirrors:
-    inputs, values and legal moves agree, so that no augmented sample is false."""
-    record = random_game(game, np.random.default_rng(4))
-    for index, symmetry in enumerate(game.symmetries, 1):
-        turned = [int(symmetry.actions[action]) for action in record.actions]
-        texts, game_history = [], replay(game)
-        for action in turned:
-            texts.append(game.notation.action_to_text(game_history.state, action))
-            game_history.play(action)
-        by_hand = samples_of(game, record_of(game, " ".join(texts), record.reason, record.outcome))
-        seen = samples_of(game, record, symmetry=index)
-        assert np.array_equal(by_hand.packed_features, seen.packed_features)
-        assert np.array_equal(by_hand.classes, seen.classes)
-        for ply in range(record.plies):
-            legal = set(seen.actions[seen.rows == ply].tolist())
-            assert legal == set(by_hand.actions[by_hand.rows == ply].tolist())
