@@ -11,7 +11,6 @@ import pytest
 from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, LeafByLeaf, played, uniform
 from mutations import with_visits
-from twice import GAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import RESIGNATION
@@ -24,7 +23,7 @@ from protocol.records import PLAYED_ON, BadRecord, GameRecord, from_bytes, to_by
 from protocol.settings import SelfPlaySettings
 from trainer.verify import Expected, Verifier
 
-GAME = get_game("connect_four")
+GAME, DOTS = get_game("connect_four"), get_game("dots_and_boxes_2x2")
 VERIFIER = Verifier(GAME)
 
 
@@ -118,16 +117,16 @@ def test_nobody_gives_up_before_the_trainer_names_a_threshold() -> None:
 
 def test_who_gives_up_with_a_move_after_which_he_moves_again_has_lost_too() -> None:
     """The side that made the last move loses, whoever's turn comes next; the trainer checks the same."""
-    settings = resolve(self_play(simulations=1, selection="gumbel", value=-0.2, mistakes=0.0), TWICE)
-    verifier, movers, seen = Verifier(TWICE), Movers(TWICE), set()
+    settings = resolve(self_play(simulations=1, selection="gumbel", value=-0.2, mistakes=0.0), DOTS)
+    verifier, movers, seen = Verifier(DOTS), Movers(DOTS), set()
     for number in range(60):
-        record = played(TWICE, settings, Despairing(), Player(3).rng(number))
-        assert verifier.check(record, Expected.of(settings, TWICE), 0) is None
+        record = played(DOTS, settings, Despairing(), Player(3).rng(number))
+        assert verifier.check(record, Expected.of(settings, DOTS), 0) is None
         if record.reason == RESIGNATION:
             signs = movers(record.start, np.append(record.actions, np.uint16(0)))
             assert record.outcome == -signs[-2]
             turned = dataclasses.replace(record, outcome=-record.outcome)
-            rejection = verifier.check(turned, Expected.of(settings, TWICE), 0)
+            rejection = verifier.check(turned, Expected.of(settings, DOTS), 0)
             assert rejection is not None
             assert rejection.code == Code.WRONG_OUTCOME
             seen.add(bool(signs[-1] == signs[-2]))

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
 from naive_dots import NaiveDots
 from naive_go import NaiveGo
-from twice import NAME as TWICE
 
 from azselfplay.games.conformance import bits, ended, features, legal, replay, scalars
 from azselfplay.games.spec import Game, outcome_for_first_player
@@ -90,78 +88,8 @@ class NaiveStones:
         return planes
 
 
-@dataclass
-class NaiveTwice:
-    """The twin of `twice`: a player who places a stone beside exactly two moves again; more stones win."""
-
-    boards: list[Board] = field(default_factory=lambda: [[None] * 8])
-    movers: list[int] = field(default_factory=lambda: [0])
-
-    @property
-    def mover(self) -> int:
-        return self.movers[-1]
-
-    def legal(self) -> list[int]:
-        return [cell for cell in range(8) if self.boards[-1][cell] is None]
-
-    def scalars(self) -> list[float]:
-        """Return 1 if the first player is to move."""
-        return [1 - self.mover]
-
-    def beside(self, cell: int) -> list[int]:
-        row, col = divmod(cell, 4)
-        near = [(row, col - 1), (row, col + 1), (row - 1, col), (row + 1, col)]
-        return [4 * r + c for r, c in near if 0 <= r < 2 and 0 <= c < 4]
-
-    def play(self, action: int) -> None:
-        board = list(self.boards[-1])
-        stones = sum(board[cell] is not None for cell in self.beside(action))
-        board[action] = self.mover
-        self.boards.append(board)
-        self.movers.append(self.mover if stones == 2 else 1 - self.mover)
-
-    def end(self) -> tuple[str, int] | None:
-        """Return (name of the reason, outcome for the first player), or None while the game goes on."""
-        if None in self.boards[-1]:
-            return None
-        lead = self.score()
-        mine = lead if self.mover == 0 else -lead
-        name = "as_many_stones" if mine == 0 else "more_stones" if mine > 0 else "fewer_stones"
-        return name, (lead > 0) - (lead < 0)
-
-    def score(self) -> int:
-        """Return the first player's stones minus the second's."""
-        return self.boards[-1].count(0) - self.boards[-1].count(1)
-
-    def planes(self, history: int) -> list[list[int]]:
-        """Return [4 * history][cells]: own stones, the other's, a stone to the left, a stone to the right."""
-        planes = []
-        for back in range(history):
-            board = self.boards[-1 - back] if back < len(self.boards) else [None] * 8
-            planes += [[int(owner == player) for owner in board] for player in (self.mover, 1 - self.mover)]
-            planes.append([int(cell % 4 > 0 and board[cell - 1] is not None) for cell in range(8)])
-            planes.append([int(cell % 4 < 3 and board[cell + 1] is not None) for cell in range(8)])
-        return planes
-
-
-@functools.cache
-def twice_outcome(board: tuple[int | None, ...], mover: int) -> int:
-    """Return the outcome of `twice` for the first player when both play best, by retrograde analysis from
-    full boards."""
-    if None not in board:
-        return (board.count(0) > board.count(1)) - (board.count(0) < board.count(1))
-    outcomes = []
-    for cell in (cell for cell in range(8) if board[cell] is None):
-        after = NaiveTwice([list(board)], [mover])
-        after.play(cell)
-        outcomes.append(twice_outcome(tuple(after.boards[-1]), after.mover))
-    return max(outcomes) if mover == 0 else min(outcomes)
-
-
-def naive_game(name: str) -> NaiveStones | NaiveTwice | NaiveDots:
+def naive_game(name: str) -> NaiveStones | NaiveDots:
     """Return a new game of the twin called `name`."""
-    if name == TWICE:
-        return NaiveTwice()
     if name == "dots_and_boxes":
         return NaiveDots()
     if name == "tic_tac_toe":
@@ -169,12 +97,12 @@ def naive_game(name: str) -> NaiveStones | NaiveTwice | NaiveDots:
     return NaiveStones(rows=6, cols=7, run=4, drop=True, win_name="four")
 
 
-NAIVE_NAMES = ("tic_tac_toe", "connect_four", TWICE, "dots_and_boxes")
+NAIVE_NAMES = ("tic_tac_toe", "connect_four", "dots_and_boxes")
 """Go is compared in test_go_rules.py."""
 
 
 def assert_goes_as_in_the_twin(
-    game: Game, twin: NaiveStones | NaiveTwice | NaiveDots | NaiveGo, actions: Sequence[int], history: int
+    game: Game, twin: NaiveStones | NaiveDots | NaiveGo, actions: Sequence[int], history: int
 ) -> None:
     """Compare at every ply legal actions, side to move, score, features bit by bit, end and outcome."""
     positions = replay(game, actions)

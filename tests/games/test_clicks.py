@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from every_game import EVERY_GAME
 from marching import GAME as MARCHING
-from twice import NAME as TWICE
 
 from azselfplay.games import drawn as pictures
 from azselfplay.games import get_game
@@ -21,24 +20,42 @@ from azselfplay.games.drawn import COLOURS
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.knowledge import Knowledge, Words, knowledge_of, picture_of, sides_on_picture
 from azselfplay.games.shogi.notation import LAST
+from azselfplay.games.spec import Game, State
 from azselfplay.lab.web.games import spots_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+def play_again(parent: State, action: int, child: State) -> None:
+    """Play as in tic-tac-toe; after a stone on an even cell the same side moves again."""
+    TIC.rules.play(parent, action, child)
+    if action % 2 == 0:
+        child[:2] = child[1::-1].copy()
+        child[2] += np.uint64(1)
+
+
+TIC = get_game("tic_tac_toe")
+OWN = replace(TIC, name="moves twice", knowledge="", rules=replace(TIC.rules, play=play_again))
+"""A game of which nothing but the rules is known."""
+
+
+def game_of(name: str) -> Game:
+    return OWN if name == OWN.name else get_game(name)
+
+
 def clicks_of(name: str) -> Clicks:
-    return knowledge_of(get_game(name)).clicks
+    return knowledge_of(game_of(name)).clicks
 
 
 def drawn(name: str, moves: list[str]) -> ElementTree.Element:
-    game = get_game(name)
+    game = game_of(name)
     state = replay(game, "", moves).state
     return ElementTree.fromstring(picture_of(game)(state, moves[-1] if moves else ""))
 
 
-@pytest.mark.parametrize("name", [*EVERY_GAME, TWICE])
+@pytest.mark.parametrize("name", [*EVERY_GAME, OWN.name])
 def test_every_legal_action_is_clicked_on_spots_of_the_picture_or_has_none(name: str) -> None:
-    game, clicks = get_game(name), clicks_of(name)
+    game, clicks = game_of(name), clicks_of(name)
     spots, rng, going = {spot.name for spot in clicks.spots}, np.random.default_rng(1), GameHistory(game)
     assert len(spots) == len(clicks.spots)
     for _ in range(60):
@@ -53,7 +70,7 @@ def test_every_legal_action_is_clicked_on_spots_of_the_picture_or_has_none(name:
             break
 
 
-@pytest.mark.parametrize("name", [*EVERY_GAME, TWICE])
+@pytest.mark.parametrize("name", [*EVERY_GAME, OWN.name])
 def test_spots_lie_inside_the_picture_and_do_not_overlap(name: str) -> None:
     clicks = clicks_of(name)
     root = drawn(name, [])
@@ -106,18 +123,18 @@ def test_moves_are_clicked_as_people_expect(
 
 def test_a_game_of_ones_own_is_drawn_with_the_colour_of_each_player_and_the_free_moves() -> None:
     """This holds even where a side moves twice, so that planes do not change hands at every move."""
-    game = get_game(TWICE)
-    played, rng = GameHistory(game), np.random.default_rng(1)
+    played, rng = GameHistory(OWN), np.random.default_rng(1)
     movers: list[int] = []
     for _ in range(5):
         movers.append(played.side_to_move)
         played.play(int(rng.choice(played.legal_actions())))
-        root = drawn(TWICE, played.moves_text())
+        root = drawn(OWN.name, played.moves_text())
         stones = Counter(circle.get("fill", "") for circle in root.iter(f"{SVG}circle"))
         assert stones == Counter(COLOURS[side] for side in movers)
         free = sorted(text.text or "" for text in root.iter(f"{SVG}text"))
         legal = map(int, played.legal_actions())
-        assert free == sorted(game.notation.action_to_text(played.state, action) for action in legal)
+        assert free == sorted(OWN.notation.action_to_text(played.state, action) for action in legal)
+    assert movers != [0, 1, 0, 1, 0]
 
 
 def test_moves_that_name_cells_are_clicked_there_and_the_picture_shows_names_and_the_last_move() -> None:
@@ -135,7 +152,7 @@ def test_moves_that_name_cells_are_clicked_there_and_the_picture_shows_names_and
     assert clicked == [("a5", "a4"), ("b5", "b4"), ("c5", "c4")]
 
 
-@pytest.mark.parametrize("name", ["chess", "go_9x9", "dots_and_boxes", TWICE])
+@pytest.mark.parametrize("name", ["chess", "go_9x9", "dots_and_boxes", "tic_tac_toe"])
 def test_a_picture_that_is_turned_or_moves_that_name_other_cells_have_no_coordinates(name: str) -> None:
     """Planes of chess are turned for Black, Go leaves out the letter I, and edges lie between dots."""
     game = replace(get_game(name), name=f"undescribed {name}", knowledge="")

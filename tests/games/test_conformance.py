@@ -3,14 +3,11 @@ a slow twin agree with it."""
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from every_game import EVERY_GAME, SHARING
 from hands import NAME as HANDS
 from naive_games import NAIVE_NAMES
-from twice import NAME as TWICE
 
 from azselfplay.games import Game, get_game
 from azselfplay.games.conformance import CHECKS, Check, bits, features, legal, playouts
@@ -18,7 +15,7 @@ from azselfplay.games.spec import NO_ROOT
 from azselfplay.games.stubs import Movers
 
 
-@pytest.fixture(params=[*EVERY_GAME, *SHARING, TWICE, HANDS])
+@pytest.fixture(params=[*EVERY_GAME, *SHARING, HANDS])
 def game(request: pytest.FixtureRequest) -> Game:
     return get_game(request.param)
 
@@ -66,13 +63,3 @@ def test_a_line_may_begin_in_the_middle_of_a_game(name: str) -> None:
 def test_movers_of_nonsense_are_refused(game: Game) -> None:
     with pytest.raises(ValueError, match=r"\w \w"):
         Movers(game)("nonsense", np.zeros(1, np.uint16))
-
-
-def test_in_the_game_of_tests_players_move_twice() -> None:
-    """Both players do, and after the last move it is sometimes the winner's turn. Otherwise the game would
-    test nothing."""
-    found, again = get_game(TWICE), Movers(get_game(TWICE))
-    rows = [again("", np.array(playout.actions, np.uint16)).tolist() for playout in playouts(TWICE)]
-    pairs = {pair for row in rows for pair in itertools.pairwise(row)}
-    assert pairs == {(1, 1), (1, -1), (-1, 1), (-1, -1)}
-    assert {found.end_reasons[playout.reason].value for playout in playouts(TWICE)} == {1, 0, -1}

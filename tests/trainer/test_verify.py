@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutations import MUTATIONS, Mutation, repeated_action, with_entry, with_visits
 from naive_verify import naive_verdict
-from twice import NAME as TWICE
 
 from azselfplay.games import get_game
 from bench.random_games import random_game
@@ -22,7 +21,7 @@ from trainer.verify import Expected, Rejection, Verifier
 SETTINGS = self_play(simulations=100)
 NEWEST = 5
 
-GAMES = {name: get_game(name) for name in ("tic_tac_toe", "connect_four", TWICE)}
+GAMES = {name: get_game(name) for name in ("tic_tac_toe", "connect_four", "dots_and_boxes_2x2")}
 VERIFIERS = {name: Verifier(game) for name, game in GAMES.items()}
 
 

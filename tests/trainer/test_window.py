@@ -10,7 +10,6 @@ from hands import GAME as HANDS
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry, naive_words, policy_of
-from twice import GAME as TWICE
 from unsearched import cheaply_searched, fully_searched, without_search
 
 from azselfplay.games import get_game
@@ -23,7 +22,7 @@ from trainer.sampler_kernel import OF_ENTRIES, OF_ROWS, Samples
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "chess"))
-TURNED = (TIC_TAC_TOE, CONNECT_FOUR, TWICE, HANDS, *map(get_game, ("dots_and_boxes", "dots_and_boxes_9x8")))
+TURNED = (TIC_TAC_TOE, CONNECT_FOUR, HANDS, *map(get_game, ("dots_and_boxes", "dots_and_boxes_9x8")))
 """Games with symmetries. The last has two words a plane; `HANDS` has codes, scalars of each position, and a
 pass."""
 ALL = (*TURNED, CHESS)

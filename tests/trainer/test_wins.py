@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from naive_sampler import naive_symmetry, policy_of
 from naive_verify import legal_and_end, positions_of
 from test_chess_targets import hand_made
-from twice import GAME as TWICE
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game, State, Symmetry
@@ -19,9 +18,11 @@ from trainer.sampler import Sampler
 from trainer.sampler_kernel import Draws
 from trainer.window import Window
 
-TIC_TAC_TOE, CONNECT_FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "chess"))
+TIC_TAC_TOE, CONNECT_FOUR, CHESS, DOTS = map(
+    get_game, ("tic_tac_toe", "connect_four", "chess", "dots_and_boxes_2x2")
+)
 SAMPLERS = {
-    game.name: Sampler(game, game.history, symmetric=True) for game in (TIC_TAC_TOE, CONNECT_FOUR, TWICE)
+    game.name: Sampler(game, game.history, symmetric=True) for game in (TIC_TAC_TOE, CONNECT_FOUR, DOTS)
 }
 
 
@@ -70,7 +71,7 @@ def turned(game: Game, words: np.ndarray, number: int) -> tuple[np.ndarray, np.n
     return naive_symmetry(game, words, symmetry, game.history), symmetry.actions
 
 
-@pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR, TWICE], ids=lambda game: game.name)
+@pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR, DOTS], ids=lambda game: game.name)
 @given(
     seed=st.integers(0, 1000),
     draws=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 40)), min_size=1, max_size=20),
@@ -79,7 +80,7 @@ def turned(game: Game, words: np.ndarray, number: int) -> tuple[np.ndarray, np.n
 def test_agrees_with_the_slow_twin(
     game: Game, seed: int, draws: list[tuple[int, int]], wanted: list[int]
 ) -> None:
-    """`TWICE` has players who move twice in a row."""
+    """In dots-and-boxes players move twice in a row."""
     window, records = random_window(game, seed)
     beside = [(record, ply) for record in records for ply in range(record.plies)]
     chosen = [at % len(beside) for at, _ in draws]
