@@ -12,7 +12,6 @@ import pytest
 import torch
 from changed_settings import self_play
 from every_game import EVERY_GAME
-from hands import NAME as HANDS
 from leaf_by_leaf import played
 from sparse_positions import SPARSE_GAMES, saved, sparse_network
 
@@ -48,7 +47,7 @@ COMBINATIONS = [
         NETS[(row + column) % len(NETS)],
         marks=() if selection == USUAL.get(name, "puct") else pytest.mark.nightly,
     )
-    for row, name in enumerate((*EVERY_GAME, HANDS))
+    for row, name in enumerate(EVERY_GAME)
     for column, selection in enumerate(NAMES)
 ]
 """Quick tests try one selection with each game, nightly tests all, because each pair must be compiled."""

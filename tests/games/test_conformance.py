@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from every_game import EVERY_GAME, SHARING
-from hands import NAME as HANDS
 from naive_games import NAIVE_NAMES
 
 from azselfplay.games import Game, get_game
@@ -15,7 +14,7 @@ from azselfplay.games.spec import NO_ROOT
 from azselfplay.games.stubs import Movers
 
 
-@pytest.fixture(params=[*EVERY_GAME, *SHARING, HANDS])
+@pytest.fixture(params=[*EVERY_GAME, *SHARING])
 def game(request: pytest.FixtureRequest) -> Game:
     return get_game(request.param)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hands import NAME as HANDS
 from sparse_positions import positions
 from test_inference import naive_answers, trained_like
 
@@ -17,7 +16,7 @@ from net.weights import WeightsMeta, save
 
 
 @pytest.mark.parametrize("net", ["1x16se", "tf1x32"])
-@pytest.mark.parametrize("name", [*GAME_NAMES, HANDS])
+@pytest.mark.parametrize("name", GAME_NAMES)
 def test_a_net_from_a_file_answers_positions_of_the_game_as_the_plain_network_does(
     name: str, net: str, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from hands import NAME as HANDS
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
@@ -45,8 +44,8 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("connect_four", "1x16se"),
         ("tic_tac_toe", "1x8tanh"),
         ("chess", "tf1x32"),
-        (HANDS, "1x16se"),
-        pytest.param(HANDS, "tf1x32", marks=pytest.mark.nightly),
+        ("go_9x9", "1x16se"),
+        pytest.param("go_9x9", "tf1x32", marks=pytest.mark.nightly),
     ],
 )
 def test_onnx_runtime_answers_as_the_network(game_name: str, net: str, tmp_path, monkeypatch, capsys) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import numpy as np
 import pytest
 from changed_settings import self_play
-from hands import NAME as HANDS
+from coded import NAME as CODED
 from leaf_by_leaf import Answer, LeafByLeaf
 
 from azselfplay.games import get_game
@@ -22,11 +22,11 @@ from azselfplay.search.tree import SearchTree
 HISTORY = 2
 PLAYED = [
     ("tic_tac_toe", [0, 5, 6]),
+    (CODED, [0, 5, 6]),
     ("connect_four", [0, 0, 2, 5, 1]),
     ("dots_and_boxes", [0, 5, 13, 17, 3]),  # sides of boxes swap
     pytest.param("dots_and_boxes_9x8", [0, 8, 81, 80, 150, 12, 3], marks=pytest.mark.nightly),
     ("go_9x9", [21, 40, 81, 3]),  # two words a plane; the pass stays a pass
-    (HANDS, [203, 468, 594, 65, 130]),  # codes, hands, and a pass that stays a pass
 ]
 """Games that have symmetries, each with the actions of a few plies."""
 

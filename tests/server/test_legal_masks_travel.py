@@ -13,9 +13,9 @@ import numpy as np
 import zmq
 from client_server import echo_priors
 from front_bench import PATIENCE, Bench, Scenario, play_beside_front, run_by
-from hands import GAME as HANDS
 
 from azselfplay.batching.loop import EvaluatorLoop, Exceptions
+from azselfplay.games import get_game
 from azselfplay.games.packed import LegalMasks
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
@@ -25,8 +25,9 @@ from protocol.messages import PROTOCOL_VERSION, Hello
 from server.evaluator import FrontControl
 from server.front import FrontSettings
 
+GO = get_game("go")
 ROWS = 50
-WORDS = HANDS.feature_words(1)
+WORDS = GO.feature_words(1)
 
 
 class EchoNetwork:
@@ -51,23 +52,23 @@ class EchoNetwork:
 def random_leaves(seed: int) -> LeafBatch:
     """Return positions whose legal actions are in random order, as after a symmetry."""
     rng = np.random.default_rng(seed)
-    lists = [rng.permutation(HANDS.actions)[: rng.integers(1, HANDS.actions + 1)] for _ in range(ROWS)]
+    lists = [rng.permutation(GO.actions)[: rng.integers(1, GO.actions + 1)] for _ in range(ROWS)]
     counts = np.array([len(one) for one in lists], np.uint16)
     return LeafBatch(np.zeros((ROWS, WORDS), np.uint64), counts, np.concatenate(lists).astype(np.uint16))
 
 
-def play_hands(tmp_path: Path, scenario: Scenario) -> None:
-    """Run a scenario beside a front of `hands`, with one evaluator."""
+def play_go(tmp_path: Path, scenario: Scenario) -> None:
+    """Run a scenario beside a front of Go, with one evaluator."""
 
     def settings(usual: FrontSettings) -> FrontSettings:
-        return dataclasses.replace(usual, game=HANDS)
+        return dataclasses.replace(usual, game=GO)
 
     async def with_evaluator(bench: Bench) -> None:
         context = new_context()
         socket = context.socket(zmq.DEALER)
         socket.connect(bench.endpoints["evaluators"])
         ring, control = bench.front.settings.rings[0], FrontControl(socket, 0)
-        loop = EvaluatorLoop(ring, EchoNetwork(), HANDS, 1, control, Exceptions(OSError))
+        loop = EvaluatorLoop(ring, EchoNetwork(), GO, 1, control, Exceptions(OSError))
         thread = threading.Thread(target=_run, args=(loop,))
         thread.start()
         try:
@@ -87,7 +88,7 @@ def _run(loop: EvaluatorLoop) -> None:
         loop.run()
 
 
-@run_by(play_hands)
+@run_by(play_go)
 async def test_a_worker_gets_the_prior_of_each_action_where_it_asked_for_it(bench: Bench) -> None:
     """Requests are larger than a batch of the device."""
     connection = Connection(
@@ -97,7 +98,7 @@ async def test_a_worker_gets_the_prior_of_each_action_where_it_asked_for_it(benc
         on_message=lambda message, frames: evaluator.on_evaluated(message, frames),  # type: ignore[arg-type]
         on_joined=lambda welcome: evaluator.joined(welcome),
     )
-    evaluator = RemoteEvaluator(connection.send, masks=LegalMasks(HANDS.mask_bytes))
+    evaluator = RemoteEvaluator(connection.send, masks=LegalMasks(GO.mask_bytes))
     running = asyncio.ensure_future(connection.run())
     for seed in range(3):
         batch = random_leaves(seed)

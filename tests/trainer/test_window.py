@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hands import GAME as HANDS
+from coded import GAME as CODED
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry, naive_words, policy_of
@@ -22,9 +22,9 @@ from trainer.sampler_kernel import OF_ENTRIES, OF_ROWS, Samples
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "chess"))
-TURNED = (TIC_TAC_TOE, CONNECT_FOUR, HANDS, *map(get_game, ("dots_and_boxes", "dots_and_boxes_9x8")))
-"""Games with symmetries. The last has two words a plane; `HANDS` has codes, scalars of each position, and a
-pass."""
+TURNED = (TIC_TAC_TOE, CONNECT_FOUR, CODED, *map(get_game, ("dots_and_boxes", "go_5x5", "dots_and_boxes_9x8")))
+"""Games with symmetries. `CODED` has codes and scalars of each position, Go a pass; the last has two words a
+plane."""
 ALL = (*TURNED, CHESS)
 SAMPLERS = {
     (game.name, symmetric): Sampler(game, game.history, symmetric=symmetric)
