@@ -290,7 +290,7 @@ def test_a_game_is_loaded_up_to_the_move_before_the_one_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["(;SZ[9])", "(;SZ[5]KM[3.3])", "(;SZ[5];B[aa];W[aa])", "(;SZ[5]RU[Japanese])"]
+    "text", ["(;SZ[9])", "(;SZ[5]KM[3.3])", "(;SZ[5];B[aa];W[aa])", "(;SZ[5]RU[Japanese])", "(" * 5000]
 )
 def test_a_file_that_cannot_be_used_changes_nothing(tmp_path, text):
     file, engine = tmp_path / "game.sgf", engine_of(size=5)

@@ -1,4 +1,4 @@
-"""The GTP engine as a real process, driven by scripts: whole games, streams, hostile lines."""
+"""The GTP engine as a real process, driven by scripts: a whole game, and a terminal that shows only ASCII."""
 
 from __future__ import annotations
 
