@@ -22,7 +22,8 @@ from trainer.sampler_kernel import OF_ENTRIES, OF_ROWS, Samples
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "chess"))
-TURNED = (TIC_TAC_TOE, CONNECT_FOUR, CODED, *map(get_game, ("dots_and_boxes", "go_5x5", "dots_and_boxes_9x8")))
+OTHERS = map(get_game, ("dots_and_boxes", "go_5x5", "dots_and_boxes_9x8"))
+TURNED = (TIC_TAC_TOE, CONNECT_FOUR, CODED, *OTHERS)
 """Games with symmetries. `CODED` has codes and scalars of each position, Go a pass; the last has two words a
 plane."""
 ALL = (*TURNED, CHESS)
