@@ -1,7 +1,5 @@
 """azrun on tic-tac-toe as a process of its own, watched over the wire."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Helpers for tests that address nested settings by field name; no two groups share a field name."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, TypeVar
 

@@ -6,8 +6,6 @@ Profile `quick`, the default, tries the same examples every time, from one seed.
 `--hypothesis-seed N` runs the same examples again.
 """
 
-from __future__ import annotations
-
 import secrets
 import sys
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """Leaves a process without free file descriptors, like a server that has as many connections as it may
 have."""
 
-from __future__ import annotations
-
 import os
 import resource
 from collections.abc import Iterator

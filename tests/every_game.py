@@ -1,7 +1,5 @@
 """The games for tests that hold for any game."""
 
-from __future__ import annotations
-
 from azselfplay.games import GAME_NAMES
 
 PLAYED = {"go": "go_9x9"}

@@ -1,7 +1,5 @@
 """A plain file server, like `python -m http.server`, in a thread of the test."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """A client of azserver, written from docs/protocol.md alone. It needs only ZeroMQ, MessagePack and the
 standard library."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

@@ -4,8 +4,6 @@ A free port may be taken before a server binds it: seconds pass while a process 
 side by side. So each test process claims its ports machine-wide until it ends.
 """
 
-from __future__ import annotations
-
 import random
 from contextlib import ExitStack
 

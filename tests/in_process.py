@@ -5,8 +5,6 @@ Use it for what a command refuses. Another test shows with a real process that t
 process's exit status.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Evaluators for tests, which answer leaf by leaf, and searches and games with them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -4,8 +4,6 @@ A worker that begins a file of a minute when all others have finished delays the
 up the times of `make test ARGS=--durations=0` by file.
 """
 
-from __future__ import annotations
-
 LONGEST = (
     "test_learn_end_to_end.py",
     "test_every_combination.py",

@@ -1,7 +1,5 @@
 """azserver, azclient and trainer as separate processes, each of which can be ended and started again."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Finds all descendants of a process by a mark in their environment, whatever their parent is now."""
 
-from __future__ import annotations
-
 import os
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Scales a test's own number of examples to the profile in force (`conftest.py`)."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 OF_QUICK = 100

@@ -1,7 +1,5 @@
 """A small real file system that can be filled up: a tmpfs, mounted while a test runs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

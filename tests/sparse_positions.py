@@ -1,7 +1,5 @@
 """Positions of random games, as sparse networks read them, and networks whose parameters all matter."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A player that is not part of azselfplay and keeps its own record of acknowledged games."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import threading

@@ -1,7 +1,5 @@
 """The alerts for Prometheus: each fires for its own fault and for nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

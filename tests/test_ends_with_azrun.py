@@ -1,7 +1,5 @@
 """All processes that azrun starts, directly or not and at any time, end when azrun is killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -2,8 +2,6 @@
 
 A game is played, checked and learned from."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

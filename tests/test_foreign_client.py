@@ -1,7 +1,5 @@
 """Real server and trainer processes, tested with a client that is written from docs/protocol.md alone."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import math

@@ -1,8 +1,6 @@
 """The whole loop runs on a file system of its own that fills up. It says so and waits, no process ends by
 itself, and it continues when there is space."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Keys with real processes: a client and a trainer join with theirs, and a client is cut at once when its key
 is revoked."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

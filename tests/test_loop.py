@@ -1,7 +1,5 @@
 """The whole loop as real processes: it trains, survives any death, and loses no acknowledged game."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,8 +1,6 @@
 """One live run of azserver, trainer and azclient, seen through its metrics with dashboard and rules, doctor,
 status and the pages. Then the same commands where there is no run."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

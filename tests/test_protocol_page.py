@@ -1,8 +1,6 @@
 """docs/protocol.md is true and complete: it has every code, message and figure, and its examples are
 right."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

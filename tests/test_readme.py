@@ -1,7 +1,5 @@
 """README and pages: required warnings beside some flags, links that lead somewhere, the map of the code."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

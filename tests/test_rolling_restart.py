@@ -1,7 +1,5 @@
 """Every part is restarted in turn, under load: no game is lost or counted twice."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path

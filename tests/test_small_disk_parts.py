@@ -1,7 +1,5 @@
 """How each part behaves on a full file system (a real one), and when there is space again."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

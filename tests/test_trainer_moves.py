@@ -1,7 +1,5 @@
 """The trainer's machine is lost: another takes over with one command, and no game pays for steps twice."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import sqlite3

@@ -4,8 +4,6 @@ The client's environment has no torch. These tests build and install with pip, s
 cannot reach a package index.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

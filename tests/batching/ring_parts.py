@@ -3,8 +3,6 @@
 The echo of a row depends on the whole row, so that an answer to another row is noticed.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections import deque

@@ -1,7 +1,5 @@
 """The evaluator's loop over real rings, with a network that echoes and a producer driven by hand."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os

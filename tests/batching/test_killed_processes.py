@@ -3,8 +3,6 @@
 Run as a program, this file is an evaluator at the path that it is given.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

@@ -1,7 +1,5 @@
 """The queue of leaves: who comes next, and which slots are computed together."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A worker's ring beside evaluators that end at any step: no row is lost or gets another row's answer."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ratios of benchmarks do not depend on when each side was measured."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.turns import Spread, in_turns, ratio

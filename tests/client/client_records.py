@@ -1,7 +1,5 @@
 """Well-formed records without any meaning, for tests of code that only keeps and sends them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from protocol.records import POLICY_TARGET, GameRecord

@@ -1,7 +1,5 @@
 """A small server inside the test: it answers what a worker asks, from a script of the test."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict

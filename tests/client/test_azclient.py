@@ -1,7 +1,5 @@
 """azclient: what it starts, which errors it reports, and what it does not import."""
 
-from __future__ import annotations
-
 import queue
 import select
 import subprocess

@@ -1,7 +1,5 @@
 """A game depends only on its seed and its number, not on how many games are played at a time."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Games that begin at positions which the game generates at random."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Games refused for settings, weights or run are kept, and offered again when these fit."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A worker whose run has a sparse network plays with it in its own search, without torch."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Leaves go out together, and every answer comes back to the leaf that it belongs to."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The request table: every row is answered once, whatever happens to the messages."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

@@ -1,8 +1,6 @@
 """Games in which a side resigns: who may resign, when, what the record says, and how the trainer checks
 it."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import replace
 

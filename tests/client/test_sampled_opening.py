@@ -1,7 +1,5 @@
 """Openings drawn from the network's policy: how often, how long, and with which probabilities."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from changed_settings import self_play, varied

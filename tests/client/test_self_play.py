@@ -1,7 +1,5 @@
 """Games of self-play: their records obey the rules, and the same seed gives the same games."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

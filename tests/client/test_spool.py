@@ -1,7 +1,5 @@
 """The spool: a game is on disk whole or not at all, and stays until it may be deleted."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The uploader writes a game to disk, then sends it, and deletes it from disk when the server has it."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import math

@@ -1,7 +1,5 @@
 """Uploads: nothing leaves the spool before a final acknowledgement, and everything is offered until then."""
 
-from __future__ import annotations
-
 import pytest
 from client_records import uid
 from hypothesis import settings

@@ -1,7 +1,5 @@
 """`python -m client.warm` compiles, or names in one sentence what it does not know."""
 
-from __future__ import annotations
-
 import pytest
 
 from azselfplay.host.exits import Exit

@@ -1,7 +1,5 @@
 """A whole worker against a small server: it joins, plays, uploads, survives restarts."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """What ends a worker, and the error message it gives."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Runs a worker beside a small test server."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path

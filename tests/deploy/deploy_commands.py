@@ -1,8 +1,6 @@
 """Extracts the commands from the files under deploy/ and from those that azcluster renders for the example,
 and names the parsers that must accept them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """The autoscaling example: its three files agree, and the rule asks for the right number."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The images and the compose files, as far as they can be checked without a daemon."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

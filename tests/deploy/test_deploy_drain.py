@@ -1,8 +1,6 @@
 """Everything that stops azclient waits longer than azclient drains; otherwise games in progress would be
 lost."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

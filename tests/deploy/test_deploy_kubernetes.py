@@ -1,7 +1,5 @@
 """Checks the rendered manifests against the schemas of Kubernetes, and what the schemas cannot express."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

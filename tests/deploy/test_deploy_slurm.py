@@ -1,8 +1,6 @@
 """The rendered Slurm scripts: checked by shellcheck, and run under bash as Slurm runs them, with stand-ins
 for our programs and for Slurm's."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The rendered systemd units: systemd's checks accept them, and their commands and exit codes are ours."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """requirements.lock: every package that pyproject.toml asks for, in one version, with hashes."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

@@ -1,7 +1,5 @@
 """Each alert is raised when its sign is there, and a healthy run has none."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 

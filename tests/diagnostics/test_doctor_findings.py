@@ -1,7 +1,5 @@
 """The doctor judges facts: it finds each fault among them, and says what to do."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

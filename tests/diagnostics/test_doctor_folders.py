@@ -1,7 +1,5 @@
 """The doctor looks at folders: disks, compiled code, runs, waiting games."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

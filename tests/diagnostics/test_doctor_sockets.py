@@ -1,7 +1,5 @@
 """The doctor queries real ports, of a real front or of something else that listens."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The figures of searches and of variety agree with plain loops."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """While it trains, the trainer notices that a run does not learn, and says so once."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

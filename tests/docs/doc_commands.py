@@ -1,7 +1,5 @@
 """Finds the commands that the documentation shows, as they stand on its pages."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

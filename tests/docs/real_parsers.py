@@ -1,7 +1,5 @@
 """Passes commands of the documentation through the parsers of the real programs, without running them."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import io

@@ -1,8 +1,6 @@
 """The tutorial's game passes the checks of every game: its code is taken from the page and put where the page
 says."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Each alert links to a section of its own, whose remedy names only settings that exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

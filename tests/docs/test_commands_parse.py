@@ -1,7 +1,5 @@
 """The real programs accept every command on a page, and every flag on a page exists."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The commands are taken from the pages: one of each kind about the run of "Gettin
 of games are cut to the smallest that still show something.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

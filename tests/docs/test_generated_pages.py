@@ -1,7 +1,5 @@
 """Generated pages are committed and up to date; links between pages work in a clone, too."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tests that pages name for their promises exist, and no test of a pitfall and no attack is left out."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The files beside the README agree with the project."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

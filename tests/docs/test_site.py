@@ -1,7 +1,5 @@
 """The documentation builds without a warning, needs nothing from the internet, and lists every setting."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import re

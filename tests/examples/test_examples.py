@@ -1,7 +1,5 @@
 """The examples run as a reader runs them, and show what they promise."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

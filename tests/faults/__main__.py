@@ -5,8 +5,6 @@ Every command prints its result, and exits with 1 if a promise was broken. A fai
 `simulate --seed N` runs it again. results/faults.md has the last results.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import multiprocessing

@@ -7,8 +7,6 @@ JSON: kills by point, and faults. Forking avoids the imports; `AZ_CRASH_AT` does
 started.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

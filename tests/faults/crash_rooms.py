@@ -4,8 +4,6 @@ successor of a killed process can continue there.
 A process notes its promises in a ledger in that folder, with an fsync: they must hold afterwards.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A decoder accepts any bytes: it returns a value or raises one of its own excepti
 allocates memory in proportion to its input.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import tempfile

@@ -1,8 +1,6 @@
 """CURVE's decoders for the fuzzer: what anybody may send before the handshake is done, and what somebody with
 an allowed key may put into boxes."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from curve_client import GREETING, CurveClient

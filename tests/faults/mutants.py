@@ -3,8 +3,6 @@
 Each is the real part with one method changed for the worse, as a careless edit would.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

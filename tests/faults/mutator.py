@@ -1,7 +1,5 @@
 """Almost valid bytes, as input of a fuzzer for decoders. All come from one random generator."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Sequence

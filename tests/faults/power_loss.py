@@ -1,8 +1,6 @@
 """The real writers of spool, weights and store, and what remains after a power loss at any moment of their
 work."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import sqlite3

@@ -4,8 +4,6 @@ Each function causes one fault in a running system, and repairs it after its `yi
 metric and which log line show it; results/faults.md has the same table for people.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

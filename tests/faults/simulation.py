@@ -1,8 +1,6 @@
 """One run of the whole system from one seed: virtual time, a network in memory, kills, cuts and crash
 points."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

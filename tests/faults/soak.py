@@ -1,7 +1,5 @@
 """Hours of play with clients that come and go and processes that are killed: does any process grow?"""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

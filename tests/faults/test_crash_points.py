@@ -1,8 +1,6 @@
 """After SIGKILL at any named place around a write nothing promised is missing, and the next run continues
 from there."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

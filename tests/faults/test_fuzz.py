@@ -1,8 +1,6 @@
 """Decoders accept any bytes: they return a value or raise their own exception, quickly and with little
 memory."""
 
-from __future__ import annotations
-
 import pytest
 from fuzz import TARGETS, Target, fuzz
 

@@ -1,8 +1,6 @@
 """After a power loss at any moment, whichever unsynced writes reached the disk, nothing promised is
 missing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unittest import mock
 

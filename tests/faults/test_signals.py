@@ -1,7 +1,5 @@
 """P8: each fault shows in a metric and in a log line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,8 +1,6 @@
 """Whatever is lost, repeated, cut or killed: no game is lost, none counts twice, every answer reaches its
 request."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

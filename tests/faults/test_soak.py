@@ -1,7 +1,5 @@
 """What watches memory for hours runs itself, here for a minute."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

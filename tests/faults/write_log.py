@@ -6,8 +6,6 @@ pages written since the last fsync of their file any subset is there; the others
 the file was shorter.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ player in three prefers to move back, which makes repetitions. Games of chess960
 positions in turn, or from a mixture of two without many of the men.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter

@@ -1,8 +1,6 @@
 """Tic-tac-toe whose stones are sent as codes, for tests only: no real game has both codes and symmetries.
 Importing it registers it with `get_game`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ On a board of 3 x 5, the first player's men begin in row 1 and go up; the second
 go down. A man goes one row straight on to an empty cell. A player who cannot move loses.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

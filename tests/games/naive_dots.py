@@ -1,7 +1,5 @@
 """Slow, obvious twin of dots-and-boxes: edges are pairs of dots, boxes have owners in a dictionary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cache
 

@@ -1,8 +1,6 @@
 """Slow, obvious twins of the small games: lists and loops, written from the rules and not from
 `azselfplay/games/`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Slow, obvious twin of Go: boards are dictionaries, chains are sets, and superko is a list of all boards."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 Point = tuple[int, int]

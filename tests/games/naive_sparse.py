@@ -4,8 +4,6 @@ chess. A twin has `play(move)`, `features()` of the position, and `rows(move)`, 
 Nothing here is imported from the sets; each twin plays the moves itself.
 """
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 from typing import NamedTuple

@@ -7,8 +7,6 @@ rules are near, and from random ones. Some players prefer to move back, which ma
 prefer to give check.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 

@@ -1,8 +1,6 @@
 """NUMBA_BOUNDSCHECK=1 takes effect in all code that `games.jit` compiles, even if a version without it is
 cached."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`azplay check-game` finds the fault of games that break a promise; 15 of the 21 checks have such a game."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import sys

@@ -1,7 +1,5 @@
 """Chess960 where it differs from chess: start positions, castling, texts, and perft of the public suite."""
 
-from __future__ import annotations
-
 import chess
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Policy indices of chess moves, compared with AlphaZero's scheme written out plainly."""
 
-from __future__ import annotations
-
 import chess
 import pytest
 from test_chess_perft import KNOWN, TRICKY

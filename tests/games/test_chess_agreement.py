@@ -1,7 +1,5 @@
 """Random games in step with python-chess; `chess_agreement.py` plays many more."""
 
-from __future__ import annotations
-
 import pytest
 from chess_agreement import CHESS, CHESS960, compare_games
 

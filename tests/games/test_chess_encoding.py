@@ -1,7 +1,5 @@
 """Packed features of chess, compared with a naive encoder on python-chess boards."""
 
-from __future__ import annotations
-
 import chess
 import numpy as np
 import numpy.typing as npt

@@ -1,7 +1,5 @@
 """FEN in and out: what is read, and what is refused and why."""
 
-from __future__ import annotations
-
 import chess
 import pytest
 from hypothesis import given

@@ -1,8 +1,6 @@
 """Random endgames are legal, quiet, and of the material asked for; either colour may have either side's
 men."""
 
-from __future__ import annotations
-
 import chess
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The material read from packed features is the one that python-chess counts."""
 
-from __future__ import annotations
-
 import chess
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Moves are read from text by their squares: exactly the legal ones, each as itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from azselfplay.games.chess.notation import NOTATION, legal_list

@@ -1,7 +1,5 @@
 """Perft: the legal moves of chess, counted to some depth and compared with published counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from azselfplay.games.chess import GAME

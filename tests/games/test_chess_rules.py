@@ -1,7 +1,5 @@
 """Ends, repetition and special moves of chess, one rule at a time."""
 
-from __future__ import annotations
-
 import pytest
 
 from azselfplay.games.chess import GAME

@@ -1,7 +1,5 @@
 """How clicks on the picture of a board are read."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from dataclasses import replace

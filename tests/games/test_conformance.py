@@ -1,8 +1,6 @@
 """Every game keeps the promises that the rest of the system relies on (`games.conformance`); games that have
 a slow twin agree with it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from every_game import EVERY_GAME, SHARING

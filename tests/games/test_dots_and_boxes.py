@@ -1,8 +1,6 @@
 """Dots-and-boxes: solved values compared with the published ones; rules of any size compared with lists and
 dictionaries."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

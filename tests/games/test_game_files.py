@@ -1,7 +1,5 @@
 """Game files: we read what we write and what other programs write, odd files included."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cshogi

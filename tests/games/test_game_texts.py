@@ -1,7 +1,5 @@
 """Positions and moves as people paste and say them."""
 
-from __future__ import annotations
-
 import pytest
 
 from azselfplay.games import get_game

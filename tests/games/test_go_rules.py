@@ -1,7 +1,5 @@
 """Go: known counts of sequences and positions, and games compared with the twin."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """Go in SGF: games survive being written and read, and unreadable files get a clear message."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

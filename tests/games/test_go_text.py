@@ -1,7 +1,5 @@
 """Go: names of games, points and positions, and the messages about impossible ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

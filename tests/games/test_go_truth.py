@@ -1,7 +1,5 @@
 """Go on boards up to 3 x 3: the table, compared with published values and with playing everything out."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from functools import cache

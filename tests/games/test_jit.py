@@ -1,7 +1,5 @@
 """How kernels are compiled and bound, and which sources the key of the code cache depends on."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

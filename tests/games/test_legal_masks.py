@@ -1,7 +1,5 @@
 """Legal actions become masks and lists again; an answer has the order of its question."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

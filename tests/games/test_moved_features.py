@@ -1,7 +1,5 @@
 """Features under a symmetry, for codes of every width, compared with the slow twin cell by cell."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from naive_sampler import naive_symmetry

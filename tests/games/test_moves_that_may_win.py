@@ -1,7 +1,5 @@
 """`maybe_wins` keeps all moves of chess and shogi that give check, and few others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from test_chess960 import PERFT as PERFT_960

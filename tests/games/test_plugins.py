@@ -1,7 +1,5 @@
 """Games of other packages: found by entry point, played by real processes, and harmless when broken."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Policy indices of shogi moves, compared with AlphaZero's scheme written out plainly."""
 
-from __future__ import annotations
-
 import itertools
 
 import cshogi

@@ -1,7 +1,5 @@
 """Random games in step with cshogi; `python tests/games/shogi_agreement.py` plays many more (see there)."""
 
-from __future__ import annotations
-
 import pytest
 import shogi
 from scaled_examples import scaled

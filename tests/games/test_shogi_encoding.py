@@ -1,7 +1,5 @@
 """Packed features of shogi, compared with a naive encoder on SFEN text."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest

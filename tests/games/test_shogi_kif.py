@@ -1,7 +1,5 @@
 """Games of shogi as KIF, read again by two other programs."""
 
-from __future__ import annotations
-
 import cshogi
 import cshogi.KIF
 import pytest

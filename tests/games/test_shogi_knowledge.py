@@ -1,7 +1,5 @@
 """Material, openings and game files of shogi."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cshogi

@@ -1,7 +1,5 @@
 """Perft: the legal moves of shogi, counted to some depth and compared with published counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from azselfplay.games.shogi import GAME

@@ -1,7 +1,5 @@
 """Ends, repetition, drops and declaration of shogi, one rule at a time."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

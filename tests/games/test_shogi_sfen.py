@@ -1,7 +1,5 @@
 """What the reader of SFEN accepts and refuses."""
 
-from __future__ import annotations
-
 import cshogi
 import pytest
 

@@ -1,7 +1,5 @@
 """Tic-tac-toe counted to the end; Connect Four compared with known counts and a twin in plain Python."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Sparse features agree with slow twins, and are symmetric where the game is."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest

@@ -1,7 +1,5 @@
 """A ROUTER that acts as the server in tests of clients; azserver itself listens through `link.door`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import zmq

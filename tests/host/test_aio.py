@@ -1,7 +1,5 @@
 """The process shell: two stages of stopping, and plain errors out of task groups."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """Settings: which source overrides which, and the messages about mistakes."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import dataclass, field

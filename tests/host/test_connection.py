@@ -1,7 +1,5 @@
 """A Connection to a server that runs in the same loop and may go away."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

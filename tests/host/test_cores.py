@@ -1,7 +1,5 @@
 """The number of processors that may be used, read from folders as the kernel shows them."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

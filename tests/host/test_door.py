@@ -1,7 +1,5 @@
 """The door on real sockets: nothing is lost, no peer keeps the others out, and memory is bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

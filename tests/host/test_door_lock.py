@@ -1,7 +1,5 @@
 """A door that needs keys, on real sockets, with libzmq's own CURVE on the other side."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

@@ -1,7 +1,5 @@
 """A peer whose messages bring no work is read more slowly, and an address has only so many connections."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import socket

@@ -1,7 +1,5 @@
 """Optional packages: which extra installs which, and the message of a command without them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

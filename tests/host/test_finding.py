@@ -1,7 +1,5 @@
 """Runs and networks by name, folder or file: every command finds them in the same way."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import importlib

@@ -1,7 +1,5 @@
 """When a gate is decided: exactly at the share, and never while the games left could change the result."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

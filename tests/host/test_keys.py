@@ -1,7 +1,5 @@
 """Key files: readable for their user alone, and never shown."""
 
-from __future__ import annotations
-
 import codecs
 import stat
 import subprocess

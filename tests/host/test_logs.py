@@ -1,7 +1,5 @@
 """Logs that stay small: files that rotate, and repeated lines that are counted."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

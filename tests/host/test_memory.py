@@ -1,7 +1,5 @@
 """Free memory between used memory goes back to the system."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """/metrics, /livez and /readyz: what they answer, and that no request can hold the process up."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable

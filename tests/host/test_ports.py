@@ -1,7 +1,5 @@
 """Addresses as people write them, connections over IPv4 and IPv6, and the network whose limits count."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

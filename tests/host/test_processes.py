@@ -1,7 +1,5 @@
 """Child processes: restarted when they die, ended with the parent, and described in plain words."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

@@ -1,7 +1,5 @@
 """Files that people wrote, damaged or put somewhere are refused in words."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

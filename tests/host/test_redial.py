@@ -1,7 +1,5 @@
 """Scripts with exact times: when a server is dialled again."""
 
-from __future__ import annotations
-
 from azselfplay.link.connection import FIRST_REDIAL, LONGEST_REDIAL, Redial
 
 

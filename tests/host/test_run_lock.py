@@ -1,7 +1,5 @@
 """A run folder's lock tells how its last holder ended."""
 
-from __future__ import annotations
-
 import fcntl
 import subprocess
 import sys

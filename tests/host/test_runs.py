@@ -1,7 +1,5 @@
 """Run folders and base ports."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

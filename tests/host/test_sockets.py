@@ -1,7 +1,5 @@
 """The Channel under uvloop with real sockets: nothing is lost, nothing blocks, and errors are plain."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

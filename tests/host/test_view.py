@@ -1,7 +1,5 @@
 """The view of a run, made from the figures of STATUS."""
 
-from __future__ import annotations
-
 import errno
 import io
 import re

@@ -1,7 +1,5 @@
 """Pulling weights: exactly the announced bytes, the newest first, and the old network until then."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """A folder that cannot be written is reported before anything is started."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -4,8 +4,6 @@ Everything stays on this machine. Each attack has turns of `--seconds`, and its 
 turn. With fewer attacks in the same time there are more turns, and so narrower intervals.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -3,8 +3,6 @@
 Attacks that end in one refusal are tested on the front alone, in tests/server.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """An attacker's tools: any number of raw connections that can send anything. Loopback only."""
 
-from __future__ import annotations
-
 import socket
 import sys
 import time

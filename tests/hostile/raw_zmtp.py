@@ -6,8 +6,6 @@ by its arguments, ends by itself, and stops early when the server cuts the conne
 https://rfc.zeromq.org/spec/37/.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

@@ -3,8 +3,6 @@
 Nothing here depends on the machine's speed: `python -m tests.hostile` measures that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 

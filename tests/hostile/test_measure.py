@@ -1,7 +1,5 @@
 """How `python -m tests.hostile` evaluates its turns."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

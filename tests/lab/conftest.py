@@ -1,7 +1,5 @@
 """Fixtures that drive Debian's chromium with playwright; where it is missing, the tests are skipped."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Run folders with a games.db of random games, as the trainer writes it."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """A run folder to which server, worker and trainer write without pause, all of them simulated in one
 thread."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from pathlib import Path

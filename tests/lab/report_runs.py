@@ -1,7 +1,5 @@
 """Run folders to report on, as the trainer leaves them, healthy or not."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

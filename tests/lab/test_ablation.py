@@ -1,7 +1,5 @@
 """Variants applied on top of recipes, and the table that compares them."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

@@ -1,7 +1,5 @@
 """`import azselfplay as az`: the interface for people's own programs."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """azrun with stand-ins for the three commands: what it starts, how it ends them, and its last lines."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import sys

@@ -1,7 +1,5 @@
 """The messages of azrun: events as they happen, where to look, and what to do next."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from pathlib import Path

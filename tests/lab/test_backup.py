@@ -1,7 +1,5 @@
 """A backup shows one moment and is whole or recognisably incomplete; only a whole one is restored."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

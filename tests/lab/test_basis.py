@@ -1,7 +1,5 @@
 """What a run of azrun is based on: the recipe of its game and this machine, or its own settings."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from pathlib import Path

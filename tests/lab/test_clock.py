@@ -1,7 +1,5 @@
 """Runs that are measured in processor time."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The plan of a cluster: commands, places and GPUs, and one sentence for whatever is wrong with the file."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

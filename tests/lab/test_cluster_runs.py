@@ -1,7 +1,5 @@
 """`azcluster up` runs real programs here, and on a Ray cluster of simulated nodes, one of which is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

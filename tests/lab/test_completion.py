@@ -1,7 +1,5 @@
 """Shell completion, called as a shell calls it: words and a cursor in, candidates out."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

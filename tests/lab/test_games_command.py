@@ -1,7 +1,5 @@
 """`azplay games` on stores that the trainer wrote."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import re

@@ -1,7 +1,5 @@
 """`azplay games RUN import` takes games from files of other programs into the store of a run."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Judges use no position both for the curve and for the final judgement."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

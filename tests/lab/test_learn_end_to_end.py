@@ -1,7 +1,5 @@
 """A small but complete proof run is trained by real processes, judged and written down."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Recipes, measures and result pages, without training anything."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

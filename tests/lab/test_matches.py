@@ -1,7 +1,5 @@
 """What final judgements count in their games."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

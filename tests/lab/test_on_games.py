@@ -1,7 +1,5 @@
 """Settings of the trainer are compared on the stored games of a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sys

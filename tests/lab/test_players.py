@@ -1,7 +1,5 @@
 """`azplay players`: a cheat among honest players is found by the statistics of its games."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from contextlib import closing

@@ -1,7 +1,5 @@
 """A repeatable run comes to the same weights and games, bit by bit, however often it is killed."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """`azplay report` on runs that go well, that have failed, and that have hardly begun."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """The counts of a report, compared with plain counting."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Every command answers --help and --version at once: slow imports come later."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

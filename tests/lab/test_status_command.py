@@ -1,7 +1,5 @@
 """`azplay status` without an address asks the azserver that this user has started on this machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The pages in a real browser: Debian's chromium, driven by playwright. Skipped where there is none."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Boards in a real browser: what is drawn, and how moves are chosen."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Stored games in a browser: lists, positions, files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Pages about runs, their data, and their messages when something is wrong."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

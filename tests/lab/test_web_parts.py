@@ -1,7 +1,5 @@
 """The parts behind the pages: readers of growing files, rates, the next weights, locks, the command."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """Games of a person against a network, as the pages request them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The state of a run on the pages: it runs, has ended, or does not answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

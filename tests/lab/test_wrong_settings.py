@@ -1,7 +1,5 @@
 """Wrong settings are reported before anything is started."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

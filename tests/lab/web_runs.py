@@ -1,7 +1,5 @@
 """Runs to be looked at in a browser, and the pages that show them."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

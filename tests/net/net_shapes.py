@@ -1,7 +1,5 @@
 """Games as a network sees them, and naive twins of what `net` computes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

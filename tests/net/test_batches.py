@@ -1,7 +1,5 @@
 """The size of batches that is worth collecting, which is measured once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How a CPU's work is cut into chunks, and which number format it computes in."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

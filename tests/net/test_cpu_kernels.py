@@ -1,7 +1,5 @@
 """Loops and number formats of a network on a CPU, compared with numpy's and torch's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

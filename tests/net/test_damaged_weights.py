@@ -1,7 +1,5 @@
 """A weights file that the disk changed after it was stored is not used for play."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

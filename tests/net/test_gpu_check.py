@@ -1,7 +1,5 @@
 """`make gpu-check`, run on the CPU: right answers pass, wrong ones do not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The parts of the CUDA path that can be tested without a GPU: graphs, kernels, number formats."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from functools import partial

@@ -1,7 +1,5 @@
 """Inference, compared with the plain network in eval mode, on every engine that runs without a GPU."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from pathlib import Path

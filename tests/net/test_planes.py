@@ -1,7 +1,5 @@
 """Packed features as planes, and the first layer that works without planes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

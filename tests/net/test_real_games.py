@@ -1,7 +1,5 @@
 """The real games through the whole inference, on positions of random games."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

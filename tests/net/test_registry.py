@@ -1,7 +1,5 @@
 """Names of networks, and how weights files describe them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

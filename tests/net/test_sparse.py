@@ -1,7 +1,5 @@
 """Sparse networks give one answer, whichever implementation computes it."""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Heads for training only: weights files keep them, and play ignores them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The transformer: what it computes, that it learns, and that all engines give the same answers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Weights files: they are read back as they were written, and unusable ones are refused with a reason."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import hashlib

@@ -1,7 +1,5 @@
 """Winograd's convolutions, compared with those of torch in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

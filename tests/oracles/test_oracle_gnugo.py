@@ -6,8 +6,6 @@ were passes; the slow twin agrees with us), so games are compared until the firs
 suicide of several stones (3 of 26,000 plies on 6 x 6); there the twin decides.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import subprocess

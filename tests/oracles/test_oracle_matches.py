@@ -3,8 +3,6 @@
 This tier is optional (`make test-oracles`) and is skipped where the other program is missing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 import shutil

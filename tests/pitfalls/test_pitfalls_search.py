@@ -1,7 +1,5 @@
 """Mistakes of a search that keep a run from learning, without any error: docs/pitfalls.md."""
 
-from __future__ import annotations
-
 import asyncio
 
 import chess

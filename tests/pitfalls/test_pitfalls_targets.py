@@ -1,7 +1,5 @@
 """Mistakes between a finished game and what is learned from it: docs/pitfalls.md."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import chess

@@ -1,8 +1,6 @@
 """Mistakes between the samples and the network that plays, in the order in which to check them:
 docs/pitfalls.md."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

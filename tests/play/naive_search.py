@@ -1,8 +1,6 @@
 """Slow twins of the jitted searches: plain minimax over the rules; evaluations by python-chess or by counting
 on the board."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import chess

@@ -1,7 +1,5 @@
 """Slow, obvious twins of the solvers: plain minimax over the rules, no bitboards, no tables, no pruning."""
 
-from __future__ import annotations
-
 import chess
 import numpy as np
 

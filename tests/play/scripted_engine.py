@@ -6,8 +6,6 @@ The good moves of GTP are points column by column; those of USI push the edge pa
 those of UCI are the first legal ones in alphabetical order.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """`azplay analyse` as a process of its own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

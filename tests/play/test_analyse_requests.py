@@ -1,7 +1,5 @@
 """How a line of input is read, and how a bad line is answered."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

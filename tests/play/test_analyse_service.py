@@ -1,7 +1,5 @@
 """Every position of a stream is answered, and in the same way as if it were alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """`azplay annotate`: whole games with values, marks and better lines, read back by other programs."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`azplay export`: ONNX Runtime computes from the model what the network answers."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The games of a gate: distinct openings, both colours, no chance, and an end as soon as the result is
 certain."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 

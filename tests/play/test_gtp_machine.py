@@ -1,7 +1,5 @@
 """The GTP engine's state machine: its answers and orders, line by line, without a search behind it."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import pytest

@@ -1,7 +1,5 @@
 """The parts of the GTP engine, and which games a network can play."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

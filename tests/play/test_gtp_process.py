@@ -1,7 +1,5 @@
 """The GTP engine as a real process, driven by scripts: a whole game, and a terminal that shows only ASCII."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`azplay match` as a process: flags, files, exit codes."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Elo and SPRT arithmetic: known numbers, plain twins, and simulations with a fixed seed."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

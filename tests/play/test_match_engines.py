@@ -1,7 +1,5 @@
 """GTP, USI and UCI engines as real processes: good ones play; bad ones lose their games and do no harm."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Players without a network: alpha-beta against a plain minimax, rollouts, greedy, solvers, tables."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace

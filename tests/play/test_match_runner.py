@@ -1,7 +1,5 @@
 """Matches: pairs of games, openings, seeds, early ends, and the report about them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Networks are loaded only from files whose contents are what their names say."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

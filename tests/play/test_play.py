@@ -1,7 +1,5 @@
 """`azplay play`: the game between a person and the network, as events and as a real session."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

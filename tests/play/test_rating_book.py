@@ -1,7 +1,5 @@
 """What a ladder keeps on disk, which networks it picks, and that it plays only missing games."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands on a real, tiny run: what they print, keep and draw, and how they refuse bad input."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Ratings: the fit recovers the true ratings, with honest intervals, in any order of the games."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """What a command of azplay cannot do is said in one line, with an exit status and no output."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The search that a network plays with: read from a text or from its run, named, and really used."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

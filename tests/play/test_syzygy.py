@@ -1,7 +1,5 @@
 """Syzygy tables are imitated by our own endgame tables, because none of their files are here."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from pathlib import Path

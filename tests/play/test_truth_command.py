@@ -1,7 +1,5 @@
 """`azplay truth` and `azplay known`: figures counted by hand, players whose errors are known, bad input."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

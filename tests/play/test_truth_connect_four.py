@@ -1,7 +1,5 @@
 """The Connect Four solver against plain minimax, and the labelled positions."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Endgame tables, compared with the rules, python-chess, and published figures."""
 
-from __future__ import annotations
-
 import chess
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The tree of tic-tac-toe against plain minimax."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The engine's state machine: its answers and orders, line by line, without a search behind it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

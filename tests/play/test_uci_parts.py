@@ -1,7 +1,5 @@
 """The pure parts of the UCI engine: lines, options, clocks, scores."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The engine as a real process, driven by python-chess and by a hostile script."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

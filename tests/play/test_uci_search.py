@@ -1,7 +1,5 @@
 """The engine with each selection: its moves are those of the one-leaf search, and limits hold."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 from typing import Any

@@ -1,7 +1,5 @@
 """Where USI differs from UCI: the state machine, line by line, without a search behind it."""
 
-from __future__ import annotations
-
 import pytest
 
 from azselfplay.games import get_game

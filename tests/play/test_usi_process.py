@@ -1,7 +1,5 @@
 """The USI engine as a real process, driven by cshogi."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Iterator

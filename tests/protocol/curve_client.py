@@ -1,7 +1,5 @@
 """A slow and simple client of CurveZMQ, written from RFC 26: each box is made anew with `nacl.public.Box`."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 

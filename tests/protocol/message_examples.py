@@ -4,8 +4,6 @@
 are what earlier versions sent, and must be understood for as long as the protocol number is the same.
 """
 
-from __future__ import annotations
-
 import typing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hypothesis strategies for game records, and a fixed record for golden files."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

@@ -1,8 +1,6 @@
 """The server's side of CurveZMQ, tested with a client written from the RFC: who gets in, and what comes
 through."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Credits bound what is in flight, for each session and for all of them together."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Array frames are accepted only if every length and number fits the message."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bytes that earlier versions sent are understood, by our decoder and by an independent one."""
 
-from __future__ import annotations
-
 import msgpack
 import msgspec
 import numpy as np

@@ -1,7 +1,5 @@
 """The work of reading a header is bounded, whatever is nested in it; it is measured as memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 

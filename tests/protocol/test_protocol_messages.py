@@ -1,7 +1,5 @@
 """Every message is read back from its bytes as it was; arbitrary bytes never cause more than BadMessage."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import msgpack

@@ -1,7 +1,5 @@
 """Messages of the wrong shape: only what is needed to answer their sender is read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """A record is read back from its bytes as it was, and nothing else is accepted as a record."""
 
-from __future__ import annotations
-
 import tracemalloc
 from contextlib import suppress
 from dataclasses import fields, replace

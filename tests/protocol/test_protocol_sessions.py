@@ -1,7 +1,5 @@
 """Joining, keeping alive, losing a session and joining again, as scripts with exact times."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Clients, a server that restarts, and lost messages: whatever happens, all clients are joined in the end."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

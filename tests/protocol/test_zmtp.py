@@ -1,8 +1,6 @@
 """The listening end of ZMTP: whole messages come out however the bytes are cut, and little of anything else
 is kept."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The slow, obvious twin of `search.cache_kernel`: a dictionary, with the forgetting of a bounded memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The slow, obvious twin of `search.selection.gumbel`: formulas of the paper on Python objects."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

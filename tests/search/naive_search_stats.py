@@ -1,7 +1,5 @@
 """Slow obvious twin of `search.result.search_stats`: dictionaries and sums."""
 
-from __future__ import annotations
-
 import math
 
 

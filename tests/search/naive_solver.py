@@ -3,8 +3,6 @@
 After each simulation, what is proven is found by walking through the whole tree.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from naive_mcts import Edge, NaiveSearch, Node
 

@@ -1,7 +1,5 @@
 """The slow, obvious twin of `search.selection.thompson`, with the same random numbers from plain integers."""
 
-from __future__ import annotations
-
 import math
 
 from naive_mcts import Edge, NaiveSearch, Node

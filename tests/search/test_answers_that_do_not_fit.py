@@ -1,8 +1,6 @@
 """Arrays from outside with another length than compiled code expects raise an exception and change
 nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

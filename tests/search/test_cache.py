@@ -1,7 +1,5 @@
 """The cache of evaluations: its answers are right, and it does not change games."""
 
-from __future__ import annotations
-
 import asyncio
 import zlib
 from dataclasses import replace

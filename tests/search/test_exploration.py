@@ -1,7 +1,5 @@
 """Exploration terms other than AlphaZero's, in the compiled search and in its slow twin."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

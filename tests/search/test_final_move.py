@@ -1,7 +1,5 @@
 """The move played after a search: by visits, by value, by both, or by a lower bound."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from changed_settings import self_play, varied

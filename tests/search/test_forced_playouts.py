@@ -1,7 +1,5 @@
 """Forced playouts at a root with noise, and the target without them (KataGo, section 3.2)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from changed_settings import varied

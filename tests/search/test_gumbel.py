@@ -1,8 +1,6 @@
 """Gumbel choices: the compiled search, compared with its slow twin; sequential halving; and what is
 learned."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

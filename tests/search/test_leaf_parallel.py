@@ -1,7 +1,5 @@
 """The search with several leaves in flight equals the one-leaf search for K = 1 and keeps its invariants."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A forest with a network of its own finds what it would find if the leaves were evaluated elsewhere."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Many searches share a forest: each finds what it would find alone, whatever happens to the others."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The variation that people are shown of a searched tree."""
 
-from __future__ import annotations
-
 import numpy as np
 from changed_settings import self_play
 from leaf_by_leaf import placed

@@ -1,7 +1,5 @@
 """Repetitions in a search: positions of the game before its root count only as the rules say."""
 
-from __future__ import annotations
-
 import chess
 import numpy as np
 import pytest

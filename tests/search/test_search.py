@@ -1,7 +1,5 @@
 """The compiled search, compared with its slow twin, and the promises of `search.mcts`."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A search reports how far its result differs from the network's answer, before any noise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from changed_settings import self_play, varied

@@ -1,7 +1,5 @@
 """Proven results in the search: `search.solver` and `search.look_ahead`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from changed_settings import self_play, varied

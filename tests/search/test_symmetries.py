@@ -1,8 +1,6 @@
 """Leaves evaluated under random symmetries: the network's input is the transformed game, and priors are
 mapped back."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

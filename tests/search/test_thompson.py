@@ -1,7 +1,5 @@
 """Thompson sampling: the compiled search, compared with its slow twin, and what a user expects of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from changed_settings import self_play, varied

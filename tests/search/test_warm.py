@@ -1,7 +1,5 @@
 """The announcement before a search is compiled, and the times that later starts use for it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

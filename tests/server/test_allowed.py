@@ -1,7 +1,5 @@
 """The list of allowed keys: its commands, and how a running server reacts to changes."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import logging

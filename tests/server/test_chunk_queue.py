@@ -1,7 +1,5 @@
 """Chunks of weights go out at limited rates per place and in all, in turns, and none is lost."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

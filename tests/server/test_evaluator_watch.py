@@ -1,7 +1,5 @@
 """The watch over evaluators: silence in each phase, lost messages, and a front that stood still itself."""
 
-from __future__ import annotations
-
 from server.evaluator_watch import EvaluatorWatch, Kill, Phase, Silence, WatchTimes
 
 TIMES = WatchTimes(start=300.0, load=600.0, reload=120.0, silence=60.0, ask_again=10.0, held_up=10.0)

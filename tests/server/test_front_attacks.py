@@ -1,7 +1,5 @@
 """Attacks by raw ZMTP peers on a front: it survives, serves the others, and holds little memory."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Games and their trainer through the front, with real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

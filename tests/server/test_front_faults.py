@@ -1,7 +1,5 @@
 """A fault in the handling of one message is logged, counted and answered; the front serves on."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

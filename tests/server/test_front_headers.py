@@ -1,7 +1,5 @@
 """A front refuses a frame 0 that a peer may not send, at little cost to itself."""
 
-from __future__ import annotations
-
 import asyncio
 import tracemalloc
 

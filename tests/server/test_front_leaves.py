@@ -1,7 +1,5 @@
 """Leaves through the front: every answer belongs to its request, whatever else happens on the port."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Sessions on the leaves port: how they begin, which ones they replace, and what remains when they end."""
 
-from __future__ import annotations
-
 import msgspec
 from front_bench import Bench, Peer, beside_front
 

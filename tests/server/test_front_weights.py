@@ -1,7 +1,5 @@
 """Weights through the front: stored, loaded by evaluators, told to players and served to them."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from pathlib import Path

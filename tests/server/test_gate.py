@@ -1,7 +1,5 @@
 """The gate's decisions, without processes: one match at a time, then the newest candidate; crashes."""
 
-from __future__ import annotations
-
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 

@@ -1,7 +1,5 @@
 """The gate as processes: candidates are stored, tested and promoted while the best weights play on."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import sys

@@ -1,7 +1,5 @@
 """Legal actions as masks, over sockets from players through front and evaluator and back."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import threading

@@ -1,7 +1,5 @@
 """A front without evaluators: the network is part of the players' own search, or clients bring their own."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from functools import cache

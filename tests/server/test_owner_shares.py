@@ -1,8 +1,6 @@
 """P5: with N keys, each honest one keeps its part in a cost model, however many sessions another key
 opens."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from dataclasses import dataclass
 

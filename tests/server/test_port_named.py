@@ -1,7 +1,5 @@
 """If one of azserver's two ports is in use, the error names the requested port, and no run is left behind."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What azserver checks and prepares before anybody plays."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

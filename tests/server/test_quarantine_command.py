@@ -1,8 +1,6 @@
 """`azserver quarantine` and `azserver release` take the name of a key and act on the run that is served
 here."""
 
-from __future__ import annotations
-
 import dataclasses
 from contextlib import closing
 from pathlib import Path

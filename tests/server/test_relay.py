@@ -1,7 +1,5 @@
 """Games on their way to the trainer: every game gets an answer, whatever happens to the trainer."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

@@ -1,7 +1,5 @@
 """The metrics of azserver, and when it reports that it is ready."""
 
-from __future__ import annotations
-
 from front_bench import Bench, Worker, beside_front
 
 from azselfplay.host.metrics import families

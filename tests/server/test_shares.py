@@ -1,7 +1,5 @@
 """Every player gets a share, together they fill the devices, and idle players take nothing."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

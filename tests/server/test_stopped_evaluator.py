@@ -1,7 +1,5 @@
 """Real evaluator processes that stop for a while, hang without end, or never become ready."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

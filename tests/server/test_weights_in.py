@@ -1,7 +1,5 @@
 """New weights of the trainer: pulled, stored and answered, whatever happens on the way."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable

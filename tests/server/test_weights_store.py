@@ -1,7 +1,5 @@
 """The weights files of a run: whole or absent, and the right ones are kept."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Weights from a web server: a real front, a real player's connection, and a plain file server."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import logging

@@ -1,7 +1,5 @@
 """With an archive, no acknowledged game is lost with a disk, and one trainer at a time goes on with a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 import shutil

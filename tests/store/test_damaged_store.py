@@ -1,8 +1,6 @@
 """A store whose file has changed since it was written: damaged games are left out, damaged pages are
 reported."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import re

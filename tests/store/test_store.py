@@ -1,7 +1,5 @@
 """Every acknowledged game is in the store, once, and stays there."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

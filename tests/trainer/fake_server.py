@@ -1,7 +1,5 @@
 """The bulk side of azserver as a trainer sees it, with a record of what the trainer sent."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Dishonest games: each is a mutation of an honest record, with the code that it must be refused with."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The slow, obvious twin of window and sampler: a list of records, one position at a time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

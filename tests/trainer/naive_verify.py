@@ -1,7 +1,5 @@
 """The slow, obvious twin of `trainer.verify`: lists, dictionaries and one rule after another."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from azselfplay.games.spec import NO_ROOT, Game, State, outcome_for_first_player

@@ -1,7 +1,5 @@
 """A trainer goes on while its archive is away, and on an empty disk as if nothing had happened."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from pathlib import Path

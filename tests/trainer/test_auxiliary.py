@@ -1,7 +1,5 @@
 """Heads that only help to train the tower: their losses are as defined, and they are learned."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a trainer begins with: its checkpoint, or a new network where that loses nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hand-made chess games of every end, length parity and colour are verified and turned into targets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

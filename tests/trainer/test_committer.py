@@ -1,7 +1,5 @@
 """Games pass the checks and reach the store, and no false game does."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """While the window is filled from the store, new games are accepted as usual, and none is lost or doubled."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Games an hour are those of the last minutes, and they tell when the disk will be full."""
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
 

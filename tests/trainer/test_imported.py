@@ -1,7 +1,5 @@
 """A trainer learns from imported games where it is told to, and only their moves and results."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each game is processed once, and every sender gets an answer."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """A trainer of two ranks that loses one of them goes on from its checkpoint as if nothing had happened."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """A trainer that is killed at work and loses its disk loses no acknowledged game, if it has an archive."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sys

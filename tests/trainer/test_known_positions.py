@@ -1,7 +1,5 @@
 """A run counts its errors at positions whose best moves are known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The targets of the ownership head are the owners of the points on the last board of the game."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

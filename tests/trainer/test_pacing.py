@@ -1,7 +1,5 @@
 """The number of training steps follows the number of positions that came in."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

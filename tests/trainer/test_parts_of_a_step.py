@@ -1,7 +1,5 @@
 """A step is computed in parts where memory is short, and waits for nothing on the device."""
 
-from __future__ import annotations
-
 import weakref
 from contextlib import nullcontext
 from typing import Any

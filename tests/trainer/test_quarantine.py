@@ -1,7 +1,5 @@
 """A quarantine takes exactly a player's games out of window and accounts, and a release puts them back."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

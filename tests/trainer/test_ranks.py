@@ -1,7 +1,5 @@
 """A trainer of several ranks makes the steps that one makes, and ends as a whole."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

@@ -1,7 +1,5 @@
 """The targets of the reply head are the visits of the next position, where there are some to learn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

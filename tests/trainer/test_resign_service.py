@@ -1,7 +1,5 @@
 """The trainer sends the threshold of resignation to players and keeps it over restarts."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The threshold of resignation: the highest that is safe, judged by games that were played on."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The steps that games allow: searched positions allow them, and an allowed step stays allowed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The trainer as a process: games come in over a socket; acknowledgements, weights and figures go out."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

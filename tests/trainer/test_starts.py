@@ -1,7 +1,5 @@
 """The table of start positions holds what the window needs, and no more."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Positions that surprised the network are drawn more often, within their game and nowhere else."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

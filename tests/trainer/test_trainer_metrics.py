@@ -1,7 +1,5 @@
 """The trainer's metrics for Prometheus."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

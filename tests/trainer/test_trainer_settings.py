@@ -1,7 +1,5 @@
 """Settings of the trainer: their defaults, and which values are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

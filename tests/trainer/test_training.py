@@ -1,7 +1,5 @@
 """Losses are as the papers define them, and a network learns what it is trained on."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

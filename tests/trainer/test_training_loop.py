@@ -1,7 +1,5 @@
 """Training goes on after a restart as if nothing had happened."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from pathlib import Path

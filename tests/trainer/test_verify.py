@@ -1,7 +1,5 @@
 """Honest games are accepted; every kind of dishonest game is refused with its own code."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Weights are announced until the server has them, or says why it does not want them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The window holds the newest games that fit, and samples are made of its contents."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

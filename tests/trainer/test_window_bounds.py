@@ -1,7 +1,5 @@
 """Neither records nor the numbers of samples lead the jitted sampler beyond its arrays."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

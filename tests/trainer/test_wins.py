@@ -1,7 +1,5 @@
 """Samples of positions one move beside stored games in which the side to move wins at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """A training loop over games of tic-tac-toe, for its tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Games whose moves are random or from cheap searches, and samples without policy targets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 
