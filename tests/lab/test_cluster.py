@@ -126,7 +126,7 @@ WRONG = {
     "no base port": ("run.port", 0, "run.port must be a whole number from 1 to 65534, not 0"),
     "no list": ("trainer.places", "box-1", "trainer.places must be a list of texts, not 'box-1'"),
     "no key": ("run.server_key", "", "[run] needs server_key"),
-    "no game": ("run.game", "", "[run] needs a game or a recipe"),
+    "no game": ("run.recipe", "", "[run] needs a game or a recipe"),
     "unknown recipe": ("run.recipe", "ches", "there is no recipe and no game 'ches'"),
     "said twice": ("server.settings.port", 1, "settings.port follows from the rest of the file"),
     "place twice": ("clients.0.places", ["box-1", "box-1"], "each once"),
