@@ -94,8 +94,9 @@ class Spool:
         return games >= self._max_games or size >= self._max_bytes
 
     def open(self) -> dict[bytes, int]:
-        """Return the uids of the games a previous run left, oldest first, and their sizes in bytes. Removes
-        half-written files and sets damaged ones aside; a file that cannot be read now stays in the list."""
+        """Return the uids of the games that an earlier process left, oldest first, and their sizes in bytes.
+        Removes half-written files and sets damaged ones aside; a file that cannot be read now stays in the
+        list."""
         for name in (REJECTED, KEPT):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         sizes = [path.stat().st_size for path in self._kept()]

@@ -1,10 +1,10 @@
 """Batches of positions for a network, and how large they should be.
 
-A network runs with a few fixed numbers of rows (buckets), so that kernels and graphs are prepared once.
-`Inference` measures once how long each bucket takes with made-up positions. `choose_target` finds the
-smallest bucket whose time per row is nearly that of endless batches, and `remembered` keeps the answer on
-disk: in the folder of compiled code (`AZ_JIT_CACHE`), for exactly this processor, torch and limits on
-instructions. A file that cannot be read, or has changed, counts as missing; a failure to write one is
+On CUDA a network of planes runs with a few fixed numbers of rows (buckets), so that kernels and graphs are
+prepared once. `Inference` measures once how long each bucket takes with made-up positions. `choose_target`
+finds the smallest bucket whose time per row is nearly that of endless batches, and `remembered` keeps the
+answer on disk: in the folder of compiled code (`AZ_JIT_CACHE`), for exactly this processor, torch and limits
+on instructions. A file that cannot be read, or has changed, counts as missing; a failure to write one is
 ignored.
 """
 
@@ -28,7 +28,8 @@ from net.planes import PlaneShape
 
 CPU_BUCKETS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
 CUDA_BUCKETS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
-"""Numbers of rows that a network runs with. They are fixed, so that kernels and graphs are prepared once."""
+"""On CUDA, the numbers of rows that a network of planes runs with, so that kernels and graphs are prepared
+once; on a CPU, those that are tried to find the target."""
 CPU_TARGET = 64
 CUDA_TARGET = 512
 """Default of `target_rows` if nothing was measured."""
@@ -36,7 +37,7 @@ GOOD_ENOUGH = 0.93
 """A bucket is large enough when it reaches this share of the throughput of endless batches."""
 CPU_LARGEST_TARGET = 128
 """Largest target on a CPU. Networks that would gain from more rows are so small that workers and front limit
-the rate. A larger target also means more games in flight (four times the target), so a new run's first games
+the rate. A larger target also means more games in flight (five times the target), so a new run's first games
 end later."""
 _PROBE_FILL = 28
 """One in this many cells is set in the made-up positions of a measurement: about as in chess."""

@@ -1,8 +1,8 @@
 """A network that answers batches of packed positions on one device: what evaluators and players call.
 
-Batches are padded to a few fixed sizes (buckets). `submit` starts one and `collect` waits for it; with two in
-flight on a GPU, the copies of one overlap with the computing of the other. On a CPU an `Inference` has
-threads of its own. Use an `Inference` from one thread at a time.
+On a GPU, batches of planes are padded to a few fixed sizes (buckets). `submit` starts a batch and `collect`
+waits for it; with two in flight on a GPU, the copies of one overlap with the computing of the other. On a CPU
+an `Inference` has threads of its own. Use an `Inference` from one thread at a time.
 
 An `Engine` computes a batch; `make_engine` chooses one for a network and a device. Networks of planes have
 one for CPUs (`net.cpu.engine`) and one for CUDA (`net.torch_engine`). Both engines of sparse networks are in

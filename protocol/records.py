@@ -27,8 +27,8 @@ IMPROVED_POLICY = 2
 """Flag set together with POLICY_TARGET: the visits of this ply are not counts, but shares of the improved
 policy that add up to SHARES (`search.selection = gumbel`)."""
 PRUNED_TARGET = 4
-"""Flag set together with POLICY_TARGET: forced visits, or visits caused by noise, were removed, so the sum is
-smaller (`forced_playouts`, `prune_noise`)."""
+"""Flag set together with POLICY_TARGET: forced visits, visits caused by noise, or visits of moves proven to
+be worse were removed, so the sum is smaller (`forced_playouts`, `prune_noise`, `solver`)."""
 SEARCH_DIFFERS = 8
 """Flag of a ply whose most visited action (ties go to the lowest index) did not have the largest prior:
 search and raw network prefer different moves."""
@@ -93,7 +93,7 @@ class GameRecord:
     reason: str
     """Name of the end reason (`games.spec`), `ply_cap` or `resignation`."""
     seed: int = 0
-    """The run's seed; 0 .. 2**63 - 1."""
+    """The seed that the worker's games draw from: the run's, or one drawn at the worker's start."""
     source: str = ""
     """The player's host and process, for people to read."""
     seconds: float = 0.0

@@ -97,7 +97,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--history", type=int, required=True, help="positions in the features")
     parser.add_argument("--workers", type=int, default=1, help="workers that will use this evaluator")
     parser.add_argument("--games", type=int, default=0, help="games of each; 0: as many as fill the batches")
-    parser.add_argument("--threads", type=int, default=0, help="CPU threads of torch; 0: as torch likes")
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0: one per core")
     parser.add_argument("--log-format", choices=("text", "json"), default="text")
     return parser.parse_args(argv)
 

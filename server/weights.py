@@ -32,7 +32,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
 from azselfplay.host.reading import read_struct
 from azselfplay.host.runs import write_atomically
-from azselfplay.link.pacing import MEGABYTE, Pace, PaceLimits, Paces
+from azselfplay.link.pacing import MEBIBYTE, Pace, PaceLimits, Paces
 from azselfplay.link.weights_files import find_weights, point_newest, version_in, weights_path
 from azselfplay.link.weights_pull import answer
 from protocol.errors import Code
@@ -52,10 +52,10 @@ more points."""
 CHUNKS_KEPT = 128
 """Chunks in memory, 64 MiB: a whole network of that size or less. Clients that hear of new weights together
 request the same chunk within seconds."""
-TO_PLACE = PaceLimits(rate=32.0 * MEGABYTE, burst=64.0 * MEGABYTE)
+TO_PLACE = PaceLimits(rate=32.0 * MEBIBYTE, burst=64.0 * MEBIBYTE)
 """Limits of bytes sent to one place: AlphaZero's network (90 MB) takes a second, and eight clients there get
 it within 20 s."""
-TO_ALL = PaceLimits(rate=256.0 * MEGABYTE, burst=256.0 * MEGABYTE)
+TO_ALL = PaceLimits(rate=256.0 * MEBIBYTE, burst=256.0 * MEBIBYTE)
 """Limits of bytes sent to all places together."""
 LEAST_PRICE = 256 * 1024
 """Least bytes that a chunk counts for, because looking it up and opening its file costs time."""

@@ -54,7 +54,7 @@ class Progress:
     version: int
     """Highest weights version offered so far."""
     last_seq: int
-    """Newest stored game in the window."""
+    """Number of the newest stored game that training knows."""
     optimizer: str
     """`optimizer.kind` of the optimizer's state."""
     learned_from: int = 0

@@ -211,7 +211,7 @@ class TrainerConfig:
     """auto, cpu, cuda or cuda:N. Several, such as cuda:0,cuda:1, share each batch: the trainer starts a
     process for each (docs/operate.md)."""
     cpu_threads: Count = 0
-    """CPU threads of torch; 0: half of the machine's cores."""
+    """CPU threads of torch and of the sampler; 0: half of the cores that this process may use."""
     seed: Seed = 0
     """Seed of a new network and of the positions drawn from the window."""
     metrics_port: Port = 0

@@ -57,7 +57,7 @@ class Losses(NamedTuple):
 
     policy: Tensor
     value: Tensor
-    """The weighted mean over the samples."""
+    """The sum of weight times loss, divided by the samples and not by their weights."""
     policy_entropy: Tensor
     """Entropy of the visits: the value of `policy` if the network predicts the visits exactly."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -310,7 +311,7 @@ class Service:
         if self._watched.wait(now):
             return  # while too many games come, whole commits are left out
         # Of a commit that is larger than the burst, every second game, or every third, and so on.
-        sample = games[:: 1 + int(len(games) / WATCHED.burst)]
+        sample = games[:: max(1, math.ceil(len(games) / WATCHED.burst))]
         self._watched.take(now, len(sample))
         # With a gate it is normal that games lag behind the newest weights.
         watch.on_games(sample, 0 if self._gated else self._weights.server_version)

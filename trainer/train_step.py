@@ -41,6 +41,8 @@ ALPHAZERO_DROPS = ((100_000, 0.1), (300_000, 0.01), (500_000, 0.001))
 """(step, factor of the learning rate from then on): 0.2, 0.02, 0.002, 0.0002 (AlphaZero pseudocode)."""
 LEAST_WEIGHT = 1e-6
 """Lower bound of a batch's mean weight as a divisor: all its positions may have the weight 0."""
+VALUE_AT, WEIGHT_AT = 1, 3
+"""Places of the value and of the mean weight in `BatchLosses.as_row`."""
 LAST_SHARE = 0.1
 """Final learning rate of a cosine schedule, as a share of the first."""
 NO_ENTRIES = np.zeros(0, np.int64)
@@ -159,8 +161,8 @@ class TrainStep:
         if self._average is not None:
             self._average.follow(self.step)
         # Added up on the device, because reading a number would wait for the step.
-        row[1] /= row[3].clamp_min(LEAST_WEIGHT)
-        row[3] = norm
+        row[VALUE_AT] /= row[WEIGHT_AT].clamp_min(LEAST_WEIGHT)
+        row[WEIGHT_AT] = norm  # the figures take it from there
         self._sums += row
         self._summed += 1
 

@@ -74,7 +74,7 @@ class Turn:
     """Samples for each position that may be trained on, over all games so far; None without positions, and
     while steps of imported games alone hold up those of self-play."""
     wanted_samples: float | None
-    """The same, if all steps were made that the settings of the time allowed; None with it."""
+    """Samples for each such position that the settings have allowed so far; None if the other is."""
 
 
 class TrainingLoop:

@@ -1,8 +1,9 @@
 """The replay window: the newest positions, in flat ring buffers.
 
-A position costs 18 bytes plus 4 for each action its root visited, so twenty million positions of chess with
-some 20 visited actions each fit in 2 GB. Whole games are dropped, oldest first. Features are not stored:
-`trainer.sampler` replays a game up to the position it needs, from its row in the table of starts.
+A position costs 22 bytes, and 4 for each visited action that there is room for (by default the game's mean
+number of legal actions): in chess 162 bytes, 3.2 GB for twenty million. Whole games are dropped, oldest
+first. Features are not stored: `trainer.sampler` replays a game up to the position it needs, from its row in
+the table of starts.
 
 The trick: positions, visits and games are numbered consecutively, and number `n` is stored at `n % capacity`
 of its ring. So adding and dropping games moves no data, and a jitted reader needs no Python objects.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MEGABYTE = 1024 * 1024
+MEBIBYTE = 1 << 20
 PRICED_BYTES = 64 * 1024
 """Bytes whose reading costs about as much as handling one message without work."""
 SMALL_READ = 512

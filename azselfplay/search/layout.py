@@ -111,10 +111,7 @@ ENTRY = np.dtype(
     [
         ("key_1", np.uint64),
         ("key_2", np.uint64),
-        (
-            "place",
-            np.int64,
-        ),  # place in `cached_priors` where its priors begin, counted without wrapping; -1: nothing
+        ("place", np.int64),  # where its priors begin in `cached_priors`, never wrapped; -1: nothing
         ("value", np.float32),  # for the side to move
         ("count", np.int32),  # legal actions
     ],

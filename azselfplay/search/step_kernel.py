@@ -67,7 +67,7 @@ MOST_WALKS = 512
 """Most simulations in one step, about 10 ms. The limit matters where ends of games, which need no evaluation,
 are reached again and again."""
 EDGES_A_LINE = 64 // EDGE.itemsize
-"""Edges that certainly lie on one cache line or the next."""
+"""Edges between two prefetches: less than a cache line of 64 bytes."""
 ROOT_EDGES = 32
 """Edges of a root that are prefetched before their number is known."""
 
@@ -197,6 +197,7 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
         if out.used[0] == len(out.counts):
             return WAITING if state.waiting > 0 else NO_ROW
         walks += 1
+        # Leaves are selected only when none waits, so the places from here on are free.
         leaf = state.waiting
         path, pending = forest.paths[slot, leaf], forest.pending[slot, leaf]
         end, depth = descend(tree, path, history)

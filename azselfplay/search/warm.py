@@ -36,16 +36,16 @@ LEAST_SECONDS = 4.0
 existed."""
 
 
-def warm(game_name: str, root: str = "puct", network: OwnNetwork | None = None) -> float:
-    """Play two moves with a tiny search whose `search.selection` is `root`. Returns the seconds that this
+def warm(game_name: str, selection: str = "puct", network: OwnNetwork | None = None) -> float:
+    """Play two moves with a tiny search with this `search.selection`. Returns the seconds that this
     took. `network`: one that evaluates leaves in the step kernel, with any weights.
 
     Call this once before several workers start, so that they load the code instead of each compiling it.
     """
     began = time.perf_counter()
     game = get_game(game_name)
-    compiled = Compiled(game, root, network="" if network is None else network.code.name)
-    settings = resolve(SelfPlaySettings(search=SearchSettings(selection=root, simulations=4)), game)
+    compiled = Compiled(game, selection, network="" if network is None else network.code.name)
+    settings = resolve(SelfPlaySettings(search=SearchSettings(selection=selection, simulations=4)), game)
     tree = SearchTree(Forest(game, settings, network=network), np.random.default_rng(0))
     tree.reset(game.notation.state_from_text(""))
 

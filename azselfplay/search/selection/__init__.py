@@ -45,8 +45,9 @@ class Selection(Protocol):
         network's own evaluation of the root (`search.tree.NetView`)."""
 
     def root_scores(self, tree: Any) -> Any:
-        """Return how good each root edge is after the search. Only needed if `KEEPS_SUBTREE` is False: the
-        plan of such a selection leaves several edges with the same visits."""
+        """Return a tuple whose first entry has the `scores` of the root's edges (`search.result.RootScores`),
+        by which `play.thinker` ranks moves. Only needed if `KEEPS_SUBTREE` is False: the plan of such a
+        selection leaves several edges with the same visits."""
 
     def choose_root(self, tree: Any) -> int:
         """Kernel. Return the root edge that the next simulation takes. At least one is not BLOCKED."""

@@ -109,7 +109,7 @@ def choose_root(tree: Tree) -> int:
     schedule says. If there is none, return the first edge that is not BLOCKED."""
     state, edges = tree.state[0], tree.edges
     unvisited, scale, visits = complete_values(tree, 0, float(state.root_value_sum))
-    considered = tree.plan[min(visits + state.waiting, len(tree.plan) - 1)]
+    considered_visits = tree.plan[min(visits + state.waiting, len(tree.plan) - 1)]
     first = tree.nodes[0].first_edge
     best, best_score, any_free = -1, -math.inf, -1
     for i in range(tree.nodes[0].edge_count):
@@ -118,7 +118,7 @@ def choose_root(tree: Tree) -> int:
             continue
         if any_free < 0:
             any_free = first + i
-        if n + in_flight != considered:  # not its turn, or dropped by sequential halving
+        if n + in_flight != considered_visits:  # not its turn, or dropped by sequential halving
             continue
         q = float(edges[first + i].value_sum) / n if n > 0 else unvisited
         score = tree.root_noise[i] + math.log(max(float(edges[first + i].prior), PRIOR_FLOOR)) + scale * q
