@@ -61,11 +61,10 @@ _PROBE_ROWS_FROM = 8
 
 @dataclass(frozen=True)
 class Ticket:
-    """A submitted batch; `version` is the version of the weights that answer it."""
+    """A submitted batch."""
 
     batch: Batch
     slot: int
-    version: int
 
 
 class Inference:
@@ -116,13 +115,6 @@ class Inference:
         self._wide: Engine | None = None
         """An engine in a format of wider range, for batches that overflow the first engine's format."""
         self._free = list(range(in_flight))
-
-    @property
-    def version(self) -> int:
-        """Version of the weights in use. Raises RuntimeError before any were loaded."""
-        if self.meta is None:
-            raise RuntimeError("no weights are loaded yet")
-        return self.meta.version
 
     @property
     def device_name(self) -> str:
@@ -232,7 +224,7 @@ class Inference:
         slot = self._free[-1]
         self._engine.start(batch, slot)
         self._free.pop()
-        return Ticket(batch, slot, self.version)
+        return Ticket(batch, slot)
 
     def collect(self, ticket: Ticket) -> tuple[Priors, Wdl]:
         """Wait for a batch: priors `[sum(counts)]` over legal actions (float16 or float32), wdl `float32[n,

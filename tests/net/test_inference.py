@@ -219,7 +219,8 @@ def test_a_probe_chooses_a_bucket_as_target(inference: Inference) -> None:
     assert inference.buckets == (1, 4, 8, 16, 32, 40)
     assert inference.target_rows in inference.buckets
     assert inference.target_rows <= inference.max_rows == 40
-    assert inference.version == 4
+    assert inference.meta is not None
+    assert inference.meta.version == 4
 
 
 def test_a_target_once_measured_is_chosen_ever_after(inference: Inference, monkeypatch) -> None:
@@ -257,7 +258,8 @@ def test_bad_weights_leave_the_old_network_in_place(inference: Inference, tmp_pa
         inference.load(tmp_path / "bad")
     after = inference.run(batch.features, batch.counts, batch.actions)
     np.testing.assert_array_equal(before[0], after[0])
-    assert inference.version == 4
+    assert inference.meta is not None
+    assert inference.meta.version == 4
 
 
 def test_arrays_that_do_not_fit_are_refused(inference: Inference) -> None:
