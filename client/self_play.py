@@ -231,7 +231,7 @@ class _Columns:
 
     def add_unsearched(self, action: int, version: int) -> None:
         """Add a ply played without a search: no visits, no target, and a value of 0."""
-        nothing = SearchResult(np.zeros(0, np.uint16), np.zeros(0, np.int32), 0.0, 0, is_target=False)
+        nothing = SearchResult(np.zeros(0, np.uint16), np.zeros(0, np.int32), 0.0, is_target=False)
         self.add(action, nothing, version)
 
 

@@ -109,7 +109,7 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -
     if is_cheap:
         tree.drops_subtree = True  # the record's visits differ, and cheap searches have no flag for that
     return SearchResult(
-        *arrays, float(value), 0, is_target=not is_cheap, is_improved=is_improved, is_pruned=is_pruned
+        *arrays, float(value), is_target=not is_cheap, is_improved=is_improved, is_pruned=is_pruned
     )
 
 

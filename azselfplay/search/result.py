@@ -37,8 +37,6 @@ class SearchResult:
     """[k] their visits: the policy target, without temperature."""
     value: float
     """Value of the root, for the side to move, in [-1, 1]."""
-    kept: int
-    """Visits from the kept subtree; sum(visits) == simulations + kept, less what was pruned."""
     is_target: bool = True
     """Whether the policy is trained on this result; False for a cheap search."""
     is_improved: bool = False
@@ -122,7 +120,6 @@ def result_of_visits(
         actions,
         visits,
         value,
-        tree.kept,
         is_target=not is_cheap,
         is_pruned=is_pruned,
         candidates=candidates_of(edges, actions) if by_value else None,

@@ -47,8 +47,6 @@ class SearchTree:
         self.slot = forest.take_slot()
         self.ply = 0
         """Moves played since the start position."""
-        self.kept = 0
-        """Visits of the root from a kept subtree."""
         self._kernels = forest.kernels
         self._root_actions = np.zeros(self.game.max_legal, np.uint16)
         self._replies = np.zeros((2, self.game.max_legal), np.uint16)
@@ -122,7 +120,6 @@ class SearchTree:
         state["nodes"] = state["edges"] = state["remaining"] = 0
         state["solves"] = self.settings.search.solver
         self._history[0] = start
-        self.kept = 0
         # If the start position was given, the game may already be over there.
         count = self.game.rules.legal_actions(self._history, 1, self._root_actions)
         self._reason = int(self.game.rules.end_reason(self._history, 1, count, NO_ROOT))
@@ -173,18 +170,14 @@ class SearchTree:
             self.arrays, self._history, self.forest.new_index, self._root_actions, action, keep
         )
         self.ply += 1
-        self.kept = 0
-        if self.is_expanded:
+        if self.is_expanded and not fixed:
             state, simulations = self.state_of_search, self.settings.search.simulations
-            visits = int(state["root_visits"])
-            if not fixed and (
+            if (
                 state["nodes"] > KEPT_TREES * simulations
-                or visits + simulations > MOST_VISITS  # ends of games add visits, but no nodes
+                # Ends of games add visits, but no nodes.
+                or int(state["root_visits"]) + simulations > MOST_VISITS
             ):
                 state["nodes"] = state["edges"] = 0
-            else:
-                # Do not count the visit that evaluated the position itself.
-                self.kept = visits - 1
         self.drops_subtree = False
 
     # ---- The root -----------------------------------------------------------------------------

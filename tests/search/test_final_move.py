@@ -42,7 +42,7 @@ def test_the_larger_its_constant_the_more_visits_a_secure_child_has():
 
 def test_a_rule_plays_only_when_nothing_is_sampled():
     known = candidates([10, 90], [0.9, 0.1])
-    result = SearchResult(known.actions, known.visits, 0.0, 0, candidates=known)
+    result = SearchResult(known.actions, known.visits, 0.0, candidates=known)
     settings, rng = self_play(final_move="max", temperature_plies=5), np.random.default_rng(0)
     assert {choose_action(result, 5, settings, rng) for _ in range(20)} == {10}
     assert [choose_action(result, 4, settings, rng) for _ in range(400)].count(10) < 80
@@ -62,7 +62,7 @@ def test_a_max_robust_search_goes_on_until_both_agree_or_its_bound():
         assert result.candidates is not None
         assert agrees(result.candidates) or spent == 64
         tree.advance(choose_action(result, tree.ply, tree.settings, np.random.default_rng(0)))
-        assert (tree.kept == 0) or spent == 0
+        assert not tree.is_expanded or spent == 0
         found.append(spent)
     assert min(found) == 0 < max(found), "they differ in length"
 

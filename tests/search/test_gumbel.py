@@ -167,7 +167,7 @@ def test_a_search_begins_with_a_fresh_root_after_each_move() -> None:
         assert result.scores is not None
         assert int(result.scores.visits.sum()) == 32
         tree.advance(int(result.actions[0]))
-        assert (tree.kept, tree.is_expanded) == (0, False)
+        assert not tree.is_expanded
 
 
 def scores(visits: list[int], values: list[float], noise: list[float]) -> SearchResult:
@@ -179,7 +179,7 @@ def scores(visits: list[int], values: list[float], noise: list[float]) -> Search
         np.exp(values),
         np.array(noise),
     )
-    return SearchResult(root.actions, root.visits, 0.0, 0, is_improved=True, scores=root)
+    return SearchResult(root.actions, root.visits, 0.0, is_improved=True, scores=root)
 
 
 def test_the_move_is_the_best_of_the_most_visited_with_noise_in_the_first_plies_only() -> None:

@@ -54,10 +54,9 @@ def test_a_kept_subtree_adds_its_visits_and_changes_no_statistics(name):
     first = run(tree, HashEvaluator())
     best = int(first.actions[np.argmax(first.visits)])
     tree.advance(best)
-    assert tree.kept == first.visits.max() - 1
+    assert tree.root_visit_count == first.visits.max()
     second = run(tree, HashEvaluator())
     assert second.visits.sum() == 80 + first.visits.max() - 1
-    assert second.kept == first.visits.max() - 1
 
 
 def test_compaction_keeps_every_edge_of_the_subtree():
@@ -187,7 +186,7 @@ def test_noise_is_numpys_dirichlet_and_draws_as_many_random_numbers(alpha: float
 
 
 def test_moves_are_sampled_in_proportion_to_visits_then_greedy():
-    result = SearchResult(np.array([3, 5, 9], np.uint16), np.array([10, 60, 30], np.int32), 0.0, 0)
+    result = SearchResult(np.array([3, 5, 9], np.uint16), np.array([10, 60, 30], np.int32), 0.0)
     settings = self_play(temperature_plies=10)
     rng = np.random.default_rng(0)
     drawn = [choose_action(result, 0, settings, rng) for _ in range(4000)]
@@ -197,7 +196,7 @@ def test_moves_are_sampled_in_proportion_to_visits_then_greedy():
 
 def test_a_lower_temperature_prefers_the_most_visited_move() -> None:
     """Moves are drawn by visits to the power of 1 / temperature: here 10^2, 60^2 and 30^2 of 4,600."""
-    result = SearchResult(np.array([3, 5, 9], np.uint16), np.array([10, 60, 30], np.int32), 0.0, 0)
+    result = SearchResult(np.array([3, 5, 9], np.uint16), np.array([10, 60, 30], np.int32), 0.0)
     settings = self_play(temperature_plies=10, temperature=0.5)
     rng = np.random.default_rng(0)
     drawn = [choose_action(result, 0, settings, rng) for _ in range(4000)]

@@ -87,7 +87,7 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult: 
     arrays = listed(root.actions, root.visits if is_cheap else shares)
     if tree.settings.search.solver and tree.proof:
         value = tree.root_value()
-    return SearchResult(*arrays, value, 0, is_target=not is_cheap, is_improved=not is_cheap, scores=root)
+    return SearchResult(*arrays, value, is_target=not is_cheap, is_improved=not is_cheap, scores=root)
 
 
 def root_scores(tree: SearchTree) -> tuple[RootScores, npt.NDArray[np.int32], float]:
