@@ -127,14 +127,12 @@ class Credits:
         if account is not None:
             account.in_flight = max(0, account.in_flight - leaves)
 
-    def forget(self, session: int) -> int:
-        """Close the account of a session that ended. Returns the leaves it still had in flight."""
+    def forget(self, session: int) -> None:
+        """Close the account of a session that ended."""
         account = self._accounts.pop(session, None)
-        if account is None:
-            return 0
-        # The session counted for its ceiling, which may be more than its limit.
-        self.granted -= account.ceiling
-        return account.in_flight
+        if account is not None:
+            # The session counted for its ceiling, which may be more than its limit.
+            self.granted -= account.ceiling
 
     def in_flight(self, session: int) -> int:
         account = self._accounts.get(session)

@@ -167,7 +167,7 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
     finally:
         logger.removeHandler(handler)
     assert failed == 1
-    assert downloader.version == 1
+    assert downloader._pull.in_use == info
 
 
 def test_a_backup_of_games_onto_a_full_disk_names_the_disk_that_is_full(disk: SmallDisk, tmp_path) -> None:

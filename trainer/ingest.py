@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -86,7 +86,7 @@ _relayed = msgspec.msgpack.Decoder(_Relayed)
 @dataclass
 class _InFlight:
     sha256: bytes
-    peers: list[bytes] = field(default_factory=list)
+    peers: list[bytes]
 
 
 class IngestTable:

@@ -249,11 +249,6 @@ class Rings:
             ring.close()
             self._on_close(ring)
 
-    def close_listener(self) -> None:
-        """Accept no more producers."""
-        self._selector.unregister(self._listener)
-        self._listener.close()
-
     def flush(self) -> None:
         """Send what is to be sent. Closes the rings whose producers are gone."""
         for ring in [ring for ring in self.rings if not ring.flush()]:

@@ -97,11 +97,6 @@ class Door:
         self._listener.close()
         self._loop = None
 
-    @property
-    def held(self) -> int:
-        """Return the bytes held for all peers."""
-        return self._held.total
-
     def __len__(self) -> int:
         """Return the number of connections."""
         return len(self._connections)

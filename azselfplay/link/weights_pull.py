@@ -376,11 +376,6 @@ class WeightsDownloader:
         self._settle_at = 0.0
         self._repeated = Repeated(log)
 
-    @property
-    def version(self) -> int:
-        """Version of the weights in use, 0 before there are any."""
-        return 0 if self._pull.in_use is None else self._pull.in_use.version
-
     async def first(self) -> None:
         """Wait until some weights are in use. Raises Fatal(BAD_DATA) if the available ones cannot be
         downloaded."""

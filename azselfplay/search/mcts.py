@@ -191,15 +191,12 @@ def best_scored(
 
 
 def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
-    """Return the action that the rule `final_move` plays. The rule `visits` plays the first of the most
-    visited."""
+    """Return the action that the rule `final_move` plays, which is not `visits`."""
     rule = settings.moves.final_move
     if rule == "max" or (rule == "max_robust" and agrees(candidates)):
         index = max_child(candidates)
     elif rule == "secure":
         index = secure_child(candidates, SECURE)
-    elif rule == "visits":
-        index = int(np.argmax(candidates.visits))
     else:
         index = robust_child(candidates)
     return int(candidates.actions[index])

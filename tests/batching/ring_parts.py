@@ -148,7 +148,7 @@ class Evaluator:
         for ring in list(self.loop.rings.rings):
             ring.connection.close()
             self.loop.rings.rings.discard(ring)
-        self.loop.rings.close_listener()
+        self.loop.rings._listener.close()
 
 
 class Producer:

@@ -237,9 +237,9 @@ class World:
         current = self.front.store.current
         assert current is not None
         late = [
-            f"{name} has weights {part.downloader.version}, and {current.version} are current"
+            f"{name} uses {part.downloader._pull.in_use}, and {current} is current"
             for name, part in self._parts.items()
-            if name.startswith("client-") and part.downloader.version != current.version
+            if name.startswith("client-") and part.downloader._pull.in_use != current
         ]
         publishing = self._parts["trainer"].weights.out._current is not None
         return late + (["the trainer's weights never arrived"] if publishing else [])

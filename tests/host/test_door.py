@@ -118,11 +118,11 @@ def test_what_a_slow_reader_gets_is_complete_and_beyond_its_limit_nothing_is_que
         bodies = [bytes([i]) * 500_000 for i in range(100)]
         taken = [body for body in bodies if echo.door.send(number, [b"head", body])]
         assert 8 <= len(taken) < 60
-        assert echo.door.held <= DoorLimits().unsent + 500_000 + 100
+        assert echo.door._held.total <= DoorLimits().unsent + 500_000 + 100
         for body in taken:
             assert await asyncio.to_thread(peer.receive_frame) == (1, b"head")
             assert (await asyncio.to_thread(peer.receive_frame))[1] == body
-        await echo.until(lambda: echo.door.held == 0)
+        await echo.until(lambda: echo.door._held.total == 0)
         peer.close()
 
     beside(endpoint, scenario)
@@ -135,7 +135,7 @@ def test_an_unfinished_message_is_cut_off(endpoint: str, joined: bool) -> None:
         sent = await asyncio.to_thread(unfinished_multipart, peer, 400_000_000)
         assert sent < 50_000_000
         await echo.until(lambda: len(echo.door) == 0)
-        assert (echo.door.held, echo.door.cut) == (0, 1)
+        assert (echo.door._held.total, echo.door.cut) == (0, 1)
 
     beside(endpoint, scenario)
 
@@ -147,8 +147,8 @@ def test_all_unfinished_messages_together_are_bounded_and_the_oldest_goes(endpoi
         peers = [await echo.joined() for _ in range(4)]
         for index, peer in enumerate(peers):
             await asyncio.to_thread(peer.send_bytes, frame(bytes(900_000), 1))
-            await echo.until(lambda done=index + 1: echo.door.held >= 900_000 * min(done, 3))
-            assert echo.door.held <= limits.held + 131_072
+            await echo.until(lambda done=index + 1: echo.door._held.total >= 900_000 * min(done, 3))
+            assert echo.door._held.total <= limits.held + 131_072
         await echo.until(lambda: len(echo.door) == 3)
         assert await asyncio.to_thread(peers[0].is_cut)
         await asyncio.to_thread(peers[3].send_frame, b"end")

@@ -19,7 +19,6 @@ def candidates(visits: list[int], values: list[float]) -> Candidates:
 @pytest.mark.parametrize(
     ("rule", "visits", "values", "action"),
     [
-        ("visits", [40, 40, 20], [0.1, 0.2, 0.9], 10),
         ("robust", [40, 40, 20], [0.1, 0.2, 0.9], 11),
         ("robust", [40, 40, 20], [0.2, 0.2, 0.9], 10),
         ("max", [40, 40, 20], [0.1, 0.2, 0.9], 12),

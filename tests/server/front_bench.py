@@ -201,7 +201,7 @@ class EchoEvaluator(Peer):
         asyncio.get_running_loop().remove_reader(self.selector.fileno())
         for ring in list(self.rings.rings):
             self.rings.close(ring)
-        self.rings.close_listener()
+        self.rings._listener.close()
         self.selector.close()
         self.bench.evaluators.remove(self)
         self.bench.front.pool.process_ended(self.index, -9)
