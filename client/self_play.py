@@ -185,7 +185,7 @@ async def _play(
     tree.reset(start)
     columns = _Columns(is_played_on=resigning.is_played_on(rng))
     # Plies that make games differ. They are neither searched nor trained on.
-    opening = Opening(tree, start, settings, rng)
+    opening = Opening(tree, start)
     if not is_sampled:
         opening.play_random()
         await opening.play_sampled(pool)
@@ -307,13 +307,11 @@ class Opening:
     The game never ends here: if an action would end it, that kind of opening stops before the action.
     """
 
-    def __init__(
-        self, tree: SearchTree, start: State, settings: SelfPlaySettings, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, tree: SearchTree, start: State) -> None:
         self._tree = tree
         self._start = start
-        self._settings = settings
-        self._rng = rng
+        self._settings = tree.settings
+        self._rng = tree.rng
         self.actions: list[int] = []
 
     def play_random(self) -> None:

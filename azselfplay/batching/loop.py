@@ -464,9 +464,7 @@ def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Ne
     try:
         if device != "cpu":
             check_still_there(device)
-        network = Inference(
-            game, history, device, threads=threads or None, in_flight=IN_FLIGHT, compiled=True
-        )
+        network = Inference(game, history, device, threads=threads, in_flight=IN_FLIGHT, compiled=True)
     except (ValueError, RuntimeError) as error:
         may_come_back = device != "cpu" and may_have_gpus()
         code = Exit.TRY_AGAIN if may_come_back else Exit.CONFIG

@@ -112,7 +112,7 @@ def _behind_evaluator(
     from net.planes import PlaneShape, features_tensor, unpack
     from net.weights import WeightsMeta, load
 
-    inference = Inference(game, history, device, threads=threads or None)
+    inference = Inference(game, history, device, threads=threads)
     if weights is not None:
         network, meta = load(weights, game=game, history=history)
     else:

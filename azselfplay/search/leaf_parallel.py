@@ -110,7 +110,8 @@ class ParallelTree(SearchTree):
         self.state_of_search["remaining"] = self._wanted
         # If a move wins at once, visit it first.
         found = np.zeros(self.game.max_legal, np.int32)
-        count = self._kernels.winning_edges(self.arrays, self._history, self._replies, found)
+        replies = self.forest.arrays.replies
+        count = self._kernels.winning_edges(self.arrays, self._history, replies, found)
         edges = self.edges_of(0)
         wins = [edge for edge in found[:count] if edges["in_flight"][edge] != BLOCKED]
         if wins and self._wanted > 0:

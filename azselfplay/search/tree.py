@@ -49,7 +49,6 @@ class SearchTree:
         """Moves played since the start position."""
         self._kernels = forest.kernels
         self._root_actions = np.zeros(self.game.max_legal, np.uint16)
-        self._replies = np.zeros((2, self.game.max_legal), np.uint16)
         self._numbers = np.zeros(self.game.max_legal, np.int32)
         self._priors = np.zeros(self.game.max_legal, np.float32)
         self._reason = 0
@@ -231,7 +230,7 @@ class SearchTree:
         """Return (`view_of_net`, [k] all actions that win at once, ascending)."""
         actions, priors, found = self._root_actions, self._priors, self._numbers
         value, wins = self._kernels.view_and_wins(
-            self.arrays, self._history, self._replies, actions, priors, found
+            self.arrays, self._history, self.forest.arrays.replies, actions, priors, found
         )
         count = self.root_edge_count
         winning = np.sort(actions[found[:wins]]) if wins else NO_ACTIONS  # the root's edges begin at 0
