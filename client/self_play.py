@@ -33,6 +33,7 @@ from azselfplay.search.tree import SearchTree
 from client.remote_evaluator import LeafRefused
 from protocol.records import (
     IMPROVED_POLICY,
+    MOST_VISITS,
     PLAYED_ON,
     POLICY_TARGET,
     PRUNED_TARGET,
@@ -44,8 +45,6 @@ from protocol.settings import SelfPlaySettings
 
 PAUSE_AFTER_REFUSAL = 5.0
 """Seconds before a coroutine whose game was abandoned starts another one."""
-MOST_VISITS = 0xFFFF
-"""Largest visit count: records store it as uint16."""
 log = logging.getLogger(__name__)
 
 

@@ -37,6 +37,8 @@ PLAYED_ON = 32
 games. Such games show how often resigning would be a mistake."""
 SHARES = 10_000
 """Sum of the shares of an improved policy."""
+MOST_VISITS = 0xFFFF
+"""Largest visit count that a record can hold (uint16)."""
 _OF_ANY_PLY = SEARCH_DIFFERS | PLAYED_ON
 """Flags that may be set at any ply."""
 _KINDS_OF_TARGET = (0, POLICY_TARGET, POLICY_TARGET | IMPROVED_POLICY, POLICY_TARGET | PRUNED_TARGET)

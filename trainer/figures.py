@@ -27,7 +27,7 @@ from azselfplay.diagnostics.stretches import Stretch, rounded
 from azselfplay.host.logs import Repeated, append_whole
 from azselfplay.host.metrics import Metric, Watched, histogram
 from azselfplay.store.rows import Damaged
-from azselfplay.store.sqlite import Totals
+from azselfplay.store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Totals
 from net.architectures.registry import TRAINING_HEADS
 from trainer.run_setup import Run
 from trainer.train_step import HeldOutFigures, StepFigures
@@ -379,7 +379,7 @@ METRICS = (
         "az_alert", "by_alert", "1 while a sign that the run does not learn is seen, else 0.", label="alert"
     ),
 )
-STATUSES = ("stored", "duplicate", "conflict", "rejected", "retry")
+STATUSES = (STORED, DUPLICATE, CONFLICT, REJECTED, RETRY)
 
 
 def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Watched:

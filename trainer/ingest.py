@@ -122,7 +122,7 @@ class IngestTable:
         messages: list[RelayAck] = []
         room = 0
         for done in results:
-            retry_after = DISK_RETRY_AFTER if done.status == "retry" else 0.0
+            retry_after = DISK_RETRY_AFTER if done.status == RETRY else 0.0
             ack = GameAck(done.uid, done.status, done.reason[:2000], retry_after, resign_value)
             for peer in self._in_flight.pop(done.uid).peers:
                 # Make as few messages as the limit in bytes allows.
@@ -150,7 +150,7 @@ class IngestTable:
 
     @staticmethod
     def _not_now(game: RelayGame | _Relayed, code: Code, why: str) -> RelayAck:
-        return RelayAck([(game.peer, GameAck(game.uid, "retry", f"{code}: {why}"[:2000], RETRY_AFTER))])
+        return RelayAck([(game.peer, GameAck(game.uid, RETRY, f"{code}: {why}"[:2000], RETRY_AFTER))])
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,19 @@ from azselfplay.games.stubs import bindings, end_reason, legal_actions, play
 from azselfplay.search.selection import selection
 from azselfplay.search.selection.pruning import prunes
 from protocol.errors import Code
-from protocol.records import IMPROVED_POLICY, PLAYED_ON, POLICY_TARGET, PRUNED_TARGET, SHARES, GameRecord
+from protocol.records import (
+    IMPROVED_POLICY,
+    MOST_VISITS,
+    PLAYED_ON,
+    POLICY_TARGET,
+    PRUNED_TARGET,
+    SHARES,
+    GameRecord,
+)
 from protocol.settings import SelfPlaySettings
 
 MAX_PLIES = 1 << 16
 """Longest game that settings may allow, so that scratch space is bounded."""
-MOST_VISITS = 0xFFFF
-"""Most visits of a subtree that a search keeps, because a record could not hold more."""
 
 FINE = 0
 ILLEGAL_ACTION = 1

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from azselfplay.batching.ring import (
     LOOK_AT_HEAD,
+    MOST_BYTES,
     Header,
     Layout,
     RingMemory,
@@ -35,8 +36,6 @@ REDIAL = 0.25
 """Seconds between two attempts to reach an evaluator. A restart takes longer than one such pause."""
 AWAY = 60.0
 """Seconds after which another evaluator replaces one that is away, and between attempts to return to it."""
-MOST_BYTES = 4096
-"""Most slot numbers read at once."""
 log = logging.getLogger(__name__)
 
 

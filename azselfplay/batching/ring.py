@@ -42,6 +42,8 @@ MOST_SLOTS = 250
 """Most slots of a ring. A slot's number is one byte; the numbers above have other meanings."""
 LOOK_AT_HEAD = 255
 """The byte by which the evaluator says that it has changed the head."""
+MOST_BYTES = 4096
+"""Most slot numbers read at once."""
 HEAD_WORDS = 8
 HEADER_WORDS = 8
 _HEADER = struct.Struct(f"<{HEADER_WORDS}q")

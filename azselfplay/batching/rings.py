@@ -23,6 +23,7 @@ import numpy.typing as npt
 from azselfplay.batching.ring import (
     HELLO_BYTES,
     LOOK_AT_HEAD,
+    MOST_BYTES,
     REFUSED,
     SLOT_ROWS,
     BadRing,
@@ -34,8 +35,6 @@ from azselfplay.batching.ring import (
     attach,
 )
 
-MOST_BYTES = 4096
-"""Most slot numbers read at once."""
 MOST_TRIES = 1000
 """A slot whose header claims more starts or wrong answers than this holds rubbish, because rows are refused
 after two of either."""

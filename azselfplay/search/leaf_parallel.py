@@ -22,7 +22,7 @@ from azselfplay.search.layout import BLOCKED, EDGE, GROW, NODE, ROW, SELECT, SET
 from azselfplay.search.tree import SearchTree
 from protocol.settings import SelfPlaySettings
 
-MOST_VISITS = 1 << 24
+MOST_ROOT_VISITS = 1 << 24
 """Most visits of a root. In a larger float32 value_sum a single visit would be rounded away."""
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class ParallelTree(SearchTree):
     def start_search(self, simulations: int, allowed: Sequence[int] = ()) -> None:
         """Begin a search of at most `simulations` (0: unlimited) over the root actions `allowed` (empty:
         all). Raises ValueError if none of them is legal."""
-        room = max(0, MOST_VISITS - self.root_visit_count)
+        room = max(0, MOST_ROOT_VISITS - self.root_visit_count)
         self._wanted = min(simulations or room, room)
         self.is_full = False
         self.unblock()

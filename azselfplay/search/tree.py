@@ -17,11 +17,10 @@ from azselfplay.search.compiled import OwnNetwork
 from azselfplay.search.evaluator import BadEvaluation, Leaf
 from azselfplay.search.forest import KEPT_TREES, Forest
 from azselfplay.search.layout import UNEXPANDED, Tree
+from protocol.records import MOST_VISITS
 from protocol.settings import SelfPlaySettings
 
 NO_ACTIONS = np.zeros(0, np.uint16)
-MOST_VISITS = 0xFFFF
-"""Visits of a root action that a game record can hold."""
 
 
 class NetView(NamedTuple):
