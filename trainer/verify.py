@@ -33,9 +33,6 @@ from protocol.records import (
 )
 from protocol.settings import SelfPlaySettings
 
-MAX_PLIES = 1 << 16
-"""Longest game that settings may allow, so that scratch space is bounded."""
-
 FINE = 0
 ILLEGAL_ACTION = 1
 AFTER_END = 2
@@ -153,12 +150,11 @@ class Verifier:
             start = self._game.notation.state_from_text(record.start)
         except ValueError as error:
             return Rejection(Code.BAD_START, f"the start position {record.start!r} cannot be read: {error}")
-        if min(record.max_plies, MAX_PLIES) >= len(self._line):
-            plies = min(record.max_plies, MAX_PLIES) + 1
-            self._line = np.zeros((plies, self._game.state_words), dtype=np.uint64)
+        if record.max_plies >= len(self._line):
+            self._line = np.zeros((record.max_plies + 1, self._game.state_words), dtype=np.uint64)
         # The replay continues from here.
         self._line[0] = start
-        if record.plies > min(record.max_plies, MAX_PLIES):
+        if record.plies > record.max_plies:
             return Rejection(Code.TOO_LONG, f"{record.plies} plies, but games end after {record.max_plies}")
         if record.is_imported:
             text = "no ply has visits: only `azplay games RUN import` stores games without a search"
