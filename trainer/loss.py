@@ -109,20 +109,17 @@ def log_policy_over_all(policy_logits: Tensor, targets: Targets) -> Tensor:
 def value_targets(outcome: Tensor, root_values: Tensor, share: float) -> Tensor:
     """Return float32[n, 3] win, draw, loss: `(1 - share)` of the outcome and `share` of the root value q.
 
-    outcome: float32[n, 3] from `outcome_targets`. root_values: float32[n] q in [-1, 1] for the side to move;
-    NaN without a search: then the outcome alone is used.
+    outcome: float32[n, 3] from `outcome_targets`. root_values: float32[n] q in [-1, 1] for the side to move.
 
     q is win minus loss and says nothing about draws, so the draw probability comes from the game. In a drawn
     game, q >= 0 becomes (q, 1 - q, 0), with the largest draw probability that q allows (negative q: the
     mirror image). In a decisive game, q becomes ((1 + q) / 2, 0, (1 - q) / 2). Win minus loss is q in both
     cases.
     """
-    q = torch.where(root_values.isnan(), outcome[:, 0] - outcome[:, 2], root_values)
+    q = root_values
     drawn = outcome[:, 1] * (1.0 - q.abs())
     decided = 1.0 - drawn
     search = torch.stack([(decided + q) / 2, drawn, (decided - q) / 2], dim=1)
-    # NaN must not reach the sum below, whatever the share is.
-    search = torch.where(root_values.isnan()[:, None], outcome, search)
     return (1.0 - share) * outcome + share * search
 
 

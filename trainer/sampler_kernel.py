@@ -37,7 +37,7 @@ class Samples(NamedTuple):
     classes: npt.NDArray[np.int64]
     """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
     root_values: npt.NDArray[np.float32]
-    """[n] value of the search, for the side to move, in [-1, 1]; NaN where there was no search."""
+    """[n] value of the search, for the side to move, in [-1, 1]."""
     capped: npt.NDArray[np.uint8]
     """[n] 1 for a position of a game that ended at the length limit, not by the rules."""
     plies_left: npt.NDArray[np.int32]
@@ -205,9 +205,7 @@ def write_samples(
         # The outcome is for the first player, the target for the side to move.
         value = outcome if side_to_move(positions[ply]) == 0 else -outcome
         samples.classes[row] = 1 - value  # +1, 0, -1: classes 0, 1, 2
-        # Plies of a random opening were not searched, so they have no value.
-        known = rings.visited[index] > 0
-        samples.root_values[row] = rings.root_value[index] if known else np.float32(np.nan)
+        samples.root_values[row] = rings.root_value[index]
         samples.capped[row] = rings.game_capped[slot]
         samples.plies_left[row] = rings.game_plies[slot] - ply
         if rings.is_target[index]:

@@ -105,13 +105,11 @@ def test_far_wins_and_losses_fade_to_draws() -> None:
     torch.testing.assert_close(outcome_targets(classes, left, 1.0), torch.eye(3)[classes])
 
 
-def test_ply_without_a_search_keeps_the_faded_outcome() -> None:
-    """Where there is no root value, a share of it changes nothing; elsewhere win minus loss is mixed."""
-    outcome = torch.tensor([[0.125, 0.875, 0.0], [0.0, 0.75, 0.25], [0.0, 0.75, 0.25]])
-    mixed = value_targets(outcome, torch.tensor([math.nan, math.nan, 0.6]), 0.5)
-    torch.testing.assert_close(mixed[:2], outcome[:2])
-    torch.testing.assert_close(mixed[2, 0] - mixed[2, 2], torch.tensor(0.5 * -0.25 + 0.5 * 0.6))
-    torch.testing.assert_close(mixed.sum(dim=1), torch.ones(3))
+def test_a_root_value_is_mixed_with_a_faded_outcome() -> None:
+    """Win minus loss is mixed."""
+    mixed = value_targets(torch.tensor([[0.0, 0.75, 0.25]]), torch.tensor([0.6]), 0.5)
+    torch.testing.assert_close(mixed[0, 0] - mixed[0, 2], torch.tensor(0.5 * -0.25 + 0.5 * 0.6))
+    torch.testing.assert_close(mixed.sum(dim=1), torch.ones(1))
     assert bool((mixed >= 0).all())
 
 
