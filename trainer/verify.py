@@ -37,16 +37,12 @@ FINE = 0
 ILLEGAL_ACTION = 1
 AFTER_END = 2
 VISIT_UNKNOWN_ACTION = 3
-VISIT_ORDER = 4
-VISIT_ZERO = 5
-VISIT_SUM = 6
-VISIT_NOT_PLAYED = 7
+VISIT_SUM = 4
+VISIT_NOT_PLAYED = 5
 FAULTS = {
     ILLEGAL_ACTION: (Code.ILLEGAL_ACTION, "action {found} is not legal"),
     AFTER_END: (Code.PLAYED_ON, "the game was over already ({found})"),
     VISIT_UNKNOWN_ACTION: (Code.BAD_VISITS, "visits of action {found}, which is not legal"),
-    VISIT_ORDER: (Code.BAD_VISITS, "visits of action {found} after {wanted}; the order is ascending"),
-    VISIT_ZERO: (Code.BAD_VISITS, "action {found} is listed with 0 visits"),
     VISIT_SUM: (Code.BAD_VISITS, "{found} visits in all; expected {wanted}"),
     VISIT_NOT_PLAYED: (Code.BAD_VISITS, "action {found} was played without a visit, in a policy target"),
 }
@@ -118,7 +114,8 @@ class Verifier:
         """Return None for a valid game, else the first fault.
 
         `record` comes from `records.from_bytes`, which has checked what holds for any game, such as the
-        lengths of the columns. `newest_version` is the highest weights version that can have answered by now.
+        lengths of the columns, and that visited actions ascend and have visits. `newest_version` is the
+        highest weights version that can have answered by now.
         """
         # Cheap checks first. Each may rely on those before it: the replay uses the columns as array indices.
         if record.game != self._game.name:
@@ -264,20 +261,11 @@ def check_visits(
     it need not be cleared between plies: an action is legal at this ply if `allowed[action] == mark`.
     """
     total = 0
-    previous = -1
     for i in range(first, last):
         action = signed(actions[i])
-        # For the text of a fault that one of the next checks may find.
-        report[FOUND] = action
-        report[WANTED] = previous
         if action >= len(allowed) or allowed[action] != mark:
+            report[FOUND] = action
             return VISIT_UNKNOWN_ACTION
-        # Actions must rise, so that none comes twice.
-        if action <= previous:
-            return VISIT_ORDER
-        if visits[i] == 0:
-            return VISIT_ZERO
-        previous = action
         total += signed(visits[i])
     report[FOUND] = total
     return FINE

@@ -61,14 +61,6 @@ def repeated_action(record: GameRecord) -> GameRecord:
     return with_entry(record, "actions", 1, record.actions[0])
 
 
-def swapped_visits(record: GameRecord) -> GameRecord:
-    """Return the game with the first two visited actions of a ply in the wrong order."""
-    ply = int((record.visited >= 2).argmax())
-    at = int(record.visited[:ply].sum())
-    first, second = record.visit_actions[at : at + 2]
-    return with_entry(with_entry(record, "visit_actions", at, second), "visit_actions", at + 1, first)
-
-
 def more_visits(record: GameRecord) -> GameRecord:
     """Add a visit at the first ply, where nothing can have been kept."""
     at = int(record.visits[: record.visited[0]].argmin())
@@ -92,8 +84,6 @@ MUTATIONS: dict[str, tuple[Mutation, Code]] = {
     "future weights": (lambda r: with_entry(r, "versions", 1, 10_000), Code.UNKNOWN_VERSION),
     "action out of range": (lambda r: with_entry(r, "actions", 2, 65_000), Code.ILLEGAL_ACTION),
     "visit out of range": (lambda r: with_entry(r, "visit_actions", -1, 65_000), Code.BAD_VISITS),
-    "order of visits": (swapped_visits, Code.BAD_VISITS),
-    "zero visits": (lambda r: with_entry(r, "visits", 0, 0), Code.BAD_VISITS),
     "inflated visits": (more_visits, Code.BAD_VISITS),
     "last ply missing": (without_last_ply, Code.UNFINISHED),
     "played on": (with_another_ply, Code.PLAYED_ON),
