@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from azselfplay.link.weights_pull import LARGEST, WeightsDownloader
+from azselfplay.link.weights_pull import LARGEST, WeightsDownloader, WeightsPull
 from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, SESSION_BYTES, counted_bytes
 from protocol.errors import Code
 from protocol.messages import (
@@ -452,7 +452,7 @@ class WeightsIn:
         self._figures = figures
         self._clock = clock
         self._send = send
-        self._downloader = WeightsDownloader(self._use, send, on_end=self._answer, advice="")
+        self._downloader = WeightsDownloader(self._use, send, WeightsPull(), self._answer, advice="")
 
     async def run(self) -> None:
         """Pull until cancelled."""
