@@ -97,10 +97,11 @@ def _main(argv: Sequence[str] | None) -> int:
 
 async def supervise(plan: Plan, stop: aio.Stop, drain: float, monitor: Monitor, spool: Path) -> None:
     """Play until a signal, for whatever run the server has. Raises Fatal as `Supervisor.run` does."""
+    # --max-wait is for the first time: later the server is waited for as workers do it, for ever.
+    later = replace(plan, prepare=[*plan.prepare, "--max-wait", "0"])
     while not stop.finishing.is_set():
         await Supervisor(plan, stop, drain).run(monitor, spool)
-        # --max-wait is for the first time: later the server is waited for as workers do it, for ever.
-        plan = replace(plan, prepare=[*plan.prepare, "--max-wait", "0"])
+        plan = later
 
 
 class Supervisor:

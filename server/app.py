@@ -22,7 +22,7 @@ from pathlib import Path
 
 from azselfplay.games import Game, get_game
 from azselfplay.host import logs
-from azselfplay.host.aio import Stop
+from azselfplay.host.aio import Stop, first_of
 from azselfplay.host.exits import Exit, Fatal, require
 from azselfplay.host.folders import own_folder
 from azselfplay.host.hardware import usable_cores, workers_beside
@@ -289,10 +289,8 @@ class App:
 
 async def _first_of(event: asyncio.Event, stop: asyncio.Event, seconds: float | None = None) -> None:
     """Wait for `event`. Raises Stopped if `stop` comes first; returns after `seconds` in any case."""
-    async with asyncio.TaskGroup() as group:
-        waits = {group.create_task(event.wait()), group.create_task(stop.wait())}
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await first_of(event, stop)
     if stop.is_set():
         raise Stopped

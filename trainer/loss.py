@@ -116,10 +116,9 @@ def value_targets(outcome: Tensor, root_values: Tensor, share: float) -> Tensor:
     mirror image). In a decisive game, q becomes ((1 + q) / 2, 0, (1 - q) / 2). Win minus loss is q in both
     cases.
     """
-    q = root_values
-    drawn = outcome[:, 1] * (1.0 - q.abs())
+    drawn = outcome[:, 1] * (1.0 - root_values.abs())
     decided = 1.0 - drawn
-    search = torch.stack([(decided + q) / 2, drawn, (decided - q) / 2], dim=1)
+    search = torch.stack([(decided + root_values) / 2, drawn, (decided - root_values) / 2], dim=1)
     return (1.0 - share) * outcome + share * search
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 from azselfplay.games.names import UnknownGame
 
@@ -80,6 +81,13 @@ class Fatal(Exception):
     def __init__(self, message: str, code: Exit = Exit.INTERNAL) -> None:
         super().__init__(message)
         self.code = code
+
+
+def leave_at_once(code: int) -> NoReturn:
+    """End the process without waiting for its threads. Call this when everything else has ended."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def guarded(main: Callable[[], int]) -> int:

@@ -103,9 +103,10 @@ def write_private(path: Path, text: str) -> None:
         part.replace(path)
         sync_folder(path.parent)  # a revoked key must not be back after a power loss
     except OSError as error:
-        with suppress(OSError):  # such as where the folder is a file
+        with suppress(OSError):
             part.unlink()
-        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error
+        reason = f"{path.parent} is a file" if path.parent.is_file() else error.strerror
+        raise Fatal(f"cannot write {path}: {reason}", Exit.DISK) from error
 
 
 def read_pair(path: Path, how_to_make: str, instead: str = "") -> KeyPair:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -22,7 +21,7 @@ from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import Solution, knowledge_of
 from azselfplay.games.names import WITH_SOLVED
 from azselfplay.games.spec import Game
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, leave_at_once
 from azselfplay.play.kernel_players import Think, alphabeta_think, random_think
 from azselfplay.play.nets import LoadedNet
 from azselfplay.play.player import Choice, Clock, Player, PlayerFailed, Seat
@@ -44,9 +43,7 @@ def leave_if_thinking(code: int) -> None:
     """End the process with `code` if a player still thinks: the interpreter would wait for the thread. Call
     this when everything else has ended."""
     if CALLS:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        leave_at_once(code)
 
 
 class NetPlayer(Player):

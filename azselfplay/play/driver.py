@@ -25,7 +25,7 @@ from msgspec import Meta
 from tyro.conf import Positional
 
 from azselfplay.host import aio
-from azselfplay.host.exits import Exit, Fatal, guarded, require
+from azselfplay.host.exits import Exit, Fatal, guarded, leave_at_once, require
 from azselfplay.link.finding import RUNS, weights_named
 from azselfplay.play.orders import (
     TOO_LONG,
@@ -348,9 +348,7 @@ def leave_if_preparing(code: int) -> None:
     if any(thread.name == PREPARATION for thread in threading.enumerate()):
         if code == Exit.OK:  # otherwise a message was already printed
             print("ended while the search was being prepared", file=sys.stderr)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        leave_at_once(code)
 
 
 Line = bytes | None

@@ -191,7 +191,7 @@ def best_scored(
 
 
 def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
-    """Return the action that the rule `final_move` plays, which is not `visits`."""
+    """Return the action that `final_move` plays, if it is another rule than `visits`."""
     rule = settings.moves.final_move
     if rule == "max" or (rule == "max_robust" and agrees(candidates)):
         index = max_child(candidates)

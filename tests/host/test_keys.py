@@ -65,7 +65,7 @@ def test_what_was_written_lasts_through_a_power_loss(tmp_path: Path, monkeypatch
 
 def test_a_folder_that_is_a_file_is_named_as_the_reason(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("")
-    with pytest.raises(Fatal, match=r"cannot write .*keys/k: File exists") as refused:
+    with pytest.raises(Fatal, match=r"cannot write .*keys/k: .*keys is a file") as refused:
         write_private(tmp_path / "keys" / "k", "secret")
     assert refused.value.code == Exit.DISK
 

@@ -112,8 +112,7 @@ def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: f
     parameters, edges = tree.parameters, tree.edges
     first = tree.nodes[node].first_edge
     count = tree.nodes[node].edge_count
-    solves = tree.state[0].solves
-    visited_prior, counted, lost = 0.0, 1, 0
+    solves, visited_prior, counted, lost = tree.state[0].solves, 0.0, 1, 0
     for edge in range(first, first + count):
         n = edges[edge].visits
         counted += n
@@ -136,7 +135,7 @@ def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: f
         if in_flight == BLOCKED:
             continue
         n = edges[edge].visits
-        if solves and n > 0 and is_lost(tree, node, edge):
+        if lost > 0 and n > 0 and is_lost(tree, node, edge):
             any_lost = edge
             continue
         q = float(edges[edge].value_sum) / n if n > 0 else unvisited_value
