@@ -23,7 +23,10 @@ from azselfplay.search.evaluator import Evaluator
 from azselfplay.search.selection import selection
 
 KERNELS = (tree_kernel, cache_kernel, step_kernel)
-DIRECT = ("expand_backup_select", "view_and_wins", "forget_simulations", "score_root", "advance", "mix_noise")
+DIRECT = (
+    *("expand_backup_select", "view_and_wins", "forget_simulations", "score_root", "open_visits"),
+    *("advance", "mix_noise"),
+)
 """Kernels that are called at least once per move, always with arrays of the same types
 (`games.jit.direct`)."""
 

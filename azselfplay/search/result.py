@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.jit import jit
+from azselfplay.search.selection.pruning import prunes
 from protocol.records import MOST_KL, PRIOR_FLOOR
 
 if TYPE_CHECKING:
@@ -93,29 +94,15 @@ class SearchStats(NamedTuple):
 
 
 def result_of_visits(
-    tree: SearchTree, left: npt.NDArray[np.int32] | None = None, *, is_cheap: bool
+    tree: SearchTree, left: npt.NDArray[np.int32], value: float, *, is_cheap: bool
 ) -> SearchResult:
-    """Return the result of a search whose policy target is its visits. `left [n]`: the visits of the root's n
-    edges that remain after pruning (None: all visits). If the search solves, visits of proven losses are
-    removed as well, also from the value."""
-    edges, value = tree.edges_of(0), tree.root_value()
-    if left is None and not tree.settings.search.solver:
-        actions, visits = listed(edges["action"], edges["visits"])
-        is_pruned = False
-    else:
-        left = edges["visits"].copy() if left is None else left
-        if tree.settings.search.solver:
-            proofs = np.array(tree.edge_proofs(0))
-            left = without_lost(left, proofs)
-            if tree.proof == 0:
-                # Nobody would play a lost move, so its visits say nothing about the position.
-                lost, count = edges[proofs < 0], tree.root_visit_count
-                value = (value * count - float(lost["value_sum"].sum())) / (count - int(lost["visits"].sum()))
-        # The record of a cheap search has no flag for that and needs none: its visits are not a policy
-        # target.
-        is_pruned = not is_cheap and bool((left < edges["visits"]).any())
-        actions, visits = listed(edges["action"], left)
-    by_value = tree.settings.moves.final_move != "visits"
+    """Return the result of a search whose policy target is its visits, and whose root has this `value`. `left
+    [n]`: what remains of the visits of the root's n edges (`SearchTree.open_visits`, and pruning)."""
+    edges, settings = tree.edges_of(0), tree.settings
+    actions, visits = listed(edges["action"], left)
+    # The record of a cheap search has no flag for pruning and needs none: its visits are not a policy target.
+    is_pruned = not is_cheap and prunes(settings) and bool((left < edges["visits"]).any())
+    by_value = settings.moves.final_move != "visits"
     return SearchResult(
         actions,
         visits,
@@ -124,13 +111,6 @@ def result_of_visits(
         is_pruned=is_pruned,
         candidates=candidates_of(edges, actions) if by_value else None,
     )
-
-
-def without_lost(visits: npt.NDArray[np.int32], proofs: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Return `visits [n]` with 0 for actions that `proofs [n]` (`SearchTree.edge_proofs`) shows to be lost.
-    If no other action has visits, return `visits` unchanged."""
-    left = np.where(proofs < 0, 0, visits).astype(np.int32)
-    return left if left.any() else visits
 
 
 def candidates_of(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) -> Candidates:

@@ -329,6 +329,16 @@ class SearchTree:
         0."""
         return int(self._proofs[0]) if self.is_expanded else 0
 
+    def open_visits(self) -> tuple[npt.NDArray[np.int32], float]:
+        """Return ([n] visits of the root's edges, `root_value`), both without the visits of moves that are
+        proven to lose: nobody would play them, so they say nothing about the position. If no other move has
+        visits, theirs are returned. The root is not proven."""
+        visits: npt.NDArray[np.int32] = self.edges_of(0)["visits"].copy()
+        if not self.settings.search.solver:
+            return visits, self.root_value()
+        value = self._kernels.open_visits(self.arrays, visits)
+        return visits, value
+
     def edge_proofs(self, node: int) -> list[int]:
         """Return the proof of each edge of a node, for the side to move there."""
         proofs = np.zeros(len(self.edges_of(node)), np.int64)

@@ -147,6 +147,23 @@ def is_lost(tree: Tree, node: int, edge: int) -> bool:
 
 
 @kernel
+def open_visits(tree: Tree, visits: Any) -> float:
+    """Write the visits of the root's edges to `visits` (int32[n]), but 0 for proven losses, unless no other
+    edge has visits. Returns the root's value without the visits of proven losses. The root is not proven."""
+    first, lost, count = tree.nodes[0].first_edge, 0.0, tree.state[0].root_visits
+    for i in range(len(visits)):
+        visits[i] = tree.edges[first + i].visits
+        if visits[i] > 0 and is_lost(tree, 0, first + i):
+            lost -= visits[i]
+            count -= visits[i]
+            visits[i] = 0
+    if not visits.any():
+        for i in range(len(visits)):
+            visits[i] = tree.edges[first + i].visits
+    return (float(tree.state[0].root_value_sum) - lost) / count
+
+
+@kernel
 def winning_edge(tree: Tree) -> int:
     """Return the root's edge with the quickest proven win among the edges that are not BLOCKED, or -1."""
     best, quickest = -1, 0

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from azselfplay.games.jit import kernel
 from azselfplay.search.layout import BLOCKED, Tree
 from azselfplay.search.result import SearchResult, result_of_visits
-from azselfplay.search.selection.pruning import pruned, prunes
+from azselfplay.search.selection.pruning import pruned
 from azselfplay.search.tree_kernel import is_lost, value_sum_of
 from protocol.settings import SelfPlaySettings
 
@@ -80,15 +80,11 @@ def dirichlet(rng: np.random.Generator, alpha: float, count: int) -> npt.NDArray
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
     """Return the result. Its policy target is the visits of the root, without those that the settings
     prune."""
-    settings, left = tree.settings, None
-    if settings.noise.root_noise > 0 and not is_cheap and prunes(settings):
-        edges = tree.edges_of(0)
-        left = edges["visits"].copy()
-        # A lost move is no measure for the others, even if it is the most visited one.
-        compared = np.array(tree.edge_proofs(0)) >= 0 if settings.search.solver else np.full(len(edges), True)
-        if left[compared].any():
-            left[compared] = pruned(edges[compared], view.priors[compared], settings)
-    return result_of_visits(tree, left, is_cheap=is_cheap)
+    noise, left, value = tree.settings.noise, *tree.open_visits()
+    if noise.root_noise > 0 and not is_cheap and (noise.prune_noise or noise.forced_playouts > 0):
+        edges, compared = tree.edges_of(0), left > 0
+        left[compared] = pruned(edges[compared], view.priors[compared], tree.settings)
+    return result_of_visits(tree, left, value, is_cheap=is_cheap)
 
 
 @kernel
@@ -109,40 +105,42 @@ def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: f
     """Return the edge of `node` that PUCT prefers, given the node's `visits` and its mean `value` for its
     mover. Proven losses are selected only if there is nothing else, and an edge without visits is not valued
     by them."""
-    parameters, edges = tree.parameters, tree.edges
+    parameters, edges, solves = tree.parameters, tree.edges, tree.state[0].solves
+    exploration, is_ucb = exploration_factor(parameters, visits), parameters[EXPLORATION] == UCB
+    visited_prior, counted, lost, any_lost = 0.0, 1, 0, -1
+    best, best_score, untried, most_explored = -1, -math.inf, -1, -math.inf
+    # All edges without visits have the same value, which is known only after the loop.
     first = tree.nodes[node].first_edge
-    count = tree.nodes[node].edge_count
-    solves, visited_prior, counted, lost = tree.state[0].solves, 0.0, 1, 0
-    for edge in range(first, first + count):
+    for edge in range(first, first + tree.nodes[node].edge_count):
+        in_flight = int(edges[edge].in_flight)
         n = edges[edge].visits
         counted += n
         if solves and n > 0 and is_lost(tree, node, edge):
             lost += n
-        elif n > 0:
+            if in_flight != BLOCKED:
+                any_lost = edge
+            continue
+        if n > 0:
             visited_prior += edges[edge].prior
-    # Each of these visits was worth -1. What remains are the node's own evaluation and the other moves.
-    if lost > 0:
-        value = (value * counted + lost) / (counted - lost)
-    if parameters[FPU_ABSOLUTE] > 0:
-        unvisited_value = parameters[FPU_VALUE]
-    else:
-        unvisited_value = value - fpu_reduction * math.sqrt(visited_prior)
-    exploration = exploration_factor(parameters, visits)
-    is_ucb = parameters[EXPLORATION] == UCB
-    best, best_score, any_lost = -1, -math.inf, -1
-    for edge in range(first, first + count):
-        in_flight = int(edges[edge].in_flight)
         if in_flight == BLOCKED:
             continue
-        n = edges[edge].visits
-        if lost > 0 and n > 0 and is_lost(tree, node, edge):
-            any_lost = edge
-            continue
-        q = float(edges[edge].value_sum) / n if n > 0 else unvisited_value
         seen = 1.0 + n + in_flight
-        score = q + exploration * edges[edge].prior / (math.sqrt(seen) if is_ucb else seen)
-        if best < 0 or score > best_score:  # take the first one even if its score is NaN: -1 is no edge
-            best, best_score = edge, score
+        explored = exploration * edges[edge].prior / (math.sqrt(seen) if is_ucb else seen)
+        if n > 0:
+            score = float(edges[edge].value_sum) / n + explored
+            if best < 0 or score > best_score:  # take the first one even if its score is NaN: -1 is no edge
+                best, best_score = edge, score
+        elif untried < 0 or explored > most_explored:
+            untried, most_explored = edge, explored
+    if untried >= 0:
+        if lost > 0:  # each of these visits was worth -1; leave the node's own evaluation and other moves
+            value = (value * counted + lost) / (counted - lost)
+        if parameters[FPU_ABSOLUTE] > 0:
+            score = parameters[FPU_VALUE] + most_explored
+        else:
+            score = value - fpu_reduction * math.sqrt(visited_prior) + most_explored
+        if best < 0 or score > best_score or (score == best_score and untried < best):
+            best = untried
     return best if best >= 0 else any_lost
 
 

@@ -61,7 +61,7 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
     """Return the result. Its policy target is the visits of the root."""
-    return result_of_visits(tree, is_cheap=is_cheap)
+    return result_of_visits(tree, *tree.open_visits(), is_cheap=is_cheap)
 
 
 @kernel
