@@ -21,6 +21,7 @@ import dis
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import sys
 import types
@@ -44,9 +45,11 @@ _IMPORT = re.compile(r"^(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))"
 """Finds unindented imports only, because no constant comes from an import inside a function or under
 TYPE_CHECKING."""
 
-KEPT_CACHES = 4
-_OURS = re.compile("[0-9a-f]{16}")
-"""The names of cache folders (`source_key`)."""
+KEPT_CACHES, KEPT_OF_OTHERS = 4, 8
+"""Cache folders that are kept: of our sources (`source_key`), and in each of them of other packages
+(`foreign_key`), which are edited more often."""
+_PROCESS = secrets.token_hex(6)
+"""Stands for the sources of rules that were typed in, which no other process shares."""
 
 CompiledFunction = Callable[..., Any]
 
@@ -72,8 +75,8 @@ def cache_folder() -> Path:
     return Path(home) / source_key(Path(__file__).resolve().parents[2])
 
 
-def _prepare_cache() -> Path:
-    folder = cache_folder()
+def prepare_folder(folder: Path, kept: int) -> Path:
+    """Create a cache folder, and remove the least recently used ones beside it, so that `kept` remain."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # Mark the folder as used now, because the least recently used caches are removed.
@@ -82,20 +85,19 @@ def _prepare_cache() -> Path:
         text = f"{error.strerror} (AZ_JIT_CACHE names the folder of compiled code)"
         raise OSError(error.errno, text, str(folder)) from error
     # Only after marking this folder as used, so that it is not removed.
-    remove_old_caches(folder.parent)
-    numba.config.CACHE_DIR = str(folder)
+    remove_old_caches(folder.parent, re.compile(f"[0-9a-f]{{{len(folder.name)}}}"), kept)
     return folder
 
 
-def remove_old_caches(parent: Path) -> None:
-    """Remove all but the KEPT_CACHES most recently used caches. Nothing else in `parent` is touched:
-    `AZ_JIT_CACHE` may name a folder that holds other things, such as runs."""
+def remove_old_caches(parent: Path, named: re.Pattern[str], kept: int) -> None:
+    """Remove all but the `kept` most recently used folders that are `named` so. Nothing else in `parent` is
+    touched: `AZ_JIT_CACHE` may name a folder that holds other things, such as runs."""
     ages = {}
     for path in parent.iterdir():
         with suppress(OSError):  # another process may remove the folder at this moment
-            if _OURS.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+            if named.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
                 ages[path] = path.stat().st_mtime
-    for path in sorted(ages, key=lambda path: ages[path], reverse=True)[KEPT_CACHES:]:
+    for path in sorted(ages, key=lambda path: ages[path], reverse=True)[kept:]:
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -105,7 +107,8 @@ def sources(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
     for package in packages:
         for path in (root / package).rglob("*.py"):
             parts = path.relative_to(root).with_suffix("").parts
-            texts[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
+            if path.is_file():  # editors leave links that lead nowhere beside open files
+                texts[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
     found: dict[str, str] = {}
     # Start with the modules with compiled code and follow their imports: imported constants are compiled in.
     todo = [name for name, text in texts.items() if _COMPILED.search(text)]
@@ -122,30 +125,52 @@ def sources(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
 @cache
 def foreign_key(module: str, file: str) -> str:
     """Return a hash of the sources of another package with jitted functions, such as a game; "" for our own
-    packages and for code without a file. `module` is one of the package's modules, and `file` its file.
+    packages. `module` is one of the package's modules, and `file` its file ("" for code that was typed in).
 
-    All files of the package count, whether or not they contain compiled code.
+    All files of the package count, whether or not they contain compiled code. For a module outside of a
+    package, the modules in its folder count that it imports, directly or not.
     """
-    if module.partition(".")[0] in PACKAGES or not file:
+    if module.partition(".")[0] in PACKAGES:
         return ""
+    if not file:
+        return _PROCESS
     path = Path(file)
     # Go up to the folder of the outermost package.
     levels = module.count(".") + (path.stem == "__init__")
-    files = sorted(path.parents[levels - 1].rglob("*.py")) if levels else [path]
+    files = sorted(path.parents[levels - 1].rglob("*.py")) if levels else _imported_beside(path)
     digest = hashlib.sha256()
     for one in files:
-        with suppress(OSError):  # code typed in, or run with -c
+        with suppress(OSError):
             digest.update(f"{one.name} ".encode() + one.read_bytes())
     return digest.hexdigest()[:12]
 
 
+def _imported_beside(path: Path) -> list[Path]:
+    found: set[Path] = set()
+    todo = [path]
+    while todo:
+        one = todo.pop()
+        if one not in found and one.is_file():
+            found.add(one)
+            for imported, _, module in _IMPORT.findall(one.read_text("utf-8", "replace")):
+                todo.append(one.with_name((module or imported).lstrip(".").partition(".")[0] + ".py"))
+    return sorted(found)
+
+
 def foreign_key_of(function: Any) -> str:
-    """Return the `foreign_key` of the package that `function` is from; "" for our own."""
+    """Return the `foreign_key` of the package that `function` is from."""
     file = getattr(sys.modules.get(function.__module__), "__file__", "") or ""
     return foreign_key(function.__module__, file)
 
 
-CACHE = _prepare_cache()
+@cache
+def folder_for(key: str) -> Path:
+    """Return the folder for compiled code with this `foreign_key`."""
+    return prepare_folder(CACHE / key, KEPT_OF_OTHERS) if key else CACHE
+
+
+CACHE = prepare_folder(cache_folder(), KEPT_CACHES)
+numba.config.CACHE_DIR = str(CACHE)
 
 
 # ---- Functions and kernels -----------------------------------------------------------------------
@@ -155,12 +180,13 @@ INLINES = (0, 61) <= numba.version_info.short <= (0, 68)
 """Whether `games.inlining` was tried with this Numba."""
 
 
-def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
-    """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
+def jit(function: Callable[..., Any], *, key: str | None = None, **options: bool) -> CompiledFunction:
+    """Compile `function` on first call, cached on disk, releasing the GIL while it runs. `key`: of the other
+    package whose code it calls (`foreign_key`); None for the package that it is from."""
     # With error_model "numpy", a division by zero gives inf instead of branching to an exception.
     chosen: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
     # Numba reads the cache folder's name when the function is created.
-    numba.config.CACHE_DIR = str(CACHE / foreign_key_of(function))
+    numba.config.CACHE_DIR = str(folder_for(foreign_key_of(function) if key is None else key))
     try:
         if INLINES:
             from azselfplay.games.inlining import EntryPoint  # another Numba may lack what it imports
@@ -287,13 +313,18 @@ class _Binder:
         # Use names and values: objects differ from process to process, but the cached code must be found
         # again.
         said: list[tuple[str, str]] = []
+        foreign = ""
         for stub, real in reals:
             if callable(real):
-                said.append((stub.__name__, f"{real.__module__}.{real.__qualname__}{foreign_key_of(real)}"))
+                key_of_real = foreign_key_of(real)
+                said.append((stub.__name__, f"{real.__module__}.{real.__qualname__}{key_of_real}"))
+                foreign = foreign or key_of_real
+                if key_of_real == _PROCESS:  # a name typed in twice may mean two things
+                    said.append(("", str(id(real))))
             else:
                 array = np.asarray(real)
                 said.append(("", f"{array.dtype} {array.shape} {array.tobytes().hex()}"))
-        # Include the functions themselves: two games typed into a notebook may share a name.
+        # Include the functions themselves, which also keeps their ids from being used again.
         key = (function, self._allocates, *said, *(real for _, real in reals if callable(real)))
         if key not in _compiled:
             sets = dict.fromkeys(self._set_of[stub] for stub in stubs)
@@ -303,7 +334,8 @@ class _Binder:
             copy = types.FunctionType(function.__code__, namespace, function.__name__)
             copy.__qualname__ = f"{function.__name__}__{tag}"
             copy.__module__ = function.__module__
-            _compiled[key] = jit(copy, _nrt=self._allocates)  # before its globals, because it may call itself
+            # Before its globals, because it may call itself.
+            _compiled[key] = jit(copy, key=foreign, _nrt=self._allocates)
             for name in _global_names(function.__code__):
                 if name in namespace:
                     _, real = self._instead.get(id(namespace[name]), (None, namespace[name]))

@@ -54,6 +54,7 @@ FEN = "rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2"
         ("chess", FEN, FEN),
         ("chess", "e2e4 e7e5 g1f3", FEN),
         ("chess", "e4 e5 Nf3!?", FEN),
+        ("chess", "e4 e5 f4 Qh4+ g3", "rnb1kbnr/pppp1ppp/8/4p3/4PP1q/6P1/PPPP3P/RNBQKBNR b KQkq - 0 3"),
         ("chess", "1. e4 e5 2. Nf3 (2. f4) *", FEN),
         (
             "chess",

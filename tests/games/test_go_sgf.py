@@ -1,6 +1,7 @@
 """Go in SGF: games survive being written and read, and unreadable files get a clear message."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,8 +9,10 @@ from hypothesis import strategies as st
 from scaled_examples import scaled
 from sgfmill import sgf
 
-from azselfplay.games.game_history import GameHistory
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.go import GoRules, game_of
+from azselfplay.games.go.notation import vertex_of
 from azselfplay.games.go.sgf import SgfGame, read, result_text, write
 from azselfplay.games.knowledge import ReadGame, WrittenMove, knowledge_of
 
@@ -17,6 +20,11 @@ RULES = GoRules(9, komi=6.5)
 
 
 @settings(max_examples=scaled(30))
+def played(found: SgfGame) -> GameHistory:
+    moves = [vertex_of(found.rules.size, action) for action in found.actions]
+    return replay(game_of(found.rules), found.start, moves)
+
+
 @given(
     st.sampled_from([GoRules(2), GoRules(5, komi=0), RULES]),
     st.integers(0, 2**32),
@@ -43,10 +51,9 @@ def test_a_file_of_another_program_is_read() -> None:
     assert found.tags == {"PB": "a"}
     rows = [empty, empty, "..x......", empty, empty, empty, "......x..", empty, empty]
     assert found.start == f"{'/'.join(rows)} o 0"
-    with pytest.raises(ValueError, match="move 4 \\(A9\\): the game is over"):
-        found.game_history()
-    played = SgfGame(found.rules, found.start, found.actions[:3]).game_history()
-    assert played.moves_text() == ["E5", "pass", "pass"]
+    with pytest.raises(ValueError, match=r"move 4 .'A9'.: the game is over"):
+        played(found)
+    assert played(replace(found, actions=found.actions[:3])).moves_text() == ["E5", "pass", "pass"]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +91,14 @@ def test_a_game_by_rules_that_are_not_played_is_read_for_annotating_and_says_so(
 def test_a_komi_is_read_as_it_was_meant(text: str, komi: float) -> None:
     """Empty text gives the usual komi, a comma is a dot, and 650 has lost its dot."""
     assert read(f"(;KM[{text}])".encode(), GoRules(5, 0.5)).rules.komi == komi
+    write_game = knowledge_of(game_of(GoRules(5))).formats[0].write
+    assert f"KM[{text}]" in write_game({"KM": text}, "", [], "")
+
+
+def test_a_game_that_went_on_after_an_unclaimed_draw_is_written() -> None:
+    write_game = knowledge_of(get_game("go_5x5_komi25")).formats[0].write
+    moves = [WrittenMove(move) for move in ("C3", "pass", "pass", "A5")]
+    assert write_game({}, "", moves, "").count(";") == 1 + len(moves)
 
 
 @pytest.mark.parametrize("komi", [-400, -65, 0, 5.5, 55, 65, 375, 400])
@@ -169,8 +184,8 @@ def test_what_cannot_be_read_is_refused_with_the_reason(data: bytes, reason: str
 
 
 def test_a_move_that_is_not_legal_is_named() -> None:
-    with pytest.raises(ValueError, match="move 2 \\(A5\\)"):
-        read(b"(;SZ[5];B[aa];W[aa])").game_history()
+    with pytest.raises(ValueError, match=r"move 2 .'A5'."):
+        played(read(b"(;SZ[5];B[aa];W[aa])"))
 
 
 def test_results_are_written_as_gtp_writes_them() -> None:
@@ -185,7 +200,7 @@ def test_games_of_runs_and_matches_are_written_as_sgf() -> None:
     text = write_game(tags, "", moves, "more_points")
     found = read(text.encode())
     assert found.tags == {"PB": "one [a]", "PW": "other", "RE": "B+1.5"}
-    assert found.game_history().moves_text() == ["B2", "pass", "pass"]
+    assert played(found).moves_text() == ["B2", "pass", "pass"]
     assert "C[1.0]" in text
     assert "C[more_points]" in text
     for ending, result in (("resignation", "B+R"), ("time", "B+")):
@@ -206,4 +221,4 @@ def test_other_moves_are_variations_that_sgfmill_reads() -> None:
     assert root[1].get("C") == "two"
     assert root[1][0].get_move() == ("w", (2, 2))
     assert [child.get_move() for child in root[0]] == [("w", None), ("w", (2, 2))]
-    assert read(text).game_history().moves_text() == ["B2", "pass"]
+    assert played(read(text)).moves_text() == ["B2", "pass"]

@@ -1,5 +1,6 @@
 """How kernels are compiled and bound, and which sources the key of the code cache depends on."""
 
+import linecache
 import os
 import subprocess
 import sys
@@ -118,6 +119,19 @@ def test_what_two_entry_points_call_is_compiled_once_for_both_even_in_two_copies
         return done.stdout
 
     assert [said("first"), said("second")] == ["16 0\n", "17 1\n"]
+
+
+def test_functions_that_were_typed_in_under_one_name_are_not_taken_for_each_other() -> None:
+    """As in a notebook, whose module has no file."""
+    found = []
+    for factor in (2, 3):
+        text, cell = f"def typed(x):\n    return {factor} * x\n", "/tmp/ipykernel_1/2.py"
+        linecache.cache[cell] = (len(text), None, text.splitlines(keepends=True), cell)
+        space = {"__name__": "typed_in"}
+        exec(compile(text, cell, "exec"), space)
+        typed = jit(space["typed"])
+        found.append(bind(HERE, {"typed": [(weight, typed), (LIMIT, 0)]}).weighed(5))
+    assert found == [20, 30]
 
 
 def test_another_version_of_numba_compiles_without_its_private_classes(monkeypatch) -> None:

@@ -8,9 +8,9 @@ from test_game_files import played
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, replay
-from azselfplay.games.knowledge import WrittenMove
+from azselfplay.games.knowledge import ReadGame, WrittenMove
 from azselfplay.games.shogi.game_files import csa
-from azselfplay.games.shogi.kif import kif
+from azselfplay.games.shogi.kif import kif, read_kif
 
 GAME = get_game("shogi")
 HANDS = "4k4/9/2P3p2/9/1r2G1s2/9/9/9/4K2L1 {side} RB2G3S4N3L16P 1"
@@ -77,3 +77,28 @@ def test_a_side_that_resigns_with_its_move_is_not_shown_to_have_played_it() -> N
     assert kif(tags, "", moves, "").splitlines()[-2:] == ["   3 投了", "まで2手で後手の勝ち"]
     assert csa(tags, "", moves, "").splitlines()[-2:] == ["-3334FU", "%TORYO"]
     assert csa({**tags, "Result": "1-0"}, "", moves, "").splitlines()[-2:] == ["+2726FU", "%TORYO"]
+
+
+def test_a_bookmark_with_a_full_width_colon_belongs_to_its_game() -> None:
+    text = "手合割：平手\n   1 ７六歩(77)\n&しおり：角道\n   2 ３四歩(33)\n   3 投了\n"
+    (game,) = read_kif(text.encode())
+    assert isinstance(game, ReadGame)
+    assert (game.moves, game.outcome) == (["7g7f", "3c3d"], -1)
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome"), [("詰", 1), ("不戦敗", 1), ("不戦勝", -1), ("封じ手", None), ("中断", None)]
+)
+def test_a_game_may_end_with_any_word_of_the_format(word: str, outcome: int | None) -> None:
+    (game,) = read_kif(f"   1 ７六歩(77)\n   2 {word}\n".encode())
+    assert isinstance(game, ReadGame)
+    assert game.outcome == outcome
+
+
+def test_a_drawn_position_is_read_without_moves_and_an_empty_file_is_not() -> None:
+    start = HANDS.format(side="b")
+    (problem,) = read_kif(text_of(replay(GAME, start)).encode())
+    assert isinstance(problem, ReadGame)
+    assert problem.start.split()[0] == start.split()[0]
+    (empty,) = read_kif("手合割：平手\n".encode())
+    assert str(empty) == "it has neither moves nor a position"

@@ -350,6 +350,8 @@ def fen_of_epd(text: str) -> str:
 
     Raises ValueError for text that is not an operation. Whether the FEN is valid is not checked here.
     """
+    if "/" not in text:  # separates the ranks; this may be a list of moves
+        return text
     fields, rest = text.split()[:4], " ".join(text.split()[4:])
     counters: list[str] = []
     while len(counters) < 2 and (number := re.match(r"([0-9]+)(?:\s+|$)", rest)):

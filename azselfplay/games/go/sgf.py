@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from sgfmill import sgf, sgf_grammar
 
-from azselfplay.games.game_history import GameHistory
+from azselfplay.games.game_history import replay
 from azselfplay.games.go import game_of
 from azselfplay.games.go.board import Board
 from azselfplay.games.go.notation import PASS, STONES, Text, action_of, vertex_of
@@ -42,17 +42,6 @@ class SgfGame:
     """KM and RU as given in the file. Only read, not written."""
     other_rules: str = field(default="", compare=False)
     """Rules in the file's RU that we do not play; the moves are read all the same. Only read, not written."""
-
-    def game_history(self) -> GameHistory:
-        """Replay the game. Raises ValueError naming the first move that is not legal."""
-        game_history = GameHistory(game_of(self.rules), self.start)
-        for number, action in enumerate(self.actions, 1):
-            try:
-                game_history.play(action)
-            except ValueError as error:
-                vertex = vertex_of(self.rules.size, action)
-                raise ValueError(f"move {number} ({vertex}): {error}") from error
-        return game_history
 
 
 def result_text(score: float) -> str:
@@ -107,8 +96,8 @@ def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
     komi) are taken from `usual`.
 
     Raises ValueError for what cannot be read: not SGF, another game, a board, komi or rules that we do not
-    play, stones set after the first move, two moves of one side in a row. `SgfGame.game_history` checks
-    whether the moves are legal.
+    play, stones set after the first move, two moves of one side in a row. It does not check whether the
+    moves are legal.
     """
     found = _read(_text_of(data), usual)
     if found.other_rules:
@@ -401,7 +390,10 @@ def write(game: SgfGame, moves: Sequence[WrittenMove] = (), ending: str = "") ->
     named = {"positional": "Tromp-Taylor", "situational": "NZ"}.get(rules.superko if rules.suicide else "")
     root.set("RU", named or f"ko{rules.superko.upper()}scoreAREAtaxNONEsui{int(rules.suicide)}")
     for name, value in game.tags.items():
-        root.set(name, value)
+        if name == "KM":  # as it was read, which may be no number
+            root.set_raw(name, sgf_grammar.escape_text(value.encode()))
+        else:
+            root.set(name, value)
     mover = int(text.kernels.side_to_move(start))
     if game.start:
         rows = list(reversed(text.rows(start)))
@@ -453,7 +445,9 @@ def sgf_format(rules: GoRules) -> GameFormat:
         reasons = (tags.get("Termination", ""), ending.partition(":")[0])
         # After a resignation the score on the board does not count.
         is_resigned = RESIGNATION in reasons
-        score = None if is_resigned else game.game_history().score()
+        # People may have gone on after a draw that nobody claimed.
+        history = replay(game_of(rules), start, [one.move for one in moves], draws_end=False)
+        score = None if is_resigned else history.score()
         if score is not None:  # the rules ended the game
             root["RE"] = result_text(score)
         else:

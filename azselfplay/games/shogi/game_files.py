@@ -129,8 +129,8 @@ def decoded(data: bytes) -> str:
 def read_game(
     start: str, moves: Sequence[str], outcome: int | None, ended: End | None, tags: Mapping[str, str]
 ) -> ReadGame:
-    if not moves:
-        raise ValueError("it has no moves")
+    if not moves and not start:
+        raise ValueError("it has neither moves nor a position")
     more = {"Termination": ended.reason} if ended else {}
     more |= {} if outcome is None else {"Result": RESULTS[outcome]}
     return ReadGame(start, moves, outcome, {**tags, **more})

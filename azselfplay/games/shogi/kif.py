@@ -157,6 +157,8 @@ HANDICAPS = {
     "五枚落ち": "2sgkgsn1/9",
     "左五枚落ち": "1nsgkgs2/9",
     "六枚落ち": "2sgkgs2/9",
+    "左七枚落ち": "2sgkg3/9",
+    "右七枚落ち": "3gkgs2/9",
     "八枚落ち": "3gkg3/9",
     "十枚落ち": "4k4/9",
 }
@@ -170,11 +172,15 @@ _KIF_MOVE = re.compile(
     rf"({'|'.join(sorted(_KIF_CODES, key=len, reverse=True))})(打|成|不成)?(?:\(([1-9]{{2}})\))?(?!\w)"
 )
 _KIF_WORD = re.compile(r"\s*[0-9]+\s+(\S+)")
-_KIF_HEADER = re.compile(r"([^\s：*#|+]{1,20})：(.*)")
+_KIF_HEADER = re.compile(r"([^\s：*#&|+]{1,20})：(.*)")
 _KIF_VALUES = {end.kif: end.value for end in ENDS} | {
     "勝ち宣言": 1,
     "入玉宣言": 1,
+    "詰": -1,
+    "不戦勝": 1,
+    "不戦敗": -1,
     "中断": None,
+    "封じ手": None,
     "不詰": None,
 }
 _KIF_TAGS = {"先手": "White", "下手": "White", "後手": "Black", "上手": "Black"}
