@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -210,17 +209,6 @@ class Check(NamedTuple):
     expected: object
 
 
-@dataclass(frozen=True)
-class Labels:
-    """The input from which `azplay known` makes a file of labelled positions."""
-
-    seed: int
-    per_group: int
-    """Positions of each group."""
-    apart_from: Path | None = None
-    """File of positions to exclude, together with their mirror images."""
-
-
 WonRows = Callable[[int, int, Collection[Row]], list[Row]]
 """(count, seed, positions to exclude) -> positions."""
 
@@ -236,14 +224,12 @@ class Solution:
     solving takes too long."""
     rows: Callable[[int, int], list[Row]]
     """(seed, most per group or 0: all) -> positions to ask a network about. Raises BadTruth."""
-    checks: Callable[[Path | None, Say], Iterator[Check]]
-    """(a file that `label` made, or None: the program's own files; progress) -> the checks."""
+    checks: Callable[[Say], Iterator[Check]]
+    """(progress) -> the checks."""
     groups: tuple[str, ...] = ()
     """Names of the groups, in the order of a game."""
     final_rows: Callable[[], list[Row]] | None = None
     """Other positions, for final judgements: nobody tunes on them. None: there are only those of `rows`."""
-    label: Callable[[Labels, Say], bytes] | None = None
-    """Draws and labels new positions. Returns the contents of a file."""
     probe_with_past: Callable[[Positions], Known | None] | None = None
     """Like `probe`, for the newest position of a whole history, in games whose results depend on the past
     (superko). None: `probe` is enough."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import RUNS, weights_named
 from azselfplay.play.player import KINDS, Player
+from protocol.settings import MAX_SIMULATIONS
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
@@ -39,7 +40,7 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
             file, _, how = rest.rpartition("@") if "@" in rest else (rest, "", "")
         if kind != "policy":
             number, _, search = how.partition("/")
-            simulations = _number(spec, number, DEFAULT_SIMULATIONS, 20_000)
+            simulations = _number(spec, number, DEFAULT_SIMULATIONS, MAX_SIMULATIONS)
         # The path is resolved, so that a file with two names is loaded only once.
         weights = weights_named(file, runs).resolve() if file else None
         return _net_player(weights, simulations, search, game, device, threads)

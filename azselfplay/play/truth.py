@@ -1,8 +1,8 @@
 """Positions whose result is known: `azplay truth` and `azplay known`.
 
-`truth` measures how often a network's moves lose a known result (`play.truth_errors`). `known` makes the
-known results (solvers, labelled positions, endgame tables; `games.knowledge`) and checks them against
-published figures.
+`truth` measures how often a network's moves lose a known result (`play.truth_errors`). `known` checks
+the known results (solvers, labelled positions, endgame tables; `games.knowledge`) against published
+figures.
 """
 
 from __future__ import annotations
@@ -10,24 +10,20 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from msgspec import Meta
 from tyro.conf import Positional
 
 from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import RUNS, weights_named
-from protocol.settings import Count, Seed
+from protocol.settings import MAX_SIMULATIONS, Count, Seed
 
 TRUTH_EXAMPLES = (
     "azplay truth runs/connect_four-tiny",
     "azplay truth runs/chess-tiny --simulations 0,100,800 --search puct --json truth.json",
     "azplay truth WEIGHTS.safetensors --limit 50 --no-untrained",
 )
-
-MOST_SIMULATIONS = 20_000
 
 
 @dataclass(frozen=True)
@@ -79,9 +75,9 @@ def simulations_from(text: str) -> list[int]:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
         numbers = []
-    if not numbers or not all(0 <= number <= MOST_SIMULATIONS for number in numbers):
+    if not numbers or not all(0 <= number <= MAX_SIMULATIONS for number in numbers):
         raise Fatal(
-            f"--simulations is {text!r}, but must be numbers from 0 to {MOST_SIMULATIONS}, "
+            f"--simulations is {text!r}, but must be numbers from 0 to {MAX_SIMULATIONS}, "
             "separated by commas, for example 0,64,800",
             Exit.CONFIG,
         )
@@ -119,34 +115,24 @@ async def measure_network(settings: TruthConfig, weights: Path, simulations: lis
 
 KNOWN_EXAMPLES = (
     "azplay known all",
-    "azplay known connect_four --seed 2 --per-phase 1000 --apart-from labels.jsonl --out others.jsonl",
+    "azplay known go_3x3",
     "azplay known chess                      # endgame tables, kept under ~/.cache/azselfplay/truth",
 )
 
 
 @dataclass(frozen=True)
 class KnownConfig:
-    """Makes the known results that networks are measured against (trees, labelled positions, endgame tables),
-    and prints checks against published figures."""
+    """Checks the known results that networks are measured against (trees, labelled positions, endgame tables)
+    against published figures. Endgame tables are made by the first call."""
 
     game: Positional[str]
     """A game, or `all`; the names are at the top of `--help`."""
-    seed: Seed = 1
-    """Seed of labelled positions. The same seed gives the same file."""
-    per_phase: Annotated[int, Meta(ge=1, le=100_000)] = 300
-    """Number of labelled positions for each phase of a game."""
-    out: Path | None = None
-    """File of labelled positions to write, JSON lines. Without it, those that come with the program are
-    checked."""
-    apart_from: Path | None = None
-    """A file of labelled positions that are left out, with their mirror images."""
 
 
 def known() -> int:
     """Entry point. Returns the exit status."""
     settings = load(KnownConfig, command="azplay known", examples=KNOWN_EXAMPLES)
-    from azselfplay.games.knowledge import BadTruth, Labels
-    from azselfplay.host.runs import write_atomically
+    from azselfplay.games.knowledge import BadTruth
     from azselfplay.play.builtin_players import solved_games
     from azselfplay.play.nets import game_for
     from azselfplay.play.truth_errors import solution_of
@@ -158,22 +144,8 @@ def known() -> int:
     failed = 0
     try:
         for solution in solutions:
-            if settings.out is not None:
-                if solution.label is None:
-                    raise Fatal(
-                        f"--out has nothing to write: positions of {settings.game} are solved when they are "
-                        "asked about",
-                        Exit.CONFIG,
-                    )
-                labels = Labels(settings.seed, settings.per_phase, settings.apart_from)
-                data = solution.label(labels, _tell)
-                try:
-                    settings.out.parent.mkdir(parents=True, exist_ok=True)
-                    write_atomically(settings.out, data)  # whole, or the old one stays
-                except OSError as error:
-                    raise Fatal(f"cannot write {settings.out}: {error.strerror}", Exit.DISK) from error
             # Run all checks, so that one failure does not hide others.
-            for what, found, expected in solution.checks(settings.out, _tell):
+            for what, found, expected in solution.checks(_tell):
                 right = found == expected
                 failed += not right
                 wrong = "" if right else f", expected {expected}"

@@ -140,9 +140,7 @@ def test_known_positions_are_distinct_and_half_of_them_matter(final: bool) -> No
 
 
 def test_small_boards_are_checked_and_larger_ones_are_not_solved() -> None:
-    assert [check.found == check.expected for check in solution_of(get_game("go_2x2")).checks(None, str)] == [
-        True
-    ]
+    assert [check.found == check.expected for check in solution_of(get_game("go_2x2")).checks(str)] == [True]
     assert knowledge_of(get_game("go_4x4")).solution is None
     with pytest.raises(ValueError, match="go_4x4 has too many positions"):
         Table(GoRules(4))

@@ -105,34 +105,6 @@ def test_winning_cells_are_the_empty_cells_whose_stone_would_make_four() -> None
             assert found >> 7 * col + row & 1 == int(empty and not taken and four)
 
 
-def test_a_set_is_the_same_for_the_same_seed_and_has_no_position_twice(tmp_path: Path) -> None:
-    phases = {"middle": (20, 24), "end": (25, 40)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(labelled, "PHASES", phases)
-        patch.setattr(labelled, "PERFECT_FROM", 20)
-        patch.setattr(labelled, "GENERATOR_BITS", 16)
-        rows = labelled.generate(5, 8)
-        assert rows == labelled.generate(5, 8)
-        assert rows != labelled.generate(6, 8)
-    assert Counter(row.phase for row in rows) == {"middle": 8, "end": 8}
-    assert all(sum(not row.matters for row in rows if row.phase == phase) <= 4 for phase in phases)
-    keys = {labelled.key_of(labelled.states_of(row.moves)[-1]) for row in rows}
-    assert len(keys) == 16
-    (tmp_path / "set.jsonl").write_bytes(labelled.to_lines(rows))
-    assert labelled.read(tmp_path / "set.jsonl") == rows
-
-
-def test_a_second_set_can_be_made_of_other_positions() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(labelled, "PHASES", {"end": (25, 40)})
-        patch.setattr(labelled, "PERFECT_FROM", 20)
-        patch.setattr(labelled, "GENERATOR_BITS", 16)
-        first = labelled.generate(5, 8)
-        second = labelled.generate(5, 8, apart_from=first)
-    keys = {labelled.key_of(labelled.states_of(row.moves)[-1]) for row in (*first, *second)}
-    assert len(keys) == 16
-
-
 def test_finals_are_judged_on_positions_that_are_not_tuned_on() -> None:
     """They are not mirror images of those, either."""
     tuned, final = (
@@ -162,11 +134,11 @@ def test_a_set_that_comes_with_the_program_is_balanced_and_a_part_solved_anew_ag
             assert tuple(action + 1 for action in keeps) == row.keeps
 
 
-def test_a_file_that_holds_something_else_is_refused_with_the_command_that_makes_one(tmp_path: Path) -> None:
+def test_a_file_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "wrong.jsonl"
     file.write_text('{"phase": "end"}\n')
-    with pytest.raises(BadTruth, match="azplay known connect_four"):
+    with pytest.raises(BadTruth, match="holds no labelled positions"):
         labelled.read(file)
-    with pytest.raises(Fatal, match="azplay known connect_four") as caught:
+    with pytest.raises(Fatal, match="holds no labelled positions") as caught:
         read_rows(lambda: rows_in(file))
     assert caught.value.code == Exit.BAD_DATA

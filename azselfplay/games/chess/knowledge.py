@@ -315,7 +315,7 @@ def row_of(group: str, state: State) -> Row | None:
     return replace(known, group=group).row(GAME.notation.state_to_text(state), longer=longer)
 
 
-def checks(_file: Path | None, say: Say) -> Iterator[Check]:
+def checks(say: Say) -> Iterator[Check]:
     for name, moves in (("KQK", 10), ("KRK", 16), ("KPK", 28), ("KBNK", 33)):
         yield Check(f"{name}: longest mate in moves", endings.ending(name).longest, moves)
     tables = endings.ending("KPK")

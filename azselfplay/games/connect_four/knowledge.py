@@ -1,18 +1,18 @@
 """Knowledge about Connect Four: a solver, labelled positions, a heuristic of windows of four, ratings of
 fixed players, and the board as SVG.
 
-The labelled set is generated from a seed: games between players of mixed strength, labelled by the solver. In
-every game each side is one of four kinds of player, drawn at random: a random player; one that takes wins and
-blocks them; one that searches six plies; and one that is perfect once there are 14 stones, and before that
-searches six plies. A tenth of all moves is random. Each game gives at most one position per phase. A position
-and its mirror image are used only once, and in at most half of a phase's positions every legal column keeps
-the result.
+The labelled positions come from games between players of mixed strength, and the solver labelled them. In
+every game each side was one of four kinds of player, drawn at random: a random player; one that takes wins
+and blocks them; one that searches six plies; and one that is perfect once there are 14 stones, and before
+that searches six plies. A tenth of all moves was random. Each game gave at most one position per phase. No
+position is used twice, not even as a mirror image, and in at most half of a phase's positions every legal
+column keeps the result. (Commit 1700d898 is the last that contains the generator.)
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -21,14 +21,12 @@ import numpy as np
 
 from azselfplay.games.boards import Clicks, Spot, picture, text_at
 from azselfplay.games.connect_four import CELLS, COLS, GAME, ROWS
-from azselfplay.games.connect_four.solver import Solver, board_of, look_ahead
+from azselfplay.games.connect_four.solver import Solver
 from azselfplay.games.knowledge import (
     BadTruth,
     Check,
-    Drawn,
     Knowledge,
     Known,
-    Labels,
     Matches,
     Row,
     Say,
@@ -43,20 +41,11 @@ from azselfplay.games.spec import State
 
 PHASES = {"opening": (8, 13), "middle": (14, 24), "end": (25, CELLS - 2)}
 """Stones on the board, both ends included. Before 8 stones a position takes too long to solve."""
-PERFECT_FROM = 14
-DEPTH = 6
-RANDOM_SHARE = 0.1
-GENERATOR_BITS = 24
-"""The generator's solver has a table of 2 ** 24 positions (128 MiB), because openings are most of the
-work."""
-KINDS = ("random", "tactical", "deep", "perfect")
 COMMITTED = Path(__file__).parent / "data" / "connect_four.jsonl"
-"""5,001 positions for tuning, generated in advance so that nobody has to wait for them. They come from seed
-1, from seed 2 (1,000 per phase; this set was for final judgements until 25 November 2026), and from seed 4
-(367 per phase)."""
+"""5,001 positions for tuning: from seed 1 (300 per phase), seed 2 (1,000 per phase; these were for final
+judgements until 25 November 2026), and seed 4 (367 per phase)."""
 FINAL = COMMITTED.with_name("connect_four_final.jsonl")
-"""Other positions, for final judgements only, generated with `--seed 3 --per-phase 1000 --apart-from
-COMMITTED`."""
+"""3,000 other positions, for final judgements only: from seed 3, 1,000 per phase."""
 
 
 class Labelled(msgspec.Struct, frozen=True):
@@ -75,67 +64,13 @@ class Labelled(msgspec.Struct, frozen=True):
     """Whether some legal column does not keep it."""
 
 
-def generate(
-    seed: int,
-    per_phase: int,
-    progress: Callable[[str], None] = lambda _: None,
-    apart_from: Iterable[Labelled] = (),
-) -> list[Labelled]:
-    """Return `per_phase` positions of every phase, in the order of PHASES. The result depends only on the
-    arguments.
-
-    `apart_from`: rows whose positions, and their mirror images, are excluded.
-    """
-    # If every column keeps the result, a network cannot err: at most half of the positions are of that kind.
-    drawn: Drawn[Labelled] = Drawn(PHASES, per_phase, per_phase // 2)
-    seen = {key_of(states_of(row.moves)[-1]) for row in apart_from}
-    solver, rng = Solver(GENERATOR_BITS), np.random.default_rng([seed, 4])
-    while not drawn.is_full:
-        # Play one game to its end. Each side has its own strength, so that won, drawn and lost positions all
-        # occur.
-        kinds = rng.choice(KINDS, 2)
-        state, moves = np.zeros(GAME.state_words, np.uint64), ""
-        while GAME.end_value(state) is None:
-            kind = "random" if rng.random() < RANDOM_SHARE else str(kinds[len(moves) % 2])
-            action = int(rng.choice(_candidates(solver, state, kind)))
-            state, moves = GAME.after(state, action), moves + str(action + 1)
-        for phase, (fewest, most) in PHASES.items():
-            # Stop before the last move: in the final position there is nothing to play.
-            plies = range(fewest, min(most, len(moves) - 1) + 1)
-            if not drawn.has_room(phase) or not plies:
-                continue
-            beginning = moves[: int(rng.choice(plies))]
-            state = states_of(beginning)[-1]
-            key, legal = key_of(state), GAME.legal_list(state)
-            # With one legal column there is nothing to choose.
-            if key in seen or len(legal) < 2:
-                continue
-            seen.add(key)
-            value, keeps = solver.verdict(state)
-            matters = len(keeps) < len(legal)
-            if not drawn.has_room(phase, matters=matters):
-                continue
-            columns, kept = (tuple(action + 1 for action in actions) for actions in (legal, keeps))
-            row = Labelled(phase, beginning, value, columns, kept, matters)
-            drawn.take(phase, row, matters=matters)
-            if drawn.count(phase) % 50 == 0:
-                progress(f"{phase}: {drawn.count(phase)} of {per_phase} positions")
-    return drawn.rows
-
-
-def to_lines(rows: list[Labelled]) -> bytes:
-    """Return JSON lines, one position each."""
-    return msgspec.json.Encoder().encode_lines(rows)
-
-
 def read(path: Path = COMMITTED) -> list[Labelled]:
     """Return the labelled positions in a file. Raises BadTruth."""
     try:
         return msgspec.json.Decoder(Labelled).decode_lines(path.read_bytes())
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise BadTruth(
-            f"{path} holds no labelled positions ({error}); reinstall azselfplay if the file came with it, "
-            "or make one with `azplay known connect_four --out FILE`"
+            f"{path} holds no labelled positions ({error}); reinstall azselfplay, which comes with it"
         ) from error
 
 
@@ -154,23 +89,6 @@ def key_of(state: State) -> tuple[int, int]:
     mirrored = [sum(1 << int(cells[cell]) for cell in range(CELLS) if word >> cell & 1) for word in stones]
     # The smaller of the two keys is the same for both positions.
     return min(stones, (mirrored[0], mirrored[1]))
-
-
-def _candidates(solver: Solver, state: State, kind: str) -> list[int]:
-    """Return the columns that a player of this kind considers best; it plays one of them at random."""
-    legal = GAME.legal_list(state)
-    if kind == "random":
-        return legal
-    # For earlier positions the solver takes seconds.
-    if kind == "perfect" and int(state[2]) >= PERFECT_FROM:
-        return solver.verdict(state)[1]
-    # Two plies find an own win, and a win of the other side that must be blocked.
-    depth, values = 2 if kind == "tactical" else DEPTH, {}
-    for action in legal:
-        child = GAME.after(state, action)
-        ended = GAME.end_value(child)
-        values[action] = -(look_ahead(*board_of(child), depth - 1) if ended is None else ended)
-    return [action for action, value in values.items() if value == max(values.values())]
 
 
 # ---- Pictures ------------------------------------------------------------------------------------
@@ -260,14 +178,8 @@ def rows_in(file: Path) -> list[Row]:
     ]
 
 
-def label_file(labels: Labels, say: Say) -> bytes:
-    others = read(labels.apart_from) if labels.apart_from else []
-    return to_lines(generate(labels.seed, labels.per_group, say, others))
-
-
-def checks(file: Path | None, say: Say) -> Iterator[Check]:
-    files = [file] if file else [COMMITTED, FINAL]
-    sets = {one: read(one) for one in files}
+def checks(say: Say) -> Iterator[Check]:
+    sets = {one: read(one) for one in (COMMITTED, FINAL)}
     keys = {key_of(states_of(row.moves)[-1]) for rows in sets.values() for row in rows}
     count = sum(len(rows) for rows in sets.values())
     yield Check("connect four: positions that are different, mirror images too", len(keys), count)
@@ -295,7 +207,6 @@ SOLUTION = Solution(
     checks=checks,
     groups=tuple(PHASES),
     final_rows=lambda: rows_in(FINAL),
-    label=label_file,
     depth=10,
 )
 

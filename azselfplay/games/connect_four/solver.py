@@ -259,25 +259,3 @@ def is_at_most(
     if playable_cells(mask) & winning_cells(own, mask):
         return bool((CELLS + 1 - stones) // 2 <= bound)
     return negamax(own, mask, bound, bound + 1, table, scratch, nodes) <= bound
-
-
-@jit
-def look_ahead(own: np.uint64, mask: np.uint64, depth: int) -> int:
-    """Return +1 or -1 if best play wins or loses within `depth` plies, else 0."""
-    cells = playable_cells(mask)
-    if cells & winning_cells(own, mask):
-        return 1 if depth > 0 else 0
-    if depth <= 1:
-        return 0
-    best = -1
-    while cells and best < 1:
-        # The lowest bit: x & -x, in two's complement.
-        cell = cells & (ZERO - cells)
-        cells ^= cell
-        taken = mask | cell
-        value = 0
-        # A full board is a draw.
-        if playable_cells(taken):
-            value = -look_ahead(own ^ mask, taken, depth - 1)
-        best = max(best, value)
-    return best

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -245,7 +244,7 @@ class Truth:
             tuned.add(state.tobytes())
         return self.rows(FINAL_SEED, 0, frozenset(tuned))
 
-    def checks(self, _file: Path | None, say: Say) -> Iterator[Check]:
+    def checks(self, say: Say) -> Iterator[Check]:
         """Compare the solver with the published values of all board sizes."""
         for (rows, cols), value in VALUES.items():
             say(f"dots and boxes: {rows} x {cols}")

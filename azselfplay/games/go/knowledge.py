@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from functools import cached_property, partial
-from pathlib import Path
 
 import numpy as np
 
@@ -191,7 +190,7 @@ class Truth:
         """Return positions other than those that `rows` returns for SEED, as far as there are any."""
         return self.rows(FINAL_SEED, 0, frozenset(row.start for row in self.rows(SEED, 0)))
 
-    def checks(self, _file: Path | None, say: Say) -> Iterator[Check]:
+    def checks(self, say: Say) -> Iterator[Check]:
         """Check against the published value."""
         size = self.rules.size
         say(f"Go: {size} x {size}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 from azselfplay.games.boards import Clicks, grid, picture, text_at
 from azselfplay.games.knowledge import Check, Knowledge, Known, Row, Say, Solution, Words
@@ -113,7 +112,7 @@ def rows(_seed: int, _limit: int) -> list[Row]:
     return [one for one in solve().values() if one.legal]
 
 
-def checks(_file: Path | None, _say: Say) -> Iterator[Check]:
+def checks(_say: Say) -> Iterator[Check]:
     tree = solve()
     # These numbers are published.
     yield Check("tic-tac-toe: positions", len(tree), 5478)
