@@ -40,7 +40,7 @@ from azselfplay.games.spec import Game as Rules
 from azselfplay.host.exits import EXTRAS, Exit, Fatal, how_to_install
 from azselfplay.host.processes import ending_with_parent
 from azselfplay.link.finding import RUNS, find_run, weights_named
-from azselfplay.play.analysis import Analyst, Answer, positions_in_flight
+from azselfplay.play.analysis import Analyst, Answer, trees_in_flight
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.nets import LoadedNet, load_net, search_for
 from azselfplay.play.openings import Opening
@@ -134,8 +134,6 @@ class Run:
         self._net = net
         self._settings = search
         self._analyst = Analyst(net.game, net.evaluator, net.history, search)
-        # As many as keep the device's batches full; more would only take memory for their trees.
-        self._room = asyncio.Semaphore(positions_in_flight(0, net.target_rows))
 
     def __enter__(self) -> Self:
         return self
@@ -206,7 +204,9 @@ class Run:
             if reason := position.finished:
                 raise Error(f"the game is over ({reason}): there is nothing to evaluate")
         histories = [position._history for position in positions]
-        return await self._analyst.analyse_all(histories, simulations, self._room)
+        # As many as keep the device's batches full; more would only take memory for their trees.
+        room = trees_in_flight(0, self._net.target_rows, self._net.game, simulations)
+        return await self._analyst.analyse_all(histories, simulations, asyncio.Semaphore(room))
 
 
 class Position:

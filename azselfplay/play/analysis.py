@@ -25,6 +25,7 @@ from azselfplay.host.aio import Stop
 from azselfplay.play.driver import Input, Line, Output
 from azselfplay.play.syzygy import Tables
 from azselfplay.search.evaluator import BadEvaluation, Evaluator, Leaf, LeafBatch, evaluate
+from azselfplay.search.leaf_parallel import node_bytes
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import SearchResult, evenly
@@ -39,9 +40,8 @@ UNWRITTEN = 1024
 BATCHES_IN_FLIGHT = 3
 """Positions in flight, in batches: one batch is computed, one waits, and one is being answered."""
 
-MAX_SIMULATIONS_IN_FLIGHT = 1_500_000
-"""Limit over all trees together. It bounds memory: in chess a simulation takes about 0.7 kB, so 1 GB in
-all."""
+MAX_TREE_BYTES = 1 << 30
+"""Limit on the memory of all trees together. In chess it is enough for 1.5 million simulations."""
 
 MAX_LINE = 256 * 1024
 """Most bytes in a line."""
@@ -90,7 +90,7 @@ class Service:
         self.errors = 0
         self._analyst = analyst
         self._simulations = simulations
-        self._room = Room(in_flight)
+        self._room = Room(in_flight, max_simulations(analyst.game))
         # Set when a position leaves, to wake the reader that waits for room.
         self._left = asyncio.Event()
         # Bounded: a slow reader of our output must slow us down, not fill the memory.
@@ -176,7 +176,7 @@ class Service:
 class Room:
     """Bounds the positions in flight and their simulations. A single position always fits."""
 
-    def __init__(self, positions: int, simulations: int = MAX_SIMULATIONS_IN_FLIGHT) -> None:
+    def __init__(self, positions: int, simulations: int) -> None:
         self.positions = 0
         self._simulations = 0
         self._max_positions = positions
@@ -198,9 +198,20 @@ class Room:
         self._simulations -= simulations
 
 
+def max_simulations(game: Game) -> int:
+    """Return the most simulations that all trees of a game may have together."""
+    return MAX_TREE_BYTES // node_bytes(game)
+
+
 def positions_in_flight(wanted: int, target_rows: int) -> int:
     """Return `wanted`; for 0, as many as keep batches of `target_rows` full."""
     return wanted or max(BATCHES_IN_FLIGHT * target_rows, 2)
+
+
+def trees_in_flight(wanted: int, target_rows: int, game: Game, simulations: int) -> int:
+    """Return `positions_in_flight`, but at most as many as have room for trees of so many `simulations`."""
+    room = max(1, max_simulations(game) // max(1, simulations))
+    return min(positions_in_flight(wanted, target_rows), room)
 
 
 _encoder = msgspec.json.Encoder()

@@ -85,7 +85,7 @@ def main() -> int:
 
     from azselfplay.host import aio  # these import torch: not on the way to --help
     from azselfplay.host.runs import write_result
-    from azselfplay.play.analysis import Analyst, positions_in_flight
+    from azselfplay.play.analysis import Analyst, trees_in_flight
     from azselfplay.play.game_files import format_of, games_in
     from azselfplay.play.nets import load_net, search_for, search_name
     from azselfplay.search.evaluator import BadEvaluation
@@ -100,7 +100,7 @@ def main() -> int:
         form, games = format_of(net.game, config.file), games_in(net.game, config.file, draws_end=False)
         search = search_for(config.search, net.game, weights)
         analyst = Analyst(net.game, net.evaluator, net.history, search)
-        in_flight = positions_in_flight(config.in_flight, net.target_rows)
+        in_flight = trees_in_flight(config.in_flight, net.target_rows, net.game, config.simulations)
         annotator = Annotator(analyst, f"azselfplay, {net.name}", config, in_flight)
         _say(f"search {search_name(search)}; it may take up to a minute to be compiled")
         texts = list[str]()

@@ -30,6 +30,7 @@ from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import FOR_EVALUATION, resolve
 from azselfplay.search.tree import SearchTree, tree_for
+from azselfplay.search.warm import warm
 from protocol.settings import SelfPlaySettings, changed
 
 THREADS = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="player")
@@ -77,6 +78,11 @@ class NetPlayer(Player):
             "max_plies": max_plies,
         }
         return resolve(changed(self._search, changes), self.net.game)
+
+    async def prepare(self) -> None:
+        """Compile or load the search, which would otherwise take seconds of the first game's clock."""
+        if self.simulations:
+            await asyncio.to_thread(warm, self.net.game.name, self._search.search.selection, self.net.own)
 
     async def sit_down(self, seed: int) -> Seat:
         return NetSeat(self)
@@ -144,6 +150,8 @@ class ThinkingPlayer(Player):
         self.name = name
         self._think = think
         self._threaded = threaded
+        self.is_ready = False
+        """Whether `think` has run once, so that its code is compiled."""
 
     async def sit_down(self, seed: int) -> Seat:
         return ThinkingSeat(self, np.random.default_rng(seed))
@@ -165,6 +173,11 @@ class ThinkingSeat(Seat):
     def __init__(self, player: ThinkingPlayer, rng: np.random.Generator) -> None:
         self._player = player
         self._rng = rng
+
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        if clock is not None and not self._player.is_ready:
+            await self._player.think(game_history, np.random.default_rng(0))
+            self._player.is_ready = True
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         return await self._player.think(game_history, self._rng)

@@ -248,7 +248,10 @@ class Driver:
             elif isinstance(order, Start):
                 from azselfplay.play.thinker import Thinking
 
-                self._thinking = Thinking(order.request)
+                request = order.request
+                if request.from_start:
+                    request = replace(request, began=asyncio.get_running_loop().time())
+                self._thinking = Thinking(request)
                 self._group.create_task(self._think(self._thinking))
             elif isinstance(order, StopSearch) and self._thinking is not None:
                 self._thinking.stop()

@@ -159,11 +159,14 @@ class EnginePlayer(Player):
         """Ask all engines to end, and kill those that do not, also when this is interrupted."""
         # The list is emptied first, so that a second call, after an interruption, does not end engines twice.
         engines, self._idle = self._idle, []
+
+        async def end(connection: Connection) -> None:
+            with contextlib.suppress(TimeoutError, OSError, EngineError):
+                async with asyncio.timeout(GRACE_SECONDS):
+                    await connection.quit()
+
         try:
-            for connection in engines:
-                with contextlib.suppress(TimeoutError, OSError, EngineError):
-                    async with asyncio.timeout(GRACE_SECONDS):
-                        await connection.quit()
+            await asyncio.gather(*map(end, engines))
         finally:
             for connection in engines:
                 connection.kill()

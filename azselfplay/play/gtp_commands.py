@@ -110,8 +110,10 @@ class Desk:
     """The only board size that the network plays; None: any."""
     is_new_game: bool = True
     """Whether this game has not been searched yet."""
+    full_clock: GtpClock | None = None
+    """The clock with which each side begins a game; None: no limit."""
     clocks: list[GtpClock | None] = field(default_factory=lambda: [None, None])
-    """Clocks of Black and White; None: no limit."""
+    """Clocks of Black and White."""
     asks_network: bool = False
     """Whether the network can be asked who will own the points (`gtp.OF_OWNERSHIP`)."""
     ownership: tuple[float, ...] = ()
@@ -121,6 +123,13 @@ class Desk:
     def commands(self) -> Collection[str]:
         """The names of all commands that need no search."""
         return COMMANDS.keys()
+
+    def begin_game(self) -> None:
+        self.is_new_game = True
+        self.set_clocks(self.full_clock)
+
+    def set_clocks(self, clock: GtpClock | None) -> None:
+        self.full_clock, self.clocks = clock, [clock, clock]
 
     def answer(self, name: str, arguments: Arguments) -> str:
         """Return the text of the answer to a command. Raises GtpError if it cannot be carried out."""
@@ -149,7 +158,7 @@ def _boardsize(desk: Desk, arguments: Arguments) -> str:
         desk.board = GoBoard(replace(desk.board.rules, size=size))
     except ValueError as error:
         raise GtpError(f"unacceptable size: {error}") from error
-    desk.is_new_game = True
+    desk.begin_game()
     return ""
 
 
@@ -169,7 +178,7 @@ def _query_boardsize(desk: Desk, _: Arguments) -> str:
 @command("clear_board")
 def _clear(desk: Desk, _: Arguments) -> str:
     desk.board.clear()
-    desk.is_new_game = True
+    desk.begin_game()
     return ""
 
 
@@ -231,7 +240,7 @@ def _place(desk: Desk, vertices: Arguments) -> str:
 def _time_settings(desk: Desk, arguments: Arguments) -> str:
     main, period = (max(0.0, number(word, "a time")) for word in arguments[:2])
     clock = clock_of(main, period, whole_number(arguments[2], "the number of stones"))
-    desk.clocks = [clock, clock]
+    desk.set_clocks(clock)
     return ""
 
 
@@ -253,7 +262,7 @@ def _kgs_time_settings(desk: Desk, arguments: Arguments) -> str:
     clock = clock_of(max(0.0, number(main, "a time")), seconds, count) if times else None
     if system == "byoyomi" and clock is not None:
         clock = replace(clock, is_japanese=clock.period > 0)
-    desk.clocks = [clock, clock]
+    desk.set_clocks(clock)
     return ""
 
 
@@ -323,7 +332,8 @@ def _loadsgf(desk: Desk, arguments: Arguments) -> str:
     # Read the whole file before anything changes.
     board = board_from(path, desk.board.rules, whole_number(move, "a move number"))
     _check_size(desk, board.size)
-    desk.board, desk.is_new_game = board, True
+    desk.board = board
+    desk.begin_game()
     return ""
 
 

@@ -129,8 +129,7 @@ def kernels_for(game_name: str) -> SimpleNamespace:
     game = get_game(game_name)
     heuristic = knowledge_of(game).heuristic
     sets = {game.name: rules_bindings(game), "heuristic": bindings(heuristic)}
-    found = bind([sys.modules[__name__]], sets)
-    return SimpleNamespace(**vars(found), evaluate=heuristic.evaluate, material=heuristic.material)
+    return bind([sys.modules[__name__]], sets)
 
 
 def alphabeta(

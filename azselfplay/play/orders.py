@@ -104,6 +104,8 @@ class Request:
     may_move_early: bool = False
     """Whether to stop once no other move can become the most visited one. This is allowed if later moves can
     use the saved time and the move is not drawn at random."""
+    from_start: bool = False
+    """Whether `seconds` count from the start of the search, which may come later than `began`."""
     claims: frozenset[str] = frozenset()
     """End reasons by which the side to move claims a win instead of moving."""
     temperature: float = 0.0

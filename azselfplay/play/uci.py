@@ -363,6 +363,7 @@ class UciEngine:
             go.depth,
             go.ponder,
             go.mate > 0,
+            from_start=seconds is not None and clock is None,
             stop_when_proven=not is_free or go.mate > 0,
             may_move_early=not (is_free or options.temperature) and keeps_rest,
             claims=frozenset(self.dialect.claims),

@@ -194,8 +194,9 @@ class LocalEvaluator:
             self.rows += batch.rows
             self.batches += 1
             deliver(parts, batch.counts, 0, answers)
-        # Continue even after an error: other searches wait for the next batch.
-        self._next_batch()
+        finally:
+            # Continue even after an error, also one of a search: others wait for the next batch.
+            self._next_batch()
 
 
 def check_answers(answers: Evaluations, batch: LeafBatch) -> None:

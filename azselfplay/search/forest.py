@@ -40,6 +40,8 @@ from protocol.settings import SelfPlaySettings
 NO_PRIORS = np.zeros(0, np.float32)
 NO_WDL = np.zeros((0, 3), np.float32)
 
+MOST_EDGES = 2**31 - 1
+"""Nodes hold the index of their first edge as int32."""
 KEPT_TREES = 2
 """A kept subtree with more than KEPT_TREES * `simulations` nodes is dropped, which bounds the memory."""
 SPARE = 1.3
@@ -90,7 +92,9 @@ class Forest:
         # An engine's tree uses exactly the memory that it was given.
         spare = 1.0 if max_nodes else SPARE
         # Each leaf in flight may be expanded next, and may be a position with the most legal actions.
-        edges = nodes * int(game.mean_legal * spare) + leaves * game.max_legal
+        each, more = int(game.mean_legal * spare), leaves * game.max_legal
+        nodes = min(nodes, (MOST_EDGES - more) // each)
+        edges = nodes * each + more
         self._cache = _cache(cache, game)
         self._symmetries = _symmetries(game, wanted=settings.search.evaluation_symmetry)
         self.arrays = self._reserve(0, nodes, edges)

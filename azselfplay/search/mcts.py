@@ -179,10 +179,12 @@ def best_scored(
     for i in range(len(scores)):
         if scores[i] > -math.inf:
             most = max(most, visits[i])
+    # All moves with visits may be proven losses.
+    least = most if least <= 0 else min(least, most)
     best, best_score = 0, -math.inf
     for i in range(len(scores)):
         score = scores[i] + temperature * noise[i]
-        if visits[i] >= (least if least > 0 else most) and score > best_score:
+        if visits[i] >= least and score > best_score:
             best, best_score = i, score
     return best
 

@@ -268,15 +268,20 @@ def view_and_wins(
 
 
 @kernel
-def take_win(tree: Tree, path: Any, edge: int) -> None:
-    """Record that the root's `edge` wins at once, as a simulation through it would. `path`: STEP[1] or
-    longer, scratch."""
-    if tree.edges[edge].child == UNEXPANDED and tree.edges[edge].in_flight != BLOCKED:
-        path[0].node = 0
-        path[0].edge = edge
-        tree.edges[edge].child = TERMINAL
-        backup(tree, path, 1, 1.0, tree.nodes[0].mover)
-        prove(tree, path, 1)
+def visit_win(tree: Tree, history: Any, replies: Any, found: Any, path: Any) -> None:
+    """Visit the first edge of the root that wins at once and is not BLOCKED, as a simulation through it
+    would, unless it was visited before. The arrays are those of `winning_edges`; `path`: STEP[1] or longer,
+    scratch."""
+    for i in range(winning_edges(tree, history, replies, found)):
+        edge = found[i]
+        if tree.edges[edge].in_flight != BLOCKED:
+            if tree.edges[edge].child == UNEXPANDED:
+                path[0].node = 0
+                path[0].edge = edge
+                tree.edges[edge].child = TERMINAL
+                backup(tree, path, 1, 1.0, tree.nodes[0].mover)
+                prove(tree, path, 1)
+            return
 
 
 @kernel

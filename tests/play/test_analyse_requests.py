@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from azselfplay.play.analysis import MAX_MOVES, BadRequest, Request, Room, parse, positions_in_flight
+from azselfplay.games import get_game
+from azselfplay.play.analysis import (
+    MAX_MOVES,
+    BadRequest,
+    Request,
+    Room,
+    parse,
+    positions_in_flight,
+    trees_in_flight,
+)
 from azselfplay.play.driver import LineSplitter
 
 
@@ -111,6 +120,13 @@ def test_positions_in_flight_follow_from_the_batch() -> None:
     """Three batches' worth, unless the user says otherwise."""
     assert positions_in_flight(0, 64) == 192
     assert positions_in_flight(5, 64) == 5
+
+
+def test_few_trees_are_in_flight_if_they_are_large() -> None:
+    chess, go = get_game("chess"), get_game("go")
+    assert trees_in_flight(0, 64, chess, 100) == 192
+    assert 1 < trees_in_flight(0, 64, go, 20_000) < trees_in_flight(0, 64, chess, 20_000) < 192
+    assert trees_in_flight(0, 64, go, 10**9) == 1
 
 
 @pytest.mark.parametrize("sizes", [[100], [1, 1, 100], [2, 100]])

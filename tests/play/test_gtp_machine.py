@@ -261,6 +261,9 @@ def test_a_clock_limits_the_search_and_goes_on_without_time_left():
     assert start_of(engine, "genmove w", 200.0).seconds < 2.0
     engine.searched(Found(("C2",), 7), 201.0)
     assert (engine.desk.clocks[1].remaining, engine.desk.clocks[1].stones) == (7.0, 3)
+    for begins in ("clear_board", "boardsize 5"):
+        said(engine, begins)
+        assert [clock.remaining for clock in engine.desk.clocks] == [60.0, 60.0], "another game has begun"
     said(engine, "time_settings 0 1 0")
     assert start_of(engine, "genmove b").seconds is None
 

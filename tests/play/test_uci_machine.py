@@ -67,9 +67,11 @@ def test_limits_of_go_become_limits_of_the_search():
     request = start_of(engine, "go btime 60000 wtime 1 binc 1000 searchmoves e7e5")
     assert request.seconds == pytest.approx(0.8 + (60 - 0.03 - 29 * 0.03) / 30)
     assert (len(request.actions), len(request.allowed), request.may_move_early) == (1, 1, True)
+    assert not request.from_start
     assert engine.searched(Found(("e7e5",)), 0.0) == [Say("bestmove e7e5")]
     request = start_of(engine, "go movetime 100")
     assert (request.seconds, request.may_move_early) == (pytest.approx(0.07), False)
+    assert request.from_start, "a network that is loaded first takes none of this time: no clock runs"
     engine.searched(Found(("e7e5",)), 0.0)
     assert start_of(engine, "go nodes 12").simulations == 12
 

@@ -20,6 +20,7 @@ from azselfplay.play.thinker import (
     Thinker,
     Thinking,
     best_index,
+    ranked,
 )
 from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, LocalEvaluator, Reply
 from azselfplay.search.mcts import choose_action, search
@@ -138,6 +139,24 @@ def test_a_stop_waits_for_the_networks_first_answer_and_a_clock_does_not(stops, 
 
     with asyncio.Runner(loop_factory=FakeTime) as runner:
         runner.run(stopped())
+
+
+def test_moves_are_ranked_by_proofs_then_visits_then_values_then_priors() -> None:
+    thinker, rng = engine_with("puct", 1), np.random.default_rng(0)
+    thought(thinker, simulations=50)
+    edges, last = thinker.tree.edges_of(0), len(thinker.tree.edges_of(0)) - 1
+
+    def key(index: int) -> tuple[float, ...]:
+        visits, value_sum, prior = (float(edges[index][name]) for name in ("visits", "value_sum", "prior"))
+        proof = proofs[index]
+        return np.sign(proof), -proof or visits, value_sum / visits if visits else -1.0, prior
+
+    for _ in range(50):
+        edges["visits"], edges["value_sum"] = rng.integers(0, 4, last + 1), rng.integers(-2, 3, last + 1)
+        edges["prior"], proofs = rng.integers(0, 3, last + 1), rng.integers(-2, 3, last + 1).tolist()
+        thinker.tree.edge_proofs = lambda _, known=proofs: known  # type: ignore[method-assign]
+        assert ranked(thinker.tree, 0) == sorted(range(last + 1), key=key, reverse=True)
+        assert set(ranked(thinker.tree, 0, (last, 1))) == {1, last}
 
 
 def test_a_move_that_loses_does_not_count_as_the_leader() -> None:

@@ -16,7 +16,7 @@ from test_search import make_tree, subtree_of_node
 from azselfplay.games import get_game
 from azselfplay.search.compiled import kernels_for
 from azselfplay.search.evaluator import Leaf
-from azselfplay.search.mcts import choose_action
+from azselfplay.search.mcts import best_scored, choose_action
 from azselfplay.search.result import RootScores, SearchResult
 from azselfplay.search.selection.gumbel import halving_schedule
 from azselfplay.search.settings import resolve
@@ -231,3 +231,9 @@ def test_a_cheap_search_has_its_own_simulations_and_no_noise() -> None:
 def test_settings_out_of_range_are_named(change: dict[str, object], word: str) -> None:
     with pytest.raises(ValueError, match=word):
         resolve(varied(GUMBEL, **change), get_game("tic_tac_toe"))  # type: ignore[arg-type]
+
+
+def test_of_moves_that_lose_and_one_that_was_not_tried_the_latter_is_played() -> None:
+    """A cheap search may have visited nothing but proven losses."""
+    scores, visits = np.array([-np.inf, -3.0, -np.inf]), np.array([4, 0, 9], np.int32)
+    assert best_scored(scores, np.zeros(3), visits, 1.0, 1) == 1

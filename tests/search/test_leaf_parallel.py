@@ -54,6 +54,11 @@ def check_counts(tree: ParallelTree) -> None:
     assert not visits[child == -1].any()
 
 
+def test_a_tree_has_no_more_edges_than_its_nodes_can_number(monkeypatch) -> None:
+    monkeypatch.setattr("azselfplay.search.forest.MOST_EDGES", 100_000)
+    assert 90_000 < make_parallel("go_9x9", nodes=10**6).arrays.edges.shape[0] <= 100_000
+
+
 @pytest.mark.parametrize("name", EVERY_GAME)
 def test_one_leaf_at_a_time_is_the_one_leaf_search_exactly(name):
     parallel, plain = make_parallel(name, leaves=1), make_tree(name, varied(QUIET, simulations=700))
