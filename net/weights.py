@@ -22,7 +22,7 @@ import safetensors.numpy
 
 from azselfplay.games.spec import Game
 from azselfplay.host.runs import write_atomically
-from net.architectures.registry import Architecture, architecture_from_json, name_of
+from net.architectures.registry import Architecture, architecture_from_json
 
 if TYPE_CHECKING:
     from net.architectures.network import Network
@@ -198,18 +198,6 @@ def read_meta(data: bytes) -> WeightsMeta:
             f"metadata malformed: game {str(game)[:50]!r}, history {history}, step {step}, version {version}"
         )
     return WeightsMeta(game, history, architecture, step, version)
-
-
-def sparse_name_in(data: bytes) -> str:
-    """Return the name of the network in a weights file's contents if its family is `sparse`, else "", also
-    for contents that are no weights file. Imports no torch."""
-    try:
-        metadata = _header(data)["__metadata__"]
-        if json.loads(metadata["architecture"]).get("family") != "sparse":  # type: ignore[index]
-            return ""
-        return name_of(read_meta(data).architecture)
-    except (*_MALFORMED, BadWeights, AttributeError):
-        return ""
 
 
 def _header(data: bytes) -> dict[str, object]:

@@ -105,7 +105,9 @@ class App:
         """Serve the run. `local`: a folder for the sockets of this machine's own processes."""
         config = self._config
         store = WeightsStore(folder.weights, self._game.name)
-        network = network_of_run(config, store)
+        history = self._self_play.history
+        begins = await network_of_run(config, history, store, stop)
+        network = begins.network
         devices: list[str] = []
         if is_sparse(network):
             check_network_in_search(network, self._game.name)
@@ -120,7 +122,7 @@ class App:
             run=folder.name,
             run_id=folder.run_id,
             game=self._game,
-            history=self._self_play.history,
+            history=history,
             self_play=asdict(self._self_play),
             leaves=(tcp[0],),
             bulk=(tcp[1], f"ipc://{local / 'bulk'}"),
@@ -142,8 +144,7 @@ class App:
             METRICS, front.metrics, lambda: front.not_ready(time.monotonic()), folder.path
         )
         try:
-            history = self._self_play.history
-            front.pool.newest = await first_weights(config, history, network, store, stop)
+            front.pool.newest = await first_weights(config, history, begins, store, stop)
             device = devices[0] if devices else "cpu"
             gate = self._gate(front, folder, device) if config.gate.mode == "alphago_zero" else None
             say_address(config, self._allowed)

@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from azselfplay.games import Game, get_game
 from azselfplay.games.jit import foreign_key_of
@@ -30,7 +31,6 @@ from azselfplay.link.weights_files import read_weights
 from azselfplay.search.warm import Compiled
 from net.architectures.registry import is_sparse
 from net.sparse import code_name
-from net.weights import sparse_name_in
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
 from server.config import NO_GPUS, ServerConfig
@@ -131,41 +131,52 @@ def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
     return devices
 
 
-def network_of_run(config: ServerConfig, store: WeightsStore) -> str:
-    """Open the store, and return the name of the network that this run plays with. The name comes from the
-    current weights; in a new run from the file in `--weights`, as far as it can be read without torch;
-    otherwise from `--net`. Raises Fatal(CONFIG) if `--weights` and `--net` contradict each other."""
+class Beginning(NamedTuple):
+    """What a run plays with at its start."""
+
+    network: str
+    """Its name."""
+    file: Path | None = None
+    """A new run's first weights; None: an untrained network is made."""
+    step: int = 0
+    """Their training step; unless it is 0, no trainer replaces them by an untrained network."""
+
+
+async def network_of_run(config: ServerConfig, history: int, store: WeightsStore, stop: Stop) -> Beginning:
+    """Open the store, and return what this run plays with: its current weights; in a new run those in
+    `--weights`, or a new network as in `--net`. Raises Fatal(CONFIG) if `--weights` and `--net` contradict
+    each other, Fatal(BAD_DATA) if the file cannot be used, and Stopped."""
     current = store.open()
     if current is not None:
         if config.weights is not None or config.net not in (ServerConfig.net, current.architecture):
             log.warning("the run goes on with its own network: --net and --weights are for new runs")
-        return current.architecture or config.net
-    if config.weights is not None:
-        # Read without torch, so that the front stays small.
-        found = sparse_name_in(read_weights(weights_named(config.weights, config.runs)))
-        if is_sparse(config.net) and not found:
-            raise Fatal(
-                f"--weights {config.weights} holds no network of the family `sparse`, and --net asks for "
-                f"{config.net}: leave out --net, or --weights",
-                Exit.CONFIG,
-            )
-        return found or config.net
-    return config.net
+        return Beginning(current.architecture or config.net)
+    if config.weights is None:
+        return Beginning(config.net)
+    file = weights_named(config.weights, config.runs)
+    game = ("--game", config.game, "--history", str(history))
+    found = json.loads(await output_of("server.given_weights", *game, str(file), stop=stop))
+    if is_sparse(config.net) and not is_sparse(found["network"]):
+        raise Fatal(
+            f"--weights {config.weights} holds no network of the family `sparse`, and --net asks for "
+            f"{config.net}: leave out --net, or --weights",
+            Exit.CONFIG,
+        )
+    return Beginning(found["network"], file, found["step"])
 
 
 async def first_weights(
-    config: ServerConfig, history: int, network: str, store: WeightsStore, stop: Stop
+    config: ServerConfig, history: int, begins: Beginning, store: WeightsStore, stop: Stop
 ) -> WeightsInfo:
-    """Return the weights of the run; a new run gets those in `--weights`, or an untrained network.
-    `network`: from `network_of_run`, which has opened the store."""
+    """Return the weights of the run; a new run gets those in `--weights`, or an untrained network. `begins`:
+    from `network_of_run`, which has opened the store."""
     current = store.current
     if current is not None:
         log.info("weights %d (step %d) of %s", current.version, current.step, current.architecture)
         return current
-    if config.weights is not None:
-        data = read_weights(weights_named(config.weights, config.runs))
-        log.info("this run begins with the weights in %s", config.weights)
-        return store.add(data, 0, 0, network)
+    if begins.file is not None:
+        log.info("this run begins with the weights in %s, of step %d", config.weights, begins.step)
+        return store.add(read_weights(begins.file), 0, begins.step, begins.network)
     log.info("making an untrained network, %s", config.net)
     with own_folder() as folder:
         file = folder / "untrained.safetensors"

@@ -1,12 +1,12 @@
 """What azserver checks and prepares before anybody plays."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import safetensors.numpy
 import torch
 from changed_settings import self_play
 from free_ports import free_base_port
@@ -15,10 +15,16 @@ from azselfplay.batching import loop
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from net.architectures.network import build
 from net.architectures.registry import named
-from net.weights import WeightsMeta, describe
+from net.create import create
+from net.weights import WeightsMeta, save
+from protocol.messages import WeightsInfo
+from server import preparation
 from server.app import App
 from server.config import ServerConfig
+from server.given_weights import described
 from server.preparation import (
     Stopped,
     choose_devices,
@@ -29,6 +35,8 @@ from server.preparation import (
     with_start_positions,
 )
 from server.weights import WeightsStore
+from trainer.checkpoint import check_begins_anew
+from trainer.config import TrainerConfig
 
 TWO = ("NVIDIA A", "NVIDIA B")
 
@@ -127,23 +135,49 @@ def test_a_stop_ends_a_child_at_once() -> None:
         asyncio.run(main())
 
 
+def begun(config: ServerConfig, store: WeightsStore) -> WeightsInfo:
+    async def begin() -> WeightsInfo:
+        begins = await network_of_run(config, 1, store, Stop())
+        return await first_weights(config, 1, begins, store, Stop())
+
+    return asyncio.run(begin())
+
+
 def test_a_new_run_begins_with_the_given_weights_and_goes_on_with_its_own(tmp_path: Path, caplog) -> None:
-    file = tmp_path / "mine.safetensors"
-    file.write_bytes(b"weights")
-    store = WeightsStore(tmp_path, "tic_tac_toe")
-    config = ServerConfig(game="tic_tac_toe", weights=file)
-    info = asyncio.run(first_weights(config, 1, network_of_run(config, store), store, Stop()))
-    assert store.path(info).read_bytes() == b"weights"
+    """A trainer takes them for trained ones, whatever `--net` says."""
+    file, game, sizes = tmp_path / "mine.safetensors", get_game("tic_tac_toe"), named("1x8")
+    save(file, build(sizes, game, 1), WeightsMeta(game.name, 1, sizes, step=600, version=7))
+    data, store = file.read_bytes(), WeightsStore(tmp_path, game.name)
+    config = ServerConfig(game=game.name, weights=file)
+    info = begun(config, store)
+    assert store.path(info).read_bytes() == data
+    assert (info.architecture, info.step, info.version) == ("1x8", 600, 0)
+    with pytest.raises(Fatal, match=r"plays with weights of step 600 .*\(--weights server\)"):
+        check_begins_anew(TrainerConfig(), RunFolder(tmp_path, "run"), info)
     file.unlink()
-    assert asyncio.run(first_weights(config, 1, network_of_run(config, store), store, Stop())) == info
+    assert begun(config, store) == info
     assert "--net and --weights are for new runs" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("game", "history", "says"),
+    [("chess", 1, "are for the game tic_tac_toe"), ("tic_tac_toe", 2, "take a history of 1 positions")],
+)
+def test_weights_of_another_game_do_not_begin_a_run(
+    tmp_path: Path, game: str, history: int, says: str
+) -> None:
+    file = tmp_path / "mine.safetensors"
+    create("tic_tac_toe", 1, "1x8", 0, file)
+    with pytest.raises(Fatal, match=says) as caught:
+        described(file, game, history)
+    assert caught.value.code == Exit.BAD_DATA
 
 
 def test_weights_that_cannot_be_read_are_explained(tmp_path: Path) -> None:
     store = WeightsStore(tmp_path, "tic_tac_toe")
     config = ServerConfig(weights=tmp_path / "none.safetensors")
     with pytest.raises(Fatal, match="does not exist"):
-        asyncio.run(first_weights(config, 1, network_of_run(config, store), store, Stop()))
+        begun(config, store)
 
 
 def test_the_front_never_imports_torch() -> None:
@@ -151,18 +185,25 @@ def test_the_front_never_imports_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_network_of_a_run_is_that_of_its_weights_or_of_the_given_file(tmp_path: Path) -> None:
+def test_the_network_of_a_run_is_that_of_its_weights_or_of_the_given_file(tmp_path, monkeypatch) -> None:
     """`--net` does not change this, but a file of another family than `--net` is refused."""
-    sparse, other = tmp_path / "sparse", tmp_path / "other"
-    sparse.write_bytes(safetensors.numpy.save({}, describe(WeightsMeta("chess", 1, named("sparse512")))))
-    other.write_bytes(b"weights")
-    store = WeightsStore(tmp_path, "chess")
-    assert network_of_run(ServerConfig(net="4x64"), store) == "4x64"
-    assert network_of_run(ServerConfig(weights=sparse), store) == "sparse512"
+
+    async def output(_: str, *arguments: str, **_stop: Stop) -> str:
+        return json.dumps(described(Path(arguments[-1]), "chess", 1))
+
+    def name(config: ServerConfig, store: WeightsStore) -> str:
+        return asyncio.run(network_of_run(config, 1, store, Stop())).network
+
+    monkeypatch.setattr(preparation, "output_of", output)
+    sparse, other, store = tmp_path / "sparse", tmp_path / "other", WeightsStore(tmp_path, "chess")
+    create("chess", 1, "sparse32", 0, sparse)
+    create("chess", 1, "1x8", 0, other)
+    assert name(ServerConfig(net="4x64"), store) == "4x64"
+    assert name(ServerConfig(weights=sparse), store) == "sparse32"
     with pytest.raises(Fatal, match="holds no network of the family `sparse`"):
-        network_of_run(ServerConfig(net="sparse", weights=other), store)
+        name(ServerConfig(net="sparse", weights=other), store)
     store.add(b"weights", 3, 30, "sparse")
-    assert network_of_run(ServerConfig(net="4x64"), WeightsStore(tmp_path, "chess")) == "sparse"
+    assert name(ServerConfig(net="4x64"), WeightsStore(tmp_path, "chess")) == "sparse"
 
 
 def test_a_server_without_evaluators_has_no_workers_of_its_own() -> None:
