@@ -103,6 +103,8 @@ class RingClient:
         self._is_home = True
         """Whether the evaluator is our own, and not a substitute."""
         self._away_since = self._loop.time()
+        self._has_answered = False
+        """Whether an answer came over this connection."""
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -175,7 +177,7 @@ class RingClient:
             return
         finally:
             os.close(descriptor)
-        self._socket = connection
+        self._socket, self._has_answered = connection, False
         # In descending order, so that `pop` takes the lowest: memory that is never touched costs nothing.
         self._free = list(range(self._layout.slots - 1, -1, -1))
         self._loop.add_reader(connection.fileno(), self._read)
@@ -204,7 +206,9 @@ class RingClient:
             header = self._memory.slots[index].header
             leaves.starts, leaves.wrong = header.starts, header.wrong
         returned = self._hang_up()
-        self._away_since = self._loop.time()
+        # An evaluator that ends again and again before it has answered has been away all the time.
+        if self._is_home and self._has_answered:
+            self._away_since = self._loop.time()
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(REDIAL, self._dial)
@@ -242,6 +246,7 @@ class RingClient:
             elif index in self._sent:
                 leaves, slot = self._sent.pop(index), memory.slots[index]
                 self.sent_rows -= leaves.rows
+                self._has_answered = True
                 version, refused = slot.answer
                 priors, wdl = slot.priors[: leaves.actions], slot.wdl[: leaves.rows]
                 self._events.answered(leaves, Evaluations(priors, wdl, version), refused)

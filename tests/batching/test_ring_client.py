@@ -205,6 +205,21 @@ def test_a_worker_whose_evaluator_is_away_for_a_minute_gets_another_and_returns_
     machine.teardown()
 
 
+def test_a_worker_whose_evaluator_ends_whenever_it_is_back_gets_another() -> None:
+    machine = a_worker_beside(2)
+    machine.step(0, "now")
+    machine.turn()
+    machine.wait(40)
+    machine.start(0)
+    machine.wait(REDIAL)
+    assert connections(machine) == [1, 0]
+    machine.step(0, "now")
+    machine.turn()
+    machine.wait(40)
+    assert connections(machine) == [0, 1]
+    machine.teardown()
+
+
 def test_rows_that_end_every_evaluator_are_refused_after_two_and_others_are_answered() -> None:
     machine = a_worker_beside(1)
     machine.submit(10)
