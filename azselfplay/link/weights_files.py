@@ -120,7 +120,8 @@ def in_cache(folder: Path, load: Load) -> Use:
         for at, file in written[KEPT_FILES:]:
             # Compared with the newest file and not with the clock of this machine: the folder may be on
             # another.
-            if written[0][0] - at > KEPT_SECONDS:
+            # After the clock was set back, the file in use may look old.
+            if file != path and written[0][0] - at > KEPT_SECONDS:
                 file.unlink(missing_ok=True)
         return fault
 

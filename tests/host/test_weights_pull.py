@@ -364,6 +364,14 @@ def test_old_weights_are_deleted_and_what_another_process_is_writing_is_not(tmp_
     assert [path.exists() for path in (*old, *young)] == [False] * 4 + [True] * 8
 
 
+def test_weights_in_use_stay_although_the_clock_was_set_back(tmp_path: Path) -> None:
+    for name in ("a.safetensors", "b.safetensors"):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (2**33, 2**33))
+    _, (file,) = run_downloader(tmp_path, {}, [1])
+    assert file.exists()
+
+
 def test_weights_that_another_process_has_refused_already_are_refused_in_the_same_way(tmp_path: Path) -> None:
     def load(path: Path, _: WeightsInfo) -> str:
         path.unlink()  # the other process has renamed it meanwhile
