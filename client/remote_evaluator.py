@@ -152,18 +152,17 @@ class RemoteEvaluator:
             self._requests.open(_Asked(batch, parts), batch.rows)
         # A request that the socket does not accept now counts as in flight, with a short deadline.
         now = self._loop.time()
-        postponed = False
-        for request, rows, asked in self._requests.take(now):
+        taken = self._requests.take(now)
+        for request, rows, asked in taken:
             batch = asked.batch
             legal = batch.actions if self._masks is None else self._masks.masks(batch.counts, batch.actions)
             if not self._send(Evaluate(request, rows), batch.features, batch.counts, legal):
                 self._requests.postpone(request, now + SEND_AGAIN)
-                postponed = True
-        if postponed or self._timer is None:
+        if taken or self._timer is None:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        """Set one timer to the earliest deadline. Answers do not move the timer; it looks for the next
+        """Set one timer to the earliest deadline, or leave an earlier timer as it is: it looks for the next
         deadline when it fires."""
 
         def on_timer() -> None:
@@ -174,12 +173,12 @@ class RemoteEvaluator:
                 self._repeated.info("late", f"{late} requests were not answered and are sent again", now)
             self._flush()
 
+        deadline = self._requests.next_deadline()
+        if deadline is None or (self._timer is not None and self._timer.when() <= deadline):
+            return
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        deadline = self._requests.next_deadline()
-        if deadline is not None:
-            self._timer = self._loop.call_at(deadline, on_timer)
+        self._timer = self._loop.call_at(deadline, on_timer)
 
 
 @dataclass(slots=True)

@@ -243,6 +243,42 @@ def test_a_message_that_the_socket_did_not_take_is_sent_soon(monkeypatch: pytest
     asyncio.run(scenario())
 
 
+class SetLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time the test sets."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+
+def test_a_lost_answer_is_asked_for_again_beside_a_request_that_waits_longer() -> None:
+    """A request waits longer each time that it is sent."""
+    loop = SetLoop()
+
+    def requests_after(seconds: float) -> list[int]:
+        loop.now += seconds
+        for _ in range(2):
+            loop.run_until_complete(asyncio.sleep(0))
+        return [message.request for message, _ in wire.sent]
+
+    wire, evaluator, first = loop.run_until_complete(one_leaf())
+    for sent, patience in enumerate((10, 20, 40, 80), 1):
+        assert requests_after(patience) == [1] * (sent + 1)
+
+    async def ask_another() -> asyncio.Task[Evaluations]:
+        return asked(evaluator, 2)
+
+    second = loop.run_until_complete(ask_another())
+    assert requests_after(0) == [1] * 5 + [2]
+    assert requests_after(10) == [1] * 5 + [2, 2]
+    evaluator.close()
+    for task in (first, second):
+        task.cancel()
+    requests_after(0)
+    loop.close()
+
+
 def test_an_answer_that_is_no_answer_changes_nothing() -> None:
     """NaN or frames of the wrong size are reported, and the right answer is still taken."""
 
