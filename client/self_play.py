@@ -188,14 +188,16 @@ async def _play(
     if not is_sampled:
         opening.play_random()
         await opening.play_sampled(pool)
-    for action in opening.actions:
-        columns.add_unsearched(action, pool.evaluator.version)
     reason = tree.end_reason()
     while reason is None:
         # Some searches are cheap: their moves are played but not trained on (KataGo's playout cap
         # randomization).
         is_cheap = cheap > 0 and rng.random() < cheap
         result = await search(tree, pool, is_cheap=is_cheap)
+        # Only now, because before its first answer the evaluator does not know the version.
+        if not columns.actions:
+            for unsearched in opening.actions:
+                columns.add_unsearched(unsearched, pool.evaluator.version)
         action = choose_action(result, tree.ply, settings, rng)
         columns.add(action, result, pool.evaluator.version)
         gives_up = not columns.is_played_on and resigning.gives_up(result.value)

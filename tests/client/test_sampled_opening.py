@@ -80,6 +80,21 @@ def test_a_ply_costs_one_evaluation() -> None:
         assert searched <= network.rows <= by_policy + 2 * searched
 
 
+def test_random_plies_of_a_workers_first_game_have_the_version_of_its_first_search() -> None:
+    """An evaluator learns the version with its first answer; games of version 0 count as untrained."""
+
+    class New(Leftmost):
+        def answer(self, leaf: Leaf) -> Answer:
+            self.version = 7
+            return super().answer(leaf)
+
+    for number in range(3):
+        network = New()
+        network.version = 0
+        record = play(number, settings_for(random_share=1.0, random_plies=6), network)
+        assert (record.versions == 7).all()
+
+
 def test_the_policys_moves_never_end_the_game() -> None:
     """When a column fills up or the cap is reached, the last ply of the game is still searched."""
     for number in range(12):
