@@ -219,7 +219,11 @@ def changed_allowed(path: Path) -> Iterator[Keys]:
 
 
 def write_allowed(path: Path, keys: Keys) -> None:
-    """Write the file, whole or not at all. Raises Fatal(DISK) if it cannot be written."""
+    """Write the file, whole or not at all. Raises Fatal(DISK) if it cannot be written, Fatal(CONFIG) if it
+    could not be read again."""
+    if len(keys) > MOST_KEYS:
+        to_do = "`azserver revoke` those that are not used any more"
+        raise Fatal(f"{path} cannot have more than {MOST_KEYS} keys: {to_do}", Exit.CONFIG)
     entries = (
         f'\n["{name}"]\nrole = "{role}"\nkey = "{as_text(key)}"\n' for name, (role, key) in keys.items()
     )
@@ -313,6 +317,9 @@ def _allow(folder: Path, role: KeyRole, name: str, text: str) -> None:
             raise Fatal(f"{why}; {to_do}", Exit.CONFIG)
         if name in keys and keys[name] != (role, key):
             revoke = server_command(folder, "revoke", name)
+            if keys[name][1] == key:
+                why = f"{name!r} may join with this key as {keys[name][0]}"
+                raise Fatal(f"{why}: to make it a {role}, {revoke} first", Exit.CONFIG)
             raise Fatal(
                 f"{name!r} is the name of another key ({keys[name][0]}): choose another name, or, if that "
                 f"key is not used any more, {revoke} first",

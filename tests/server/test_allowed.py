@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.exits import Fatal
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.keys import as_text, new_pair
 from client.main import keygen as azclient_keygen
 from protocol.keys import KeyOwner, NotNow
@@ -234,6 +234,7 @@ def test_a_mistake_in_a_command_changes_nothing_and_says_what_to_do(folder: Path
         ("allow", "client", "lab-3", as_text(new_pair().public)): (
             r"choose another name, or, if .* not used any more, azserver revoke --keys \S+ lab-3 first"
         ),
+        ("allow", "trainer", "lab-3", key): r"may join with this key as client: .* lab-3 first",
         ("allow", "client", "no name", as_text(new_pair().public)): "cannot be a name",
         ("allow", "client", "lab-4", key[:-1]): "is not a key",
         ("allow", "client", "me", own): "the server's own key",
@@ -246,6 +247,17 @@ def test_a_mistake_in_a_command_changes_nothing_and_says_what_to_do(folder: Path
             azserver(folder, *words)
     assert read_allowed(folder / "allowed.toml") == before
     azserver(folder, "allow", "client", "lab-3", key)  # repeating the same command is no mistake
+
+
+def test_no_more_keys_are_allowed_than_the_server_reads(folder: Path, monkeypatch) -> None:
+    """Otherwise the list could not be read any more, and nobody could join."""
+    monkeypatch.setattr("server.keys.MOST_KEYS", 2)
+    for name in ("lab-1", "lab-2"):
+        azserver(folder, "allow", "client", name, as_text(new_pair().public))
+    with pytest.raises(Fatal, match="cannot have more than 2 keys") as caught:
+        azserver(folder, "allow", "client", "lab-3", as_text(new_pair().public))
+    assert caught.value.code == Exit.CONFIG
+    assert list(read_allowed(folder / "allowed.toml")) == ["lab-1", "lab-2"]
 
 
 def test_listening_to_others_needs_keys_or_a_word_that_it_does_not(folder: Path, tmp_path, caplog) -> None:
