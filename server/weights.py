@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -267,8 +268,8 @@ class ChunkService:
         elif self._queue.put(peer, place, message):
             self._wake.set()
         else:
-            reason = "too many chunks asked for"
-            self.port.refuse(peer, Code.BUSY, reason, message.offset, retry_after=1.0)
+            reason, pause = "too many chunks asked for", self._queue.retry_after(place)
+            self.port.refuse(peer, Code.BUSY, reason, message.offset, retry_after=pause)
 
     def session_ended(self, session: Session) -> None:
         self._queue.forget(peer_of(session))
@@ -327,6 +328,7 @@ class ChunkQueue:
     ) -> None:
         """`reads(peer)` tells whether the peer has read everything that was sent to it."""
         self._reads = reads
+        self._rates = pace.rate, to_all.rate
         self._paces = Paces(pace)
         self._to_all = Pace(to_all, 0.0)
         self._places: OrderedDict[str, _Place] = OrderedDict()
@@ -380,10 +382,19 @@ class ChunkQueue:
 
     def wait(self, now: float) -> float | None:
         """Return seconds until `take` returns something; None: not before something is requested or read."""
+        # Looking at all places takes too long for every chunk of a crowd.
+        if self._places and (pause := self._to_all.wait(now)):
+            return pause
         # Only places with a peer that reads: the others wait for the peer, not for time.
         ready = (place for place, at in self._places.items() if self._next_at(at) is not None)
-        first = min((self._paces.wait(place, now) for place in ready), default=None)
-        return None if first is None else max(first, self._to_all.wait(now))
+        return min((self._paces.wait(place, now) for place in ready), default=None)
+
+    def retry_after(self, place: str) -> float:
+        """Return the seconds in which what waits for `place`, and in total, can be sent; at least 1."""
+        of_place = self._places[place].count if place in self._places else 0
+        # This machine's own processes have no rate of their own.
+        rate, of_all = self._rates if place else (math.inf, self._rates[1])
+        return max(1.0, of_place * CHUNK / rate, self._count * CHUNK / of_all)
 
     def forget(self, peer: bytes) -> None:
         """Drop the requests of a peer that is gone."""

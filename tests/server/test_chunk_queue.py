@@ -4,13 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from azselfplay.link.pacing import PaceLimits
-from protocol.messages import GetChunk
+from protocol.messages import CHUNK, GetChunk
 from server.weights import LEAST_PRICE, MOST_CHUNKS, MOST_OF_PLACE, ChunkQueue
 
 NEAR, FAR = "10.0.0.1", "10.0.0.2"
 SLOW = PaceLimits(rate=LEAST_PRICE, burst=LEAST_PRICE)
 """One smallest chunk a second, and one at once."""
 FAST = PaceLimits(rate=1.0, burst=1e12)
+FAST_ENOUGH = PaceLimits(rate=1e12, burst=1e12)
 
 
 def queue_at(pace: PaceLimits) -> ChunkQueue:
@@ -65,6 +66,28 @@ def test_all_places_together_have_a_pace_and_divide_it() -> None:
     assert queue.wait(104.0) is None
     queue.put(b"a", "key lab-3", ask(2))
     assert queue.wait(104.25) == 0.75
+
+
+def test_while_the_pace_of_all_is_used_up_no_place_is_looked_at() -> None:
+    looked: list[bytes] = []
+    queue = ChunkQueue(lambda peer: not looked.append(peer), FAST, to_all=SLOW)
+    for number in range(3):
+        queue.put(b"a", NEAR, ask(number))
+    assert len(taken(queue, 0.0)) == 2
+    looked.clear()
+    assert queue.wait(0.25) == 0.75
+    assert looked == []
+
+
+def test_who_is_refused_comes_back_when_what_waits_is_sent() -> None:
+    """A crowd that came back every second would be refused all the time, which costs the front a core."""
+    one, half = PaceLimits(CHUNK, CHUNK), PaceLimits(CHUNK / 2, CHUNK)
+    for to_all, pauses in ((FAST_ENOUGH, (1.0, 8.0, 1.0, 1.0)), (half, (1.0, 16.0, 16.0, 16.0))):
+        queue = ChunkQueue(lambda _: True, one, to_all)
+        before = queue.retry_after(NEAR)
+        for number in range(MOST_CHUNKS):
+            queue.put(b"a", NEAR, ask(number))
+        assert (before, *map(queue.retry_after, (NEAR, FAR, ""))) == pauses
 
 
 def test_peers_at_one_address_take_turns() -> None:
