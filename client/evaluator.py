@@ -197,7 +197,7 @@ class ClientEvaluator:
         if self._run is not None and not is_same_run(self._run, welcome):
             what = f"the server now plays {welcome.game} for run {welcome.run} or under other settings"
             self._fail(Fatal(f"{what}: this evaluator ends and starts again", Exit.TRY_AGAIN))
-        if self._downloader is not None:
+        elif self._downloader is not None:
             self._downloader.joined(welcome)
 
     def _on_message(self, message: Message, frames: list[memoryview]) -> None:

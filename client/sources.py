@@ -104,9 +104,11 @@ class ServerSource(Source):
         settings: ConnectionSettings,
         on_games: Callable[[int], None],
         mask_bytes: int,
+        run: bytes,
     ) -> None:
         """`on_games(games)` is called whenever the server asks for another number of games. `mask_bytes`:
-        `Game.mask_bytes`."""
+        `Game.mask_bytes`; `run`: the identity of the run that is played."""
+        self._run = run
         self._on_games = on_games
         self._wanted = 0
         self._joined = asyncio.Event()
@@ -142,6 +144,10 @@ class ServerSource(Source):
         self.evaluator.close()
 
     def _on_joined(self, welcome: Welcome) -> None:
+        # Another run has another network. Without credits nothing is sent, and the bulk connection soon ends
+        # this worker.
+        if welcome.run_id != self._run:
+            return
         self.evaluator.joined(welcome)
         # The server's number of games may have changed while there was no session.
         self._want(welcome.games_in_flight)

@@ -225,7 +225,7 @@ class Worker:
         else:
             settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
             server = options.leaves, self._hello, settings
-            source = ServerSource(self._context, *server, self._on_games, run.game.mask_bytes)
+            source = ServerSource(self._context, *server, self._on_games, run.game.mask_bytes, run.identity)
         self._source = source
         for part in (uploader.run(), *source.parts()):
             self._tasks.append(group.create_task(part))
@@ -292,7 +292,9 @@ class Worker:
                     Exit.TRY_AGAIN,
                 )
             )
-        self._tell_joined(welcome)
+        # A worker that ends must not offer its kept games again under the new run's terms.
+        if goes_on:
+            self._tell_joined(welcome)
 
     def _heard(self, info: WeightsInfo | None) -> None:
         """Note the server's weights. If they are new, forget the cached answers of the old ones: a worker

@@ -5,15 +5,21 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+import msgspec
 import pytest
 from changed_settings import self_play
+from client_server import FakeServer, with_server
 from worker_site import Site, run_site
 
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.connection import ConnectionSettings
+from azselfplay.link.sockets import Context
+from client.sources import ServerSource
+from client.uploader import Uploader
 from client.worker import parse
 from protocol.errors import Code
-from protocol.messages import Bye, Goodbye
+from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Hello
 
 
 def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) -> Fatal:
@@ -48,8 +54,11 @@ def test_an_unknown_game_ends_the_worker(tmp_path: Path) -> None:
     assert "'ludo'" in str(fatal)
 
 
-def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: Path) -> None:
-    """The worker has to be started again: games under two settings are not comparable."""
+def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path, monkeypatch) -> None:
+    """The worker has to be started again: games under two settings are not comparable. Kept games stay where
+    they are, whatever the new settings are."""
+    sessions, joined = [], Uploader.joined
+    monkeypatch.setattr(Uploader, "joined", lambda *it, **also: sessions.append(it) or joined(*it, **also))
 
     async def scenario(site: Site) -> None:
         await site.games.get()
@@ -62,6 +71,22 @@ def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: P
     fatal = first_cause(caught.value)
     assert isinstance(fatal, Fatal)
     assert fatal.code is Exit.TRY_AGAIN
+    assert len(sessions) == 1
+
+
+def test_leaves_do_not_go_to_another_run(tmp_path: Path) -> None:
+    """Its network would play on in games of this run, until the bulk connection ends the worker."""
+
+    async def scenario(context: Context, endpoint: str, server: FakeServer) -> None:
+        games: list[int] = []
+        hello, settings = Hello(PROTOCOL_VERSION, "client", "test"), ConnectionSettings()
+        source = ServerSource(context, endpoint, hello, settings, games.append, 0, run=b"a" * 16)
+        for run, wanted in ((b"b", []), (b"a", [4])):
+            source._on_joined(msgspec.structs.replace(server.welcome, run_id=run * 16))
+            assert games == wanted
+            assert source.evaluator._requests.credits == (300 if wanted else 0)
+
+    asyncio.run(with_server(tmp_path, scenario))
 
 
 def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
