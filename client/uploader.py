@@ -144,6 +144,16 @@ class Uploader:
         self.stored += sum(isinstance(instruction, Delete) for instruction in instructions)
         self._enqueue(instructions)
 
+    @property
+    def unwritten(self) -> int:
+        """Return how many finished games are not on disk yet."""
+        return len(self._writes)
+
+    def write_now(self) -> None:
+        """Try the disk again now, and not some seconds after it failed."""
+        self._write_at = self._again_at = 0.0
+        self._wake.set()
+
     async def run(self) -> None:
         """Open the spool, then work until cancelled."""
         for uid, size in (await asyncio.to_thread(self.spool.open)).items():

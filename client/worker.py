@@ -399,10 +399,13 @@ class Worker:
         # Give the games up first: the wait below is only for games that were sent already.
         for task in self._games:
             task.cancel()
+        self._uploader.write_now()
         try:
             async with asyncio.timeout(LAST_UPLOADS):
                 await self._uploader.quiet.wait()
         except TimeoutError:
+            if lost := self._uploader.unwritten:
+                log.error("%d finished games are lost: the disk does not take them", lost)
             log.info("%d games stay in the spool and will be sent next time", self._uploader.spool.games)
 
 

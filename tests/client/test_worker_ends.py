@@ -1,9 +1,12 @@
 """What ends a worker, and the error message it gives."""
 
 import asyncio
+import errno
+import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +19,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import ConnectionSettings
 from azselfplay.link.sockets import Context
 from client.sources import ServerSource
+from client.spool import Spool
 from client.uploader import Uploader
 from client.worker import parse
 from protocol.errors import Code
@@ -72,6 +76,36 @@ def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path, m
     assert isinstance(fatal, Fatal)
     assert fatal.code is Exit.TRY_AGAIN
     assert len(sessions) == 1
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_a_worker_that_is_stopped_tries_a_disk_that_was_full_once_more(
+    tmp_path, monkeypatch, caplog, has_room: bool
+) -> None:
+    """It does not wait for the next regular attempt; games that are lost after all are counted in the log."""
+    monkeypatch.setattr("client.uploader.WRITE_AGAIN", 1e6)
+    monkeypatch.setattr("client.worker.LAST_UPLOADS", 60 if has_room else 0.1)
+    write, work, held_up = Spool.write, Uploader._work, threading.Event()
+
+    def full(*games: Any) -> None:
+        if not (has_room and held_up.is_set()):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(*games)
+
+    async def watched_work(uploader: Uploader) -> None:
+        await work(uploader)
+        if uploader.why_no_new_games:
+            held_up.set()
+
+    monkeypatch.setattr(Spool, "write", full)
+    monkeypatch.setattr(Uploader, "_work", watched_work)
+
+    async def scenario(_: Site) -> None:
+        await asyncio.to_thread(held_up.wait)
+
+    site = run_site(tmp_path, scenario, games=1)
+    assert len(site.bulk.records) == has_room
+    assert ("1 finished games are lost" in caplog.text) is not has_room
 
 
 def test_leaves_do_not_go_to_another_run(tmp_path: Path) -> None:
