@@ -81,14 +81,11 @@ def _main(argv: Sequence[str] | None) -> int:
     check_folders(spool, "--spool")
     logs.set_up("azclient", form=settings.log_format)
 
-    # Only evaluators on this machine need sockets, and a folder for them.
-    is_remote = devices_for(settings.device, count_gpus(), has_torch=is_installed("torch")) == ["remote"]
-
     async def life(stop: aio.Stop) -> None:
         with ExitStack() as stack:
             monitor = stack.enter_context(Monitor(settings.metrics_listen, settings.metrics_port))
-            sockets = Path() if is_remote else stack.enter_context(own_folder())
-            plan = make_plan(settings, address, spool, sockets)
+            # For the sockets of evaluators on this machine.
+            plan = make_plan(settings, address, spool, stack.enter_context(own_folder()))
             await supervise(plan, stop, settings.drain, monitor, spool)
 
     aio.run(life)

@@ -18,9 +18,8 @@ class Code(StrEnum):
     PROTOCOL_TOO_NEW = "protocol_too_new"
     """The client speaks a newer protocol than the server: upgrade the server."""
     HELLO_REQUIRED = "hello_required"
-    """A message came from a peer that has not said HELLO: say HELLO first."""
-    SESSION_UNKNOWN = "session_unknown"
-    """The session has ended (its lease ran out, or the server restarted): say HELLO again."""
+    """The peer has no session: it never said HELLO, its lease ran out, or the server restarted. It may say
+    HELLO at once."""
     ROLE_NOT_ALLOWED = "role_not_allowed"
     """This role may not use this port, or not send this message."""
     TRAINER_ALREADY_PRESENT = "trainer_already_present"
@@ -87,7 +86,3 @@ class Code(StrEnum):
 
     INTERNAL = "internal"
     """An internal error on the other side; its log has details."""
-
-
-REJOIN_CODES = frozenset({Code.HELLO_REQUIRED.value, Code.SESSION_UNKNOWN.value})
-"""A GOODBYE with one of these asks for a new HELLO at once."""

@@ -17,7 +17,7 @@ from enum import Enum
 
 import msgspec
 
-from protocol.errors import REJOIN_CODES, Code
+from protocol.errors import Code
 from protocol.messages import (
     PROTOCOL_VERSION,
     ROLES,
@@ -116,14 +116,14 @@ class ClientSession:
             self._ping_at = now + _heartbeat(message)
             return [*lost, Joined(message)]
         if isinstance(message, Goodbye):
-            if message.retry_after <= 0 and message.code not in REJOIN_CODES:
+            if message.retry_after <= 0 and message.code != Code.HELLO_REQUIRED:
                 self.state, self.welcome = ClientState.REFUSED, None
                 return [Refused(message)]
             was_joined = self.state is ClientState.JOINED
             # While joining, a HELLO is already on its way or scheduled: a HELLO for each GOODBYE would flood
             # the server.
             instructions = self._lose(message.reason, now) if was_joined else []
-            if message.code not in REJOIN_CODES:
+            if message.code != Code.HELLO_REQUIRED:
                 # Wait longer than asked, by a random time, because a full server tells all its clients the
                 # same time.
                 jitter = self._rng.uniform(1.0, 1.5)

@@ -131,7 +131,6 @@ class App:
             devices=len(devices),
             local_workers=workers,
             network=network,
-            network_in_search=is_sparse(network),
             games_in_flight=config.games,
             allowed=self._allowed,
             weights_url=config.weights_url,
@@ -181,7 +180,7 @@ class App:
             try:
                 if workers:
                     selection = self._self_play.search.selection
-                    network = front.settings.network if front.settings.network_in_search else ""
+                    network = front.settings.network if is_sparse(front.settings.network) else ""
                     await compile_rules(self._game, selection, network, front.figures.preparing, stop)
                 if gate is not None:
                     beside.append(group.create_task(gate.run()))

@@ -23,6 +23,7 @@ from azselfplay.host.hardware import give_back
 from azselfplay.host.logs import Repeated
 from azselfplay.link.door import Door, DoorLock
 from azselfplay.link.door_connection import DoorLimits
+from net.architectures.registry import is_sparse
 from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, WeightsInfo, Welcome
@@ -73,10 +74,9 @@ class FrontSettings:
     """Unix sockets of the evaluators' rings, by index."""
     devices: int = 1
     """Number of evaluators that are expected; 0: players evaluate, and a client's leaves are refused."""
-    network_in_search: bool = False
-    """Whether `network` is part of the players' own search (`server.evaluator_pool`)."""
     local_workers: int = 0
     network: str = ""
+    """One of the family `sparse` is part of the players' own search (`server.evaluator_pool`)."""
     run_id: bytes = b""
     """Identity of the run, 16 bytes."""
     weights_url: str = ""
@@ -293,7 +293,7 @@ class Front:
         # A watcher asks for figures and needs no share.
         if session.role not in PLAYERS:
             return self._welcome(session)
-        if self.settings.players_evaluate and not self.settings.network_in_search:
+        if self.settings.players_evaluate and not is_sparse(self.settings.network):
             return Goodbye(Code.NO_EVALUATOR, EVALUATE_YOURSELF)
         share = self.leaf.join(session)
         if share is None:

@@ -15,7 +15,6 @@ import zmq
 
 PROTOCOL = 5
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
-SAY_HELLO_AGAIN = ("hello_required", "session_unknown")
 Message = tuple[dict, list[bytes]]
 
 
@@ -77,7 +76,7 @@ class Channel:
                 self.welcome = answer
                 return answer
             if answer is not None:
-                if not answer["retry_after"] and answer["code"] not in SAY_HELLO_AGAIN:
+                if not answer["retry_after"] and answer["code"] != "hello_required":
                     raise Goodbye(answer)
                 time.sleep(min(answer["retry_after"], max(0.0, deadline - time.monotonic())))
             wait = min(30.0, wait * 2)
@@ -112,7 +111,7 @@ class Channel:
                 continue
             if message[0]["type"] == "goodbye":
                 wait = message[0]["retry_after"]
-                if not wait and message[0]["code"] not in SAY_HELLO_AGAIN:
+                if not wait and message[0]["code"] != "hello_required":
                     raise Goodbye(message[0])
                 time.sleep(max(0.0, min(wait, deadline - time.monotonic())))
                 self.join += 1

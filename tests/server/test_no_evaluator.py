@@ -37,7 +37,7 @@ def untrained() -> bytes:
 
 
 def with_sparse(usual: FrontSettings) -> FrontSettings:
-    return dataclasses.replace(usual, game=CHESS, network="sparse", network_in_search=True, devices=0)
+    return dataclasses.replace(usual, game=CHESS, network="sparse", devices=0)
 
 
 def play(folder: Path, scenario: Scenario, weights: bytes = b"") -> None:
