@@ -15,11 +15,13 @@ from azselfplay.diagnostics.doctor.service import (
     as_json,
     as_text,
     exit_status,
+    fault,
     ok,
     service_findings,
     warning,
 )
 from azselfplay.host import config
+from azselfplay.host.exits import Fatal
 from azselfplay.host.folders import compiled_code_folder
 from azselfplay.host.ports import parse_address
 from azselfplay.link.keys import dial_keys
@@ -77,6 +79,15 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     findings += service_findings(facts)
     welcome = facts.welcome
     identity = welcome.run_id.hex() if welcome is not None else ""
+    if welcome is not None:
+        # Imports the compiler, and so only when a server has answered.
+        from client.warm import read_welcome
+
+        try:
+            read_welcome(welcome)
+        except Fatal as error:
+            found, _, todo = str(error).rpartition("; ")
+            findings = [one for one in findings if one.check != "game"] + [fault("game", found, todo)]
     return [*findings, *spool_findings(spool, waiting_games(spool), identity)]
 
 

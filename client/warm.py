@@ -56,7 +56,8 @@ def read_welcome(welcome: Welcome) -> Run:
         return Run(welcome.run, game, resolve(settings, game), welcome.run_id, network)
     except ValueError as error:  # msgspec.ValidationError is one
         raise Fatal(
-            f"cannot play what the server asks for: {error}; install the server's version of azselfplay here",
+            f"cannot play what the server asks for: {error}; install the server's version of azselfplay, and "
+            "the package of its game, here",
             Exit.PROTOCOL,
         ) from error
 

@@ -15,6 +15,7 @@ from doctor_faults import FIGURES, faults
 from free_ports import free_base_port
 from front_bench import Bench, play_beside_front
 from locked_door import CLIENT, SERVER, STRANGER, Locked, beside
+from msgspec import structs
 
 from azselfplay.diagnostics.doctor.probe import empty_leaves, probe
 from azselfplay.diagnostics.doctor.service import Finding, Level, service_findings
@@ -76,6 +77,22 @@ async def looked_at(address: Address, *how: Any) -> list[Finding]:
 def test_closed_ports_are_found(tmp_path: Path) -> None:
     settings = ClientDoctor(f"{HERE}:{free_base_port()}", spool=tmp_path, seconds=0.0)
     assert "leaves and bulk ports" in faults(examine(settings))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
+def test_azclients_doctor_finds_that_this_machine_lacks_the_servers_game(
+    tmp_path: Path, seconds: float
+) -> None:
+    async def scenario(address: Address, servers: list[StatusServer]) -> None:
+        settings = ClientDoctor(f"{HERE}:{address.port}", spool=tmp_path, seconds=seconds)
+        assert "game" not in faults(await asyncio.to_thread(examine, settings))
+        for server in servers:
+            server.welcome = structs.replace(server.welcome, game="checkers")
+        findings = await asyncio.to_thread(examine, settings)
+        assert "game" in faults(findings)
+        assert ("throughput" in faults(findings, Level.WARNING)) == (seconds > 0)
+
+    beside_server(scenario)
 
 
 def test_azclients_doctor_needs_none_of_the_extras(tmp_path: Path) -> None:

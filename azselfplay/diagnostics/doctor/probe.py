@@ -18,6 +18,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from azselfplay.diagnostics.doctor.service import PortFacts, ServiceFacts, Throughput
 from azselfplay.games import get_game
+from azselfplay.games.names import UnknownGame
 from azselfplay.host.config import software
 from azselfplay.host.ports import Address, unknown_name
 from azselfplay.link.connection import REFUSED_HANDSHAKES, refusal
@@ -201,7 +202,10 @@ def _throughput(context: Context, address: Address, watched: Welcome, seconds: f
             return Throughput(why_not=reason, only_watches=only_watches)
         # No more than the server lets us have in flight.
         rows = max(1, min(ROWS, welcome.credits))
-        frames = empty_leaves(watched.game, int(watched.self_play.get("history") or 0), rows)
+        try:
+            frames = empty_leaves(watched.game, int(watched.self_play.get("history") or 0), rows)
+        except UnknownGame as error:
+            return Throughput(why_not=str(error))
         in_flight = max(1, welcome.credits // rows)  # requests that may be unanswered
         began = last = time.monotonic()
         answered, first, waiting, number = 0, 0.0, dict[int, int](), 0
