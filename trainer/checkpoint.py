@@ -30,7 +30,7 @@ from azselfplay.link.finding import weights_named
 from azselfplay.link.weights_files import read_weights
 from azselfplay.store.archive import Archive
 from net.architectures.network import Network, build, with_heads
-from net.architectures.registry import name_of, named
+from net.architectures.registry import Architecture, name_of, named
 from net.weights import BadWeights, from_bytes
 from protocol.messages import WeightsInfo
 from trainer.config import TrainerConfig
@@ -221,27 +221,33 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
     heads = config.loss.head_weights.keys()
     # Seeds the weights that are drawn: those of a new network, or of an added head.
     torch.manual_seed(config.seed)
+    network = None
     if config.weights not in ("", NEW):
         try:
             data = read_weights(weights_named(config.weights, Path(config.runs)))
             network = from_bytes(data, game=game, history=history)[0]
         except BadWeights as error:
             raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
-        if config.net and named(config.net) != network.architecture.played:
+        if config.net and architecture_of(config.net) != network.architecture.played:
             raise Fatal(
                 f"--weights {config.weights} holds a network {name_of(network.architecture)}, and --net asks "
                 f"for {config.net}; leave out --net to train the network of the file",
                 Exit.CONFIG,
             )
-        return with_heads(network, game, history, heads)
     try:
-        architecture = named(config.net or preset)
-    except ValueError as error:
-        raise Fatal(f"{error}; give it as --net", Exit.CONFIG) from None
-    try:
-        return build(architecture.with_heads(heads), game, history)
+        if network is not None:
+            return with_heads(network, game, history, heads)
+        return build(architecture_of(config.net or preset).with_heads(heads), game, history)
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from None
+
+
+def architecture_of(name: str) -> Architecture:
+    """Return the architecture that `--net`, or else the server, names. Raises Fatal(CONFIG)."""
+    try:
+        return named(name)
+    except ValueError as error:
+        raise Fatal(f"{error}; give another --net", Exit.CONFIG) from None
 
 
 def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsInfo | None) -> None:

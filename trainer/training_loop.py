@@ -30,10 +30,9 @@ from azselfplay.games.stubs import Movers
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.store.reader import StoreReader
 from net.architectures.network import Network
-from net.architectures.registry import named
 from protocol.records import POLICY_TARGET, BadRecord, GameRecord
 from trainer import checkpoint
-from trainer.checkpoint import Progress, check_heads, new_network
+from trainer.checkpoint import Progress, architecture_of, check_heads, new_network
 from trainer.config import SampleSettings, TrainerConfig
 from trainer.loss import trained_heads
 from trainer.pacing import Quarantine, SampleBudget, grown_window
@@ -138,7 +137,7 @@ class TrainingLoop:
     def _restore(self, found: checkpoint.Checkpoint) -> None:
         progress = found.progress
         wanted = self._config.net
-        if wanted and named(wanted) != found.network.architecture.played:
+        if wanted and architecture_of(wanted) != found.network.architecture.played:
             raise Fatal(
                 f"this run trains another network than --net {self._config.net}; leave out --net to go on "
                 "with it, or choose another --run",

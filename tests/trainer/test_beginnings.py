@@ -19,6 +19,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import read_toml
 from bench.random_games import random_game
 from net.architectures.network import build
+from net.architectures.registry import named
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, from_bytes, load, to_bytes
 from protocol.errors import Code
@@ -109,6 +110,25 @@ def test_weights_of_another_network_than_asked_for_are_refused(tmp_path: Path) -
     fatal = refusal(tmp_path / "runs", welcome(), weights=str(file))
     assert fatal.code == Exit.CONFIG
     assert all(word in str(fatal) for word in ("2x8tanh", "--net asks for 1x8", "leave out --net"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"net": "sparse100"}, "give another --net"), ({"net": "", "heads": "reply:0.1"}, "no auxiliary heads")],
+)
+def test_weights_that_do_not_suit_the_other_settings_are_refused(tmp_path, changes: dict, says: str) -> None:
+    sizes = named("sparse")
+    file = tmp_path / "net.safetensors"
+    file.write_bytes(to_bytes(build(sizes, GAME, 1), WeightsMeta(GAME.name, 1, sizes)))
+    fatal = refusal(tmp_path / "runs", welcome(), weights=str(file), **changes)
+    assert (fatal.code, says in str(fatal)) == (Exit.CONFIG, True)
+
+
+def test_a_checkpoint_and_a_network_of_impossible_sizes_are_refused(tmp_path: Path) -> None:
+    run = opened(tmp_path, welcome())
+    run.training.save()
+    close(run)
+    assert refusal(tmp_path, welcome(), net="sparse100").code == Exit.CONFIG
 
 
 def test_weights_whose_bytes_are_not_those_of_their_name_are_refused(tmp_path: Path) -> None:
