@@ -79,8 +79,9 @@ class LossSettings:
     helps when games are few)."""
     win_discount: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Above 0, up to 1: the value target of a position k plies before the end of a won (lost) game is a win
-    (loss) with probability win_discount ^ k, else a draw. The value then tells near wins from far ones, and
-    the search finishes its games (AlphaZero: 1, all wins alike; 0.995 halves a win in 138 plies)."""
+    (loss) with probability win_discount ^ k, else a draw; a resigned game goes on from the value at its end.
+    The value then tells near wins from far ones, and the search finishes its games (AlphaZero: 1, all wins
+    alike; 0.995 halves a win in 138 plies)."""
     capped_value_weight: Share = 1.0
     """Weight in the value loss of positions whose game reached the length limit and was scored as a draw
     (AlphaZero: 1; with 0.25, many such games do not teach that everything is a draw)."""

@@ -122,14 +122,20 @@ def value_targets(outcome: Tensor, root_values: Tensor, share: float) -> Tensor:
     return (1.0 - share) * outcome + share * search
 
 
-def outcome_targets(classes: Tensor, plies_left: Tensor, win_discount: float) -> Tensor:
+def outcome_targets(classes: Tensor, plies_left: Tensor, end_values: Tensor, win_discount: float) -> Tensor:
     """Return float32[n, 3] win, draw, loss: the outcome, fading to a draw by a factor `win_discount` per ply
     to the end.
 
-    classes: int64[n] 0 win, 1 draw, 2 loss, for the side to move. plies_left: int32[n].
+    classes: int64[n] 0 win, 1 draw, 2 loss, for the side to move. plies_left: int32[n]. end_values:
+    float32[n] as in `Samples`.
     """
     outcome = functional.one_hot(classes, 3).float()
-    decided = torch.pow(win_discount, plies_left.float())[:, None]
+    decided = torch.pow(win_discount, plies_left.float())
+    # A resigned game would have gone on. If its end counted as a mate, each network would resign earlier than
+    # the last. So the value there, which has faded already, takes the place of the plies that are missing.
+    if win_discount < 1:
+        decided = decided * (end_values / win_discount).clamp(max=1.0)
+    decided = decided[:, None]
     faded = decided * outcome
     # In place, because copying a constant tensor to the GPU would wait for the previous step.
     faded[:, 1:2] += 1.0 - decided
@@ -154,9 +160,9 @@ class Batch(NamedTuple):
     """Targets of policy and value."""
     plies_left: Tensor
     """int32[n] plies to the end of the game."""
-    capped: Tensor
-    """uint8[n] 1 where `plies_left` is not learned: in games that ended at the length limit, and for samples
-    of which only the policy is learned."""
+    no_length: Tensor
+    """bool[n] where `plies_left` is not learned: in games that the rules did not end, and for samples of
+    which only the policy is learned."""
     own: Any
     """What `Head.targets` made, with tensors for arrays."""
     settings: LossSettings
@@ -179,18 +185,18 @@ def trained_heads(settings: LossSettings) -> Mapping[str, Head]:
 
 
 # Moves left (lc0, PR #961): plies to the end of the game, in units of `PLIES`, with the Huber loss, so that
-# one very long game does not outweigh ten others. Games that ended at the length limit do not count here.
+# one very long game does not outweigh ten others. Games that the rules did not end do not count here.
 PLIES = 20.0
 """Number of plies that the head counts as 1 (lc0: 20)."""
 HUBER_PLIES = 10.0
 """Error, in plies, above which the loss grows only linearly (lc0: 10)."""
 
 
-def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor, count: int) -> Tensor:
-    """Return the Huber loss of `outputs` (float[n], units of `PLIES`), summed over the samples that are not
-    `capped` and divided by `count`."""
-    # The length limit ended capped games, so nobody knows how many plies were left.
-    counted = 1.0 - capped.float()
+def moves_left_loss(outputs: Tensor, plies_left: Tensor, no_length: Tensor, count: int) -> Tensor:
+    """Return the Huber loss of `outputs` (float[n], units of `PLIES`), summed over the samples with a length
+    and divided by `count`."""
+    # Nobody knows how many plies were left where the length limit or a player ended the game.
+    counted = 1.0 - no_length.float()
     wanted = plies_left.float() / PLIES
     each = functional.huber_loss(outputs.float(), wanted, reduction="none", delta=HUBER_PLIES / PLIES)
     return (counted * each).sum() / max(count, 1)
@@ -312,7 +318,7 @@ def soft_policy_loss(logits: Tensor, targets: Targets, form: str) -> Tensor:
 HEADS: Mapping[str, Head] = {
     "moves_left": Head(
         lambda outputs, batch: moves_left_loss(
-            outputs, batch.plies_left, batch.capped, batch.targets.counts.plies_left
+            outputs, batch.plies_left, batch.no_length, batch.targets.counts.plies_left
         )
     ),
     "reply": Head(lambda outputs, batch: reply_loss(outputs, batch.own), Replies),

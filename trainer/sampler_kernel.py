@@ -23,7 +23,7 @@ from azselfplay.games.jit import kernel, signed
 from azselfplay.games.packed import move_features
 from azselfplay.games.spec import NO_ROOT, Positions
 from azselfplay.games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_among
-from trainer.window import Rings
+from trainer.window import BY_PLAYER, BY_RULES, Rings
 
 
 class Samples(NamedTuple):
@@ -38,8 +38,11 @@ class Samples(NamedTuple):
     """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
     root_values: npt.NDArray[np.float32]
     """[n] value of the search, for the side to move, in [-1, 1]."""
-    capped: npt.NDArray[np.uint8]
-    """[n] 1 for a position of a game that ended at the length limit, not by the rules."""
+    ends: npt.NDArray[np.uint8]
+    """[n] what ended the game: BY_RULES, BY_CAP or BY_PLAYER."""
+    end_values: npt.NDArray[np.float32]
+    """[n] how sure the outcome was at the end: |value of the search| at the last position of a game that a
+    player ended, else 1."""
     plies_left: npt.NDArray[np.int32]
     """[n] plies from here to the end of the game, at least 1."""
     rows: npt.NDArray[np.int64]
@@ -69,7 +72,7 @@ class Samples(NamedTuple):
         return Samples(**columns)
 
 
-OF_ROWS, OF_ENTRIES = Samples._fields[:5], Samples._fields[5:8]
+OF_ROWS, OF_ENTRIES = Samples._fields[:6], Samples._fields[6:9]
 """Names of the columns with a place for each sample, and of those with a place for each entry of a policy."""
 
 
@@ -85,7 +88,7 @@ class Counts(NamedTuple):
     @classmethod
     def of(cls, samples: Samples) -> Counts:
         """Return the counts of a whole batch."""
-        unknown = samples.capped if samples.policy_only is None else samples.capped | samples.policy_only
+        unknown = samples.ends if samples.policy_only is None else samples.ends | samples.policy_only
         learned = len(unknown) - int(np.count_nonzero(unknown))
         return cls(len(samples.classes), rows_in(samples.rows), learned)
 
@@ -102,7 +105,8 @@ def room_for(count: int, words: int, most_legal: int) -> Samples:
         packed_features=np.empty((count, words), dtype=np.uint64),
         classes=np.empty(count, dtype=np.int64),
         root_values=np.empty(count, dtype=np.float32),
-        capped=np.empty(count, dtype=np.uint8),
+        ends=np.empty(count, dtype=np.uint8),
+        end_values=np.empty(count, dtype=np.float32),
         plies_left=np.empty(count, dtype=np.int32),
         rows=np.empty(count * most_legal, dtype=np.int64),
         actions=np.empty(count * most_legal, dtype=np.int64),
@@ -206,7 +210,11 @@ def write_samples(
         value = outcome if side_to_move(positions[ply]) == 0 else -outcome
         samples.classes[row] = 1 - value  # +1, 0, -1: classes 0, 1, 2
         samples.root_values[row] = rings.root_value[index]
-        samples.capped[row] = rings.game_capped[slot]
+        samples.ends[row] = rings.game_end[slot]
+        samples.end_values[row] = np.float32(1)
+        if rings.game_end[slot] == BY_PLAYER:
+            last = (rings.game_first[slot] + rings.game_plies[slot] - 1) % len(rings.action)
+            samples.end_values[row] = abs(rings.root_value[last])
         samples.plies_left[row] = rings.game_plies[slot] - ply
         if rings.is_target[index]:
             count = signed(legal_actions(positions, ply + 1, legal))
@@ -259,7 +267,8 @@ def write_wins(
         # The side to move wins with its next move, whatever the outcome of the stored game.
         samples.classes[row] = 0
         samples.root_values[row] = np.float32(1)
-        samples.capped[row] = 0
+        samples.ends[row] = BY_RULES
+        samples.end_values[row] = np.float32(1)
         samples.plies_left[row] = 1
         # All winning replies are equally good.
         for i in range(wins):

@@ -34,6 +34,7 @@ from trainer.loss import Batch, Losses, Targets, losses, outcome_targets, traine
 from trainer.ranks import Ranks, Share
 from trainer.sampler_kernel import Counts, Samples
 from trainer.validation import correlation
+from trainer.window import BY_CAP, BY_RULES
 
 log = logging.getLogger(__name__)
 
@@ -297,17 +298,19 @@ class TrainStep:
             return upload(torch.from_numpy(array), self._device) if isinstance(array, np.ndarray) else array
 
         inputs = self._inputs(network, samples.packed_features, samples.rows, samples.actions)
-        classes, plies_left, capped = map(to_device, (samples.classes, samples.plies_left, samples.capped))
-        weights = 1.0 - (1.0 - self._loss.capped_value_weight) * capped
+        classes, plies_left, ends = map(to_device, (samples.classes, samples.plies_left, samples.ends))
+        weights = 1.0 - (1.0 - self._loss.capped_value_weight) * (ends == BY_CAP)
+        no_length = ends != BY_RULES
         if samples.policy_only is not None:
             policy_only = to_device(samples.policy_only)
             # These positions are not part of a game, so they have no outcome and no length to learn.
-            weights, capped = weights * (1 - policy_only), torch.maximum(capped, policy_only)
-        outcome = outcome_targets(classes, plies_left, self._loss.win_discount)
+            weights, no_length = weights * (1 - policy_only), no_length | (policy_only > 0)
+        end_values = to_device(samples.end_values)
+        outcome = outcome_targets(classes, plies_left, end_values, self._loss.win_discount)
         wdl = value_targets(outcome, to_device(samples.root_values), self._loss.value_q_share)
         rows, actions, shares = map(to_device, (samples.rows, samples.actions, samples.shares))
         targets = Targets(wdl, weights, rows, actions, shares, counts)
-        batch = Batch(targets, plies_left, capped, None, self._loss)
+        batch = Batch(targets, plies_left, no_length, None, self._loss)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(inputs)
         parts = losses(outputs.policy, outputs.value, targets, self._loss.policy_loss)

@@ -19,11 +19,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.spec import PLY_CAP, RESIGNATION, Game, Notation
+from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game, Notation
 from azselfplay.games.stubs import Movers
 from protocol.records import POLICY_TARGET, GameRecord, check_bounds
 
 Numbers = npt.NDArray[np.int64]
+
+BY_RULES, BY_CAP, BY_PLAYER = 0, 1, 2
+"""What ends a game: the rules, the length limit, or a player who resigns (in files: any agreement)."""
+_ENDS = {PLY_CAP: BY_CAP, RESIGNATION: BY_PLAYER, RECORDED: BY_PLAYER}
+"""By the reason in the record; all other reasons are rules."""
 
 
 class Rings(NamedTuple):
@@ -53,8 +58,8 @@ class Rings(NamedTuple):
     """[games]"""
     game_outcome: npt.NDArray[np.int8]
     """[games] +1, 0 or -1 for the first player."""
-    game_capped: npt.NDArray[np.uint8]
-    """[games] 1 when the game ended at the length limit and not by the rules."""
+    game_end: npt.NDArray[np.uint8]
+    """[games] BY_RULES, BY_CAP or BY_PLAYER."""
     game_start: npt.NDArray[np.int32]
     """[games] row of its start position in the table of starts."""
 
@@ -65,7 +70,7 @@ class FinalBoards(NamedTuple):
     owners: npt.NDArray[np.int8]
     """[games, cells] +1 the first player, -1 the second, 0 nobody."""
     known: npt.NDArray[np.uint8]
-    """[games] 0 where the length limit or a resignation ended the game: nothing is settled then."""
+    """[games] 0 where the rules did not end the game: nothing is settled then."""
     signs: npt.NDArray[np.int8]
     """[positions] +1 where the first player moves, -1 where the second does."""
 
@@ -105,7 +110,7 @@ class Window:
             game_visit=np.zeros(games, np.int64),
             game_plies=np.zeros(games, np.int32),
             game_outcome=np.zeros(games, np.int8),
-            game_capped=np.zeros(games, np.uint8),
+            game_end=np.zeros(games, np.uint8),
             game_start=np.zeros(games, np.int32),
         )
         self._game = game
@@ -223,6 +228,7 @@ class Window:
             self.targets -= int(np.count_nonzero(self.is_target(numbers)))
             self._oldest_game += 1
         rings, at, slot = self.rings, self.next_position, self._next_game % len(self.rings.game_first)
+        end = _ENDS.get(record.reason, BY_RULES)
         _put(rings.action, at, record.actions)
         _put(rings.visited, at, record.visited)
         _put(rings.is_target, at, record.flags & np.uint8(POLICY_TARGET))
@@ -237,14 +243,14 @@ class Window:
             boards = self.final_boards
             _put(boards.signs, at, self._movers(record.start, record.actions))
             boards.owners[slot] = self._game.owners(self._movers.last)
-            boards.known[slot] = record.reason not in (PLY_CAP, RESIGNATION)
+            boards.known[slot] = end == BY_RULES
         _put(rings.visit_action, self._next_visit, record.visit_actions)
         _put(rings.visit_count, self._next_visit, record.visits)
         rings.game_first[slot] = at
         rings.game_visit[slot] = self._next_visit
         rings.game_plies[slot] = plies
         rings.game_outcome[slot] = record.outcome
-        rings.game_capped[slot] = record.reason == PLY_CAP
+        rings.game_end[slot] = end
         rings.game_start[slot] = self._starts.add(record.start)
         self._outcome_positions[record.outcome + 1] += plies
         self.targets += record.targets

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from naive_verify import legal_and_end, positions_of, visits_by_ply
 
-from azselfplay.games.spec import Game, Symmetry
+from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game, Symmetry
 from protocol.records import POLICY_TARGET, GameRecord
 from trainer.sampler_kernel import Samples
-from trainer.window import Window
+from trainer.window import BY_CAP, BY_PLAYER, BY_RULES, Window
 
 
 @dataclass
@@ -61,6 +61,13 @@ def naive_class(game: Game, record: GameRecord, ply: int) -> int:
     if record.outcome == 0:
         return 1
     return 0 if (record.outcome == 1) == first_player_moves else 2
+
+
+def naive_end(record: GameRecord) -> tuple[int, float]:
+    """Return what ended the game, and how sure its outcome was then."""
+    if record.reason in (RESIGNATION, RECORDED):
+        return BY_PLAYER, abs(float(record.root_values[-1]))
+    return (BY_CAP if record.reason == PLY_CAP else BY_RULES), 1.0
 
 
 def naive_symmetry(

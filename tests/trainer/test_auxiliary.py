@@ -76,7 +76,7 @@ def naive_soft_policy(logits: list[list[float]], rows: list[int], entries: list[
 
 def test_losses_agree_with_the_slow_twins() -> None:
     """Both losses of a batch equal those of plain loops, with errors on both sides of the Huber bend, games
-    that the ply cap ended, and positions without a policy target."""
+    without a length, and positions without a policy target."""
     window = Window(GAME, 1000)
     for game in some_games(30):
         window.add(game)

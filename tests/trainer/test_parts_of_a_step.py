@@ -43,13 +43,16 @@ def learner(net: str, **changes: Any) -> TrainStep:
 
 
 def samples_of_all_kinds(one: TrainStep, count: int = 40) -> Samples:
-    """Return samples: some are capped, some have no policy target, and of some only the policy is learned."""
+    """Return samples: some are of games that the rules did not end, some have no policy target, and of some
+    only the policy is learned."""
     rng, window = np.random.default_rng(0), Window(GAME, 1000)
     for _ in range(30):
         window.add(random_game(GAME, rng, simulations=50, targets=0.7))
     samples = Sampler(GAME, 1, heads=trained_heads(one._loss)).sample(window, rng, count)
-    capped, policy_only = rng.integers(0, 2, (2, count), np.uint8)
-    return without_policy(samples._replace(capped=capped, policy_only=policy_only), range(9))
+    ends, policy_only = rng.integers(0, 3, count, np.uint8), rng.integers(0, 2, count, np.uint8)
+    end_values = rng.random(count, np.float32)
+    samples = samples._replace(ends=ends, end_values=end_values, policy_only=policy_only)
+    return without_policy(samples, range(9))
 
 
 class ShortOfMemory:

@@ -21,7 +21,7 @@ from trainer.loss import Targets, losses, outcome_targets, value_loss, value_tar
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Counts, Samples
 from trainer.train_step import StepFigures, TrainStep, learning_rate, make_optimizer
-from trainer.window import Window
+from trainer.window import BY_CAP, Window
 
 torch.set_num_threads(1)
 
@@ -101,8 +101,19 @@ def test_far_wins_and_losses_fade_to_draws() -> None:
     Draws stay draws. Win minus loss is the outcome times discount^k, the target of a tanh head."""
     classes, left = torch.tensor([0, 0, 2, 1]), torch.tensor([1, 3, 2, 5], dtype=torch.int32)
     expected = torch.tensor([[0.5, 0.5, 0], [0.125, 0.875, 0], [0, 0.75, 0.25], [0, 1, 0]])
-    torch.testing.assert_close(outcome_targets(classes, left, 0.5), expected)
-    torch.testing.assert_close(outcome_targets(classes, left, 1.0), torch.eye(3)[classes])
+    ended = torch.ones(4)
+    torch.testing.assert_close(outcome_targets(classes, left, ended, 0.5), expected)
+    torch.testing.assert_close(outcome_targets(classes, left, ended, 1.0), torch.eye(3)[classes])
+
+
+def test_a_resigned_game_fades_from_the_value_at_its_end() -> None:
+    """The last position keeps the value for which it was resigned, up to that of a game that ends there. With
+    all wins alike, a resignation is a loss."""
+    classes, left = torch.tensor([2, 0, 2]), torch.tensor([1, 2, 1], dtype=torch.int32)
+    values = torch.tensor([0.4, 0.4, 0.9])
+    found = outcome_targets(classes, left, values, 0.5)
+    torch.testing.assert_close(found[:, 0] - found[:, 2], torch.tensor([-0.4, 0.2, -0.5]))
+    torch.testing.assert_close(outcome_targets(classes, left, values, 1.0), torch.eye(3)[classes])
 
 
 def test_a_root_value_is_mixed_with_a_faded_outcome() -> None:
@@ -152,10 +163,10 @@ def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
     learner = a_learner(capped_value_weight=0.0, weight_decay=0.0)
     samples = some_samples(16)
     before = learner.network.value.out.weight.clone()
-    learner.train(samples._replace(capped=np.ones(16, np.uint8)))
+    learner.train(samples._replace(ends=np.full(16, BY_CAP, np.uint8)))
     assert torch.equal(learner.network.value.out.weight, before)
     learner.figures()
-    learner.train(samples._replace(capped=np.arange(16, dtype=np.uint8) % 2))
+    learner.train(samples._replace(ends=np.arange(16, dtype=np.uint8) % 2 * np.uint8(BY_CAP)))
     figures = learner.figures()
     assert figures is not None
     assert figures.value_loss == pytest.approx(math.log(3), abs=0.05)
@@ -267,7 +278,8 @@ def distinct(samples: Samples) -> Samples:
         samples.packed_features[rows],
         samples.classes[rows],
         samples.root_values[rows],
-        samples.capped[rows],
+        samples.ends[rows],
+        samples.end_values[rows],
         samples.plies_left[rows],
         numbers,
         samples.actions[entries],

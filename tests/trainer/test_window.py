@@ -7,11 +7,19 @@ import pytest
 from coded import GAME as CODED
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry, naive_words, policy_of
+from naive_sampler import (
+    NaiveWindow,
+    naive_class,
+    naive_end,
+    naive_policy,
+    naive_symmetry,
+    naive_words,
+    policy_of,
+)
 from unsearched import cheaply_searched, fully_searched, without_search
 
 from azselfplay.games import get_game
-from azselfplay.games.spec import PLY_CAP, Game
+from azselfplay.games.spec import RESIGNATION, Game
 from bench.random_games import random_game
 from protocol.records import GameRecord
 from trainer import sampler
@@ -77,12 +85,13 @@ def test_oldest_games_go_first_and_whole(
 @pytest.mark.parametrize("game", ALL, ids=lambda game: game.name)
 def test_samples_agree_with_the_slow_twin(game: Game) -> None:
     """Features, policy shares, outcomes and root values of all positions equal those of a plain replay, and
-    games that the ply cap ended are marked."""
+    games that the rules did not end are marked."""
     room = max(200, game.max_plies + 20)
     window = Window(game, room, game.max_legal)
     naive = NaiveWindow(room, 10**9, 10**9)
     capped = [random_game(game, np.random.default_rng(2), max_plies=4) for _ in range(3)]
-    for record in [*random_games(game, 1, 12), *capped, without_search(random_games(game, 3, 1)[0], 2)]:
+    others = [without_search(random_games(game, 3, 1)[0], 2), replace(capped[0], reason=RESIGNATION)]
+    for record in [*random_games(game, 1, 12), *capped, *others]:
         window.add(record)
         naive.add(record)
     samples = everything(game, window)
@@ -95,7 +104,8 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
         assert samples.classes[row] == naive_class(game, record, ply)
         assert samples.root_values[row] == record.root_values[ply]
         assert samples.plies_left[row] == record.plies - ply
-        assert samples.capped[row] == (record.reason == PLY_CAP)
+        end, value = naive_end(record)
+        assert (samples.ends[row], samples.end_values[row]) == (end, np.float32(value))
 
 
 @pytest.mark.parametrize("count", [5, 9, 100])

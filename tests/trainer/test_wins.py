@@ -102,7 +102,8 @@ def test_agrees_with_the_slow_twin(
     assert (samples.classes == 0).all()
     assert (samples.root_values == 1).all()
     assert (samples.plies_left == 1).all()
-    assert not samples.capped.any()
+    assert not samples.ends.any()
+    assert (samples.end_values == 1).all()
 
 
 def test_a_blunder_that_was_not_played_is_found_in_chess() -> None:
