@@ -9,6 +9,7 @@ never leaves this machine, except to an archive.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -165,9 +166,14 @@ def is_there(folder: Path) -> bool:
 
 
 def fetch(archive: Archive, folder: Path) -> None:
-    """Write to `folder` the archived checkpoints that are newer than those in it. Raises Fatal(TRY_AGAIN),
-    OSError."""
-    newest = max((path.stem for path in _states(folder)), default="")
+    """Write to `folder` the archived checkpoints that are newer than the intact ones in it. Raises
+    Fatal(TRY_AGAIN), OSError."""
+    newest = ""
+    for path in _states(folder):
+        with contextlib.suppress(Damaged):
+            check(path)
+            newest = path.stem
+            break
     # The oldest first, and each network before its state: so every state is complete after a kill.
     for state in (folder / name for name in archive.checkpoints()):
         if state.suffix == ".state" and state.stem > newest:

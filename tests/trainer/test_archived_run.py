@@ -39,7 +39,8 @@ def five_steps(run: Run) -> bytes:
     return run.training.publish(0)[2]
 
 
-def test_on_an_empty_disk_training_makes_the_same_steps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", ["disk", "checkpoints"])
+def test_without_its_disk_or_checkpoints_training_makes_the_same_steps(tmp_path: Path, lost: str) -> None:
     """This holds although the server plays with trained weights, a player is in quarantine, and games came
     after the checkpoint."""
     (tmp_path / "archive").mkdir()
@@ -55,8 +56,12 @@ def test_on_an_empty_disk_training_makes_the_same_steps(tmp_path: Path) -> None:
     ten_games(first, 20)
     expected, samples = five_steps(first), first.training.budget.samples
     close(first)
-    shutil.rmtree(tmp_path / "a")
-    resumed = opened(tmp_path / "b", of_run(b"r", step=600), **settings)
+    if lost == "disk":
+        shutil.rmtree(tmp_path / "a")
+    else:
+        for state in first.folder.checkpoints.glob("*.state"):
+            state.write_bytes(b"torn")
+    resumed = opened(tmp_path / "a", of_run(b"r", step=600), **settings)
     assert resumed.training.step == 5
     assert five_steps(resumed) == expected
     assert resumed.training.budget.samples == samples
