@@ -41,7 +41,7 @@ DRAWN_LOSS = 0.5
 """Value loss below which, with a share of draws above DRAWS, the value head predicts hardly anything but
 draws."""
 
-THREEFOLD = 0.30
+REPEATED = 0.30
 """Share of games that end by repetition above which there is an alert."""
 
 SATURATED_VALUES = 0.10
@@ -229,10 +229,11 @@ def no_effect(signs: Signs) -> str:
 
 @alert("repetitions")
 def repetitions(signs: Signs) -> str:
-    share = signs.newest.share("threefold_repetition")
-    if share <= THREEFOLD:
+    # The reasons of chess and shogi.
+    share = signs.newest.share("threefold_repetition") + signs.newest.share("repetition")
+    if share <= REPEATED:
         return ""
-    return f"{share:.0%} of the newest games end by threefold repetition (limit {THREEFOLD:.0%})"
+    return f"{share:.0%} of the newest games end by repetition (limit {REPEATED:.0%})"
 
 
 @alert("short draws")

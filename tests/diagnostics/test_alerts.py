@@ -77,6 +77,7 @@ def test_draws_are_right_in_a_game_known_by_heart() -> None:
         (stretch(0.4, threefold_repetition=31), "repetitions"),
         (stretch(0.7, plies=30), "short draws"),
         (stretch(0.4, ply_cap=26), "games cut off"),
+        (stretch(0.4, repetition=31), "repetitions"),
         (dataclasses.replace(stretch(), values=1000, saturated=101, saturated_wrong=6), "values too sure"),
     ],
 )
