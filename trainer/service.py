@@ -159,7 +159,7 @@ class Service:
         self._figures.resignation = run.resignation.as_dict()
         self._last_seq = run.store.newest
         curves = Curves(run.folder.tensorboard, run.folder.figures_log)
-        watch = Watch(run.game)
+        watch = Watch(run.game, network=run.training.architecture)
         tasks = [
             group.create_task(self._take_games(run, watch, stop)),
             group.create_task(self._fill_and_train(run, stop)),

@@ -152,6 +152,8 @@ class Signs:
     """Hours until the run's disk is full, if games go on to come as they do; None: unknown or never."""
     step: float | None = None
     """The present step of training; None: unknown."""
+    network: str = ""
+    """Name of the network (`Architecture.name`); empty: unknown."""
 
     @property
     def newest(self) -> Stretch:
@@ -207,7 +209,8 @@ def says_draw(signs: Signs) -> str:
     losses = [lesson.value_loss for lesson in signs.lessons[-IN_A_ROW:]]
     too_good = len(losses) == IN_A_ROW and max(losses) < DRAWN_LOSS
     draws = signs.newest.draw_share
-    if signs.game.few_positions or draws <= DRAWS or not too_good:
+    # The loss of a tanh head is a mean square, and small wherever most games are drawn.
+    if signs.game.few_positions or draws <= DRAWS or not too_good or signs.network.endswith("tanh"):
         return ""
     return f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {draws:.0%} draws"
 
@@ -330,8 +333,9 @@ def memorising(signs: Signs) -> str:
 class Watch:
     """Recent games and training figures."""
 
-    def __init__(self, game: Game, games_per_stretch: int = STRETCH) -> None:
-        self._game = game
+    def __init__(self, game: Game, games_per_stretch: int = STRETCH, network: str = "") -> None:
+        """`network`: see `Signs`."""
+        self._game, self._network = game, network
         self._size = games_per_stretch
         self._movers = Movers(game)
         self._open = Stretch()
@@ -382,7 +386,7 @@ class Watch:
             self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))
         signs = Signs(
             self._game, list(self._stretches), list(self._lessons), self.lag,
-            figures["samples_per_position"], wanted_samples, disk_hours, figures["step"],
+            figures["samples_per_position"], wanted_samples, disk_hours, figures["step"], self._network,
         )  # fmt: skip
         found = {one.name: one for one in find_alerts(signs)}
         for name, one in found.items():

@@ -43,6 +43,8 @@ def test_a_value_that_only_says_draw_is_told_from_one_that_knows_results() -> No
     large = [Lesson(step, 3.0, 2.0, 0.7) for step in range(3)]
     assert names(stretch(0.7), lessons=small) == ["value says draw"]
     assert names(stretch(0.5), lessons=small) == names(stretch(0.7), lessons=large) == []
+    # Here the loss is a mean square.
+    assert names(stretch(0.7), lessons=small, network="2x32tanh") == []
 
 
 def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
@@ -75,9 +77,9 @@ def test_draws_are_right_in_a_game_known_by_heart() -> None:
     ("newest", "name"),
     [
         (stretch(0.4, threefold_repetition=31), "repetitions"),
+        (stretch(0.4, repetition=31), "repetitions"),
         (stretch(0.7, plies=30), "short draws"),
         (stretch(0.4, ply_cap=26), "games cut off"),
-        (stretch(0.4, repetition=31), "repetitions"),
         (dataclasses.replace(stretch(), values=1000, saturated=101, saturated_wrong=6), "values too sure"),
     ],
 )

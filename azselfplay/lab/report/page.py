@@ -120,17 +120,19 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int = GAMES_PER_BIN) ->
     sampled, damaged = take_sample(games, bins, per_bin)
     newest_row = curves.rows[-1] if curves.rows else {}
     # Use the trainer's last report, so that all tools agree; if there is none, count from the files.
-    lag = newest_row.get("trainer/weights_age")
-    if lag is None:
-        with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
-            newest = int(read_json(run.weights / "current.json")["version"])
+    lag, network = newest_row.get("trainer/weights_age"), ""
+    with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
+        current = read_json(run.weights / "current.json")
+        if lag is None:
+            newest = int(current["version"])
             sql = "SELECT version_max FROM games WHERE source != ? ORDER BY seq DESC LIMIT ?"
             played = [int(version) for (version,) in games.query(sql, IMPORTED, NEWEST_GAMES)]
             if len(played) == NEWEST_GAMES:
                 lag = max(0, newest - statistics.median_low(played))
+        network = str(current["architecture"])
     signs = Signs(
         get_game(games.game), [sums.stretch for sums in sampled], curves.lessons(), lag,
-        newest_row.get("trainer/samples_per_position"), step=newest_row.get(STEP),
+        newest_row.get("trainer/samples_per_position"), step=newest_row.get(STEP), network=network,
     )  # fmt: skip
     # If run.json is missing, use what the store knows, because a report must also work for runs that went
     # wrong.
