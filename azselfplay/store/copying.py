@@ -21,7 +21,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import sync_folder
 from azselfplay.store.errors import reading
 from azselfplay.store.rows import COLUMNS, DATA, KEPT, Row, Stored, readable
-from azselfplay.store.sqlite import Store, at_rest, connect, insert_row
+from azselfplay.store.sqlite import SET_DROPPED, Store, at_rest, connect, insert_row
 from protocol.records import BadRecord
 
 # ---- A copy while the trainer writes -------------------------------------------------------------
@@ -159,10 +159,10 @@ class _Old:
             if not rows:
                 return None
             stored = Stored.of(rows[0])
-            if not stored.data and self._query(f"SELECT 1 FROM games WHERE seq = ? AND NOT {KEPT}", number):
-                return None  # dropped, not lost (`Store`)
-            # Only to check that the game is intact.
-            stored.record(self._game)
+            # Only to check that the game is intact. Of one whose record was dropped (`Store`), the result is
+            # left.
+            if stored.data or self._query(f"SELECT 1 FROM games WHERE seq = ? AND {KEPT}", number):
+                stored.record(self._game)
             float(stored.received_at)
         except (apsw.Error, BadRecord, ValueError, TypeError):
             self.lost += 1
@@ -210,6 +210,8 @@ class _New:
             for row in rows:
                 # If an index is damaged, the old file may have a game twice.
                 self.saved += insert_row(execute, row)
+                if not row.game.data:
+                    execute(SET_DROPPED, (str(row.game.seq),))
 
     def finish(self, quarantine: Sequence[tuple[str, float]]) -> None:
         """Complete the file and give it its name. Raises apsw.Error."""

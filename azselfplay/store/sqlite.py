@@ -104,7 +104,7 @@ INSERT INTO rejects (uid, sha256, source, code, reason, received_at, data)
 VALUES (:uid, :sha256, :source, :code, :reason, :received_at, :data)
 """
 
-_DROPPED = "INSERT OR REPLACE INTO meta VALUES ('dropped', ?)"
+SET_DROPPED = "INSERT OR REPLACE INTO meta VALUES ('dropped', ?)"
 
 _ROWS = (
     f"SELECT {COLUMNS}, {DATA}, CAST(name AS BLOB), "
@@ -374,7 +374,7 @@ class Store:
                     execute = self._connection.execute
                     sql = "UPDATE games SET data = x'' WHERE seq > ? AND seq <= ? AND source != ?"
                     execute(sql, (dropped, last, IMPORTED))
-                    execute(_DROPPED, (str(last),))
+                    execute(SET_DROPPED, (str(last),))
                     dropped = last
         except NO_DAMAGE as error:
             self.trouble = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
@@ -445,7 +445,7 @@ class Store:
             for row in rows:
                 insert_row(self._connection.execute, row)
             if last > self._dropped:
-                self._connection.execute(_DROPPED, (str(last),))
+                self._connection.execute(SET_DROPPED, (str(last),))
         self._dropped = max(self._dropped, last)
         for row in rows:
             self.totals.count(row.game)

@@ -28,7 +28,7 @@ from azselfplay.store.copying import Salvaged, salvage
 from azselfplay.store.errors import damaged
 from azselfplay.store.players import set_quarantine
 from azselfplay.store.reader import Range, StoreReader
-from azselfplay.store.sqlite import PAGE_SIZE, STORED, Store
+from azselfplay.store.sqlite import DUPLICATE, PAGE_SIZE, STORED, Store
 from bench.random_games import entry, random_game
 from protocol.records import sha256, to_bytes
 from trainer import service
@@ -248,12 +248,20 @@ def test_what_the_message_says_saves_the_games_beside_a_damaged_page(
     again.close()
 
 
-def test_records_that_were_dropped_are_not_among_the_lost(tmp_path: Path) -> None:
-    store = Store(tmp_path / "games.db", GAME.name, keep=5)
-    store.commit([entry(record) for record in games(GAMES)])
+def test_games_whose_records_were_dropped_are_salvaged_as_they_are(tmp_path: Path) -> None:
+    """They still count, and count once."""
+    path, new = tmp_path / "games.db", tmp_path / "new.db"
+    store, entries = Store(path, GAME.name, keep=5), [entry(record) for record in games(GAMES)]
+    store.commit(entries)
     store.close()
-    done = salvage(tmp_path / "games.db", tmp_path / "new.db", GAME, lambda *_: None)
-    assert done == Salvaged(5, 0)
+    assert salvage(path, new, GAME, lambda *_: None) == Salvaged(GAMES, 0)
+    old, reader, again = StoreReader(path), StoreReader(new), Store(new, GAME.name, keep=5)
+    assert list(reader.rows(Range(), with_data=False)) == list(old.rows(Range(), with_data=False))
+    assert [one.seq for one in reader.rows(Range())] == list(range(GAMES - 4, GAMES + 1))
+    assert reader.was_dropped(GAMES - 5)
+    assert again.commit(entries) == [DUPLICATE] * GAMES
+    for one in (old, reader, again):
+        one.close()
 
 
 def test_nothing_is_salvaged_over_a_file_or_left_half_done(tmp_path: Path) -> None:
