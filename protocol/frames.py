@@ -112,7 +112,13 @@ def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> Evalua
 
     Raises BadMessage with the exact reason, also for a number that is not a probability (such as NaN).
     """
-    answers = read_evaluations(rows, total, frames)
+    _check_outline(rows, frames, ("priors", "wdl"))
+    priors = _view(frames[0], _F16, total, "priors")
+    wdl = _view(frames[1], _F32, 3 * rows, "wdl").reshape(rows, 3)
+    # Every leaf has a legal action, so it has a prior.
+    if total < rows:
+        raise BadMessage(f"{rows} leaves cannot have {total} legal actions together")
+    answers = EvaluationFrames(priors, wdl)
     if are_probabilities(answers):
         return answers
     if not _are_priors(answers.priors):
@@ -120,18 +126,6 @@ def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> Evalua
     if not _are_probabilities(answers.wdl).all():
         raise BadMessage(f"wdl {_first_wrong(answers.wdl)} is not a probability")
     return answers
-
-
-def read_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> EvaluationFrames:
-    """Return `frames` like `check_evaluations`, but check only the lengths: the numbers may be anything (see
-    `wrong_rows`)."""
-    _check_outline(rows, frames, ("priors", "wdl"))
-    priors = _view(frames[0], _F16, total, "priors")
-    wdl = _view(frames[1], _F32, 3 * rows, "wdl").reshape(rows, 3)
-    # Every leaf has a legal action, so it has a prior.
-    if total < rows:
-        raise BadMessage(f"{rows} leaves cannot have {total} legal actions together")
-    return EvaluationFrames(priors, wdl)
 
 
 def are_probabilities(answers: EvaluationFrames) -> bool:

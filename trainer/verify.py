@@ -114,8 +114,8 @@ class Verifier:
         """Return None for a valid game, else the first fault.
 
         `record` comes from `records.from_bytes`, which has checked what holds for any game, such as the
-        lengths of the columns, and that visited actions ascend and have visits. `newest_version` is the
-        highest weights version that can have answered by now.
+        lengths of the columns, the limit on the plies, and that visited actions ascend and have visits.
+        `newest_version` is the highest weights version that can have answered by now.
         """
         # Cheap checks first. Each may rely on those before it: the replay uses the columns as array indices.
         if record.game != self._game.name:
@@ -151,8 +151,6 @@ class Verifier:
             self._line = np.zeros((record.max_plies + 1, self._game.state_words), dtype=np.uint64)
         # The replay continues from here.
         self._line[0] = start
-        if record.plies > record.max_plies:
-            return Rejection(Code.TOO_LONG, f"{record.plies} plies, but games end after {record.max_plies}")
         if record.is_imported:
             text = "no ply has visits: only `azplay games RUN import` stores games without a search"
             return Rejection(Code.BAD_VISITS, text)

@@ -29,7 +29,7 @@ from net.create import create
 from net.weights import BadWeights, from_bytes, read_meta
 from protocol import messages, records
 from protocol.errors import Code
-from protocol.frames import check_evaluations, check_leaves, read_evaluations
+from protocol.frames import check_evaluations, check_leaves
 from protocol.zmtp import Broken, Incoming, Limits
 from trainer.ingest import IngestTable
 from trainer.verify import Expected, Rejection, Verifier
@@ -235,8 +235,7 @@ def _read_evaluations(data: bytes) -> None:
     rows = data[0] if data else 0
     total = int.from_bytes(data[1:3], "big")
     cut = 3 + 2 * total
-    check = check_evaluations if len(data) % 2 else read_evaluations
-    check(rows, total, [data[3:cut], data[cut:]])
+    check_evaluations(rows, total, [data[3:cut], data[cut:]])
 
 
 def _check_game(data: bytes) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.frames import PROBABILITY_LIMIT, check_evaluations, check_leaves, read_evaluations, wrong_rows
+from protocol.frames import PROBABILITY_LIMIT, EvaluationFrames, check_evaluations, check_leaves, wrong_rows
 from protocol.messages import MAX_ROWS, BadMessage
 
 WORDS, ACTIONS, MAX_LEGAL = 3, 10, 4
@@ -146,8 +146,8 @@ def test_the_wrong_rows_are_those_that_a_check_of_each_alone_refuses(
         except BadMessage:
             twin.append(True)
     counts = np.array([len(priors) for priors, _ in rows], np.uint16)
-    frames = evaluation_frames([p for priors, _ in rows for p in priors], [p for _, wdl in rows for p in wdl])
-    wrong = wrong_rows(read_evaluations(len(rows), int(counts.sum()), frames), counts)
+    of_all = np.array([p for priors, _ in rows for p in priors], np.float16)
+    wrong = wrong_rows(EvaluationFrames(of_all, np.array([wdl for _, wdl in rows], np.float32)), counts)
     assert (wrong is None and not any(twin)) or (wrong is not None and wrong.tolist() == twin)
 
 

@@ -236,13 +236,6 @@ def test_game_cut_at_the_cap_is_a_draw(name: str) -> None:
     assert code_of(rejection) == Code.WRONG_OUTCOME
 
 
-def test_longer_than_the_cap(name: str) -> None:
-    """A game that goes on after the cap is refused."""
-    record = dataclasses.replace(random_game(GAMES[name], np.random.default_rng(6)), max_plies=4)
-    rejection = verdict(record, name, max_plies=4)
-    assert code_of(rejection) == Code.TOO_LONG
-
-
 @given(
     seed=st.integers(0, 10**6), column=st.sampled_from(["actions", "visit_actions", "visits"]), data=st.data()
 )
