@@ -91,9 +91,6 @@ class LossSettings:
     ^ (1 / 4), to tell unlikely moves apart (KataGo: 8). `reply`: the visits of the next position, which is
     usually the opponent's (KataGo: 0.15). `ownership`: who owns each point at the end, in Go (try 0.5), which
     `azplay gtp` then also tells. Empty: none (AlphaZero)."""
-    policy_loss: Literal["legal", "all"] = "legal"
-    """Whether the softmax of the policy loss is over the legal moves, as in the search (lc0), or over all
-    actions (AlphaZero's published pseudocode)."""
 
     @property
     def head_weights(self) -> dict[str, float]:
@@ -151,7 +148,7 @@ class SampleSettings:
     the policy target, the game's result the value. Above 0, training begins with them alone, `per_position`
     times each: a warm start. Then they count for `per_position`: with 0.2, a position of self-play is
     trained on 0.8 times as often. 0: they are not used (AlphaZero: none; AlphaGo began so)."""
-    symmetric: Literal["auto", "on", "off"] = "auto"
+    symmetric: Literal["auto", "off"] = "auto"
     """Train on samples through random symmetries of the board. auto: where the game has any, such as
     tic-tac-toe and Go (8) and Connect Four (2), but not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
     held_out: Annotated[float, Meta(ge=0, le=0.5)] = 0.02

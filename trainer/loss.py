@@ -2,10 +2,10 @@
 
 AlphaZero (arXiv 1712.01815): l = (z - v)^2 - pi . log p + c |theta|^2, with the last term as the optimizer's
 weight decay. A WDL head uses the cross-entropy of win, draw and loss instead of the square, and p is the
-softmax over the legal moves by default (docs/decisions/0003-policy-loss-over-legal-moves.md). Three options
-go beyond the paper, and are off by default: a win may count less the further away it is (`outcome_targets`),
-the value target may be mixed with the search's value of the position (`value_targets`), and a position may
-weigh less in the value loss than others.
+softmax over the legal moves (docs/decisions/0003-policy-loss-over-legal-moves.md). Three options go beyond
+the paper, and are off by default: a win may count less the further away it is (`outcome_targets`), the value
+target may be mixed with the search's value of the position (`value_targets`), and a position may weigh less
+in the value loss than others.
 
 Auxiliary heads predict more about the positions in the window, so that the body learns more from each
 position; search does not use them, and weights are published without them. The trick is that everything about
@@ -62,16 +62,11 @@ class Losses(NamedTuple):
     """Entropy of the visits: the value of `policy` if the network predicts the visits exactly."""
 
 
-def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets, form: str = "legal") -> Losses:
+def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets) -> Losses:
     """Return the losses of `policy_logits [n, actions]`, or `[entries]` if the network computes only those,
-    and of `value_logits [n, 3]` or `[n, 1]`.
-
-    `form`: the policy's cross-entropy over the `legal` actions of each position, or over `all`.
-    """
+    and of `value_logits [n, 3]` or `[n, 1]`."""
     if policy_logits.dim() == 1:
         log_policy = log_softmax_by_row(policy_logits.float(), targets.rows, len(value_logits))
-    elif form == "all":
-        log_policy = log_policy_over_all(policy_logits, targets)
     else:
         log_policy = log_policy_over_legal(policy_logits, targets)
     # Divide by targets, not samples: positions without a policy target must not shrink the others' loss.
@@ -98,12 +93,6 @@ def log_softmax_by_row(logits: Tensor, rows: Tensor, samples: int) -> Tensor:
     shifted = logits - largest.gather(0, rows)
     sums = logits.new_zeros(samples).scatter_add(0, rows, shifted.exp())
     return shifted - sums.gather(0, rows).log()
-
-
-def log_policy_over_all(policy_logits: Tensor, targets: Targets) -> Tensor:
-    """Return float32[entries]: log-softmax over all actions of the game, legal or not (AlphaZero
-    pseudocode)."""
-    return functional.log_softmax(policy_logits.float(), dim=1)[targets.rows, targets.actions]
 
 
 def value_targets(outcome: Tensor, root_values: Tensor, share: float) -> Tensor:
@@ -165,7 +154,6 @@ class Batch(NamedTuple):
     which only the policy is learned."""
     own: Any
     """What `Head.targets` made, with tensors for arrays."""
-    settings: LossSettings
 
 
 @dataclass(frozen=True)
@@ -307,12 +295,10 @@ def soft_shares(shares: Tensor, rows: Tensor, samples: int) -> Tensor:
     return raised / raised.new_zeros(samples).scatter_add(0, rows, raised).gather(0, rows)
 
 
-def soft_policy_loss(logits: Tensor, targets: Targets, form: str) -> Tensor:
-    """Return the cross-entropy of `logits` float[n, actions] to the soft shares; `form` as in
-    `trainer.loss.losses`."""
-    log_policy = log_policy_over_all if form == "all" else log_policy_over_legal
+def soft_policy_loss(logits: Tensor, targets: Targets) -> Tensor:
+    """Return the cross-entropy of `logits` float[n, actions] to the soft shares, over the legal actions."""
     soft = soft_shares(targets.shares, targets.rows, len(logits))
-    return -(soft * log_policy(logits, targets)).sum() / max(targets.counts.policy_rows, 1)
+    return -(soft * log_policy_over_legal(logits, targets)).sum() / max(targets.counts.policy_rows, 1)
 
 
 HEADS: Mapping[str, Head] = {
@@ -323,8 +309,6 @@ HEADS: Mapping[str, Head] = {
     ),
     "reply": Head(lambda outputs, batch: reply_loss(outputs, batch.own), Replies),
     "ownership": Head(lambda outputs, batch: ownership_loss(outputs, batch.own), Owners),
-    "soft_policy": Head(
-        lambda outputs, batch: soft_policy_loss(outputs, batch.targets, batch.settings.policy_loss)
-    ),
+    "soft_policy": Head(lambda outputs, batch: soft_policy_loss(outputs, batch.targets)),
 }
 """The heads that only training uses, by name."""

@@ -115,12 +115,6 @@ class TrainStep:
         settings = optimizer.filled_in()
         self._optimizer, self._loss = settings, loss
         self._device = device
-        if network.reads_features and loss.policy_loss == "all":
-            raise Fatal(
-                f"--loss.policy-loss all: a network of the family {network.architecture.family} computes the "
-                "logits of legal actions only; leave that setting out",
-                Exit.CONFIG,
-            )
         self._heads, self._head_weights = trained_heads(loss), loss.head_weights
         self._planes = Planes(PlaneShape.of(game, history)).to(device)
         # The sums of a sparse network are cheap; converting them to another format is not.
@@ -310,10 +304,10 @@ class TrainStep:
         wdl = value_targets(outcome, to_device(samples.root_values), self._loss.value_q_share)
         rows, actions, shares = map(to_device, (samples.rows, samples.actions, samples.shares))
         targets = Targets(wdl, weights, rows, actions, shares, counts)
-        batch = Batch(targets, plies_left, no_length, None, self._loss)
+        batch = Batch(targets, plies_left, no_length, None)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(inputs)
-        parts = losses(outputs.policy, outputs.value, targets, self._loss.policy_loss)
+        parts = losses(outputs.policy, outputs.value, targets)
         own, heads = samples.heads or {}, {}
         for name, head in self._heads.items():
             with_own = batch

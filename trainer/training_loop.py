@@ -111,7 +111,7 @@ class TrainingLoop:
             game,
             history,
             threads=config.threads(),
-            symmetric=samples.symmetric != "off",
+            symmetric=samples.symmetric == "auto",
             heads=trained_heads(config.loss),
         )
         self._rng = np.random.default_rng(config.seed)

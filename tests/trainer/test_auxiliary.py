@@ -93,7 +93,7 @@ def test_losses_agree_with_the_slow_twins() -> None:
     policy = map(torch.from_numpy, (samples.rows, samples.actions, samples.shares))
     targets = Targets(torch.zeros(40, 3), torch.ones(40), *policy, Counts.of(samples))
     assert targets.counts.policy_rows == len(set(samples.rows.tolist())) < 40
-    loss = soft_policy_loss(torch.from_numpy(logits), targets, "legal")
+    loss = soft_policy_loss(torch.from_numpy(logits), targets)
     assert loss.item() == pytest.approx(expected, rel=1e-5)
 
 

@@ -78,7 +78,6 @@ class ShortOfMemory:
     ("net", "changes"),
     [
         ("1x16", {"heads": ALL_HEADS}),
-        ("1x16", {"heads": ALL_HEADS, "policy_loss": "all"}),
         ("tf1x32", {"heads": ALL_HEADS}),
         ("sparse", {}),
     ],

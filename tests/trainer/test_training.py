@@ -45,15 +45,14 @@ def a_learner(net: Architecture = NET, **settings: Any) -> TrainStep:
 
 
 def naive_losses(
-    policy: list[list[float]], value: list[list[float]], samples: Samples, form: str
+    policy: list[list[float]], value: list[list[float]], samples: Samples
 ) -> tuple[float, float, float]:
     """Return policy loss, value loss and the entropy of the visits, sample by sample and in doubles."""
     policy_sum, value_sum, entropy, targets = 0.0, 0.0, 0.0, 0
     for row, logits in enumerate(policy):
         entries = np.flatnonzero(samples.rows == row)
         targets += len(entries) > 0
-        competing = samples.actions[entries] if form == "legal" else range(len(logits))
-        log_total = math.log(sum(math.exp(logits[action]) for action in competing) or 1.0)
+        log_total = math.log(sum(math.exp(logits[action]) for action in samples.actions[entries]) or 1.0)
         for i in entries:
             share = float(samples.shares[i])
             policy_sum -= share * (logits[samples.actions[i]] - log_total)
@@ -201,16 +200,15 @@ def test_held_out_figures_are_of_the_values() -> None:
     assert learner.evaluate(samples).material_r is None
 
 
-@pytest.mark.parametrize("form", ["legal", "all"])
 @pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
-def test_losses_agree_with_the_slow_twin(value_outputs: int, form: str) -> None:
+def test_losses_agree_with_the_slow_twin(value_outputs: int) -> None:
     """Cross-entropies and squares over a batch equal those of a plain loop, also with plies that are not
     policy targets."""
     samples = some_samples(40, targets=0.6)
     torch.manual_seed(1)
     policy, value = torch.randn(40, 9), torch.randn(40, value_outputs)
-    parts = losses(policy, value, targets_of(samples), form)
-    expected = naive_losses(policy.tolist(), value.tolist(), samples, form)
+    parts = losses(policy, value, targets_of(samples))
+    expected = naive_losses(policy.tolist(), value.tolist(), samples)
     assert tuple(part.item() for part in parts) == pytest.approx(expected, rel=1e-5)
 
 
@@ -244,13 +242,11 @@ def test_batch_without_policy_targets_trains_the_value_only() -> None:
     assert not logits.grad.any()
 
 
-@pytest.mark.parametrize(
-    ("net", "form"), [(NET, "all"), (named("tf1x32"), "legal")], ids=["residual-all", "transformer-legal"]
-)
-def test_one_batch_is_learnt_by_heart(net: Architecture, form: str) -> None:
+@pytest.mark.parametrize("net", [NET, named("tf1x32")], ids=["residual", "transformer"])
+def test_one_batch_is_learnt_by_heart(net: Architecture) -> None:
     """Trained on the same samples again and again, the network's loss falls to the entropy of the visits."""
     torch.manual_seed(2)
-    learner = a_learner(net, lr=0.01, warmup_steps=10, policy_loss=form)
+    learner = a_learner(net, lr=0.01, warmup_steps=10)
     samples = distinct(some_samples(16))
     figures = by_heart(learner, samples, 200)
     assert figures.policy_loss - figures.policy_entropy < 0.05
