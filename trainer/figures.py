@@ -345,7 +345,7 @@ METRICS = (
     ),
     Metric("az_train_waiting", "is_waiting", "1 while training waits, mostly for games, else 0."),
     Metric("az_window_positions", "window_positions", "Positions that steps draw from."),
-    Metric("az_window_outcomes", "window_outcomes", "Share of these by outcome.", label="outcome"),
+    Metric("az_window_outcomes", "window_outcomes", "Share of the whole window by outcome.", label="outcome"),
     Metric("az_policy_loss", "policy_loss", "Policy loss in training, nats."),
     Metric("az_value_loss", "value_loss", "Value loss in training, nats."),
     Metric("az_held_out_policy_loss", "held_out_policy_loss", "Policy loss on games never trained on."),

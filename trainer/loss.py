@@ -8,11 +8,11 @@ target may be mixed with the search's value of the position (`value_targets`), a
 in the value loss than others.
 
 Auxiliary heads predict more about the positions in the window, so that the body learns more from each
-position; search does not use them, and weights are published without them. The trick is that everything about
-a head is one entry of `HEADS`: its loss and, if the batch lacks them, its targets. Its line in
-`net.architectures.registry.TRAINING_HEADS` says which torch module it gets, `loss.heads` sets its weight, and
-samples, outputs, losses and figures are keyed by its name. Only a head that learns what the window does not
-store yet (`ownership`) needs a column there too.
+position; search does not use them, and evaluators drop them when they load weights. The trick is that
+everything about a head is one entry of `HEADS`: its loss and, if the batch lacks them, its targets. Its line
+in `net.architectures.registry.TRAINING_HEADS` says which torch module it gets, `loss.heads` sets its weight,
+and samples, outputs, losses and figures are keyed by its name. Only a head that learns what the window does
+not store yet (`ownership`) needs a column there too.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ class SampleBudget:
             return ""
         missing = max(self.min_positions, 1) - window_positions
         if missing > 0:
-            return f"{missing:,} more positions before the first step"
+            # After a restart there have been steps already.
+            return f"{missing:,} more positions before the {'next' if self.samples else 'first'} step"
         # Told in positions, because people see these arrive.
         missing = math.ceil((self.samples + self.batch - self.allowed) / self.samples_per_position)
         return f"{max(missing, 1):,} more positions for the next step"
