@@ -46,6 +46,9 @@ VALUE_AT, WEIGHT_AT = 1, 3
 """Places of the value and of the mean weight in `BatchLosses.as_row`."""
 LAST_SHARE = 0.1
 """Final learning rate of a cosine schedule, as a share of the first."""
+BEGUN = "begun"
+"""Key of the optimizer's groups: its first step, from which the learning rate rises. A part of its state, so
+that checkpoints and ranks have it; missing: 0."""
 NO_ENTRIES = np.zeros(0, np.int64)
 Material = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]]
 """Returns `[n]`: the material of packed features `[n, feature_words]`, for the side to move."""
@@ -144,7 +147,7 @@ class TrainStep:
         """Make one step with this rank's share of the batch."""
         self.network.train()
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self._optimizer, self.step, share.minutes)
+            group["lr"] = learning_rate(self._optimizer, self.step, share.minutes, group.get(BEGUN, 0))
         row = self._backward(share.samples, share.counts)
         self._ranks.add_up(self.network, row)
         # "inf" clips nothing, but the norm is still computed for the figures.
@@ -342,7 +345,7 @@ class TrainStep:
         self._ranks.begin(self.step, partial(to_bytes, self.network, meta), self.optimizer.state_dict())
 
     def restore(self, step: int, optimizer_state: dict[str, Any] | None) -> None:
-        """Continue after `step`; without an optimizer state, the optimizer starts anew.
+        """Continue after `step`; without an optimizer state, the optimizer starts anew, with a warm-up.
 
         The weight decay comes from the present settings. The learning rate is set at each step.
         """
@@ -353,6 +356,9 @@ class TrainStep:
             self.optimizer.load_state_dict(optimizer_state)
             for group, decay in zip(self.optimizer.param_groups, decays, strict=True):
                 group["weight_decay"] = decay
+        else:
+            for group in self.optimizer.param_groups:
+                group[BEGUN] = step
 
 
 def not_finite(what: str, step: int) -> Fatal:
@@ -409,16 +415,16 @@ def make_optimizer(settings: OptimizerSettings, network: nn.Module) -> torch.opt
     return torch.optim.AdamW(groups, lr=settings.lr, fused=True)
 
 
-def learning_rate(settings: OptimizerSettings, step: int, minutes: float = 0.0) -> float:
-    """Return the learning rate of step `step`, counted from 0, after `minutes` of training. `settings` must
-    be filled in."""
-    rate = settings.lr * min(1.0, (step + 1) / max(settings.warmup_steps or 0, 1))
+def learning_rate(settings: OptimizerSettings, step: int, minutes: float = 0.0, begun: int = 0) -> float:
+    """Return the learning rate of step `step`, counted from 0, after `minutes` of training, if the optimizer
+    began at the step `begun`. `settings` must be filled in."""
+    rate = settings.lr
     if settings.kind == "alphazero":
         for first, factor in ALPHAZERO_DROPS:
             if step >= first:
-                # Replaces the warm-up's rate, too: the warm-up is long over at the first drop.
                 rate = settings.lr * factor
-    return rate * cosine_share(settings, step, minutes)
+    warm = min(1.0, (step - begun + 1) / max(settings.warmup_steps or 0, 1))
+    return rate * warm * cosine_share(settings, step, minutes)
 
 
 def cosine_share(settings: OptimizerSettings, step: int, minutes: float) -> float:

@@ -74,6 +74,19 @@ def test_window_is_as_full_after_a_restart_though_games_are_held_out(tmp_path: P
     assert again.window.games == one.window.games
 
 
+def test_an_optimizer_that_begins_in_mid_run_warms_up(tmp_path: Path) -> None:
+    """Also with a restart within these steps."""
+    path, rates = stored(tmp_path, games(60)), []
+    for kind, steps in (("alphazero", 3), ("adamw", 2), ("adamw", 1)):
+        one = training(tmp_path / "a", kind=kind, lr=1e-3, warmup_steps=4 if kind == "adamw" else 0)
+        fill(one, path, 60)
+        for _ in range(steps):
+            one.make_step()
+            rates.append(one._train_step.optimizer.param_groups[0]["lr"])
+        one.save()
+    assert rates == pytest.approx([1e-3] * 3 + [0.25e-3, 0.5e-3, 0.75e-3])
+
+
 def test_average_may_be_taken_up_and_given_up_in_a_run(tmp_path: Path) -> None:
     """With `ema` set later, a run goes on from its weights; without it, from the trained weights."""
     path = stored(tmp_path, games(60))
