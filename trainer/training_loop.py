@@ -40,7 +40,7 @@ from trainer.ranks import Ranks
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples, joined
 from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device, not_finite
-from trainer.validation import HeldOut, KnownPositions, Probes
+from trainer.validation import RANGE, HeldOut, KnownPositions, Probes
 from trainer.window import Window
 
 log = logging.getLogger(__name__)
@@ -191,8 +191,17 @@ class TrainingLoop:
             self._known = self.last_seq
             # Begin with the oldest game that fits into the window now, or that fitted at the checkpoint.
             ends = (newest, self.last_seq) if 0 < self.last_seq < newest else (newest,)
+            # The games held out may be few, so that those that their figures need begin before the window.
+            wanted = [(self.window.capacity, self.trains_on)]
+            if self._config.samples.held_out:
+                wanted.append((min(RANGE, self._held_out.window.capacity), self._held_out.takes))
             held = self.quarantine.players
-            firsts = (reader.first_of_newest(self.window.capacity, end, self.trains_on, held) for end in ends)
+            firsts = [
+                min(reader.first_of_newest(positions, end, counts, held) for end in ends)
+                for positions, counts in wanted
+            ]
+            if reader.was_dropped(firsts[0]):
+                log.warning("the window lacks games whose records were dropped; set a larger --keep-games")
             self._filled = min(firsts) - 1
             self._imported.fill(reader)
         end = min(newest, self._filled + most) if most else newest

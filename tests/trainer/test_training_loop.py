@@ -64,7 +64,8 @@ def test_a_rate_that_falls_with_time_goes_on_falling_after_a_restart(tmp_path: P
 
 
 def test_window_is_as_full_after_a_restart_though_games_are_held_out(tmp_path: Path) -> None:
-    """Held-out games take no space in the window, neither when games come in nor when it is filled."""
+    """Held-out games take no space in the window, neither when games come in nor when it is filled. Their own
+    window is as full, too."""
     records = games(120)
     path = stored(tmp_path, records)
     one, again = (training(tmp_path / name, held_out=0.3) for name in "ab")
@@ -72,6 +73,17 @@ def test_window_is_as_full_after_a_restart_though_games_are_held_out(tmp_path: P
     fill(again, path, 120)
     assert again.window.positions == one.window.positions > 190
     assert again.window.games == one.window.games
+    assert again._held_out.window.positions == one._held_out.window.positions > 190
+
+
+def test_a_window_whose_games_the_store_no_longer_keeps_is_told(tmp_path: Path, caplog) -> None:
+    path = stored(tmp_path, games(60))
+    for keep, told in ((40, False), (10, True)):
+        store = Store(path, GAME.name, keep)
+        store.commit([])
+        store.close()
+        fill(training(tmp_path / "a"), path, 60)
+        assert ("set a larger --keep-games" in caplog.text) == told
 
 
 def test_an_optimizer_that_begins_in_mid_run_warms_up(tmp_path: Path) -> None:
