@@ -134,10 +134,9 @@ class KnownPositions(NamedTuple):
         """Return by group the share of the positions whose most likely legal action gives away the best
         result.
 
-        policy: [n, actions] logits.
+        policy: [n, actions] logits; -inf for actions that are not legal.
         """
-        # Compare legal actions only, as the search does.
-        best = np.where(self.legal, policy, -np.inf).argmax(axis=1)
+        best = policy.argmax(axis=1)
         wrong = ~self.keeps[np.arange(len(best)), best]
         groups = np.array(self.groups)
         return {name: float(wrong[groups == name].mean()) for name in dict.fromkeys(self.groups)}

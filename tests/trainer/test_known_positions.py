@@ -28,12 +28,6 @@ def test_a_perfect_policy_makes_no_error_and_the_worst_nothing_else(
     assert [known.groups.count(group) for group in groups] == [40] * len(groups)
 
 
-def test_an_illegal_move_is_never_taken_for_the_choice() -> None:
-    known = known_of("tic_tac_toe")
-    policy = np.where(known.legal, 0.0, 9.0) + known.keeps
-    assert known.errors(policy.astype(np.float32)) == {"tree": 0.0}
-
-
 @pytest.mark.parametrize(("name", "per_group"), [("chess", 0), ("shogi", 40), ("tic_tac_toe", 0)])
 def test_a_game_that_is_not_solved_or_not_to_be_asked_has_none(name: str, per_group: int) -> None:
     assert known_of(name, per_group).groups == ()
