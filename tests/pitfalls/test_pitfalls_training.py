@@ -102,7 +102,7 @@ def test_a_resumed_trainer_makes_no_step_before_its_window_is_filled(tmp_path: P
     turn = resumed.turn(few, 68, 10_000)
     assert sum(record.plies for record in few) < 100
     assert turn.step == step > 0
-    assert "more positions before the first step" in turn.waiting_for
+    assert "more positions before the next step" in turn.waiting_for
     assert resumed.turn(games(20, seed=4), 88, 10_000).step > step
 
 
