@@ -75,6 +75,13 @@ def test_parts_on_one_machine_share_neither_gpus_nor_ports() -> None:
     assert runnable(parts[1].with_devices)[:3] == ["env", "CUDA_VISIBLE_DEVICES=0,1", sys.executable]
 
 
+def test_metrics_of_parts_that_may_meet_on_a_machine_have_ports_of_their_own() -> None:
+    """A spare place counts, too: the trainer may be moved there, with the same command."""
+    found = [address for one in targets(planned(cluster_in(example()))) for address in one["targets"]]
+    assert "10.0.0.3:9600" in found, "the trainer on its spare place"
+    assert len(set(found)) == len(found) == 1 + 2 + 2
+
+
 @pytest.mark.parametrize(
     ("server", "client", "device"), [(0, 0, "cpu"), (0, 2, "cuda:0,cuda:1"), (2, 0, "remote")]
 )
@@ -193,7 +200,7 @@ def test_prometheus_reads_the_list_of_targets_with_the_jobs_of_our_alerts(tmp_pa
     command = ["promtool", "check", "config", tmp_path / "prometheus.yml"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     found = json.loads(text)
-    assert [one["labels"]["job"] for one in found] == ["azserver", "trainer", "azclient", "azclient"]
+    assert [one["labels"]["job"] for one in found] == ["azserver", "trainer", "trainer", "azclient", "azclient"]
     assert found[0]["targets"] == ["10.0.0.1:9600"]
 
 

@@ -109,7 +109,8 @@ class Part:
     table: PartTable
     places: tuple[str, ...]
     """Places where the part may run, the best first; it runs on one of them at a time."""
-    host: str
+    hosts: tuple[str, ...]
+    """The addresses of these places."""
     command: tuple[str, ...]
     metrics_port: int
     devices: tuple[int, ...] = ()
@@ -120,6 +121,11 @@ class Part:
     """Seconds that the part gets for a clean end."""
     final: tuple[int, ...] = tuple(sorted(NOT_RETRIED))
     """Exit codes after which the part is not restarted."""
+
+    @property
+    def host(self) -> str:
+        """The address of the best place."""
+        return self.hosts[0]
 
     @property
     def with_devices(self) -> tuple[str, ...]:
@@ -260,22 +266,24 @@ def planned(cluster: Cluster) -> list[Part]:
 
     def part(name: str, table: PartTable, places: tuple[str, ...], own: dict[str, Any], **more: Any) -> Part:
         program = {"server": ("azserver",), "trainer": ("python", "-m", "trainer")}.get(name, ("azclient",))
-        host, first = host_of[places[0]], numbered[host_of[places[0]]]
-        given, port = flattened(table.settings), METRICS_PORT + ports[host]
+        hosts = tuple(host_of[place] for place in places)
+        given, first = flattened(table.settings), numbered[hosts[0]]
+        # It must be free on every place, because the part has the same command on each.
+        port = METRICS_PORT + max(ports[host] for host in hosts)
         own |= {"metrics_port": port, "metrics_listen": run.metrics}
         if both := sorted(own.keys() & given):
             raise _wrong(f"{name}: settings.{both[0]} follows from the rest of the file: leave it out")
         basis = {"server": of_server, "trainer": of_trainer}.get(name, {})
-        ports[host] += 1
         for place in places:
             asked[place] += [name] * table.gpus
         # Count each machine once: devices are numbered per machine, and several places may share a machine.
-        for machine in {host_of[place] for place in places}:
-            numbered[machine] += table.gpus
+        for host in set(hosts):
+            numbered[host] += table.gpus
+            ports[host] = port - METRICS_PORT + 1
         grace = GRACES.get(name, GRACES["client"] + float(given.get("drain", 0.0)))
         command = (*program, *_flags({**flattened(basis), **given, **own}))
         devices = tuple(range(first, first + table.gpus))
-        return Part(name, table, places, host, command, port, devices, grace=grace, **more)
+        return Part(name, table, places, hosts, command, port, devices, grace=grace, **more)
 
     gpus = ",".join(map(str, range(cluster.server.gpus)))
     # The file may say otherwise: a name does not tell whether its address is one of IPv6.
@@ -379,8 +387,9 @@ def targets(parts: Sequence[Part]) -> list[dict[str, Any]]:
     jobs = {"server": "azserver", "trainer": "trainer"}
     return [
         {
-            "targets": [Address(part.host, part.metrics_port).server],
-            "labels": {"job": jobs.get(part.name, "azclient"), "part": part.name, "place": part.places[0]},
+            "targets": [Address(host, part.metrics_port).server],
+            "labels": {"job": jobs.get(part.name, "azclient"), "part": part.name, "place": place},
         }
         for part in parts
+        for place, host in zip(part.places, part.hosts, strict=True)
     ]
