@@ -243,9 +243,7 @@ def basis_of(settings: RunConfig) -> Basis:
         settings = replace(settings, workers=settings.workers or 0, client_device=device)
     if settings.run and _exists(settings):
         return _of_run(settings)
-    # The file is read leniently here, because azserver reports errors in it (`check_parts`).
-    server = shown_settings(settings.server_config) if settings.server_config else {}
-    recipe = named
+    server, recipe = _in_file(settings.server_config), named
     asked = flattened(server)
     # A file that starts from the weights of another run replaces the default recipe.
     if not settings.recipe and "weights" not in asked:
@@ -256,17 +254,31 @@ def basis_of(settings: RunConfig) -> Basis:
     settings = replace(settings, net=net, run=settings.run or (named.name if named else ""))
     if _exists(settings):
         return _of_run(settings)
-    settings = replace(settings, client_workers=_client_workers(settings, is_alone=recipe is not None))
+    settings = replace(settings, client_workers=_client_workers(settings, {}, is_alone=recipe is not None))
     if recipe is None:
-        return Basis(settings, {"self_play": {"search": {"simulations": SIMULATIONS}}}, {})
+        played: dict[str, Any] = {"search": {"simulations": SIMULATIONS}}
+        folder = RunFolder(settings.runs, run_name(settings))
+        # With `none` the run may exist: its network takes the history with which it was made.
+        if folder.about.exists():
+            played["history"] = folder.describe()["history"]
+        return Basis(settings, {"self_play": played}, {})
     of_server, of_trainer = recipe.parts
     # A repeatable run does not depend on the clock.
-    of_trainer = falling(of_trainer, 0.0 if settings.repeatable else settings.minutes)
-    of_file = shown_settings(settings.trainer_config) if settings.trainer_config else {}
-    # The trainer would refuse the file's `cosine_steps` together with the recipe's minutes.
-    if flattened(of_file).get("optimizer.cosine_steps"):
-        of_trainer = falling(of_trainer, 0.0)
+    by_clock = not settings.repeatable and not _falls_by_steps(settings)
+    of_trainer = falling(of_trainer, settings.minutes if by_clock else 0.0)
     return Basis(settings, of_server, of_trainer, recipe.name)
+
+
+def _in_file(path: Path | None) -> dict[str, Any]:
+    """Return the settings in a part's file, as far as it can be read: the part itself reports errors in it
+    (`check_parts`)."""
+    return shown_settings(path) if path else {}
+
+
+def _falls_by_steps(settings: RunConfig) -> bool:
+    """Return whether the trainer's file has `cosine_steps`, which the trainer refuses together with
+    minutes."""
+    return bool(flattened(_in_file(settings.trainer_config)).get("optimizer.cosine_steps"))
 
 
 def falling(trainer: Mapping[str, Any], minutes: float) -> dict[str, Any]:
@@ -278,12 +290,15 @@ def falling(trainer: Mapping[str, Any], minutes: float) -> dict[str, Any]:
     return {**trainer, "optimizer": {**optimizer, "cosine_minutes": float(minutes)}}
 
 
-def _client_workers(settings: RunConfig, *, is_alone: bool) -> int:
-    """Return the number of azclient's processes. `is_alone`: whether azserver's workers alone use the machine
-    best, as in the measurements of recipes."""
+def _client_workers(settings: RunConfig, server: Mapping[str, Any], *, is_alone: bool) -> int:
+    """Return the number of azclient's processes. `server`: azserver's settings of lowest priority.
+    `is_alone`: whether azserver's workers alone use the machine best, as in the measurements of recipes."""
     if settings.client_workers is not None:
         return settings.client_workers
-    asked = settings.workers == 0 or settings.client_config or settings.client_device != "remote"
+    workers = settings.workers
+    if workers is None:
+        workers = {**server, **_in_file(settings.server_config)}.get("workers")
+    asked = workers == 0 or settings.client_config or settings.client_device != "remote"
     return 0 if is_alone and not asked else 1
 
 
@@ -309,10 +324,10 @@ def _of_run(settings: RunConfig) -> Basis:
     settings = replace(settings, run=folder.name, net=server["net"])
     # If the run had a client, games may wait in the client's spool.
     is_alone = folder.config.exists() and not (folder.spool / "client").exists()
-    settings = replace(settings, client_workers=_client_workers(settings, is_alone=is_alone))
+    settings = replace(settings, client_workers=_client_workers(settings, server, is_alone=is_alone))
     # The learning rate was to fall over `before` minutes; extend this by the minutes of this start.
     if before := trainer.get("optimizer.cosine_minutes"):
-        by_clock = settings.minutes and not settings.repeatable
+        by_clock = settings.minutes and not settings.repeatable and not _falls_by_steps(settings)
         trainer["optimizer.cosine_minutes"] = before + settings.minutes if by_clock else 0.0
     return Basis(settings, nested(server), nested(trainer), goes_on=True)
 

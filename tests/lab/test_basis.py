@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,12 +109,27 @@ def test_beside_a_server_that_evaluates_nothing_a_client_does() -> None:
 
 @pytest.mark.parametrize(
     ("flags", "clients"),
-    [({}, 0), ({"workers": 0}, 1), ({"client_device": "cpu"}, 1), ({"recipe": "none"}, 1)],
+    [
+        *(({}, 0), ({"workers": 0}, 1), ({"client_device": "cpu"}, 1), ({"recipe": "none"}, 1)),
+        *(({"server_config": "workers = 0"}, 1), ({"server_config": "workers = 0", "workers": 2}, 0)),
+    ],
 )
-def test_azserver_plays_alone_with_a_recipe_unless_a_client_is_asked_for(
-    flags: dict[str, object], clients: int, tmp_path: Path
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_azserver_plays_alone_with_a_recipe_unless_a_client_is_asked_for_or_it_has_no_workers(
+    goes_on: bool, flags: dict[str, Any], clients: int, tmp_path: Path
 ) -> None:
-    assert basis_of(RunConfig(runs=tmp_path, **flags)).settings.client_workers == clients  # type: ignore[arg-type]
+    """In a run that goes on, its own settings count as a recipe does; the file may have been of its first
+    start only."""
+    given = dict(flags)
+    text = given.pop("server_config", "")
+    (tmp_path / "server.toml").write_text(text)
+    if goes_on:
+        folder = RunFolder(tmp_path, "chess-sparse")
+        folder.create("chess", 1)
+        folder.config.write_text(text)
+    else:
+        given["server_config"] = tmp_path / "server.toml"
+    assert basis_of(RunConfig(runs=tmp_path, **given)).settings.client_workers == clients
 
 
 @pytest.mark.parametrize(("minutes", "falls"), [(0.0, 0.0), (7.0, 7.0)])
@@ -159,6 +175,10 @@ def test_a_run_that_goes_on_for_some_minutes_has_a_rate_that_falls_over_all_of_t
         assert found.goes_on
         assert found.trainer["optimizer"]["cosine_minutes"] == falls
         assert found.trainer["optimizer"]["batch"] == 1024
+    file = tmp_path / "trainer.toml"
+    file.write_text("optimizer.cosine_steps = 500")
+    found = basis_of(RunConfig(runs=tmp_path, minutes=5, trainer_config=file))
+    served(found, tmp_path / "basis")  # the trainer refuses minutes beside the file's steps
 
 
 def test_a_run_whose_settings_are_damaged_is_not_played_with_others(tmp_path: Path) -> None:
@@ -168,7 +188,9 @@ def test_a_run_whose_settings_are_damaged_is_not_played_with_others(tmp_path: Pa
     with pytest.raises(Fatal, match=r"config.toml, with which the run goes on, cannot be read") as caught:
         basis_of(RunConfig(runs=tmp_path))
     assert caught.value.code == Exit.BAD_DATA
-    assert basis_of(RunConfig(run="chess-sparse", runs=tmp_path, recipe="none")).recipe == ""
+    # The advice in this message leads to a start, not to the refusal of another history.
+    found = basis_of(RunConfig(run="chess-sparse", runs=tmp_path, recipe="none"))
+    assert (found.recipe, served(found, tmp_path / "basis").self_play.history) == ("", 1)
 
 
 @pytest.mark.parametrize(
