@@ -139,7 +139,7 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
             client_workers=len(parts) - 2,
         )
         commands = {part.name: plan.runnable(part.with_devices) for part in parts}
-        launcher = Launcher(settings, run.port, commands)
+        launcher = Launcher(settings, run.port, commands, graces={part.name: part.grace for part in parts})
         run_until_signal(launcher.main)
     return launcher.report()
 

@@ -17,6 +17,7 @@ from azselfplay.lab.azrun_config import (
     RunConfig,
     basis_of,
     check,
+    check_joining,
     check_parts,
     for_one_process,
     make_commands,
@@ -52,7 +53,7 @@ def _main() -> int:
     # These imports are slow, so they come only after the flags have been checked.
     from azselfplay.host.aio import run
     from azselfplay.lab.azrun_texts import compile_seconds
-    from azselfplay.lab.launcher import Launcher
+    from azselfplay.lab.launcher import GRACE, Launcher
 
     # Port and folder are kept until the parts have ended.
     with contextlib.ExitStack() as stack:
@@ -61,7 +62,9 @@ def _main() -> int:
         basis.write(folder)
         commands = make_commands(settings, port, folder)
         # Each part would find its own wrong settings, too, but only after other parts have begun.
-        server = check_parts(commands)
+        server, drain = check_parts(commands)
+        if not settings.repeatable:
+            check_joining(server, port)
         print(basis.line(server), file=sys.stderr, flush=True)
         if settings.repeatable:
             from azselfplay.lab.repeatable import Repeatable
@@ -76,7 +79,7 @@ def _main() -> int:
         # If no number of workers was given, azserver has chosen one. The client waits for these workers.
         settings = replace(settings, workers=server.workers)
         compiling = compile_seconds(server) if settings.minutes else 0.0
-        launcher = Launcher(settings, port, commands, compiling)
+        launcher = Launcher(settings, port, commands, compiling, {"client": GRACE + drain})
         run(launcher.main)
     return launcher.report()
 

@@ -22,12 +22,13 @@ from azselfplay.games.names import DEFAULT_GAME, is_game, near, parts_of
 from azselfplay.host.config import flattened, nested, to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import may_have_gpus, usable_cores
-from azselfplay.host.ports import check_base_port
+from azselfplay.host.ports import ANYWHERE, check_base_port
 from azselfplay.host.processes import python_module
 from azselfplay.host.reading import read_json, read_toml
 from azselfplay.host.runs import RunFolder, is_locked, shown_settings
 from azselfplay.host.view import aligned
 from azselfplay.lab.experiments import recipe as recipes
+from azselfplay.link.keys import keys_folder
 from net.architectures.registry import check_name, is_sparse
 from net.architectures.registry import named as architecture_of
 from protocol.settings import Amount, Count, Port, Simulations, settings_in
@@ -415,9 +416,9 @@ def _config_flags(*files: Path | None) -> list[str]:
     return [word for file in files if file is not None for word in ("--config", str(file))]
 
 
-def check_parts(commands: Commands) -> ServerConfig:
-    """Read the settings of each part as the part itself will, with its file, and return those of azserver.
-    Raises Fatal or SystemExit as the parts would."""
+def check_parts(commands: Commands) -> tuple[ServerConfig, float]:
+    """Read the settings of each part as the part itself will, with its file. Return those of azserver, and
+    the longest `drain` of the clients. Raises Fatal or SystemExit as the parts would."""
     from client.main import load as client
     from server.main import load as server
     from trainer.__main__ import load as trainer
@@ -430,6 +431,17 @@ def check_parts(commands: Commands) -> ServerConfig:
         architecture_of(served.net).with_heads(trained.loss.head_weights)
     except ValueError as error:
         raise Fatal(f"trainer: --loss.heads: {error}", Exit.CONFIG) from None
-    if "client" in flags:
-        client(flags["client"], {})
-    return served
+    clients = [client(words, {}) for name, words in flags.items() if name.startswith("client")]
+    return served, max((one.drain for one in clients), default=0.0)
+
+
+def check_joining(server: ServerConfig, port: int) -> None:
+    """Raise Fatal(CONFIG) if azrun's own parts, which dial this machine's `port` without keys, cannot join
+    azserver."""
+    dialled = server.port == port and server.listen in ("127.0.0.1", "localhost", *ANYWHERE)
+    if not dialled or keys_folder(server.listen, server.keys, insecure=server.insecure) is not None:
+        raise Fatal(
+            "azrun's own parts cannot join an azserver with these `listen` and `keys`: leave both out of "
+            "--server-config, or start the parts by hand (docs/many_machines.md)",
+            Exit.CONFIG,
+        )

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -35,7 +35,7 @@ ASK_EVERY = 1.0
 GRACE = 15.0
 """Seconds that a part has to end cleanly, in addition to the time for which it waits for other parts."""
 GRACES = {"trainer": TRAINER_GRACE, "server": GRACE + TRAINER_GRACE}
-"""The parts that get more time."""
+"""The parts that get more time, if the caller does not say otherwise."""
 CONNECTION_LOG = "azselfplay.link.connection"
 """The logger of connections."""
 
@@ -47,14 +47,15 @@ class Part:
         self,
         name: str,
         argv: Sequence[str],
+        grace: float,
         sink: Callable[[bytes], None],
         on_exit: Callable[[Part, int], None],
     ) -> None:
-        """`sink` gets the output of the process; `on_exit(part, code)` is called after each end of the
-        process."""
+        """`grace`: seconds for a clean end. `sink` gets the output of the process; `on_exit(part, code)` is
+        called after each end of the process."""
         self.name = name
         self.stop = Stop()
-        self.children = Children(grace=GRACES.get(name, GRACE), sink=sink)
+        self.children = Children(grace=grace, sink=sink)
         self.children.add(name, argv, on_exit=partial(on_exit, self))
         self.ended = asyncio.Event()
 
@@ -75,14 +76,23 @@ class Part:
 class Launcher:
     """The parts (server, trainer, and any clients), the watcher and the view, for the duration of one run."""
 
-    def __init__(self, settings: RunConfig, port: int, commands: Commands, compiling: float = 0.0) -> None:
-        """`commands`: the processes. `compiling`: seconds that azserver will probably compile."""
+    def __init__(
+        self,
+        settings: RunConfig,
+        port: int,
+        commands: Commands,
+        compiling: float = 0.0,
+        graces: Mapping[str, float] = {},
+    ) -> None:
+        """`commands`: the processes. `compiling`: seconds that azserver will probably compile. `graces`:
+        seconds for a clean end, by part."""
         self.settings = settings
         self._compiling = compiling
         self.name = run_name(settings)
         self.folder = RunFolder(settings.runs, self.name)
         self.port = port
         self.commands = commands
+        self._graces = {name: {**GRACES, **graces}.get(name, GRACE) for name in commands}
         self.figures: dict[str, Any] = {}
         self._ready_for_clients = asyncio.Event()
         self._no_workers = asyncio.Event()
@@ -94,7 +104,9 @@ class Launcher:
     async def main(self, stop: Stop) -> None:
         """Run until the time is over or a signal comes; then end players, trainer and server. If the parts of
         a new run are refused, no folder is left behind."""
-        stop.waits_for = "games and training steps under way, at most a minute"
+        at_most = GRACE + self._graces["server"] + self._graces["trainer"]
+        at_most += max((self._graces[name] for name in self.commands if name.startswith("client")), default=0)
+        stop.waits_for = f"games and training steps under way, {at_most:.0f} s at most"
         with (
             self.folder.removed_if_refused(),
             View(f"{self.name}, port {self.port}") as view,
@@ -135,8 +147,7 @@ class Launcher:
                 # which ends its workers; then the trainer, whose last weights the server still accepts
                 # (`--trainer-grace`). The order of the parts is that of `make_commands`.
                 server, trainer, *clients = parts
-                for client in clients:
-                    await client.end()
+                await asyncio.gather(*(client.end() for client in clients))
                 server.stop.request()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(GRACE):
@@ -231,6 +242,7 @@ class Launcher:
                 self._troubles.ended(part.name, code, why, time.monotonic(), self._step(), asked=asked)
 
         return [
-            Part(name, argv, partial(said, name, LogFile(self.folder.logs / f"azrun-{name}.log")), ended)
+            Part(name, argv, self._graces[name], partial(said, name, log_file), ended)
             for name, argv in self.commands.items()
+            for log_file in [LogFile(self.folder.logs / f"azrun-{name}.log")]
         ]

@@ -105,6 +105,10 @@ def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
         ("--trainer-config", "[samples]\nper_postion = 2", "the nearest is 'samples.per_position'"),
         ("--server-config", "[self_play.search]\nsimulation = 2", "'self_play.search.simulations'"),
         ("--client-config", "drain = -1", "drain must be a number of at least 0, not -1"),
+        *(
+            ("--server-config", text, "azrun's own parts cannot join")
+            for text in ("listen = '0.0.0.0'", "listen = '::1'", "listen = '10.0.0.1'\ninsecure = true")
+        ),
     ],
 )
 def test_wrong_settings_end_it_before_anything_starts(
@@ -121,6 +125,17 @@ def test_wrong_settings_end_it_before_anything_starts(
     assert told.startswith("azrun: error: ")
     assert said in told
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_client_that_finishes_its_games_gets_the_time_for_it(tmp_path, monkeypatch) -> None:
+    (tmp_path / "client.toml").write_text("drain = 60")
+    graces: dict[str, float] = {}
+    monkeypatch.setattr(launcher, "Part", lambda name, _argv, grace, *_: graces.update({name: grace}))
+    monkeypatch.setattr("azselfplay.host.aio.run", lambda main: main.__self__._parts(None))
+    flags = ["--game", "tic_tac_toe", "--runs", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["azrun", *flags, "--client-config", str(tmp_path / "client.toml")])
+    azrun.main()
+    assert graces == {"server": 45, "trainer": 30, "client": 75}
 
 
 def test_a_run_in_use_is_named_before_anything_is_announced(tmp_path, monkeypatch, capsys) -> None:
@@ -187,7 +202,7 @@ def test_why_training_fails_is_said_at_the_end_and_is_the_exit_status(
         return parts | {part: [sys.executable, "-c", FAILS, str(tmp_path), ending, said]}
 
     monkeypatch.setattr(azrun, "make_commands", made)
-    monkeypatch.setattr(azrun, "check_parts", lambda _: ServerConfig())
+    monkeypatch.setattr(azrun, "check_parts", lambda given: (ServerConfig(port=int(given["server"][3])), 0.0))
     monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path), "--run", "run"])
     assert azrun.main() == status
     *_, before, end = capsys.readouterr().err.split("Training FAILED. ")

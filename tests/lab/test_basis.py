@@ -28,7 +28,7 @@ def served(found: Basis, folder: Path) -> ServerConfig:
     """Return the settings of azserver, as the program itself reads them."""
     folder.mkdir(exist_ok=True)
     found.write(folder)
-    return check_parts(make_commands(found.settings, 5600, folder))
+    return check_parts(make_commands(found.settings, 5600, folder))[0]
 
 
 def line(settings: RunConfig, tmp_path: Path) -> str:

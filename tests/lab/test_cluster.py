@@ -95,10 +95,12 @@ def test_positions_are_evaluated_where_the_gpus_are(server: int, client: int, de
 def test_up_here_waits_for_no_workers_of_a_server_that_has_none(tmp_path: Path, monkeypatch) -> None:
     """Its clients would never start."""
     began: list[RunConfig] = []
+    given: dict[str, float] = {}
 
     class NoLauncher:
-        def __init__(self, settings: RunConfig, *_: object) -> None:
+        def __init__(self, settings: RunConfig, *_: object, graces: dict[str, float]) -> None:
             began.append(settings)
+            given.update(graces)
 
         main, report = None, lambda _: 0
 
@@ -110,6 +112,7 @@ def test_up_here_waits_for_no_workers_of_a_server_that_has_none(tmp_path: Path, 
     cluster = on_one_machine(cluster_in(tables))
     azcluster._up(cluster, planned(cluster))
     assert [settings.workers for settings in began] == [0]
+    assert given == {"server": 60, "trainer": 180, "client-box-1": 30, "client-box-2": 30}
 
 
 def test_a_recipe_brings_the_settings_of_both_programs_and_a_rate_that_does_not_fall() -> None:
@@ -200,7 +203,13 @@ def test_prometheus_reads_the_list_of_targets_with_the_jobs_of_our_alerts(tmp_pa
     command = ["promtool", "check", "config", tmp_path / "prometheus.yml"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     found = json.loads(text)
-    assert [one["labels"]["job"] for one in found] == ["azserver", "trainer", "trainer", "azclient", "azclient"]
+    assert [one["labels"]["job"] for one in found] == [
+        "azserver",
+        "trainer",
+        "trainer",
+        "azclient",
+        "azclient",
+    ]
     assert found[0]["targets"] == ["10.0.0.1:9600"]
 
 

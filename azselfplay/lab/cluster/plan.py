@@ -358,11 +358,7 @@ def runnable(command: Sequence[str]) -> list[str]:
 def check(parts: Sequence[Part]) -> ServerConfig:
     """Have each program read its settings, and return those of azserver. Raises Fatal or SystemExit as the
     program would."""
-    server, trainer, *clients = (runnable(part.command) for part in parts)
-    served = check_parts({"server": server, "trainer": trainer})
-    for client in clients:
-        check_parts({"server": server, "trainer": trainer, "client": client})
-    return served
+    return check_parts({part.name: runnable(part.command) for part in parts})[0]
 
 
 # ---- For people and for Prometheus ---------------------------------------------------------------
