@@ -88,7 +88,8 @@ def _main() -> int:
             lock = _lock(cluster)
             if not is_locked(lock):
                 raise Fatal(f"nothing is up here: no process holds {lock}", Exit.UNREACHABLE)
-            os.kill(int(lock.with_suffix(".pid").read_text()), signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it ends just now
+                os.kill(int(lock.with_suffix(".pid").read_text()), signal.SIGTERM)
             with lock.open() as file:
                 # This lock is granted only after all parts have ended and `up` has released its own lock.
                 fcntl.flock(file, fcntl.LOCK_SH)
@@ -125,14 +126,12 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
             raise Fatal(
                 f"{run.name} is up already: end it with `azcluster down`, or name another run", Exit.TRY_AGAIN
             ) from None
-        check_base_port("127.0.0.1", run.port)
-        # `down` is another process and needs our process id to send a signal.
+        # `down` is another process, and may come at once: it needs our process id to send a signal.
         lock.with_suffix(".pid").write_text(str(os.getpid()))
-        words = parts[0].command
-        game, net = (words[words.index(flag) + 1] if flag in words else "" for flag in ("--game", "--net"))
+        check_base_port("127.0.0.1", run.port)
         settings = RunConfig(
-            game=game,
-            net=net,
+            game=server.game,
+            net=server.net,
             run=run.name,
             runs=Path(run.runs),
             workers=server.workers,

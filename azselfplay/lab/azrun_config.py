@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from azselfplay.games import GAME_NAMES, get_game
-from azselfplay.games.names import DEFAULT_GAME, is_game, near, parts_of
+from azselfplay.games.names import DEFAULT_GAME, near
 from azselfplay.host.config import flattened, nested, to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import may_have_gpus, usable_cores
@@ -231,8 +231,7 @@ def basis_of(settings: RunConfig) -> Basis:
             hint = f"; the nearest is {meant!r}" if meant else ""
             raise Fatal(f"--recipe: there is no recipe {name!r}{hint}; --recipe list shows all", Exit.CONFIG)
         named = recipes.load(name)
-        base = parts_of(settings.game)[0] if is_game(settings.game) else settings.game
-        if named.game not in (settings.game, base):
+        if named.game not in recipes.games_of(settings.game):
             raise Fatal(
                 f"--recipe {name} is for {named.game}, not for {settings.game}: give --game {named.game}, or "
                 "another recipe (--recipe list)",

@@ -22,7 +22,7 @@ from azselfplay.host.aio import Stop, first_of
 from azselfplay.host.exits import Exit
 from azselfplay.host.logs import LogFile
 from azselfplay.host.processes import Children
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, has_final_figures
 from azselfplay.host.view import View
 from azselfplay.lab.azrun_config import TRAINER_GRACE, Commands, RunConfig, run_name
 from azselfplay.lab.azrun_texts import Milestones, Troubles, beginning, ending, warning
@@ -155,7 +155,9 @@ class Launcher:
                 await trainer.end()
                 watcher.cancel()
                 await server.end()
-                self.figures["trainer"] = self.folder.read_figures() or self.figures.get("trainer")
+                # A trainer that was killed has left the figures of an earlier end.
+                final = self.folder.read_figures() if has_final_figures(self.folder) else {}
+                self.figures["trainer"] = final or self.figures.get("trainer")
             # Replace the figures of the last look, which came while the parts were leaving.
             self.figures |= at_end
 

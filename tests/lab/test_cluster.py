@@ -82,6 +82,15 @@ def test_metrics_of_parts_that_may_meet_on_a_machine_have_ports_of_their_own() -
     assert len(set(found)) == len(found) == 1 + 2 + 2
 
 
+def test_on_one_machine_no_part_uses_a_key() -> None:
+    """The server has none there, and would refuse a folder of keys; --key needs the server's key."""
+    tables = changed("server.settings.keys", "/keys")
+    for table in (tables["trainer"], tables["clients"][0]):
+        table["settings"] = {"key": "/keys/mine.key"}
+    words = [word for part in planned(on_one_machine(cluster_in(tables))) for word in part.command]
+    assert {"--keys", "--key", "--server-key", "/keys"}.isdisjoint(words)
+
+
 @pytest.mark.parametrize(
     ("server", "client", "device"), [(0, 0, "cpu"), (0, 2, "cuda:0,cuda:1"), (2, 0, "remote")]
 )
@@ -107,11 +116,12 @@ def test_up_here_waits_for_no_workers_of_a_server_that_has_none(tmp_path: Path, 
     monkeypatch.setattr("azselfplay.lab.launcher.Launcher", NoLauncher)
     monkeypatch.setattr("azselfplay.host.aio.run", lambda _: None)
     tables = changed("server.settings.workers", 0)
-    tables["run"] |= {"runs": str(tmp_path), "port": free_base_port()}
+    del tables["run"]["recipe"]
+    tables["run"] |= {"game": "chess", "runs": str(tmp_path), "port": free_base_port()}
     tables["server"]["gpus"] = tables["places"]["hub"]["gpus"] = 1
     cluster = on_one_machine(cluster_in(tables))
     azcluster._up(cluster, planned(cluster))
-    assert [settings.workers for settings in began] == [0]
+    assert [(one.workers, one.game, one.net) for one in began] == [(0, "chess", "small")]
     assert given == {"server": 60, "trainer": 180, "client-box-1": 30, "client-box-2": 30}
 
 
@@ -122,6 +132,11 @@ def test_a_recipe_brings_the_settings_of_both_programs_and_a_rate_that_does_not_
     assert "--optimizer.batch" in parts["trainer"].command
     assert "--optimizer.cosine-minutes 0.0" in " ".join(parts["trainer"].command)
     check(list(parts.values()))
+
+
+def test_a_recipe_serves_a_variant_of_its_game_as_for_azrun() -> None:
+    tables = changed("run", {"name": "a", "recipe": "go_gpu", "game": "go_9x9", "server_key": "K"})
+    assert "--game go_9x9 " in " ".join(parts_of(tables)["server"].command)
 
 
 WRONG = {
@@ -137,6 +152,7 @@ WRONG = {
     "no list": ("trainer.places", "box-1", "trainer.places must be a list of texts, not 'box-1'"),
     "no key": ("run.server_key", "", "[run] needs server_key"),
     "no game": ("run.recipe", "", "[run] needs a game or a recipe"),
+    "another game": ("run.game", "shogi", "run.recipe 'chess_gpu' is for chess, not for shogi"),
     "unknown recipe": ("run.recipe", "ches", "there is no recipe and no game 'ches'"),
     "said twice": ("server.settings.port", 1, "settings.port follows from the rest of the file"),
     "place twice": ("clients.0.places", ["box-1", "box-1"], "each once"),
@@ -186,6 +202,25 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch, capsys)
 def test_a_relative_folder_is_refused_where_others_start_it() -> None:
     with pytest.raises(Fatal, match="must be an absolute path"):
         rendered(cluster_in(changed("run.runs", "runs")), "systemd")
+
+
+@pytest.mark.parametrize(
+    ("image", "of_clients"),
+    [
+        ("azselfplay", "azselfplay-client"),
+        ("registry:5000/az", "registry:5000/az-client"),
+        ("registry:5000/az:1", "registry:5000/az-client:1"),
+    ],
+)
+def test_clients_without_evaluators_have_an_image_of_their_own(image: str, of_clients: str) -> None:
+    tables = changed("run.image", image)
+    tables["server"]["gpus"], tables["places"]["hub"]["gpus"], tables["clients"][0]["gpus"] = 1, 1, 0
+    files = rendered(cluster_in(tables), "kubernetes")
+    assert f"image: {of_clients}\n" in files["azclient.yaml"]
+    assert f"image: {image}\n" in files["azserver.yaml"]
+    tables["run"]["image"] = f"{image}@sha256:0"
+    with pytest.raises(Fatal, match="has a digest"):
+        rendered(cluster_in(tables), "kubernetes")
 
 
 def test_skypilot_asks_for_gpus_of_a_kind() -> None:

@@ -228,10 +228,21 @@ def _wrong(text: str) -> Fatal:
 
 
 def on_one_machine(cluster: Cluster) -> Cluster:
-    """Return the same cluster with all its places on this machine, whose server no other machine reaches."""
-    places = {name: replace(one, host="127.0.0.1") for name, one in cluster.places.items()}
-    settings = {name: value for name, value in cluster.server.settings.items() if name != "listen"}
-    return replace(cluster, places=places, server=replace(cluster.server, settings=settings))
+    """Return the same cluster with all its places on this machine, whose server no other machine reaches, so
+    that no part needs a key."""
+
+    def without_keys(table: PartTable) -> PartTable:
+        left_out = ("listen", "keys", "key", "server_key")
+        kept = {name: value for name, value in table.settings.items() if name not in left_out}
+        return replace(table, settings=kept)
+
+    return replace(
+        cluster,
+        places={name: replace(one, host="127.0.0.1") for name, one in cluster.places.items()},
+        server=without_keys(cluster.server),
+        trainer=without_keys(cluster.trainer),
+        clients=tuple(without_keys(one) for one in cluster.clients),
+    )
 
 
 def elsewhere(cluster: Cluster) -> Cluster:
@@ -323,12 +334,12 @@ def _basis(run: RunTable) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
         recipe = recipes.load(run.recipe)
     except Fatal as error:
         raise _wrong(str(error)) from None
-    if run.game not in ("", recipe.game):
+    if run.game and recipe.game not in recipes.games_of(run.game):
         raise _wrong(f"run.recipe {run.recipe!r} is for {recipe.game}, not for {run.game}")
     server, trainer = recipe.parts
     del server["net"]
     # A run on a cluster has no fixed end, so its learning rate does not fall.
-    return recipe.game, run.net or recipe.net, server, falling(trainer, 0.0)
+    return run.game or recipe.game, run.net or recipe.net, server, falling(trainer, 0.0)
 
 
 def _cuda(gpus: int) -> str:

@@ -116,8 +116,15 @@ def _kubernetes(cluster: Cluster) -> Files:
     settings = {key: value for key, value in cluster.server.settings.items() if key != "insecure"}
     server = replace(cluster.server, settings=settings)
     parts = _checked(replace(cluster, run=run, places=hosts, server=server))
-    repository, _, tag = run.image.rpartition(":")
-    bare = f"{repository}-client:{tag}"
+    # A registry may have a port, so only a colon after the last slash begins a tag.
+    image = run.image.rpartition("/")[2]
+    if "@" in image:
+        text = (
+            f"run.image {run.image!r} has a digest, which the image of the clients cannot share: give a tag"
+        )
+        raise Fatal(text, Exit.USAGE)
+    repository, colon, tag = image.partition(":")
+    bare = f"{run.image.removesuffix(image)}{repository}-client{colon}{tag}"
     files = {}
     for part in _one_of_each(parts):
         gpus = part.table.gpus

@@ -104,15 +104,19 @@ def listed_recipes() -> list[tuple[str, str, str, str]]:
     return sorted(found)
 
 
+def games_of(name: str) -> tuple[str, str]:
+    """Return the names of the games whose recipes are for the game `name`: its own, and without options, so
+    that go_9x9 has those of go."""
+    return name, parts_of(name)[0] if is_game(name) else name
+
+
 def default_for(game: str, *, has_gpu: bool) -> str:
     """Return the name of the recipe that `game` has by default on a machine with or without a GPU; "" if
     there is none. On a GPU a recipe for a CPU is better than none, and for a variant, such as go_9x9, that of
     its game."""
     defaults = {(of, on): name for of, name, on, _ in listed_recipes() if on}
     machines = ("gpu", "cpu") if has_gpu else ("cpu",)
-    # Without its options, the variant go_9x9 falls back on go.
-    base = parts_of(game)[0] if is_game(game) else game
-    return next((defaults[key] for key in product((game, base), machines) if key in defaults), "")
+    return next((defaults[key] for key in product(games_of(game), machines) if key in defaults), "")
 
 
 def load(name: str) -> Recipe:
