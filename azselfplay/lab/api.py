@@ -18,9 +18,9 @@ CHANGELOG.md with its replacement.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -32,13 +32,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
+from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.game_texts import after_moves, read_position
 from azselfplay.games.knowledge import picture_of
 from azselfplay.games.names import is_game
 from azselfplay.games.spec import Game as Rules
+from azselfplay.host import config
 from azselfplay.host.exits import EXTRAS, Exit, Fatal, how_to_install
-from azselfplay.host.processes import ending_with_parent
+from azselfplay.host.processes import ending_with_parent, python_module
 from azselfplay.link.finding import RUNS, find_run, weights_named
 from azselfplay.play.analysis import Analyst, Answer, trees_in_flight
 from azselfplay.play.builtin_players import NetPlayer
@@ -209,6 +211,21 @@ class Run:
         return await self._analyst.analyse_all(histories, simulations, asyncio.Semaphore(room))
 
 
+class _NoNetwork(Run):
+    """Stands for the game where no network plays, because positions belong to a run."""
+
+    def __init__(self, game: str) -> None:
+        self._rules = get_game(game)
+        self.game = self.name = self._rules.name
+        self.step = 0
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+    async def _answers(self, positions: Sequence[Position], simulations: int) -> list[Answer]:  # noqa: ARG002
+        raise Error(f"no network has played this game: give the position to one of az.load({self.game!r})")
+
+
 class Position:
     """A position of a game, with the moves that led to it. It never changes: `play` returns another one."""
 
@@ -330,8 +347,7 @@ async def _play(
     runs = [player for player in (first, second) if isinstance(player, Run)]
     if not runs and not game:
         raise Error('no run says which game is played: give the game too, such as game="chess"')
-    # Where no network plays, an untrained one stands for the game: positions belong to a run.
-    home = runs[0] if runs else load(game)
+    home = runs[0] if runs else await asyncio.to_thread(_NoNetwork, game)
     if others := [run.game for run in runs if run.game != home.game]:
         raise Error(f"one network plays {home.game}, the other {others[0]}")
     if game and game != home.game:
@@ -366,18 +382,21 @@ def train(
     this program ends it too. Raises Error with the reason for a run that fails."""
     from rich.progress import Progress
 
+    from azselfplay.lab.azrun import EXAMPLES
     from azselfplay.lab.azrun_config import RunConfig, basis_of, run_name
 
     with _our_errors():
         if not minutes > 0:
             raise Error(f"minutes is {minutes}, but must be more than 0")
-        # Only to learn the name that azrun will give the run.
-        asked = RunConfig(game=game, minutes=minutes, run=run, runs=Path(runs))
+        words = ["--game", game, "--minutes", f"{minutes:g}", "--runs", str(runs), "--run", run, *flags]
+        try:
+            asked = config.load(RunConfig, words, command="azrun", examples=EXAMPLES)
+        except SystemExit:  # it has printed what is wrong
+            raise Error(f"azrun does not take these flags: {shlex.join(words)}") from None
+        # The name that azrun gives the run.
         name = run_name(basis_of(asked).settings)
-    command = [sys.executable, "-m", "azselfplay.lab.azrun", "--game", game, "--minutes", f"{minutes:g}"]
-    command += ["--runs", str(runs), "--run", name, *flags]
     process = subprocess.Popen(
-        command,
+        python_module("azselfplay.lab.azrun", *words, "--run", name),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -408,7 +427,7 @@ def train(
         # The newest line about an error, else the last line of all.
         said = [line for line in lines if "error" in line.lower()] or [*lines] or ["no reason was given"]
         raise Error(f"azrun ended with exit status {process.returncode}: {said[-1]}")
-    return load(Path(runs) / name)
+    return load(asked.runs / name)
 
 
 # ---- The background loop ------------------------------------------------------------------------------

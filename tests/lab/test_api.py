@@ -62,8 +62,13 @@ def test_the_outcome_is_of_the_players_in_their_order_whoever_is_to_move_at_the_
     assert (game.moves, game.outcome) == (("6",), -1)
 
 
-def test_two_players_that_are_no_runs_need_the_game() -> None:
-    assert az.play("random", "alphabeta:9", game="tic_tac_toe").outcome in (0, -1)
+def test_two_players_that_are_no_runs_need_the_game_and_no_network(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    game = az.play("random", "alphabeta:9", game="tic_tac_toe")
+    assert game.outcome in (0, -1)
+    assert game.final.run.position(moves=game.moves[:1]).play(game.moves[1]).moves == game.moves[:2]
+    with pytest.raises(az.Error, match="no network has played this game"):
+        game.final.run.position().evaluate()
     with pytest.raises(az.Error, match="give the game too"):
         az.play("random", "random")
 
@@ -205,6 +210,24 @@ def test_the_end_of_the_script_ends_the_training(tmp_path: Path) -> None:
     script.kill()
     script.wait()
     wait_for(lambda: not is_locked(lock), lambda: "azserver has not ended")
+
+
+def test_azrun_is_started_with_the_name_that_it_would_give_the_run_itself(tmp_path, monkeypatch) -> None:
+    class Begun(Exception):
+        pass
+
+    def begin(command: list[str], **_: object) -> None:
+        raise Begun(command)
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Begun) as begun:
+        az.train("tic_tac_toe", minutes=1, flags=["--recipe", "none", "--net", "2x8"])
+    (command,) = begun.value.args
+    assert command[-2:] == ["--run", "tic_tac_toe-2x8"]
+    assert "-P" in command, "a file net.py of ones own does no harm"
+    with pytest.raises(az.Error, match=r"azrun does not take these flags: .* --nett 2x8"):
+        az.train("tic_tac_toe", minutes=1, flags=["--nett", "2x8"])
 
 
 def test_a_run_is_trained_and_loaded(tmp_path: Path) -> None:
