@@ -29,7 +29,7 @@ from azselfplay.host.processes import describe_exit
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.azrun_config import RunConfig
 from azselfplay.link.finding import RUNS
-from client.spool import SUFFIX
+from client.spool import REJECTED, SUFFIX
 
 if TYPE_CHECKING:
     from server.config import ServerConfig
@@ -52,7 +52,7 @@ FRESH = 120.0
 """Seconds for which an error counts as unsolved. A part that keeps failing fails more often than this."""
 
 # A date and an E (error), as in the format of text logs.
-_LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d E \S+  (.*)")
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d E .+?  (.*)")
 """Matches a log line about an error (`host.logs.FORMAT`)."""
 
 Figures = Mapping[str, Any]
@@ -268,7 +268,7 @@ def ending(
         newest = f" The newest weights are version {version:,}." if version else ""
         done = f"Ended. {games:,} games and {step:,} training steps are stored.{newest}"
     # Waiting games are not lost, but a person who counts games would miss them.
-    if waiting := sum(1 for _ in folder.spool.rglob(f"*{SUFFIX}")):
+    if waiting := sum(path.parent.name != REJECTED for path in folder.spool.rglob(f"*{SUFFIX}")):
         done += f" Finished games that wait on disk until the run goes on: {waiting:,}."
     lines = [done]
     # A short run may end before its client has played, because the client starts only after azserver's own

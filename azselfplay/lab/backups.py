@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -52,13 +53,14 @@ from azselfplay.host.folders import (
     write_sums,
 )
 from azselfplay.host.reading import read_json, read_struct
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, modified
+from azselfplay.lab.report.settings import NOTES
 from azselfplay.lab.report.stored_games import verified
 from azselfplay.link.finding import find_run
 from azselfplay.link.weights_files import SUFFIX, find_weights
 from azselfplay.store.copying import check_file, copy_games
 from azselfplay.store.reader import Range, StoreReader
-from client.spool import run_folder
+from client.spool import REJECTED, run_folder
 from protocol.messages import WeightsInfo
 
 Identity = Literal["auto", "keep", "new"]
@@ -202,17 +204,19 @@ class _Copy:
             self._take(path)
 
     def spools(self) -> int:
-        """Copy games that wait on this machine, and those kept or set aside with the reason. Returns their
-        number."""
+        """Copy games that wait on this machine, and those kept or set aside with the reason. Returns the
+        number of those that are not set aside for good."""
         copied: set[str] = set()
+        rejected = 0
         for _ in range(SPOOL_PASSES):
             for path in sorted(self._run.spool.rglob("*.game")):
                 # A later pass copies only games that were moved during an earlier pass.
                 if path.stem in copied or not self._take(path):
                     continue
                 copied.add(path.stem)
+                rejected += path.parent.name == REJECTED
                 self._take(path.with_suffix(".reason"))  # only games that were set aside have one
-        return len(copied)
+        return len(copied) - rejected
 
     def checkpoints(self) -> int | None:
         """Copy all complete checkpoints. Returns the step of the newest, None without any."""
@@ -282,14 +286,17 @@ class _Copy:
 
     def curves(self) -> None:
         """Copy files for people. The last line of a file that is being written may be incomplete."""
-        for path in sorted(self._run.path.glob("*.json")):
+        for path in (*sorted(self._run.path.glob("*.json")), self._run.path / NOTES):
             if path != self._run.about:
                 self._take(path)
+        written = modified(self._run.figures_log)
         lines = _content(self._run.path / _CURVES)
         if lines:
             # The trainer may be in the middle of a line.
             whole = lines[: lines.rfind(b"\n") + 1]
             self.sums[_CURVES] = write_file(self._folder / _CURVES, whole)
+            # `has_final_figures` compares the time with that of figures.json.
+            os.utime(self._folder / _CURVES, (written, written))
 
 
 def _count(games: StoreReader) -> int:

@@ -68,8 +68,10 @@ def test_the_end_names_commands_with_the_paths_of_this_run(runs: Path, said: str
 
 def test_the_end_says_how_many_games_wait_in_the_spools(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "run")
-    (folder.spool / "client" / "0").mkdir(parents=True)
-    (folder.spool / "client" / "0" / "1.game").touch()
+    for name in ("1.game", "rejected/2.game"):  # the second was refused, and does not wait
+        path = folder.spool / "client" / "0" / name
+        path.parent.mkdir(parents=True)
+        path.touch()
     told, *_ = azrun_texts.ending(RunConfig(runs=tmp_path, run="run"), folder, {})
     assert told == (
         "Ended. No game was stored yet. Finished games that wait on disk until the run goes on: 1."
@@ -90,9 +92,10 @@ def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_n
     assert lines[-1].split("   ")[0].split()[1:] == ["--run", "run", "--minutes", "4"]
 
 
-def test_an_error_is_told_once_and_is_over_when_training_has_gone_on() -> None:
+@pytest.mark.parametrize("process", [b"trainer", b"trainer rank 1"])
+def test_an_error_is_told_once_and_is_over_when_training_has_gone_on(process: bytes) -> None:
     troubles = Troubles()
-    line = b"2026-11-25 18:00:00 E trainer  games are NOT being stored: full\n"
+    line = b"2026-11-25 18:00:00 E " + process + b"  games are NOT being stored: full\n"
     assert troubles.said("trainer", line[:30], 0.0, 5) == []
     assert troubles.said("trainer", line[30:], 0.0, 5) == ["trainer: games are NOT being stored: full"]
     assert troubles.said("trainer", line, 9.0, 5) == []

@@ -15,8 +15,9 @@ from live_run import LiveRun
 
 from azselfplay.host import folders as whole_folders
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, has_final_figures
 from azselfplay.lab.backups import About, Identity, _verify, make_backup, restore
+from azselfplay.lab.report.settings import NOTES
 from azselfplay.link.finding import newest_weights
 from azselfplay.store.copying import copy_games
 from azselfplay.store.sqlite import Store
@@ -76,6 +77,17 @@ def test_backups_of_a_run_that_is_written_to_are_consistent(run: LiveRun, tmp_pa
         assert max(version for _, version in games.values()) <= current == about.weights
         assert newest_weights(copy).exists()
     assert len(run.finished) > len(finished), "it was written to all the time"
+
+
+def test_a_restored_run_has_its_notes_and_looks_as_finished_as_the_run(run: LiveRun, tmp_path: Path) -> None:
+    (run.folder.path / NOTES).write_text("a try")
+    run.folder.figures_log.write_text('{"step": 1}\n')
+    os.utime(run.folder.figures_log, (1, 1))
+    run.folder.write_figures({"step": 1})
+    backed_up(run, tmp_path / "backup")
+    copy = restored(tmp_path / "backup", tmp_path / "new")
+    assert (copy.path / NOTES).read_text() == "a try"
+    assert has_final_figures(copy)
 
 
 def test_a_game_that_waits_is_in_the_backup_whatever_becomes_of_it(run: LiveRun, tmp_path: Path) -> None:
