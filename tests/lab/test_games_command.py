@@ -53,6 +53,15 @@ def test_a_list_has_a_line_a_game(run: Path, monkeypatch, capsys) -> None:
         assert [fields[0], *fields[3:]] == [str(number), *wanted]
 
 
+def test_flags_may_come_before_the_run(run: Path, monkeypatch, capsys) -> None:
+    assert azplay_games(monkeypatch, "--runs", run.parent, run.name, "list") == Exit.OK
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 3
+    (run.parent / "empty").mkdir()
+    given = "--runs", run.parent, run.name, "import", run.parent / "empty"
+    with pytest.raises(Fatal, match="no file"):
+        azplay_games(monkeypatch, *given)
+
+
 def test_the_newest_and_a_range_can_be_listed(run: Path) -> None:
     """They can be given by number, or counted from the newest."""
     games = open_games(str(run), run.parent)

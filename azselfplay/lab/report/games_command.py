@@ -100,13 +100,13 @@ class ImportConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     first, second, *_ = (*sys.argv[1:], "", "")
-    if second == "import":
+    if "import" in sys.argv[2:]:  # flags may come before the action
         return _import()
     # Users often give the action before the run, and "there is no run 'list'" would not explain this mistake.
     if first in ACTIONS and second and second not in ACTIONS and not second.startswith("-"):
         words = shlex.join([second, first, *sys.argv[3:]])
         raise Fatal(f"the run comes before the action: azplay games {words}", Exit.USAGE)
-    if second and not second.startswith("-") and second not in ACTIONS:
+    if second and not first.startswith("-") and not second.startswith("-") and second not in ACTIONS:
         raise Fatal(f"there is no action {second!r}: give one of {', '.join(ACTIONS)}", Exit.USAGE)
     config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
     if config.action == "salvage":
