@@ -61,7 +61,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     for module in (any_game, endgame):
         monkeypatch.setattr(module, "errors_of", asked.errors_of)
     monkeypatch.setattr(any_game, "correlation", lambda *_: 0.5)
-    monkeypatch.setattr(any_game, "add_self_play", lambda *_: None)
+    monkeypatch.setattr(any_game, "add_self_play", lambda *_, **_more: None)
     return asked
 
 

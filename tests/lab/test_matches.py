@@ -54,7 +54,11 @@ def test_games_that_an_engine_failed_in_measure_nothing(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("wrong", "why"),
-    [({"opening": "C9"}, "opening: "), ({"opponents": ("gtp:no-such-engine",)}, "there is no engine")],
+    [
+        ({"opening": "C9"}, "opening: "),
+        ({"judge_search": "puctt"}, "puctt"),
+        ({"opponents": ("gtp:no-such-engine",)}, "there is no engine"),
+    ],
 )
 def test_matches_that_cannot_be_played_are_refused_before_training(
     wrong: dict[str, str | tuple[str, ...]], why: str

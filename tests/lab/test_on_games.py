@@ -102,3 +102,9 @@ def test_a_variant_without_name_or_flags_is_refused(text: str) -> None:
 def test_a_run_that_was_never_trained_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Fatal, match="no trainer has worked"):
         on_games.settings_of(RunFolder(tmp_path, "new"), [], 1, 100)
+
+
+def test_a_trainer_on_its_own_machine_is_told_where_to_name_the_network(run: RunFolder) -> None:
+    run.config.unlink()
+    with pytest.raises(Fatal, match=r"names the network: write net into"):
+        on_games.teach(run, ("", []), 1, 3, on_games.Truth(GAME, 1))

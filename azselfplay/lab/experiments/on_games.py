@@ -25,7 +25,7 @@ from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.host.reading import read_toml
-from azselfplay.host.runs import RunFolder, write_atomically
+from azselfplay.host.runs import RunFolder, shown_settings, write_atomically
 from azselfplay.lab.experiments.intervals import Runs, draw, spread
 from azselfplay.lab.experiments.training import describe_machine
 from azselfplay.link.finding import run_named
@@ -77,7 +77,11 @@ def teach(
     """
     name, flags = variant
     config, about = settings_of(run, flags, seed, steps), run.describe()
-    net = config.net or str(read_toml(run.config)["net"])
+    # A trainer's own machine has no settings of azserver.
+    net = config.net or str(shown_settings(run.config).get("net", ""))
+    if not net:
+        text = f"neither {run.config} nor {run.trainer_config} names the network: write net into the second"
+        raise Fatal(text, Exit.BAD_DATA)
     with TemporaryDirectory() as folder:
         loop = TrainingLoop(config, get_game(about["game"]), about["history"], net, Path(folder))
         with closing(StoreReader(run.games)) as reader:

@@ -75,7 +75,9 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
         if knowledge_of(game).heuristic.material is not nothing:
             add_correlations(found, game, trained, recipe, tell)
         add_odds(found, game, trained, recipe, tell)
-        add_self_play(found, game, trained.folder)
+        add_self_play(
+            found, game, trained.folder, has_others=bool(recipe.server.get("self_play", {}).get("start"))
+        )
     return found
 
 
@@ -258,14 +260,17 @@ def _lead(game_history: GameHistory) -> int:
 # ---- The run's own games ------------------------------------------------------------------------
 
 
-def add_self_play(found: Judgement, game: Game, folder: RunFolder) -> None:
+def add_self_play(found: Judgement, game: Game, folder: RunFolder, *, has_others: bool) -> None:
     """Add how a run's games from the usual start ended: the curves over SPANS equal parts of them, oldest
     first (fewer if there are few games), and the share of decisive games in the last part.
 
-    Games from other starts, such as won endgames, are left out: they would raise the share of decisive games.
+    If it `has_others`, games from other starts, such as won endgames, are left out: they would raise the
+    share of decisive games. All games of chess960 name their start.
     """
     with closing(StoreReader(folder.games)) as reader:
-        games = [stored for stored, record in reader.sound(game, Range()) if record.start == ""]
+        games = [
+            stored for stored, record in reader.sound(game, Range()) if not (has_others and record.start)
+        ]
     if not games:
         return
     size = -(-len(games) // SPANS)  # rounded up, so that there are never more than SPANS

@@ -19,7 +19,7 @@ from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Snapshot, Trained
 from azselfplay.play.elo import estimate, pair_counts
 from azselfplay.play.match import ms_a_move
-from azselfplay.play.nets import load_net, search_name
+from azselfplay.play.nets import load_net, search_for, search_name
 from azselfplay.play.openings import Opening, random_openings, usual_plies
 from azselfplay.play.players import make_player
 from azselfplay.play.runner import MatchSettings, PlayedGame, play_match
@@ -68,9 +68,10 @@ def opponents_of(recipe: Recipe, game: Game) -> tuple[str, ...]:
 
 
 def check(recipe: Recipe) -> None:
-    """Raise Fatal(CONFIG) if the game does not have the recipe's opening, or an opponent is not installed or
-    cannot play the game. Call this before training."""
+    """Raise Fatal(CONFIG) if the game does not have the recipe's opening or search, or an opponent is not
+    installed or cannot play the game. Call this before training."""
     game = get_game(recipe.game)
+    search_for(recipe.judge_search, game)
     openings_of(recipe, game, final=False)
 
     async def main() -> None:
