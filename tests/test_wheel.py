@@ -67,11 +67,12 @@ def test_the_wheel_has_every_module_and_every_data_file_of_its_packages(wheel: P
     if listed.returncode:
         pytest.skip("the files of the project are not known without git")
     inside = set(zipfile.ZipFile(wheel).namelist())
-    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "bench"}
     files = [name for name in listed.stdout.split() if not name.endswith(".md")]
     expected = {name for name in files if name.split("/")[0] in packages}
     assert "azselfplay/games/connect_four/data/connect_four.jsonl" in expected
     assert expected - inside == set()
+    assert {name.split("/")[0] for name in inside if ".dist-info/" not in name} == packages
 
 
 @pytest.fixture(scope="module")
