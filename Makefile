@@ -115,7 +115,7 @@ help:
 	@echo "make check    ruff, mypy, import-linter, documentation"
 	@echo "make docs     the documentation as a site, in build/docs"
 	@echo "make bench    benchmarks (BENCH=all, or one of .venv/bin/python -m bench --help)"
-	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, connect-four-two-cores, go-3x3, go-5x5, go-5x5-solver, kqk, krk, chess, chess-two-cores, shogi, shogi-wins, student, student-wins, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
+	@echo "make learn-NAME  proof that it learns, such as tic-tac-toe; names: python -m azselfplay.lab.experiments --help (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock, such as krk (ARGS='--out /tmp/mine'); names: experiments/ablations"
 	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--minutes 5 flood_of_hellos')"
 	@echo "make faults   the fault plan: simulation, crash points, power loss, fuzzing, bad networks, a crowd (ARGS='--seeds 1000')"
