@@ -297,7 +297,7 @@ class Processes:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder, self._stack = folder, stack
-        self._by_role: dict[str, list[int]] = {}
+        self._by_role: dict[str, list[subprocess.Popen[bytes]]] = {}
 
     def start(self, role: str, count: int) -> None:
         for index in range(count):
@@ -307,14 +307,18 @@ class Processes:
             # The stack calls these in reverse order: kill, then wait.
             self._stack.callback(process.wait)
             self._stack.callback(process.kill)
-            self._by_role.setdefault(role, []).append(process.pid)
+            self._by_role.setdefault(role, []).append(process)
 
     def seconds(self, role: str) -> float:
         """Return the processor time of all processes of a role."""
-        return sum(seconds_of(pid) for pid in self._by_role[role])
+        return sum(seconds_of(process.pid) for process in self._by_role[role])
 
     def rows(self, role: str) -> int:
-        """Return the rows that all players of a role have got so far."""
+        """Return the rows that all players of a role have got so far. Raises RuntimeError if any process has
+        ended, because the others may wait for it for ever."""
+        for name, processes in self._by_role.items():
+            if any(process.poll() is not None for process in processes):
+                raise RuntimeError(f"a process has ended: {name}")
         texts = [path.read_text().split() for path in self._folder.glob(f"{role} *")]
         return sum(int(counts[-1]) for counts in texts if counts)
 

@@ -124,21 +124,24 @@ class Watcher:
 
     async def until_playing(self) -> None:
         while not self.figures.get("evals"):
-            with suppress(ChildProcessError):  # it may not be our child process
-                if os.waitid(os.P_PID, self._root, _HAS_ENDED) is not None:  # noqa: ASYNC222 (it waits for nothing)
-                    raise RuntimeError("azserver has ended")
-            self._connection.send(GetStatus())
-            await asyncio.sleep(0.5)
+            await self._ask(0.5)
 
     async def look(self) -> dict[str, Any]:
         """Return the figures at the moment of the next report: evaluators report their counts once a
         second."""
         seen = set[int]()
         while len(seen) < 2:
-            self._connection.send(GetStatus())
-            await asyncio.sleep(0.05)
+            await self._ask(0.05)
             seen.add(self.figures["evals"])
         return self.figures
+
+    async def _ask(self, seconds: float) -> None:
+        """Ask for the figures, and wait for some seconds. Raises RuntimeError if the server has ended."""
+        with suppress(ChildProcessError):  # it may not be our child process
+            if os.waitid(os.P_PID, self._root, _HAS_ENDED) is not None:  # noqa: ASYNC222 (it waits for nothing)
+                raise RuntimeError("azserver has ended")
+        self._connection.send(GetStatus())
+        await asyncio.sleep(seconds)
 
     async def steady(self, settling: float, seconds: float) -> Turn:
         """Return the figures at both ends of some seconds, `settling` seconds after the first evaluation.

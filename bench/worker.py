@@ -126,11 +126,14 @@ async def watch(front: Front, turns: int, folder: Path) -> list[float]:
         while len(found) < turns:
             evals, seconds = front.status()["evals"], processor_seconds(worker.pid)["worker_s"]
             await asyncio.sleep(TURN_SECONDS)
+            if worker.returncode is not None:
+                raise RuntimeError(f"the worker has ended with {worker.returncode}")
             spent = processor_seconds(worker.pid)["worker_s"] - seconds
             if evals:  # before that, the worker compiles
                 found.append(1e6 * spent / (front.status()["evals"] - evals))
     finally:
-        worker.kill()
+        with suppress(ProcessLookupError):
+            worker.kill()
         await worker.wait()
     return found
 
