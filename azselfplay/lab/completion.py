@@ -36,6 +36,8 @@ _azselfplay() {{
             return
         fi
         command="azplay ${{COMP_WORDS[1]}}"
+    elif [[ ${{COMP_WORDS[1]}} == doctor ]]; then
+        command+=" doctor"
     fi
     case "$command" in
 {cases}
@@ -67,6 +69,9 @@ def script(shell: str) -> str:
     """Return the completion script for bash or zsh."""
     cases = []
     for command, (module, name) in SETTINGS.items():
+        # Others, such as `python -m trainer`, are not found by a program's name and the word after it.
+        if len(command.split()) > 2:
+            continue
         settings = settings_of(getattr(importlib.import_module(module), name))
         flags = " ".join([*EVERYWHERE, *(one.name for one in settings if not one.positional)])
         cases.append(f'        "{command}") flags="{flags}" ;;')
