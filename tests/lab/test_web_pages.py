@@ -222,6 +222,7 @@ async def test_strength_shows_the_ladder_and_the_errors_that_were_left(client, r
     assert (rated["step"], rated["elo"], rated["search"]) == (100, 300.0, "50 simulations, puct")
     assert found["fixed"] == [{"label": "random", "elo": 0.0}]
     assert found["is_solved"]
+    assert found["commands"]["truth"].endswith("/truth-3.json"), "the first that overwrites nothing"
     (errors,) = found["errors"]
     assert (errors["step"], errors["search"], errors["errors"]) == (100, "raw policy", 0.2)
     assert (await got(client, "/api/runs"))[0]["strength"] == {"elo": 300.0, "margin": 40.0, "step": 100}

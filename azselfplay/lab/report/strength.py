@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
+from itertools import count
 from typing import Any
 
 from azselfplay.games import get_game
@@ -53,6 +54,7 @@ def strength_of(run: RunFolder) -> dict[str, Any]:
     same scale. `commands`: the commands for further measurements, by what they measure.
     """
     is_solved, created, folder = False, None, shlex.quote(str(run.path))
+    unused = next(number for number in count(1) if not (run.path / f"truth-{number}.json").exists())
     with contextlib.suppress(Fatal, ValueError):
         is_solved = knowledge_of(get_game(game_of(run))).solution is not None
         created = made_at(run.describe())
@@ -81,7 +83,7 @@ def strength_of(run: RunFolder) -> dict[str, Any]:
         # These are for a shell in the folder in which the pages or the report were started.
         "commands": {
             "ladder": f"azplay ladder {folder}",
-            "truth": f"azplay truth {folder} --json {folder}/truth-1.json",
+            "truth": f"azplay truth {folder} --json {folder}/truth-{unused}.json",
         },
     }
 
