@@ -148,7 +148,8 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
             if not is_loopback(host):
                 print(
                     f"azplay web: listening on {host}: everybody who reaches this machine can look at the "
-                    f"runs in {runs} and play. There is no password.",
+                    f"runs in {runs} and play. There is no password. Browsers reach it by an IP address of "
+                    f"this machine, or by the name {socket.gethostname()}.",
                     file=sys.stderr,
                 )
             stop.waits_for = "pages that are being answered"

@@ -219,9 +219,10 @@ def only_for(listen: str) -> Middleware:
         except ValueError:  # brackets without a valid address
             name = ""
         if not may_name(name, listen):
+            also = "" if is_loopback(listen) else ", an IP address of this machine, or the name"
             raise Trouble(
-                f"This server does not answer to the name {request.host[:80]!r}. Use the address that it "
-                "printed when it started.",
+                f"This server does not answer to the name {request.host[:80]!r}. Use the address{also} that "
+                "it printed when it started.",
                 HTTPStatus.MISDIRECTED_REQUEST,
             )
         if request.method not in ("GET", "HEAD"):

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.host.exits import Fatal
+from azselfplay.host.ports import ANYWHERE, Address
 from azselfplay.host.runs import RunFolder, shown_settings
 from azselfplay.host.view import rows as as_rows
 from azselfplay.lab.report.curves import STEP, Curves
@@ -43,8 +44,6 @@ KEPT = 8
 
 OLD = 10.0
 """Seconds after which figures are out of date."""
-
-ANYWHERE = frozenset({"0.0.0.0", "::", "*"})
 
 VERSION = "trainer/weights_version"
 
@@ -231,7 +230,7 @@ def address_of(settings: Mapping[str, Any]) -> str | None:
     listen, port = settings.get("listen"), settings.get("port")
     if not isinstance(listen, str) or not isinstance(port, int) or isinstance(port, bool):
         return None
-    return f"{'127.0.0.1' if listen in ANYWHERE else listen}:{port}"
+    return Address("127.0.0.1" if listen in ANYWHERE else listen, port).server
 
 
 class ServerFigures:
