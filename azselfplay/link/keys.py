@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.ports import LOOPBACK
+from azselfplay.host.ports import ANYWHERE, LOOPBACK, Address
 from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import sync_folder
 from protocol.keys import KEY_BYTES, DialKeys, KeyPair
@@ -170,6 +170,16 @@ def keys_folder(listen: str, keys: Path | None, *, insecure: bool) -> Path | Non
     if insecure or (keys is None and listen in LOOPBACK):
         return None
     return keys or default_folder()
+
+
+def address_in(settings: Mapping[str, Any]) -> Address | None:
+    """Return where this machine reaches the server with these settings (config.toml), without keys; None if
+    they do not say it."""
+    listen, port = settings.get("listen"), settings.get("port")
+    if not isinstance(listen, str) or not isinstance(port, int) or isinstance(port, bool):
+        return None
+    # An address that means "anywhere" cannot be dialled.
+    return Address("127.0.0.1" if listen in ANYWHERE else listen, port)
 
 
 def own_server_keys(settings: Mapping[str, Any]) -> DialKeys | None:

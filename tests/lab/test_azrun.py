@@ -1,6 +1,7 @@
 """azrun with stand-ins for the three commands: what it starts, how it ends them, and its last lines."""
 
 import asyncio
+import os
 import socket
 import sys
 from pathlib import Path
@@ -58,6 +59,10 @@ def test_it_ends_players_before_the_trainer_and_sums_up(tmp_path, monkeypatch, c
     for name in ("trainer", "client"):
         commands[name] = [sys.executable, "-c", WAITS_FOR_ITS_END, name, str(tmp_path)]
     made = Launcher(RunConfig(runs=tmp_path, run="run"), port, commands)
+    made.folder.path.mkdir()
+    made.folder.write_figures({"step": 1})  # of an earlier end: the trainer of this run leaves none
+    made.folder.figures_log.touch()
+    os.utime(made.folder.figures, (1, 1))
 
     async def main(stop: Stop) -> None:
         async with asyncio.timeout(240):

@@ -14,12 +14,12 @@ from azselfplay.diagnostics.advice import is_warning, told
 from azselfplay.diagnostics.doctor.service import Level, figure_findings, is_starting, service_findings
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.ports import ANYWHERE, DEFAULT_PORT, Address, parse_address
+from azselfplay.host.ports import DEFAULT_PORT, Address, parse_address
 from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import RunFolder, has_final_figures, is_locked, newest_row
 from azselfplay.host.view import aligned, rows
 from azselfplay.link.finding import RUNS, SERVER_LOCK, run_named, served_runs
-from azselfplay.link.keys import dial_keys, own_server_keys
+from azselfplay.link.keys import address_in, dial_keys, own_server_keys
 
 EXAMPLES = (
     "azplay status                              # the azserver on this machine",
@@ -102,7 +102,7 @@ def of_this_machine() -> RunStatus:
     served = served_runs()
     # A guess might show somebody else's run. Naming the runs needs no keys, which may not be on this machine.
     if len(served) > 1:
-        which = ", ".join(f"{folder.path} (port {_settings_in(folder)[1]})" for folder in served)
+        which = ", ".join(f"{folder.path} (port {_settings_in(folder)[1].port})" for folder in served)
         example = f"azplay status {served[0].path}"
         raise Fatal(f"several azservers run here: {which}; name one, such as `{example}`", Exit.USAGE)
     if served:
@@ -161,28 +161,28 @@ def of_folder(run: str, runs: Path) -> RunStatus:
     return RunStatus(False, {"run": folder.name, "game": game, "trainer": trainer}, trainer_runs)
 
 
-def _settings_in(folder: RunFolder) -> tuple[Mapping[str, Any], int]:
-    """Return the settings that the run's azserver left in the folder, and its port."""
+def _settings_in(folder: RunFolder) -> tuple[Mapping[str, Any], Address]:
+    """Return the settings that the run's azserver left in the folder, and its address, without keys."""
     try:
         settings = read_toml(folder.config)
+        address = address_in(settings)
+        if address is None:
+            raise ValueError("it does not say where azserver listens")
     except (OSError, ValueError) as error:
         raise Fatal(
             f"{folder.config} cannot be read ({error}); give --server HOST:PORT", Exit.BAD_DATA
         ) from error
-    return settings, int(settings.get("port", DEFAULT_PORT))
+    return settings, address
 
 
 def _address_in(folder: RunFolder) -> Address:
     """Return the address of the run's azserver, with the server's own key if it uses keys."""
-    settings, port = _settings_in(folder)
-    listen = str(settings.get("listen", LOCAL))
-    # An address that means "anywhere" cannot be dialled.
-    host = LOCAL if listen in ANYWHERE else listen
+    settings, address = _settings_in(folder)
     try:
-        return Address(host, port, own_server_keys(settings))
+        return replace(address, keys=own_server_keys(settings))
     except Fatal as error:
         what = f"the azserver of run {folder.name} asks for keys, and its own is not here ({error})"
-        to_do = f"give --server {host}:{port} --server-key KEY, and --key FILE with a key that it allows"
+        to_do = f"give --server {address.server} --server-key KEY, and --key FILE with a key that it allows"
         raise Fatal(f"{what}: {to_do}", error.code) from error
 
 

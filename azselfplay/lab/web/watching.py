@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.host.exits import Fatal
-from azselfplay.host.ports import ANYWHERE, Address
 from azselfplay.host.runs import RunFolder, shown_settings
 from azselfplay.host.view import rows as as_rows
 from azselfplay.lab.report.curves import STEP, Curves
@@ -30,7 +29,7 @@ from azselfplay.lab.web.guarding import FAULT, Trouble, trouble_of
 from azselfplay.lab.web.players import Players
 from azselfplay.lab.web.runs import State, locked_inodes, summary
 from azselfplay.link.connection import Connection, ConnectionSettings
-from azselfplay.link.keys import own_server_keys
+from azselfplay.link.keys import address_in, own_server_keys
 from azselfplay.link.sockets import Context, new_context
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status
 
@@ -224,15 +223,6 @@ class _Watched:
             return {"error": FAULT if known is None else known.text}
 
 
-def address_of(settings: Mapping[str, Any]) -> str | None:
-    """Return HOST:PORT of the server with these settings (config.toml); None if they do not contain an
-    address."""
-    listen, port = settings.get("listen"), settings.get("port")
-    if not isinstance(listen, str) or not isinstance(port, int) or isinstance(port, bool):
-        return None
-    return Address("127.0.0.1" if listen in ANYWHERE else listen, port).server
-
-
 class ServerFigures:
     """A connection to the run's azserver while azserver runs, with tasks in `group`. `aclose` when done."""
 
@@ -255,12 +245,12 @@ class ServerFigures:
             self.state = "The run is not running."
             return None
         settings = shown_settings(self._run.config)
-        address = address_of(settings)
+        address = address_in(settings)
         if address is None:
             self.state = f"{self._run.config} does not say where azserver listens."
             return None
         if self._context is None:
-            self._address, self.state = address, f"Asking azserver at {address} ..."
+            self._address, self.state = address.server, f"Asking azserver at {address.server} ..."
             try:
                 keys = ConnectionSettings(keys=own_server_keys(settings))
             except Fatal as error:
@@ -269,7 +259,7 @@ class ServerFigures:
             self._context = new_context()
             hello = Hello(PROTOCOL_VERSION, "watcher", f"azplay web {os.getpid()}")
             self._connection = Connection(
-                self._context, f"tcp://{address}", hello, on_message=self._take, settings=keys
+                self._context, address.leaves, hello, on_message=self._take, settings=keys
             )
             self._task = self._group.create_task(self._be_connected(self._connection))
         if self._connection is not None:
