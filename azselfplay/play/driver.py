@@ -109,7 +109,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
         sys.stdout.flush()
 
     async def main(stop: aio.Stop) -> None:
-        driver = Driver(make(), lambda wanted: prepare(wanted, settings.seed), say)
+        driver = Driver(make(), lambda wanted: prepare(wanted, settings.seed, settings.runs), say)
 
         async def end_on_signal() -> None:
             await stop.finishing.wait()
@@ -135,7 +135,7 @@ MOST_LEAVES = 128
 """Leaves in flight, unless the option asks for more."""
 
 
-def prepare(setup: Setup, seed: int) -> Thinker:
+def prepare(setup: Setup, seed: int, runs: Path = RUNS) -> Thinker:
     """Load the network, make the tree and compile the kernels. Raises Fatal if the weights cannot be used.
 
     This takes seconds, or a minute when nothing is compiled yet: run it in a thread.
@@ -151,7 +151,7 @@ def prepare(setup: Setup, seed: int) -> Thinker:
 
     game = get_game(setup.game)
     tables = open_tables(game, setup.syzygy_path) if setup.syzygy_path else None
-    weights = None if not setup.weights else weights_named(setup.weights)
+    weights = None if not setup.weights else weights_named(setup.weights, runs)
     # A trained network may be for another variant with the same board; `check_fits` decides whether it fits.
     wanted = "" if weights else game.name
     net = load_net(weights, wanted, device=setup.backend, threads=setup.threads, seed=seed)

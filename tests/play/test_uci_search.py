@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -224,3 +225,8 @@ def test_a_hash_that_the_system_refuses_is_a_setting_to_change(monkeypatch: pyte
     monkeypatch.setattr("azselfplay.search.forest.mmap.mmap", refused)
     with pytest.raises(Fatal, match="not enough memory for Hash 65536 MiB"):
         prepare(Setup(game="tic_tac_toe", hash_mib=65536), 0)
+
+
+def test_a_network_that_the_gui_names_is_looked_for_among_the_runs_of_the_engine(tmp_path: Path) -> None:
+    with pytest.raises(Fatal, match=str(tmp_path)):
+        prepare(Setup(weights="strong"), 0, tmp_path)
