@@ -3,8 +3,9 @@
     WEIGHTS_INFO (or WELCOME) -> GET_CHUNK, at most `WINDOW` unanswered -> CHUNK ... -> sha256 checked
 
 Players pull the current weights from azserver, and azserver pulls new ones from the trainer. `WeightsPull`
-makes all decisions of the pulling side, and is pure: events with `now` in, instructions out. The weights
-announced last are requested, and unfinished downloads of others are dropped. Received chunks survive a cut
+makes all decisions of the pulling side, and is pure: events with `now` in, instructions out. A download that
+has begun is finished, and then the weights announced last are requested: otherwise, where a download takes
+longer than the time between two versions, no file would ever be whole. Received chunks survive a cut
 connection. The serving side has no state at all: `answer` is its part. The hash is computed as the chunks
 come, so that the last one of a large file does not hold up the event loop.
 
@@ -129,12 +130,12 @@ class WeightsPull:
 
     def __init__(self, timeout: float = TIMEOUT) -> None:
         self.in_use: WeightsInfo | None = None
-        self._damaged_now = 0
-        """Tries that ended with a wrong hash, for the weights that are being downloaded."""
+        self._damaged: list[WeightsInfo] = []
+        """The weights that last came with a wrong hash, once for each time."""
         self._timeout = timeout
         self._joined = False
         self._newest: WeightsInfo | None = None
-        """The weights to be downloaded next, or at the moment; None: none."""
+        """The weights announced last: to be downloaded next, or at the moment; None: none."""
         self._refused: tuple[int, bytes] | None = None
         """Version and hash of the weights last found unusable: they are not tried again."""
         self._pulling: WeightsInfo | None = None
@@ -157,7 +158,7 @@ class WeightsPull:
         """Handle an announcement of current weights. Ignored if they are not newer than ours: it came
         late."""
         if info is not None and info.version > self._best and self._is_usable(info):
-            self._newest, self._damaged_now = info, 0
+            self._newest, self._paused_until = info, 0.0
         return self._go_on(now)
 
     def _is_usable(self, info: WeightsInfo) -> bool:
@@ -165,7 +166,7 @@ class WeightsPull:
 
     @property
     def _best(self) -> int:
-        """Return the version being downloaded, else that in use; -1 if there is none."""
+        """Return the newest version announced, else that in use; -1 if there is none."""
         known = self._newest or self.in_use
         return -1 if known is None else known.version
 
@@ -185,15 +186,21 @@ class WeightsPull:
         if info is not None and info == self.in_use and not self._settling:
             # The server plays with the weights that we have: whatever was on its way is of no use.
             self._newest = self._pulling = info = None
-        return self.wanted(info if info is None or self._is_usable(info) else None, now)
+        elif info is not None and not self._is_usable(info):
+            info = None
+        elif info is not None and self._pulling is not None and info.version > self._pulling.version:
+            self._newest, info = info, None  # next, after those being downloaded
+        return self.wanted(info, now)
 
     def wanted(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
-        """Pull `info`, even if it was refused before; None: go on with what is being pulled. Requests without
-        an answer are sent again."""
+        """Pull `info` and nothing else, even if it was refused before; None: go on with what is being pulled.
+        Requests without an answer are sent again."""
         self._joined = True
         self._ask_again(list(self._asked))
         if info is not None and info != self._newest:
-            self._newest, self._damaged_now = info, 0
+            self._newest, self._paused_until = info, 0.0
+            if not self._settling:
+                self._pulling = None
         return self._go_on(now)
 
     def lost(self) -> None:
@@ -233,21 +240,25 @@ class WeightsPull:
             return [Complete(info, self._data)]
         if self._is_fetching:
             return self.not_fetched(info, "it has another SHA-256 than announced", now)
-        self._damaged_now += 1
-        if self._damaged_now >= TRIES:
+        self._damaged = [info] * (1 + self._damaged.count(info))
+        tries = len(self._damaged)
+        if tries >= TRIES:
+            self._damaged = []
             self._refused = (info.version, info.sha256)
             self._done_with(info)
             return [Damaged(info, TRIES, 0.0), *self._go_on(now)]
-        pause = PAUSE * 2 ** (self._damaged_now - 1)
+        # Newer weights are pulled next, if there are some.
+        pause = PAUSE * 2 ** (tries - 1) if self._newest is info else PAUSE
         self._pulling, self._paused_until = None, now + pause
-        return [Damaged(info, self._damaged_now, pause)]
+        return [Damaged(info, tries, pause)]
 
     def not_fetched(self, info: WeightsInfo, reason: str, now: float) -> list[Instruction]:
-        """Handle a web server that does not send the right bytes: request the whole file from the server."""
+        """Handle a web server that does not send the right bytes: request the whole file from the server, or
+        begin with newer weights."""
         if not self._is_fetching or info is not self._pulling:
             return []
         self._not_fetched = info
-        self._begin(info)
+        self._pulling, self._is_fetching = None, False
         return [NotFetched(info, reason), *self._go_on(now)]
 
     def chunk_postponed(self, offset: int, until: float) -> None:
@@ -297,27 +308,25 @@ class WeightsPull:
         if not (self._joined or self._is_fetching):
             return []
         asks: list[Instruction] = []
-        # Newer weights were announced: those on their way would only be replaced.
-        if self._pulling is not self._newest:
-            self._begin(self._newest)
+        info, is_silent = self._pulling, self._is_fetching and not self._digested
+        # Newer weights do not wait for a web server that has sent nothing yet.
+        if info is None or (is_silent and info is not self._newest):
+            self._pulling = info = self._newest
+            self._data = bytearray(info.size)
+            self._digest, self._digested = hashlib.sha256(), 0
+            # In order, because the hash is computed as the chunks come.
+            self._to_ask = deque(range(0, info.size, CHUNK))
+            self._asked = {}
+            self._is_fetching = bool(self.url) and info != self._not_fetched
             if self._is_fetching:
-                asks.append(Fetch(self._newest, self.url))
+                asks.append(Fetch(info, self.url))
         # A web server sends in order, so only the next chunk is awaited.
         while self._to_ask and len(self._asked) < (1 if self._is_fetching else WINDOW):
             offset = self._to_ask.popleft()
             self._asked[offset] = now + self._timeout
             if not self._is_fetching:
-                asks.append(Ask(self._newest.sha256, offset))
+                asks.append(Ask(info.sha256, offset))
         return asks
-
-    def _begin(self, info: WeightsInfo) -> None:
-        self._pulling = info
-        self._is_fetching = bool(self.url) and info != self._not_fetched
-        self._data = bytearray(info.size)
-        self._digest, self._digested = hashlib.sha256(), 0
-        # In order, because the hash is computed as the chunks come.
-        self._to_ask = deque(range(0, info.size, CHUNK))
-        self._asked = {}
 
     def _ask_again(self, offsets: list[int]) -> None:
         for offset in offsets:
@@ -500,7 +509,7 @@ class WeightsDownloader:
                 case Damaged(info, tries, pause):
                     log.warning(
                         "weights version %d came with another SHA-256 than announced (%d of %d tries); "
-                        "fetching them again in %.0f s",
+                        "fetching weights again in %.0f s",
                         *(info.version, tries, TRIES, pause),
                     )
 

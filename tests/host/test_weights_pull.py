@@ -80,16 +80,28 @@ def test_weights_in_use_or_older_are_not_pulled_again() -> None:
     assert pull.next_wake() is None
 
 
-def test_newer_weights_replace_those_being_pulled() -> None:
-    """Chunks of the old file are ignored from then on."""
+@pytest.mark.parametrize("reconnects", [False, True])
+def test_newer_weights_are_pulled_after_those_on_their_way(reconnects: bool) -> None:
+    """A slow line would carry no whole file if each announcement began a new one."""
     pull = joined()
-    old = pull.offered(info(1), 0.0)
-    newer = b"n" * 100
-    asks = pull.offered(info(2, newer), 1.0)
-    assert asks == [Ask(info(2, newer).sha256, 0)]
-    assert isinstance(old[0], Ask)
-    assert pull.chunk(old[0].sha256, 0, piece(DATA, 0), 1.0) == []
-    assert feed(pull, asks, newer).info.version == 2
+    asks = pull.offered(info(1), 0.0)
+    asks = [*asks[1:], *pull.chunk(SHA, 0, piece(DATA, 0), 1.0)]
+    newer = info(2, b"n" * 100)
+    assert pull.offered(newer, 1.0) == []
+    if reconnects:
+        assert pull.joined(newer, 1.0) == asks
+    assert feed(pull, asks) == Complete(info(1), DATA)
+    assert pull.settled(True, 2.0) == [Ask(newer.sha256, 0)]
+
+
+def test_weights_of_a_restored_backup_replace_newer_ones_that_are_on_their_way() -> None:
+    """The server no longer has those, nor what it announced after them."""
+    pull = joined()
+    pull.offered(info(5), 0.0)
+    pull.offered(info(6, b"m" * 100), 0.0)
+    restored = info(4, b"n" * 100)
+    assert pull.joined(restored, 1.0) == [Ask(restored.sha256, 0)]
+    assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == []
 
 
 def test_refused_weights_are_not_tried_again_but_later_ones_are() -> None:
@@ -129,6 +141,28 @@ def test_bytes_that_stay_damaged_are_given_up_after_growing_pauses() -> None:
     assert (asks, pull.next_wake()) == ([], None)
     assert pull.offered(info(1, data), now) == []
     assert pull.offered(info(2, data), now) == [Ask(hashlib.sha256(data).digest(), 0)]
+
+
+@pytest.mark.parametrize("announced", ["while they came", "in the pause"])
+def test_newer_weights_do_not_wait_out_the_growing_pauses_of_damaged_ones(announced: str) -> None:
+    """Their own tries begin anew."""
+    pull = joined()
+    data, newer, now = b"z" * 50, info(2, b"n" * 50), 0.0
+    pull.offered(info(1, data), now)
+    for _ in range(3):
+        pull.chunk(info(1, data).sha256, 0, b"!" * 50, now)
+        now = pull.next_wake() or now
+        pull.tick(now)
+    if announced == "while they came":
+        assert pull.offered(newer, now) == []
+    told = pull.chunk(info(1, data).sha256, 0, b"!" * 50, now)
+    if announced == "while they came":
+        assert told == [Damaged(info(1, data), 4, PAUSE)]
+        asks = pull.tick(now + PAUSE)
+    else:
+        asks = pull.offered(newer, now)
+    assert asks == [Ask(newer.sha256, 0)]
+    assert pull.chunk(newer.sha256, 0, b"!" * 50, now) == [Damaged(newer, 1, PAUSE)]
 
 
 def test_weights_of_a_restored_backup_replace_newer_ones() -> None:
@@ -216,9 +250,18 @@ def test_all_chunks_are_asked_for_when_a_web_server_falls_silent_and_newer_weigh
         *(Ask(SHA, at * CHUNK) for at in range(8)),
     ]
     assert pull.not_fetched(info(), "and now it is cut", late) == []
-    assert len(pull.joined(info(), late, URL)) == 8
     newer = info(2, b"n" * 9)
-    assert pull.offered(newer, late) == [Fetch(newer, URL)]
+    feed(pull, pull.joined(info(), late, URL))
+    assert pull.offered(newer, late) == []
+    assert pull.settled(True, late) == [Fetch(newer, URL)]
+
+
+def test_newer_weights_replace_those_that_a_web_server_does_not_send_to_the_end() -> None:
+    """The server sends nothing in its place, and the next file comes from the web server again."""
+    old, newer = info(), info(2, b"n" * 9)
+    pull = fetching(old)
+    assert pull.offered(newer, 1.0) == []
+    assert pull.not_fetched(old, "it is cut", 2.0) == [NotFetched(old, "it is cut"), Fetch(newer, URL)]
 
 
 def test_a_web_server_that_hangs_is_left_for_newer_weights(tmp_path: Path) -> None:
