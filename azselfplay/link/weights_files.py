@@ -23,8 +23,8 @@ from protocol.messages import WeightsInfo
 
 SUFFIX = ".safetensors"
 NEWEST = "newest"
-MOST_BYTES = 4 << 30
-"""Most bytes of a file."""
+LARGEST = 2 * 1024**3
+"""Most bytes of weights, on the way and on the disk; the largest preset has some 100 MB."""
 DIGITS = 8
 """Hex digits of the sha256 in a name; where it matters, the whole hash is compared with the bytes."""
 KEPT_FILES = 2
@@ -62,7 +62,7 @@ def read_weights(path: Path) -> bytes:
     the one in its name (for a link, in the name of its target), Fatal(DISK) if the disk fails. Without a hash
     in the name, nothing is compared."""
     try:
-        data = read_bytes(path, MOST_BYTES)
+        data = read_bytes(path, LARGEST)
     except OSError as error:
         code = Exit.DISK if error.errno in DISK_BROKEN else Exit.BAD_DATA
         raise Fatal(f"{path} cannot be used: it cannot be read: {error.strerror}", code) from error
@@ -122,7 +122,8 @@ def in_cache(folder: Path, load: Load) -> Use:
             # another.
             # After the clock was set back, the file in use may look old.
             if file != path and written[0][0] - at > KEPT_SECONDS:
-                file.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # a folder, or a file of another user: only space is lost
+                    file.unlink()
         return fault
 
     async def use(info: WeightsInfo, data: bytes | bytearray) -> str:

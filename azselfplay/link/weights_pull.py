@@ -33,7 +33,7 @@ from itertools import chain, islice
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
-from azselfplay.link.weights_files import Use
+from azselfplay.link.weights_files import LARGEST, Use
 from azselfplay.link.weights_web import read_file
 from protocol.errors import Code
 from protocol.messages import (
@@ -52,8 +52,6 @@ WINDOW = 8
 """Chunks requested and not yet received: 4 MB in flight keep a fast line busy."""
 TIMEOUT = 10.0
 """Seconds until a chunk is requested again."""
-LARGEST = 2 * 1024**3
-"""Most bytes of weights that travel; the largest preset has some 100 MB."""
 PAUSE = 3.0
 """Seconds to wait after the server refused a chunk (it may have removed the file meanwhile)."""
 TRIES = 6
@@ -268,10 +266,10 @@ class WeightsPull:
             del self._asked[offset]
             self._asked = {offset: until, **self._asked}
 
-    def chunk_refused(self, now: float) -> None:
+    def chunk_refused(self, offset: int, now: float) -> None:
         """Handle a server that no longer has the file: start again with the newest, after a pause."""
-        # A file that is complete, or comes from the web server, does not need the server.
-        if not (self._settling or self._is_fetching):
+        # A file that comes from the web server does not need the server.
+        if offset in self._asked and not self._is_fetching:
             self._pulling = None
             self._paused_until = now + PAUSE
 
@@ -433,7 +431,7 @@ class WeightsDownloader:
         if message.retry_after > 0:
             self._pull.chunk_postponed(message.request, now + message.retry_after)
         else:
-            self._pull.chunk_refused(now)
+            self._pull.chunk_refused(message.request, now)
         self._wake.set()
 
     async def run(self) -> None:

@@ -200,9 +200,11 @@ def test_a_file_the_server_dropped_is_asked_for_again_only_after_a_pause() -> No
     """Newer weights will have been announced by then."""
     pull = joined()
     pull.offered(info(), 0.0)
-    pull.chunk_refused(1.0)
+    pull.chunk_refused(0, 1.0)
     assert pull.offered(info(), 2.0) == []
     assert len(pull.tick(4.0)) == 8
+    pull.chunk_refused(8 * CHUNK, 5.0)
+    assert pull.chunk(SHA, 0, piece(DATA, 0), 5.0) != [], "a late refusal: this chunk was not asked for again"
 
 
 def test_weights_that_are_offered_again_are_pulled_whatever_became_of_them_before() -> None:
@@ -232,7 +234,7 @@ def test_a_web_server_needs_no_session_and_no_answer_of_the_server_disturbs_it()
     """The pieces come in order; answers to older requests may still be on their way."""
     pull = fetching(info())
     pull.lost()
-    pull.chunk_refused(1.0)
+    pull.chunk_refused(CHUNK, 1.0)
     pull.chunk_postponed(CHUNK, 1.5)
     assert pull.chunk(SHA, 2 * CHUNK, piece(DATA, 2 * CHUNK), 1.0) == []
     for offset in range(CHUNK, len(DATA), CHUNK):
@@ -399,10 +401,12 @@ def test_old_weights_are_deleted_and_what_another_process_is_writing_is_not(tmp_
     """The evaluators of eight GPUs write the same weights to one folder at the same time."""
     old = [tmp_path / name for name in ("a.safetensors", "b.safetensors", "c.refused", "d.7.partial")]
     young = [tmp_path / f"e.safetensors.{pid}.partial" for pid in range(8)]
+    folder = tmp_path / "a folder, which cannot be unlinked"
+    folder.mkdir()
     for path in (*old, *young):
         path.touch()
-    for path in old:
-        os.utime(path, (0, 0))
+    for path in (folder, *old):
+        os.utime(path, (1, 1))
     run_downloader(tmp_path, {}, [1])
     assert [path.exists() for path in (*old, *young)] == [False] * 4 + [True] * 8
 
