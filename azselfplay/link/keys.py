@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import stat
+import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -53,7 +54,7 @@ def from_text(text: str, what: str) -> bytes:
         key: bytes = z85.decode(text.strip().encode("ascii"))
         if len(text.strip()) == TEXT_LENGTH and len(key) == KEY_BYTES:
             return key
-    except (ValueError, KeyError, IndexError):
+    except (ValueError, KeyError, IndexError, struct.error):  # the last: a block above 2^32
         pass
     raise Fatal(
         f"{what} is not a key: a key has {TEXT_LENGTH} characters; put it in single quotes, because the "

@@ -104,7 +104,7 @@ def test_damaged_files_say_what_is_wrong_and_repeat_no_secret(tmp_path: Path) ->
         read_pair(tmp_path / "none", "`azclient keygen`")
 
 
-@pytest.mark.parametrize("text", ["", "short", "x" * 41, "\u00e9" * 40, '"' * 40])
+@pytest.mark.parametrize("text", ["", "short", "x" * 41, "\u00e9" * 40, '"' * 40, "#" * 40])
 def test_what_is_no_key_is_said_and_not_repeated(text: str) -> None:
     with pytest.raises(Fatal, match="--server-key is not a key"):
         from_text(text, "--server-key")

@@ -136,6 +136,7 @@ def sparse(path: Path) -> None:
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "no TOML": lambda path: path.write_text("["),
     "no role": lambda path: path.write_text('["x"]\nrole = "king"\nkey = "a"'),
+    "no key": lambda path: path.write_text('["x"]\nrole = "client"\nkey = "' + "#" * 40 + '"'),
     "deep": lambda path: path.write_text("x = " + "[" * 100_000),
     "a long number": lambda path: path.write_text("x = " + "9" * 5000),
     "no text": lambda path: path.write_bytes(b"\xff"),
