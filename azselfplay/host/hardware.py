@@ -117,8 +117,8 @@ def seconds_of_trees(roots: Collection[int]) -> float:
 
 def _stat(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat, starting with the third (the state)."""
-    # The second field is the name in brackets, which may hold spaces and brackets.
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    # The second field is the name in brackets, which may hold spaces, brackets and bytes that are no text.
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 def give_back() -> bool:

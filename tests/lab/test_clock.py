@@ -1,5 +1,6 @@
 """Runs that are measured in processor time."""
 
+import os
 import resource
 import signal
 import subprocess
@@ -56,3 +57,14 @@ def test_the_time_of_a_tree_counts_children_that_have_ended() -> None:
         assert seconds_of_trees([process.pid]) >= 0.25
         process.communicate(b"\n")
     assert seconds_of_trees([process.pid]) == 0
+
+
+def test_the_time_of_a_process_whose_name_is_no_text_counts() -> None:
+    """A program may give itself any name; Linux cuts a long one after 15 bytes, perhaps within a letter."""
+    own = Path("/proc/self/comm")
+    name = own.read_bytes().removesuffix(b"\n")
+    own.write_bytes(b"\xff) \xc3")
+    try:
+        assert seconds_of_trees([os.getpid()]) > 0
+    finally:
+        own.write_bytes(name)
