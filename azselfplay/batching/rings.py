@@ -34,6 +34,7 @@ from azselfplay.batching.ring import (
     Wish,
     attach,
 )
+from azselfplay.host.ports import listen
 
 MOST_TRIES = 1000
 """A slot whose header claims more starts or wrong answers than this holds rubbish, because rows are refused
@@ -188,17 +189,12 @@ class Rings:
         on_close: Callable[[Ring], None],
     ) -> None:
         """Listen at `path`. The folder around it must be closed to other users. `on_close(ring)` must forget
-        the ring's slots."""
+        the ring's slots. Raises Fatal as `listen` does."""
         self._layout = layout
         self._selector = selector
         self._on_close = on_close
         self.rings: set[Ring] = set()
-        with suppress(FileNotFoundError):
-            path.unlink()  # left by an evaluator that was killed
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(str(path))
-        self._listener.listen(128)
-        self._listener.setblocking(False)
+        self._listener = listen([f"ipc://{path}"])[0]
         selector.register(self._listener, selectors.EVENT_READ, self)
 
     def accept(self) -> None:

@@ -28,6 +28,11 @@ def path() -> Iterator[Path]:
         yield folder / "ring"
 
 
+def test_a_path_that_is_too_long_for_a_socket_ends_the_evaluator_with_advice(path: Path) -> None:
+    with pytest.raises(Fatal, match="TMPDIR"):
+        Evaluator(path.parent / ("x" * 108))
+
+
 def answered(producer: Producer, evaluator: Evaluator, slots: int, steps: int = 20) -> list[int]:
     """Make steps until `slots` slots have come back. Check them and return them in order."""
     found: list[int] = []
