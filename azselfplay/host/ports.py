@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
@@ -336,6 +337,15 @@ def bind_message(endpoint: str, number: int, text: str) -> str:
     return f"cannot listen on {endpoint}: {text}; check --listen and --port"
 
 
+def place_to_listen(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    """Return the address to bind a socket of that family to. Raises OSError if this host has none."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except UnicodeError as error:  # a part between dots is empty or too long
+        raise OSError(errno.EINVAL, "it is no host name") from error
+    return family, place
+
+
 def _tcp(address: str) -> socket.socket:
     """Listen on HOST:PORT; HOST may be a name, an address, an IPv6 address with or without brackets, or
     `*`."""
@@ -343,10 +353,8 @@ def _tcp(address: str) -> socket.socket:
     if int(port) > LARGEST_PORT:  # getaddrinfo would take it modulo 65536
         raise OSError(errno.EINVAL, f"a port is at most {LARGEST_PORT}")
     host = "0.0.0.0" if host == "*" else host.strip("[]")
-    family, kind, protocol, _, target = socket.getaddrinfo(
-        host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    sock = socket.socket(family, kind, protocol)
+    family, target = place_to_listen(host, int(port))
+    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         # Otherwise a restarted server would have to wait until the kernel forgets its old connections.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

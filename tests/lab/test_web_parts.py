@@ -17,6 +17,7 @@ from report_runs import figures
 from web_runs import run_with_games
 
 from azselfplay.diagnostics.advice import ADVICE
+from azselfplay.host import ports
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, newest_row
@@ -210,6 +211,14 @@ def test_a_port_in_use_ends_the_command_with_a_sentence() -> None:
         with pytest.raises(Fatal, match=r"is in use.*another --port") as found:
             listen("127.0.0.1", taken.getsockname()[1])
     assert found.value.code == Exit.TRY_AGAIN
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_what_cannot_be_a_host_name_ends_the_command_with_a_sentence(host: str) -> None:
+    for listens in (lambda: listen(host, 0), lambda: ports.listen([f"tcp://{host}:0"])):
+        with pytest.raises(Fatal, match="it is no host name") as found:
+            listens()
+        assert found.value.code == Exit.CONFIG
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal, guarded, require
-from azselfplay.host.ports import MAY_PASS
+from azselfplay.host.ports import MAY_PASS, place_to_listen
 from azselfplay.link.finding import RUNS, find_run
 from protocol.settings import Port, Positive
 
@@ -94,7 +94,7 @@ def listen(address: str, port: int) -> socket.socket:
     """Return a listening socket. Raises Fatal(TRY_AGAIN) if the port is in use, or the address is not (or not
     yet) an address of this machine; Fatal(CONFIG) if the address is invalid."""
     try:
-        family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+        family, place = place_to_listen(address, port)
         listener = socket.socket(family, socket.SOCK_STREAM)
         # Otherwise the port would stay in use for a minute after the last server has ended.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
