@@ -53,7 +53,7 @@ ENTRIES = (
         "residual",
         "net.architectures.residual",
         ("tiny", "small", "medium", "alphazero"),
-        _BLOCKS_BY_CHANNELS + "(?P<se>se)?(?P<head>wdl|tanh)?",
+        _BLOCKS_BY_CHANNELS + "(?P<se>se)?(?P<tanh>tanh)?",
         _RESIDUAL_FORM + "4x64, 6x96se, 4x64tanh",
     ),
     Entry(

@@ -125,7 +125,7 @@ def of_sizes(found: Mapping[str, str | None]) -> Residual:
         blocks=blocks,
         channels=channels,
         squeeze_excitation=found["se"] is not None,
-        value_head="tanh" if found["head"] == "tanh" else "wdl",
+        value_head="wdl" if found["tanh"] is None else "tanh",
     )
 
 

@@ -187,7 +187,7 @@ def test_a_negative_variance_is_refused() -> None:
         ("4x64", (4, 64, False, "wdl"), "small"),
         ("6x96se", (6, 96, True, "wdl"), "small"),
         ("1x8tanh", (1, 8, False, "tanh"), "tiny"),
-        ("20x256sewdl", (20, 256, True, "wdl"), "medium"),
+        ("20x256se", (20, 256, True, "wdl"), "medium"),
     ],
 )
 def test_sizes_are_a_name(name: str, sizes: tuple[int, int, bool, str], like: str) -> None:
