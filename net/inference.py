@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -72,10 +73,12 @@ class Inference:
 
     device: "cpu", "cuda" or "cuda:N". threads: CPU threads that compute (None or 0: one per core that this
     process may use). max_rows: largest batch (0: the largest usual bucket). target_rows: rows worth
-    collecting for one batch (0: measured on the first load). in_flight: batches that may be submitted and not
-    yet collected. compiled: let torch compile the network for a GPU, as evaluators that serve for hours do;
-    the variable AZ_CUDA_KERNELS overrides this.
+    collecting for one batch (0: measured on the first load). compiled: let torch compile the network for a
+    GPU, as evaluators that serve for hours do; the variable AZ_CUDA_KERNELS overrides this.
     """
+
+    in_flight = 2
+    """Batches that may be submitted and not yet collected."""
 
     def __init__(
         self,
@@ -86,18 +89,22 @@ class Inference:
         threads: int | None = None,
         max_rows: int = 0,
         target_rows: int = 0,
-        in_flight: int = 2,
         compiled: bool = False,
     ) -> None:
         self.game = get_game(game) if isinstance(game, str) else game
         self.history = history
         self.device = device
-        self.in_flight = in_flight
-        self.is_cuda = torch.device(device).type == "cuda"
+        named = re.fullmatch("cpu|cuda(:[0-9]+)?", device)
+        if named is None:
+            raise ValueError(f"there is no device {device!r}: give cpu, cuda or cuda:N")
+        self.is_cuda = device != "cpu"
         if self.is_cuda and not torch.cuda.is_available():
             raise ValueError(f"device {device} was asked for, but torch finds no CUDA device; use cpu")
         if self.is_cuda:
             # Checked before anything is computed: torch would fail only at its first kernel.
+            gpus = torch.cuda.device_count()
+            if named[1] and int(named[1][1:]) >= gpus:
+                raise ValueError(f"there is no device {device!r}: torch finds {gpus} GPUs, counted from 0")
             check_has_code(device)
         self.threads = threads or usable_cores()
         self.buckets = buckets_up_to(CUDA_BUCKETS if self.is_cuda else CPU_BUCKETS, max_rows)
@@ -114,7 +121,7 @@ class Inference:
         """How the next engine runs."""
         self._wide: Engine | None = None
         """An engine in a format of wider range, for batches that overflow the first engine's format."""
-        self._free = list(range(in_flight))
+        self._free = list(range(self.in_flight))
 
     @property
     def device_name(self) -> str:

@@ -46,8 +46,6 @@ HEARTBEAT = 5.0
 """Seconds of idleness after which `Control.alive` is called."""
 REPORT_EVERY = 1.0
 """Seconds between two reports, while there is something to report."""
-IN_FLIGHT = 2
-"""Batches submitted to the device at once."""
 RECENT = 10.0
 """Seconds for which an owner that has sent leaves counts as playing."""
 
@@ -66,6 +64,7 @@ class Network(Protocol):
     target_rows: int
     max_rows: int
     in_flight: int
+    """Batches submitted to the device at once."""
 
     @property
     def device_name(self) -> str: ...
@@ -438,8 +437,7 @@ class EvaluatorLoop:
         self._seen = {owner: at for owner, at in self._seen.items() if now - at < RECENT}
         # Workers that are still starting count too, although they have sent nothing yet.
         owners = max(1, self._workers.count, len(self._seen))
-        # A device short of memory takes smaller batches than the measured target.
-        target = min(self._network.target_rows, self._network.max_rows)
+        target = self._network.target_rows
         needed = (self._network.in_flight + 3) * target
         games = self._workers.games or games_each(needed, owners)
         rows = rows_a_slot(target, owners)
@@ -464,7 +462,7 @@ def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Ne
     try:
         if device != "cpu":
             check_still_there(device)
-        network = Inference(game, history, device, threads=threads, in_flight=IN_FLIGHT, compiled=True)
+        network = Inference(game, history, device, threads=threads, compiled=True)
     except (ValueError, RuntimeError) as error:
         may_come_back = device != "cpu" and may_have_gpus()
         code = Exit.TRY_AGAIN if may_come_back else Exit.CONFIG

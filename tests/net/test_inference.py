@@ -276,6 +276,15 @@ def test_arrays_that_do_not_fit_are_refused(inference: Inference) -> None:
             inference.run(*wrong)
 
 
+@pytest.mark.parametrize("device", ["gpu", "mps", "cuda:x", "cuda:", "", "cuda:1"])
+def test_a_device_that_there_is_not_is_named(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The play commands make a sentence of a ValueError."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ValueError, match=f"there is no device '{device}'"):
+        Inference(FOUR_SHAPE, 1, device)
+
+
 def test_more_batches_than_may_be_in_flight_are_refused(inference: Inference) -> None:
     batch = a_batch(FOUR_SHAPE, 1, 2)
     tickets = [inference.submit(batch.features, batch.counts, batch.actions) for _ in range(2)]
