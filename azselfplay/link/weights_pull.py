@@ -128,8 +128,9 @@ class WeightsPull:
 
     def __init__(self, timeout: float = TIMEOUT) -> None:
         self.in_use: WeightsInfo | None = None
-        self._damaged: list[WeightsInfo] = []
-        """The weights that last came with a wrong hash, once for each time."""
+        self._damaged: WeightsInfo | None = None
+        self._tries = 0
+        """The weights that last came with a wrong hash, and how often they did."""
         self._timeout = timeout
         self._joined = False
         self._newest: WeightsInfo | None = None
@@ -238,10 +239,10 @@ class WeightsPull:
             return [Complete(info, self._data)]
         if self._is_fetching:
             return self.not_fetched(info, "it has another SHA-256 than announced", now)
-        self._damaged = [info] * (1 + self._damaged.count(info))
-        tries = len(self._damaged)
+        tries = 1 + (self._tries if info == self._damaged else 0)
+        self._damaged, self._tries = info, tries
         if tries >= TRIES:
-            self._damaged = []
+            self._damaged = None
             self._refused = (info.version, info.sha256)
             self._done_with(info)
             return [Damaged(info, TRIES, 0.0), *self._go_on(now)]
