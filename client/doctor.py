@@ -79,8 +79,8 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     findings += service_findings(facts)
     welcome = facts.welcome
     identity = welcome.run_id.hex() if welcome is not None else ""
-    if welcome is not None:
-        # Imports the compiler, and so only when a server has answered.
+    if welcome is not None and not machine.cache.error:
+        # Imports the compiler, which needs its cache.
         from client.warm import read_welcome
 
         try:

@@ -144,14 +144,17 @@ class ServerSource(Source):
         self.evaluator.close()
 
     def _on_joined(self, welcome: Welcome) -> None:
-        # Another run has another network. Without credits nothing is sent, and the bulk connection soon ends
-        # this worker.
-        if welcome.run_id != self._run:
+        if not self._is_this_run(welcome):
             return
         self.evaluator.joined(welcome)
         # The server's number of games may have changed while there was no session.
         self._want(welcome.games_in_flight)
         self._joined.set()
+
+    def _is_this_run(self, welcome: Welcome | None) -> bool:
+        """Return whether credits are taken. Another run has another network; the bulk connection soon ends
+        this worker."""
+        return welcome is not None and welcome.run_id == self._run
 
     def _want(self, games: int) -> None:
         if games != self._wanted:
@@ -167,7 +170,7 @@ class ServerSource(Source):
                 self._repeated.warning("answer", f"dropped an answer of the server: {error}", self._now())
         elif isinstance(message, Refused):
             self.evaluator.on_refused(message)
-        elif isinstance(message, Grant):
+        elif isinstance(message, Grant) and self._is_this_run(self._connection.welcome):
             self.evaluator.granted(message.credits)
             self._want(message.games_in_flight)
 

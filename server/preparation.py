@@ -155,7 +155,8 @@ async def network_of_run(config: ServerConfig, history: int, store: WeightsStore
         return Beginning(config.net)
     file = weights_named(config.weights, config.runs)
     game = ("--game", config.game, "--history", str(history))
-    found = json.loads(await output_of("server.given_weights", *game, str(file), stop=stop))
+    output = await output_of("server.given_weights", *game, str(file), stop=stop)
+    found = json.loads(output.splitlines()[-1])  # the package of a game may have printed something before
     if is_sparse(config.net) and not is_sparse(found["network"]):
         raise Fatal(
             f"--weights {config.weights} holds no network of the family `sparse`, and --net asks for "

@@ -51,6 +51,10 @@ def an_hour(name: str, changes: dict[str, str]) -> dict[str, object]:
         {"series": f'{metric}{{job="azserver",instance="a"}}', "values": values}
         for metric, values in (WELL | changes).items()
     ]
+    # The trainer may run in two places, and runs in one of them.
+    for instance, is_up in (("b", 1), ("c", 0)):
+        labels = f'job="trainer",part="trainer",instance="{instance}"'
+        series.append({"series": f"up{{{labels}}}", "values": f"{is_up}x60"})
     firing = [{"labels": f'{{alertname="{name}"}}', "value": 1}] if name else []
     asked = {"expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "50m"}
     return {"interval": "1m", "input_series": series, "promql_expr_test": [{**asked, "exp_samples": firing}]}

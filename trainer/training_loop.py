@@ -168,6 +168,8 @@ class TrainingLoop:
         self._held_out = HeldOut(self._game, samples.held_out, window.positions, with_owners=with_owners)
         self._filled: int | None = None
         """`seq` up to which stored games were read; None before `fill`."""
+        self._first_in_window = 1
+        """`seq` from which on `fill` reads games to train on. Of those before, it takes the held-out ones."""
 
     @property
     def step(self) -> int:
@@ -202,14 +204,14 @@ class TrainingLoop:
             ]
             if reader.was_dropped(firsts[0]):
                 log.warning("the window lacks games whose records were dropped; set a larger --keep-games")
-            self._filled = min(firsts) - 1
+            self._filled, self._first_in_window = min(firsts) - 1, firsts[0]
             self._imported.fill(reader)
         end = min(newest, self._filled + most) if most else newest
         old = reader.old_between(self._filled + 1, end)
         players = reader.players_between(self._filled + 1, end) if self.quarantine.players else {}
         for seq, record in reader.records(self._game, self._filled + 1, end):
             # Stored, but not trained on: its weights were too old, or it is imported.
-            if seq in old:
+            if seq in old or (seq < self._first_in_window and not self._held_out.takes(record.uid)):
                 continue
             try:
                 self._add(record, players.get(seq, ""), counts=seq > self._known)

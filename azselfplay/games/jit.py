@@ -313,7 +313,7 @@ class _Binder:
         # Use names and values: objects differ from process to process, but the cached code must be found
         # again.
         said: list[tuple[str, str]] = []
-        foreign = ""
+        foreign = foreign_key_of(function)
         for stub, real in reals:
             if callable(real):
                 key_of_real = foreign_key_of(real)

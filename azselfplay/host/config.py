@@ -134,8 +134,13 @@ def _from_file(config_class: type, file: Path) -> dict[str, Any]:
     except ValueError as error:
         raise Fatal(f"{file} is not TOML: {error}", Exit.CONFIG) from error
     known = settings_in(config_class)
+    # A program wrote the files in a run's folder, perhaps in a version with more settings.
+    is_of_run = (file.parent / "run.json").is_file()
     values: dict[str, Any] = {}
     for name, value in flattened(table).items():
+        if name not in known and is_of_run:
+            print(f"{file}: {name!r} is no setting of this version and is left out", file=sys.stderr)
+            continue
         if name not in known:
             _unknown(f"{file}: {name!r}", name, list(known))
         values[name] = _converted(value, known[name], f"{file}: {name}")

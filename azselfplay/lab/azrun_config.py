@@ -255,18 +255,20 @@ def basis_of(settings: RunConfig) -> Basis:
     if _exists(settings):
         return _of_run(settings)
     settings = replace(settings, client_workers=_client_workers(settings, {}, is_alone=recipe is not None))
+    # The trainer goes on with the weights with which azserver begins.
+    begins = {"weights": "server"} if "weights" in asked else {}
     if recipe is None:
         played: dict[str, Any] = {"search": {"simulations": SIMULATIONS}}
         folder = RunFolder(settings.runs, run_name(settings))
         # With `none` the run may exist: its network takes the history with which it was made.
         if folder.about.exists():
             played["history"] = folder.describe()["history"]
-        return Basis(settings, {"self_play": played}, {})
+        return Basis(settings, {"self_play": played}, begins)
     of_server, of_trainer = recipe.parts
     # A repeatable run does not depend on the clock.
     by_clock = not settings.repeatable and not _falls_by_steps(settings)
     of_trainer = falling(of_trainer, settings.minutes if by_clock else 0.0)
-    return Basis(settings, of_server, of_trainer, recipe.name)
+    return Basis(settings, of_server, {**of_trainer, **begins}, recipe.name)
 
 
 def _in_file(path: Path | None) -> dict[str, Any]:

@@ -119,8 +119,7 @@ def in_cache(folder: Path, load: Load) -> Use:
         written.sort(reverse=True)
         for at, file in written[KEPT_FILES:]:
             # Compared with the newest file and not with the clock of this machine: the folder may be on
-            # another.
-            # After the clock was set back, the file in use may look old.
+            # another. After that clock was set back, the file in use may look old.
             if file != path and written[0][0] - at > KEPT_SECONDS:
                 with contextlib.suppress(OSError):  # a folder, or a file of another user: only space is lost
                     file.unlink()

@@ -3,8 +3,8 @@
     WEIGHTS_INFO (or WELCOME) -> GET_CHUNK, at most `WINDOW` unanswered -> CHUNK ... -> sha256 checked
 
 Players pull the current weights from azserver, and azserver pulls new ones from the trainer. `WeightsPull`
-makes all decisions of the pulling side, and is pure: events with `now` in, instructions out. A download that
-has begun is finished, and then the weights announced last are requested: otherwise, where a download takes
+makes all decisions of the pulling side, and is pure: events with `now` in, instructions out. A player ends
+a download that has begun, and then requests the weights announced last: otherwise, where a download takes
 longer than the time between two versions, no file would ever be whole. Received chunks survive a cut
 connection. The serving side has no state at all: `answer` is its part. The hash is computed as the chunks
 come, so that the last one of a large file does not hold up the event loop.
@@ -241,12 +241,12 @@ class WeightsPull:
             return self.not_fetched(info, "it has another SHA-256 than announced", now)
         tries = 1 + (self._tries if info == self._damaged else 0)
         self._damaged, self._tries = info, tries
-        if tries >= TRIES:
+        # Newer weights are pulled next, if there are some.
+        if tries >= TRIES and self._newest is info:
             self._damaged = None
             self._refused = (info.version, info.sha256)
             self._done_with(info)
             return [Damaged(info, TRIES, 0.0), *self._go_on(now)]
-        # Newer weights are pulled next, if there are some.
         pause = PAUSE * 2 ** (tries - 1) if self._newest is info else PAUSE
         self._pulling, self._paused_until = None, now + pause
         return [Damaged(info, tries, pause)]

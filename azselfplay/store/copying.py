@@ -161,7 +161,9 @@ class _Old:
             stored = Stored.of(rows[0])
             # Only to check that the game is intact. Of one whose record was dropped (`Store`), the result is
             # left.
-            if stored.data or self._query(f"SELECT 1 FROM games WHERE seq = ? AND {KEPT}", number):
+            if stored.data or self._query(
+                f"SELECT 1 FROM games WHERE seq = ? AND {KEPT}", number, table="meta"
+            ):
                 stored.record(self._game)
             float(stored.received_at)
         except (apsw.Error, BadRecord, ValueError, TypeError):

@@ -23,7 +23,7 @@ from client.spool import Spool
 from client.uploader import Uploader
 from client.worker import parse
 from protocol.errors import Code
-from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Hello
+from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Grant, Hello
 
 
 def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) -> Fatal:
@@ -117,6 +117,7 @@ def test_leaves_do_not_go_to_another_run(tmp_path: Path) -> None:
         source = ServerSource(context, endpoint, hello, settings, games.append, 0, run=b"a" * 16)
         for run, wanted in ((b"b", []), (b"a", [4])):
             source._on_joined(msgspec.structs.replace(server.welcome, run_id=run * 16))
+            source._on_leaves_message(Grant(500, 9), [])  # not taken without a session of this run
             assert games == wanted
             assert source.evaluator._requests.credits == (300 if wanted else 0)
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -121,15 +122,15 @@ def test_what_two_entry_points_call_is_compiled_once_for_both_even_in_two_copies
     assert [said("first"), said("second")] == ["16 0\n", "17 1\n"]
 
 
-def test_functions_that_were_typed_in_under_one_name_are_not_taken_for_each_other() -> None:
-    """As in a notebook, whose module has no file."""
-    found = []
+def test_functions_that_were_typed_in_under_one_name_are_not_taken_for_each_other(monkeypatch) -> None:
+    """As in a notebook, whose module has no file, and each of whose cells has a name of its own."""
+    notebook, found = ModuleType("notebook_of_test"), []
+    monkeypatch.setitem(sys.modules, notebook.__name__, notebook)
     for factor in (2, 3):
-        text, cell = f"def typed(x):\n    return {factor} * x\n", "/tmp/ipykernel_1/2.py"
+        text, cell = f"def typed(x):\n    return {factor} * x\n", f"/tmp/ipykernel_1/{factor}.py"
         linecache.cache[cell] = (len(text), None, text.splitlines(keepends=True), cell)
-        space = {"__name__": "typed_in"}
-        exec(compile(text, cell, "exec"), space)
-        typed = jit(space["typed"])
+        exec(compile(text, cell, "exec"), vars(notebook))
+        typed = jit(notebook.typed)
         found.append(bind(HERE, {"typed": [(weight, typed), (LIMIT, 0)]}).weighed(5))
     assert found == [20, 30]
 

@@ -74,6 +74,14 @@ def test_defaults_hold_without_any_source() -> None:
     assert settings("--server", "here").self_play.search.simulations == 32
 
 
+def test_a_setting_in_the_file_of_a_run_that_this_version_no_longer_has_is_left_out(tmp_path, capsys) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    path = tmp_path / "trainer.toml"
+    path.write_text("workers = 5\nspeed = 9\n")
+    assert settings("--config", str(path), "--server", "x").workers == 5
+    assert "'speed' is no setting of this version" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -102,6 +102,13 @@ def test_files_count_more_than_the_recipe_and_flags_more_than_files(tmp_path: Pa
     assert server.self_play.history == 1, "from the recipe"
 
 
+@pytest.mark.parametrize("recipe", ["", "chess_sparse"])
+def test_the_trainer_goes_on_with_the_weights_with_which_azserver_begins(recipe: str, tmp_path: Path) -> None:
+    (tmp_path / "server.toml").write_text('weights = "strong.safetensors"\n')
+    found = basis_of(RunConfig(runs=tmp_path, recipe=recipe, server_config=tmp_path / "server.toml"))
+    assert found.trainer["weights"] == "server"
+
+
 def test_beside_a_server_that_evaluates_nothing_a_client_does() -> None:
     found = basis_of(RunConfig(game="chess", gpus="none", recipe="none")).settings
     assert (found.workers, found.client_workers, found.client_device) == (0, 1, "cpu")

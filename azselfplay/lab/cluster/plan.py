@@ -398,5 +398,5 @@ def targets(parts: Sequence[Part]) -> list[dict[str, Any]]:
             "labels": {"job": jobs.get(part.name, "azclient"), "part": part.name, "place": place},
         }
         for part in parts
-        for place, host in zip(part.places, part.hosts, strict=True)
+        for host, place in dict(zip(part.hosts, part.places, strict=True)).items()
     ]
