@@ -33,10 +33,10 @@ def test_the_rates_are_those_of_all_sizes_that_evaluators_use(monkeypatch):
 
 def test_a_step_with_another_loss_does_not_pass(monkeypatch):
     assert check_step("cpu") == []
-    first = iter((True, False))
+    scale = iter((1.0, 30.0))
     losses = trainer.train_step.losses
     monkeypatch.setattr(
-        trainer.train_step, "losses", lambda *args: losses(*args[:3], "legal" if next(first) else "all")
+        trainer.train_step, "losses", lambda policy, *others: losses(next(scale) * policy, *others)
     )
     assert len(check_step("cpu")) == 1
 
