@@ -50,6 +50,9 @@ PAST = 56
 """Number of older files to keep, always including the first, about evenly spread in time: `azplay ladder`
 rates them later. A file is 0.2 MB (tiny) to 90 MB (alphazero: 6 GB in all). AlphaZero's Figure 1 needs no
 more points."""
+IN_USE, MOST_READ = 120.0, 16
+"""A file stays until nobody has read it for so many seconds, so that slow downloads come to an end; but at
+most so many files."""
 CHUNKS_KEPT = 128
 """Chunks in memory, 64 MiB: a whole network of that size or less. Clients that hear of new weights together
 request the same chunk within seconds."""
@@ -85,6 +88,8 @@ class WeightsStore:
         self.about = folder / "current.json"
         self.needed: frozenset[bytes] = frozenset()
         """Hashes of files that are kept besides the current one: those of a gate."""
+        self._read_at: dict[bytes, float] = {}
+        """When each file was last read by somebody, by its hash."""
 
     def path(self, info: WeightsInfo) -> Path:
         return weights_path(self._folder, info)
@@ -175,8 +180,11 @@ class WeightsStore:
         """Remove older files, except those spread over the run and those that are needed."""
         if not self._is_saved:
             return  # a crash would need the file that current.json names
-        current = frozenset({self.current.sha256} if self.current else ())
-        needed = {find_weights(self._folder, sha256) for sha256 in self.needed | current}
+        current = {self.current.sha256} if self.current else set()
+        now = time.monotonic()
+        self._read_at = {sha256: at for sha256, at in self._read_at.items() if now - at < IN_USE}
+        read = sorted(self._read_at, key=self._read_at.__getitem__)[-MOST_READ:]
+        needed = {find_weights(self._folder, sha256) for sha256 in (*self.needed, *current, *read)}
         # Pick the newest by version, because a clock may have been set back. Sort the others by time, to
         # spread them over it.
         files = sorted(self._folder.glob("*.safetensors"), key=version_in)
@@ -193,6 +201,10 @@ class WeightsStore:
             except OSError as error:  # only space is lost
                 text = f"{path} cannot be removed: {error.strerror}"
                 self._repeated.warning("tidy", text, time.monotonic())
+
+    def was_read(self, sha256: bytes) -> None:
+        """Note that somebody downloads this file."""
+        self._read_at[sha256] = time.monotonic()
 
     def forget(self, info: WeightsInfo) -> None:
         """Remove a file that no evaluator accepts."""
@@ -303,6 +315,8 @@ class ChunkService:
                         self._read.popitem(last=False)
                 if data is None:
                     self.port.charge(peer)
+                else:
+                    self._store.was_read(message.sha256)
                 self.port.send(peer, *answer(message, data))
                 size = len(data or b"")
             except Exception as error:  # no file descriptor left, or a disk that cannot be read

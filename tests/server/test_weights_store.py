@@ -68,6 +68,21 @@ def test_older_files_stay_spread_over_the_run_with_the_first(tmp_path: Path) -> 
     assert min(gaps) >= 4
 
 
+def test_a_file_that_is_being_downloaded_stays_until_nobody_reads_it(tmp_path: Path, monkeypatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("server.weights.time.monotonic", lambda: now)
+    store = WeightsStore(tmp_path, "chess", kept=1, past=0)
+    slow = store.add(b"slow", 0, 0, "tiny")
+    found = []
+    for version in range(1, 9):
+        if version < 4:
+            store.was_read(slow.sha256)
+        store.add(bytes([version]), version, 0, "tiny")
+        found.append(store.has(slow))
+        now += 60.0
+    assert found == [True] * 4 + [False] * 4
+
+
 def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path: Path, monkeypatch, caplog) -> None:
     def refuse(path: Path, *, missing_ok: bool = False) -> None:
         raise PermissionError(1, "Operation not permitted", str(path))
