@@ -259,7 +259,12 @@ def write_wins(
         if drawn == 0 or draws.numbers[drawn] != draws.numbers[drawn - 1]:
             n = replay_game(rings, starts, draws.numbers[drawn], scratch.positions) + 1
             count = signed(legal_actions(scratch.positions, n, scratch.legal))
-        answers, wins = find_wins(scratch, n, signed(scratch.legal[draws.moves[drawn] % count]))
+        move, before = draws.moves[drawn] % count, drawn - count
+        # With few legal moves, those of one position come round again. A win would count several times.
+        is_same = before >= 0 and draws.numbers[before] == draws.numbers[drawn]
+        if is_same and draws.moves[before] % count == move:
+            continue
+        answers, wins = find_wins(scratch, n, signed(scratch.legal[move]))
         if wins == 0:
             continue
         symmetry = draws.symmetries[row]

@@ -33,7 +33,7 @@ from net.architectures.network import Network
 from protocol.records import POLICY_TARGET, BadRecord, GameRecord
 from trainer import checkpoint
 from trainer.checkpoint import Progress, architecture_of, check_heads, new_network
-from trainer.config import SampleSettings, TrainerConfig
+from trainer.config import TrainerConfig
 from trainer.loss import trained_heads
 from trainer.pacing import Quarantine, SampleBudget, grown_window
 from trainer.ranks import Ranks
@@ -101,7 +101,7 @@ class TrainingLoop:
         window, samples = config.window, config.samples
         self.budget = SampleBudget(self._optimizer.batch, samples.per_position, window.min_positions)
         self.quarantine = Quarantine(self.budget)
-        self._imported = Imported(game, samples, window.positions)
+        self._imported = Imported(game, config)
         self._empty_window()
         self._began = time.monotonic()
         """When training began, if it had never paused: a restart subtracts the minutes before it."""
@@ -390,8 +390,9 @@ class TrainingLoop:
 class Imported:
     """The newest imported games of a run, at most `positions` positions; none while the share is 0."""
 
-    def __init__(self, game: Game, settings: SampleSettings, positions: int) -> None:
-        self._game, self._settings, self._most = game, settings, positions
+    def __init__(self, game: Game, config: TrainerConfig) -> None:
+        self._game, self._settings, self._most = game, config.samples, config.window.positions
+        self._win_discount = config.loss.win_discount
         self.window: Window | None = None
         """None without games, and before `fill`."""
         self.samples = 0
@@ -411,7 +412,7 @@ class Imported:
         # Exactly as large as needed: each position has one visited move, and a game at least one position.
         self.window = Window(self._game, positions, 1.0, 1.0)
         for record in reader.whole(self._game, numbers):
-            self.window.add(learnable(record, movers(record.start, record.actions)))
+            self.window.add(learnable(record, movers(record.start, record.actions), self._win_discount))
         log.info("%d imported games with %d positions", self.window.games, self.window.positions)
 
     def steps(self, batch: int) -> int:
@@ -438,9 +439,11 @@ class Imported:
         return joined(samples, sampler.sample(self.window, rng, count), policy_only=False)
 
 
-def learnable(record: GameRecord, signs: npt.NDArray[np.int8]) -> GameRecord:
+def learnable(record: GameRecord, signs: npt.NDArray[np.int8], win_discount: float) -> GameRecord:
     """Return an imported game as if a search had visited only the played move of each position, with the
-    game's result as its value. `signs` [plies]: +1 where the first player moves, else -1."""
+    game's result as its value, faded by `win_discount` as in `loss.outcome_targets`. `signs` [plies]: +1
+    where the first player moves, else -1."""
+    faded = win_discount ** np.arange(record.plies, 0, -1)
     ones = np.ones(record.plies, np.uint16)
     return replace(
         record,
@@ -448,5 +451,5 @@ def learnable(record: GameRecord, signs: npt.NDArray[np.int8]) -> GameRecord:
         visit_actions=record.actions,
         visits=ones,
         flags=np.full(record.plies, POLICY_TARGET, np.uint8),
-        root_values=(signs * record.outcome).astype(np.float32),
+        root_values=(signs * record.outcome * faded).astype(np.float32),
     )

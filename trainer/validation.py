@@ -59,7 +59,7 @@ class HeldOut:
 
     def newest(self, sampler: Sampler) -> Samples | None:
         """Return positions to compute the loss on; None while there are too few for a meaningful loss."""
-        if self.window.positions < POSITIONS // 4:
+        if self.window.positions < POSITIONS // 4 or not self.window.targets:
             return None
         return sampler.newest(self.window, RANGE, POSITIONS)
 

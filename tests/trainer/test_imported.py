@@ -121,8 +121,8 @@ def test_a_restart_does_not_begin_with_them_again_and_takes_up_new_ones(tmp_path
 
 def test_the_target_is_the_move_played_and_the_value_the_result_for_the_side_to_move() -> None:
     record = imported(MOVES[0], 1)
-    found = learnable(record, np.array([1, -1, 1, -1, 1, -1], np.int8))
+    found = learnable(record, np.array([1, -1, 1, -1, 1, -1], np.int8), 0.5)
     assert found.visit_actions.tolist() == record.actions.tolist()
     assert (found.visits == 1).all()
     assert found.targets == 6
-    assert found.root_values.tolist() == [1, -1, 1, -1, 1, -1]
+    assert found.root_values.tolist() == [1 / 64, -1 / 32, 1 / 16, -1 / 8, 1 / 4, -1 / 2]
