@@ -17,17 +17,17 @@ import shlex
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from azselfplay.host import aio, config, logs
-from azselfplay.host.exits import Exit, Fatal, guarded, is_installed
+from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal, guarded, is_installed
 from azselfplay.host.folders import check_folders, own_folder
 from azselfplay.host.metrics import Monitor
 from azselfplay.host.ports import parse_address
-from azselfplay.host.processes import Children, describe_exit, to_stderr
+from azselfplay.host.processes import BACKOFF_LONGEST, Children, describe_exit, to_stderr
 from azselfplay.link.keys import as_text, default_folder, dial_keys, new_pair, write_pair
 from client.config import ClientConfig, Plan, count_gpus, default_spool, devices_for, make_plan
 from client.metrics import SEARCH, FigureLines, Figures, LastWords, WorkersFigures, watched
@@ -97,7 +97,15 @@ async def supervise(plan: Plan, stop: aio.Stop, drain: float, monitor: Monitor, 
     # --max-wait is for the first time: later the server is waited for as workers do it, for ever.
     later = replace(plan, prepare=[*plan.prepare, "--max-wait", "0"])
     while not stop.finishing.is_set():
-        await Supervisor(plan, stop, drain).run(monitor, spool)
+        try:
+            await Supervisor(plan, stop, drain).run(monitor, spool)
+        except Fatal as fatal:
+            # People watch the first start. Later, what may pass, such as too little memory, is waited for.
+            if plan is not later or fatal.code in NOT_RETRIED:
+                raise
+            log.warning("preparing again has failed (%s); the next try is in %.0f s", fatal, BACKOFF_LONGEST)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.finishing.wait(), BACKOFF_LONGEST)
         plan = later
 
 

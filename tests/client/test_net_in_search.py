@@ -158,3 +158,32 @@ def test_azclient_prepares_again_when_its_workers_join_a_run_with_another_networ
 
 if __name__ == "__main__":
     print(json.dumps(play(Path(sys.argv[1]))))
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ([Exit.DISK], Exit.DISK),
+        ([None, Exit.INTERNAL, Exit.TRY_AGAIN, None, Exit.CONFIG], Exit.CONFIG),
+    ],
+    ids=["at first", "later"],
+)
+def test_only_the_first_preparation_ends_azclient_for_a_reason_that_may_pass(
+    ends: list[Exit | None], code: Exit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = list(ends)
+
+    async def run(*_: object) -> None:
+        if (end := left.pop(0)) is not None:
+            raise Fatal("it failed", end)
+
+    monkeypatch.setattr(Supervisor, "run", run)
+    monkeypatch.setattr("client.main.BACKOFF_LONGEST", 0.0)
+
+    async def main() -> None:
+        with Monitor("127.0.0.1", 0) as monitor:
+            await supervise(Plan([], [], [], "", []), Stop(), 0.0, monitor, tmp_path)
+
+    with pytest.raises(Fatal) as caught:
+        asyncio.run(main())
+    assert (caught.value.code, left) == (code, [])
