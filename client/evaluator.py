@@ -15,6 +15,7 @@ import queue
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import NoReturn
 
 from azselfplay.batching.loop import EvaluatorLoop, Network, Workers, open_device
 from azselfplay.host import aio, logs
-from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.host.exits import Exit, Fatal, guarded, leave_at_once
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.keys import dial_keys
 from azselfplay.link.sockets import BULK_LIMIT, new_context
@@ -42,6 +43,11 @@ from protocol.messages import (
 
 log = logging.getLogger("evaluator")
 
+WATCH_EVERY = 10.0
+FIRST_LOAD, SILENCE = 600.0, 120.0
+"""Longest silence of the evaluator's loop, seconds: up to the first weights, for which it may compile the
+network and tries batch sizes; and later. A call of the device may never return."""
+
 
 class PulledWeights:
     """The `Control` of an evaluator whose weights this process pulls itself."""
@@ -55,6 +61,9 @@ class PulledWeights:
         """Held while weights are added to `_waiting`, and while `_error` is set."""
         self._error: BaseException | None = None
         """What ended the evaluator."""
+        self._has_loaded = False
+        self.heard = time.monotonic()
+        """When the evaluator's loop was last heard of."""
         self._wake, self._woken = socket.socketpair()
         # The loops are in two threads, so one byte wakes the evaluator from its `select`.
         self._woken.setblocking(False)
@@ -87,19 +96,27 @@ class PulledWeights:
 
     def ready(self, network: Network) -> None:
         log.info("%s: batches of %d", network.device_name, network.target_rows)
+        self.alive()
 
     def loaded(self, weights: LoadWeights) -> None:
+        self._has_loaded = True
+        self.alive()
         log.info("weights version %d are in use", weights.version)
         self._taken().set_result("")
 
     def refused(self, weights: LoadWeights, reason: str) -> None:  # noqa: ARG002 (the downloader logs it)
         self._taken().set_result(reason)
 
-    def report(self, report: EvaluatorReport) -> None:
-        """Do nothing: nobody asks for reports, because the workers count their own leaves."""
+    def report(self, report: EvaluatorReport) -> None:  # noqa: ARG002 (the workers count their own leaves)
+        self.alive()
 
     def alive(self) -> None:
-        """Do nothing: nobody watches, because the workers wait for as long as it takes."""
+        self.heard = time.monotonic()
+
+    def hangs(self) -> bool:
+        """Return whether the evaluator has been silent for too long."""
+        limit = SILENCE if self._has_loaded else FIRST_LOAD
+        return time.monotonic() - self.heard > limit
 
     def fail(self, error: BaseException) -> None:
         """End all loads, now and later, with what ended the evaluator: the process ends only when no thread
@@ -180,11 +197,12 @@ class ClientEvaluator:
         # The thread blocks, so it is a daemon, which ends with the process. The workers ask again for what it
         # was computing.
         threading.Thread(target=evaluate, daemon=True).start()
-        pulling = group.create_task(self._downloader.run())
+        parts = [group.create_task(part) for part in (self._downloader.run(), watch(control))]
         try:
             await self._end
         finally:
-            pulling.cancel()
+            for part in parts:
+                part.cancel()
 
     def _fail(self, error: BaseException) -> None:
         if not self._end.done():
@@ -203,6 +221,19 @@ class ClientEvaluator:
     def _on_message(self, message: Message, frames: list[memoryview]) -> None:
         if self._downloader is not None:
             self._downloader.on_message(message, frames)
+
+
+async def watch(control: PulledWeights) -> None:
+    """End the process if its evaluator hangs, as azserver ends its own. Then azclient starts another one, and
+    until it is ready the workers may use that of another device."""
+    while True:
+        before = time.monotonic()
+        await asyncio.sleep(WATCH_EVERY)
+        if time.monotonic() - before > 2 * WATCH_EVERY:
+            control.alive()  # this process itself stood still, and cannot judge
+        if control.hangs():
+            log.error("the evaluator hangs: it is started again")
+            leave_at_once(Exit.TRY_AGAIN)  # a thread may wait for the device for ever
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -1,10 +1,12 @@
 """azclient: what it starts, which errors it reports, and what it does not import."""
 
+import asyncio
 import queue
 import select
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,11 @@ import pytest
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
 from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
-from client.evaluator import PulledWeights
+from client.evaluator import PulledWeights, watch
 from client.main import main
 from client.metrics import SILENT, FigureLines, LastWords, WorkersFigures, figures_line
 from client.sources import own_first
-from protocol.messages import WeightsInfo
+from protocol.messages import LoadWeights, WeightsInfo
 
 HERE = Address("127.0.0.1", 5600)
 
@@ -112,6 +114,39 @@ def test_an_evaluator_that_fails_ends_every_load_of_weights() -> None:
     control.fail(error)
     threading.Thread(target=load, daemon=True).start()
     assert [ends.get(timeout=240) for _ in range(2)] == [error, error]
+
+
+@pytest.mark.parametrize(
+    ("has_loaded", "silent", "ends"),
+    [(False, 300.0, False), (False, 700.0, True), (True, 100.0, False), (True, 130.0, True)],
+)
+def test_an_evaluator_that_is_silent_for_too_long_ends_its_process(
+    has_loaded: bool, silent: float, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its device may never answer. The first weights may take longer, because they are compiled."""
+    now, codes = 1000.0, []
+    monkeypatch.setattr("client.evaluator.time.monotonic", lambda: now)
+    monkeypatch.setattr("client.evaluator.WATCH_EVERY", 0.0)
+    control = PulledWeights()
+    if has_loaded:
+        control._loading = Future()
+        control.loaded(LoadWeights(1, bytes(32), "w"))
+    now += silent
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        raise asyncio.CancelledError
+
+    async def some_turns() -> None:
+        watching = asyncio.create_task(watch(control))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        watching.cancel()
+        await asyncio.wait([watching])
+
+    monkeypatch.setattr("client.evaluator.leave_at_once", leave)
+    asyncio.run(some_turns())
+    assert codes == [Exit.TRY_AGAIN] * ends
 
 
 def test_a_childs_error_line_becomes_azclients() -> None:
