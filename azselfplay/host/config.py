@@ -138,10 +138,10 @@ def _from_file(config_class: type, file: Path) -> dict[str, Any]:
     is_of_run = (file.parent / "run.json").is_file()
     values: dict[str, Any] = {}
     for name, value in flattened(table).items():
-        if name not in known and is_of_run:
-            print(f"{file}: {name!r} is no setting of this version and is left out", file=sys.stderr)
-            continue
         if name not in known:
+            if is_of_run:
+                print(f"{file}: {name!r} is no setting of this version and is left out", file=sys.stderr)
+                continue
             _unknown(f"{file}: {name!r}", name, list(known))
         values[name] = _converted(value, known[name], f"{file}: {name}")
     return values

@@ -3,11 +3,11 @@
     WEIGHTS_INFO (or WELCOME) -> GET_CHUNK, at most `WINDOW` unanswered -> CHUNK ... -> sha256 checked
 
 Players pull the current weights from azserver, and azserver pulls new ones from the trainer. `WeightsPull`
-makes all decisions of the pulling side, and is pure: events with `now` in, instructions out. A player ends
-a download that has begun, and then requests the weights announced last: otherwise, where a download takes
-longer than the time between two versions, no file would ever be whole. Received chunks survive a cut
-connection. The serving side has no state at all: `answer` is its part. The hash is computed as the chunks
-come, so that the last one of a large file does not hold up the event loop.
+makes all decisions of the pulling side, and is pure: events with `now` in, instructions out. A player
+finishes the download that has begun, and then requests the weights announced last: otherwise, where a
+download takes longer than the time between two versions, no file would ever be whole. Received chunks
+survive a cut connection. The serving side has no state at all: `answer` is its part. The hash is computed as
+the chunks come, so that the last one of a large file does not hold up the event loop.
 
 A server may name a folder on a web server that also has its files (`weights_url`). The files are then read
 from the web server, in the same chunks but in one stream. Only a file that is missing or damaged there is

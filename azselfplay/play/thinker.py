@@ -361,7 +361,7 @@ def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[i
     order = np.lexsort((-edges["prior"], -scores, -best, -np.sign(proofs)))
     if allowed:
         order = order[np.isin(edges["action"][order], allowed)]
-    return [int(index) for index in order]
+    return list(map(int, order))
 
 
 def best_index(

@@ -336,8 +336,7 @@ class SearchTree:
         visits: npt.NDArray[np.int32] = self.edges_of(0)["visits"].copy()
         if not self.settings.search.solver:
             return visits, self.root_value()
-        value = self._kernels.open_visits(self.arrays, visits)
-        return visits, value
+        return visits, self._kernels.open_visits(self.arrays, visits)
 
     def edge_proofs(self, node: int) -> list[int]:
         """Return the proof of each edge of a node, for the side to move there."""

@@ -150,17 +150,18 @@ def is_lost(tree: Tree, node: int, edge: int) -> bool:
 def open_visits(tree: Tree, visits: Any) -> float:
     """Write the visits of the root's edges to `visits` (int32[n]), but 0 for proven losses, unless no other
     edge has visits. Returns the root's value without the visits of proven losses. The root is not proven."""
-    first, lost, count = tree.nodes[0].first_edge, 0.0, tree.state[0].root_visits
+    first, count = tree.nodes[0].first_edge, tree.state[0].root_visits
+    value_sum = float(tree.state[0].root_value_sum)
     for i in range(len(visits)):
         visits[i] = tree.edges[first + i].visits
         if visits[i] > 0 and is_lost(tree, 0, first + i):
-            lost -= visits[i]
+            value_sum += visits[i]  # each of them was worth -1
             count -= visits[i]
             visits[i] = 0
     if not visits.any():
         for i in range(len(visits)):
             visits[i] = tree.edges[first + i].visits
-    return (float(tree.state[0].root_value_sum) - lost) / count
+    return value_sum / count
 
 
 @kernel

@@ -80,7 +80,8 @@ def dirichlet(rng: np.random.Generator, alpha: float, count: int) -> npt.NDArray
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
     """Return the result. Its policy target is the visits of the root, without those that the settings
     prune."""
-    noise, left, value = tree.settings.noise, *tree.open_visits()
+    noise = tree.settings.noise
+    left, value = tree.open_visits()
     if noise.root_noise > 0 and not is_cheap and (noise.prune_noise or noise.forced_playouts > 0):
         edges, compared = tree.edges_of(0), left > 0
         left[compared] = pruned(edges[compared], view.priors[compared], tree.settings)
