@@ -2,8 +2,9 @@
 
 A game begins at a start position. Next come plies drawn uniformly from the legal ones, and plies drawn from
 the network's own policy (`Opening`; there are none after a start that a generator drew). None of these plies
-is searched or trained on: they make games differ. Each later ply is searched. `Resigning` knows when a side
-resigns (docs/decisions/0011-resignation.md).
+is searched or trained on: they make games differ. Each later ply is searched, until the result is certain;
+plies that the rules want after that are drawn uniformly too. `Resigning` knows when a side resigns
+(docs/decisions/0011-resignation.md).
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ async def _play(
         opening.play_random()
         await opening.play_sampled(pool)
     reason = tree.end_reason()
-    while reason is None:
+    while reason is None and not tree.is_decided():
         # Some searches are cheap: their moves are played but not trained on (KataGo's playout cap
         # randomization).
         is_cheap = cheap > 0 and rng.random() < cheap
@@ -209,7 +210,13 @@ async def _play(
         if reason is None and gives_up:
             reason = RESIGNATION
     if not columns.actions:
-        raise ValueError(f"the game is over at its start position ({reason}): {text!r}")
+        raise ValueError(f"the game is over at its start position ({reason or 'it is decided'}): {text!r}")
+    # What is left of a decided game teaches nothing: all its moves are equally good.
+    while reason is None:
+        action = int(rng.choice(tree.legal_actions()))
+        columns.add_unsearched(action, pool.evaluator.version)
+        tree.advance(action)
+        reason = tree.end_reason()
     return _record(columns, tree, text, reason, uid, player, time.monotonic() - began)
 
 
@@ -305,7 +312,8 @@ class Opening:
     """The plies of one game before its first search. `tree` is at `start`; `actions` are the plies played so
     far.
 
-    The game never ends here: if an action would end it, that kind of opening stops before the action.
+    The game is never decided here: if an action would end or decide it, that kind of opening stops before the
+    action.
     """
 
     def __init__(self, tree: SearchTree, start: State) -> None:
@@ -340,10 +348,10 @@ class Opening:
         return int(self._rng.integers(most, endpoint=True))
 
     def _play(self, action: int) -> bool:
-        """Play an action, or take it back if it ends the game. Returns whether it was played."""
+        """Play an action, or take it back if it ends or decides the game. Returns whether it was played."""
         tree = self._tree
         tree.advance(action)
-        if tree.end_reason() is None:
+        if tree.end_reason() is None and not tree.is_decided():
             self.actions.append(action)
             return True
         # A tree cannot take a move back: the opening is played again without it.

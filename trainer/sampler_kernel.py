@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from azselfplay.games.jit import kernel, signed
 from azselfplay.games.packed import move_features
-from azselfplay.games.spec import NO_ROOT, Positions
+from azselfplay.games.spec import Positions
 from azselfplay.games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_among
 from trainer.window import BY_PLAYER, BY_RULES, Rings
 
@@ -251,7 +251,7 @@ def write_wins(
     and of entries written.
     """
     replies, share_of = scratch.replies, scratch.share_of
-    row, at, n, count = 0, 0, 0, 0
+    row, at, n, count, first = 0, 0, 0, 0, 0
     for drawn in range(len(draws.numbers)):
         # More moves are drawn than are needed, because most positions have no win beside them.
         if row == len(samples.classes):
@@ -259,12 +259,11 @@ def write_wins(
         if drawn == 0 or draws.numbers[drawn] != draws.numbers[drawn - 1]:
             n = replay_game(rings, starts, draws.numbers[drawn], scratch.positions) + 1
             count = signed(legal_actions(scratch.positions, n, scratch.legal))
-        move, before = draws.moves[drawn] % count, drawn - count
-        # With few legal moves, those of one position come round again. A win would count several times.
-        is_same = before >= 0 and draws.numbers[before] == draws.numbers[drawn]
-        if is_same and draws.moves[before] % count == move:
+            first = drawn
+        # With fewer legal moves than draws, moves come round again. A win would count several times.
+        if drawn - first >= count:
             continue
-        answers, wins = find_wins(scratch, n, signed(scratch.legal[move]))
+        answers, wins = find_wins(scratch, n, signed(scratch.legal[draws.moves[drawn] % count]))
         if wins == 0:
             continue
         symmetry = draws.symmetries[row]
@@ -297,8 +296,8 @@ def find_wins(scratch: Scratch, n: int, action: int) -> tuple[int, int]:
     positions, replies = scratch.positions, scratch.replies
     play(positions[n - 1], action, positions[n])
     answers = signed(legal_actions(positions, n + 1, replies[0]))
-    # If the tried move ends the game, there is no reply.
-    if end_reason(positions, n + 1, answers, NO_ROOT) != 0:
+    # If the tried move ends or decides the game, no reply is better than another.
+    if end_reason(positions, n + 1, answers, n) != 0:
         return answers, signed(0)
     return answers, signed(wins_among(positions, n + 1, replies[0, :answers], replies[1], replies[2]))
 

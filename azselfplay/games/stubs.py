@@ -94,12 +94,12 @@ def bindings(game: Game) -> list[tuple[Any, Any]]:
 
 @kernel
 def wins_at_once(history: Any, positions: int, action: int, legal: Any) -> bool:
-    """Return whether `action`, in the last of `positions` positions, ends the game and wins it for the side
-    that plays it. `history`: uint64[> positions, state_words], whose next row is scratch; `legal`
-    uint16[max_legal] is scratch too."""
+    """Return whether `action`, in the last of `positions` positions, wins the game for the side that plays
+    it: the game ends, or its result is certain (`Rules.end_reason`). `history`: uint64[> positions,
+    state_words], whose next row is scratch; `legal` uint16[max_legal] is scratch too."""
     play(history[positions - 1], action, history[positions])
     count = legal_actions(history, positions + 1, legal)
-    reason = end_reason(history, positions + 1, count, NO_ROOT)
+    reason = end_reason(history, positions + 1, count, positions)
     if reason == 0:
         return False
     # End values are for the side to move in the final position. In some games that is the side that has just

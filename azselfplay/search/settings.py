@@ -14,7 +14,7 @@ import numpy as np
 
 from azselfplay.games import GAME_NAMES, get_game
 from azselfplay.games.names import nearest
-from azselfplay.games.spec import NO_ROOT, Game
+from azselfplay.games.spec import Game
 from azselfplay.search.selection import NAMES, selection
 from protocol.settings import (
     MoveSettings,
@@ -135,8 +135,7 @@ def _check_start(game: Game, start: str, name: str) -> None:
     except ValueError as error:
         raise ValueError(f"self_play.{name}: {error}") from error
     count = game.rules.legal_actions(positions, 1, np.zeros(game.max_legal, np.uint16))
-    # NO_ROOT: the rules of the game decide, not those of a search.
-    reason = game.rules.end_reason(positions, 1, count, NO_ROOT)
+    reason = game.rules.end_reason(positions, 1, count, 0)  # or if nothing can change the result any more
     if reason:
         raise ValueError(f"self_play.{name}: the game is over there ({game.reason_name(reason)}): {start!r}")
 

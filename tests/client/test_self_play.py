@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, played, uniform
-from naive_verify import naive_verdict
+from naive_verify import decided, naive_verdict, positions_of
 
 from azselfplay.games import get_game
 from azselfplay.search.evaluator import Evaluator, Leaf, UniformEvaluator
@@ -57,6 +57,19 @@ def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
         assert from_bytes(to_bytes(record)).uid == record.uid
     assert {1, -1} <= {record.outcome for record in records}
     assert {0, 1} == {record.plies % 2 for record in records}
+
+
+@pytest.mark.parametrize("solver", [True, False])
+def test_what_follows_a_decided_game_is_neither_searched_nor_learned(solver: bool) -> None:
+    """In dots-and-boxes a side with most of the boxes has won, but the rules play the game to the end."""
+    name, most = "dots_and_boxes_2x2", 0
+    for record in accepted(name, 25, solver=solver, look_ahead=solver):
+        states = positions_of(get_game(name), record)
+        over = [decided(get_game(name), states[: ply + 1]) != 0 for ply in range(record.plies)]
+        assert ((record.visited == 0) == over).all()
+        assert ((record.flags & POLICY_TARGET == 0) == over).all()
+        most = max(most, sum(over))
+    assert most > 1
 
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])

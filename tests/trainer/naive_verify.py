@@ -24,6 +24,12 @@ def legal_and_end(game: Game, states: list[State]) -> tuple[list[int], int]:
     )
 
 
+def decided(game: Game, states: list[State]) -> int:
+    """Return the end reason that nothing can change any more; 0 if there is none."""
+    count = len(legal_and_end(game, states)[0])
+    return int(game.rules.end_reason(np.array(states), len(states), count, len(states) - 1))
+
+
 def visits_by_ply(record: GameRecord) -> list[list[tuple[int, int]]]:
     """Return the `(action, visits)` pairs of each ply."""
     pairs = iter(zip(record.visit_actions.tolist(), record.visits.tolist(), strict=True))

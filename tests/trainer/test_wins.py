@@ -1,11 +1,13 @@
 """Samples of positions one move beside stored games in which the side to move wins at once."""
 
+from itertools import groupby, islice
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_sampler import naive_symmetry, policy_of
-from naive_verify import legal_and_end, positions_of
+from naive_verify import decided, legal_and_end, positions_of
 from test_chess_targets import hand_made
 
 from azselfplay.games import get_game
@@ -29,8 +31,8 @@ def naive_win(game: Game, states: list[State], move: int) -> tuple[list[State], 
     legal actions, if the side to move wins at once there; else None."""
     legal, _ = legal_and_end(game, states)
     after = [*states, _played(game, states[-1], legal[move % len(legal)])]
-    replies, end = legal_and_end(game, after)
-    wins = [] if end else [reply for reply in replies if _wins(game, after, reply)]
+    replies = legal_and_end(game, after)[0]
+    wins = [] if decided(game, after) else [reply for reply in replies if _wins(game, after, reply)]
     return (after, {reply: (reply in wins) / len(wins) for reply in replies}) if wins else None
 
 
@@ -42,7 +44,7 @@ def _played(game: Game, state: State, action: int) -> State:
 
 def _wins(game: Game, states: list[State], action: int) -> bool:
     after = _played(game, states[-1], action)
-    _, end = legal_and_end(game, [*states, after])
+    end = decided(game, [*states, after])
     mover, next_mover = (int(game.rules.side_to_move(state)) for state in (states[-1], after))
     value = game.end_reasons[end].value if end else 0
     return (value if mover == next_mover else -value) == 1
@@ -78,18 +80,20 @@ def turned(game: Game, words: np.ndarray, number: int) -> tuple[np.ndarray, np.n
 def test_agrees_with_the_slow_twin(
     game: Game, seed: int, draws: list[tuple[int, int]], wanted: list[int]
 ) -> None:
-    """In dots-and-boxes players move twice in a row."""
+    """In dots-and-boxes players move twice in a row, and a game is won before it ends."""
     window, records = random_window(game, seed)
     beside = [(record, ply) for record in records for ply in range(record.plies)]
     chosen = [at % len(beside) for at, _ in draws]
     symmetries = [number % (len(game.symmetries) + 1) for number in wanted]
     columns = (chosen, [move for _, move in draws], symmetries)
     samples = SAMPLERS[game.name].make_wins(window, Draws(*(np.array(one, np.int64) for one in columns)))
-    every = (
-        (positions_of(game, beside[at][0])[: beside[at][1] + 1], move)
-        for at, (_, move) in zip(chosen, draws, strict=True)
-    )
-    found = [one for states, move in every if (one := naive_win(game, states, move))][: len(wanted)]
+    found = []
+    for at, run in groupby(zip(chosen, draws, strict=True), key=lambda one: one[0]):
+        states = positions_of(game, beside[at][0])[: beside[at][1] + 1]
+        # Of one position, no more moves are tried than it has.
+        for _, (_, move) in islice(run, len(legal_and_end(game, states)[0])):
+            found += [one] if (one := naive_win(game, states, move)) else []
+    found = found[: len(wanted)]
     assert len(samples.classes) == len(found)
     for row, (states, policy) in enumerate(found):
         words = np.zeros(game.feature_words(game.history), np.uint64)
@@ -117,6 +121,18 @@ def test_a_blunder_that_was_not_played_is_found_in_chess() -> None:
     state = CHESS.notation.state_from_text(fools_mate)
     assert best == CHESS.notation.action_from_text(state, "d8h4")
     assert len(samples.shares) == 30
+
+
+def test_in_dots_and_boxes_the_edge_that_takes_the_deciding_box_wins() -> None:
+    """Not only the last edge of the game."""
+    window, _ = random_window(DOTS, 1, games=20)
+    samples = SAMPLERS[DOTS.name].sample(window, np.random.default_rng(1), 200, wins_share=0.25)
+    assert samples.policy_only is not None
+    assert samples.policy_only.sum() == 50
+    replies = np.bincount(samples.rows)[150:]
+    assert replies.max() > 1
+    wins = np.bincount(samples.rows, samples.shares > 0)[150:]
+    assert (wins < replies).any()
 
 
 def test_a_share_of_the_batch_is_made_of_them_and_the_rest_drawn() -> None:
