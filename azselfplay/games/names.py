@@ -143,7 +143,7 @@ def entry_points_by_name() -> Mapping[str, tuple[EntryPoint, ...]]:
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=GROUP):
         # Skip duplicates: a package that is on the path twice is found twice.
-        if re.fullmatch(NAME, point.name) and point not in found.get(point.name, ()):
+        if point not in found.get(point.name, ()):
             found[point.name] = (*found.get(point.name, ()), point)
     return found
 
@@ -161,6 +161,8 @@ def load_plugin(name: str) -> Game:
         packages = " and ".join(_package(point) for point in (first, *others))
         raise UnknownGame(f"several packages have a game {name!r}: {packages}; uninstall all but one")
     unusable = f"the game {name!r} of the package {_package(first)} cannot be used"
+    if not re.fullmatch(NAME, name):  # it becomes part of the names of files
+        raise UnknownGame(f"{unusable}: write its name with at most 40 of a-z, 0-9 and _, a letter first")
     try:
         game = first.load()
     # Catch everything: whatever a package raises on import, the other games must stay usable.

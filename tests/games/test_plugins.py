@@ -60,7 +60,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         tmp_path,
         "broken-game",
         "ludo = broken_game:GAME\nno_game = json:dumps\nother_name = avoid_three:GAME\n"
-        "old_end = old_game:old_end\nold_wins = old_game:old_wins",
+        "old_end = old_game:old_end\nold_wins = old_game:old_wins\navoid-three = avoid_three:GAME",
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     plugins.entry_points_by_name.cache_clear()
@@ -73,7 +73,7 @@ def test_a_game_of_another_package_is_found_by_its_name(packages: Path) -> None:
     game = get_game("avoid_three")
     assert (game.name, game.actions) == ("avoid_three", 16)
     assert is_game("avoid_three")
-    assert "of other packages: avoid_three, ludo" in listed()
+    assert "of other packages: avoid-three, avoid_three, ludo" in listed()
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,7 @@ def test_a_game_of_another_package_is_found_by_its_name(packages: Path) -> None:
         ("ludo", "importing broken_game: ModuleNotFoundError: No module named 'a_package_that_nobody_has'"),
         ("no_game", "json:dumps is a function, not an azselfplay.games.spec.Game"),
         ("other_name", "its entry point is called 'other_name', its game 'avoid_three'"),
+        ("avoid-three", "write its name with at most 40 of a-z, 0-9 and _, a letter first"),
         ("old_end", "the last argument of its end_reason is 'legal_count', but has to be `root`"),
         ("old_wins", "the last argument of its maybe_wins is 'n', but has to be `found`"),
     ],
