@@ -21,7 +21,8 @@ from protocol.settings import Amount, Count, Port
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """Plays games for an azserver on another machine."""
+    """Plays AlphaZero self-play games for an azserver and sends it the finished ones. `azclient doctor HOST`
+    checks machine, connection and server. `azclient keygen` makes a key."""
 
     server: str
     """Host of azserver: HOST, or HOST:PORT with its base port (default 5600)."""

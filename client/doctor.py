@@ -37,7 +37,7 @@ NEEDS = Needs(files=256, usual_files=1024, folder="the spool")
 
 @dataclass(frozen=True)
 class DoctorConfig(DoctorOptions, ClientConfig):
-    """The settings of azclient, and what is expected of the server."""
+    """Checks this machine, the way to an azserver, and that server. HOST is --server HOST."""
 
     run: str = ""
     """Name of the run that the server should serve; empty: any."""
@@ -51,13 +51,7 @@ def main(argv: Sequence[str]) -> int:
     # Accept `azclient doctor HOST`, as people write it.
     if words and not words[0].startswith("-"):
         words[:1] = ["--server", words[0]]
-    settings = config.load(
-        DoctorConfig,
-        words,
-        command="azclient doctor",
-        examples=EXAMPLES,
-        description="Checks this machine, the way to an azserver, and that server. HOST is --server HOST.",
-    )
+    settings = config.load(DoctorConfig, words, command="azclient doctor", examples=EXAMPLES)
     findings = examine(settings)
     print(as_json(findings) if settings.json else as_text(findings))
     return int(exit_status(findings))

@@ -53,15 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ClientConfig:
     """Return the checked settings of azclient. `argv` and `environment` are those of `config.load`."""
-    settings = config.load(
-        ClientConfig,
-        argv,
-        command="azclient",
-        examples=EXAMPLES,
-        description="Plays AlphaZero self-play games for an azserver and sends it the finished ones. "
-        "`azclient doctor HOST` checks machine, connection and server. `azclient keygen` makes a key.",
-        environment=environment,
-    )
+    settings = config.load(ClientConfig, argv, command="azclient", examples=EXAMPLES, environment=environment)
     devices_for(settings.device, count_gpus(), has_torch=is_installed("torch"))
     return settings
 

@@ -47,7 +47,9 @@ NO_GPUS = "none"
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """azserver: one evaluator per GPU, local self-play workers, and the ports for clients and the trainer."""
+    """Serves one run: evaluators, local self-play workers, clients and the trainer. `azserver doctor` with
+    the same flags checks machine, run and ports. `azserver keygen`, `allow`, `keys` and `revoke` are for
+    keys."""
 
     game: str = DEFAULT_GAME
     """The game to play; the names are at the top of `--help`."""

@@ -45,19 +45,12 @@ NEWEST = 50
 
 @dataclass(frozen=True)
 class DoctorConfig(DoctorOptions, ServerConfig):
-    """The settings of azserver and those of the check."""
+    """Checks machine, run folder and ports for azserver, or an azserver that already runs."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Print the findings; the exit status is FOUND if there is a fault."""
-    settings = config.load(
-        DoctorConfig,
-        argv,
-        command="azserver doctor",
-        examples=EXAMPLES,
-        description="Checks machine, run folder and ports for azserver, or an azserver that already runs.",
-    )
-    settings = settings.check()
+    settings = config.load(DoctorConfig, argv, command="azserver doctor", examples=EXAMPLES).check()
     findings = examine(settings)
     print(as_json(findings) if settings.json else as_text(findings))
     return int(exit_status(findings))

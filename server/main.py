@@ -20,14 +20,7 @@ KEY_COMMANDS = ("keygen", "allow", "keys", "revoke", "quarantine", "release")
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ServerConfig:
     """Return the checked settings of azserver. `argv` and `environment` are those of `config.load`."""
     return config.load(
-        ServerConfig,
-        argv,
-        command="azserver",
-        examples=EXAMPLES,
-        description="Serves one run: evaluators, local self-play workers, clients and the trainer. "
-        "`azserver doctor` with the same flags checks machine, run and ports. "
-        "`azserver keygen`, `allow`, `keys`, `revoke`, `quarantine` and `release` are for keys.",
-        environment=environment,
+        ServerConfig, argv, command="azserver", examples=EXAMPLES, environment=environment
     ).check()
 
 

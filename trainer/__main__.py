@@ -36,12 +36,7 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
     from trainer.config import TrainerConfig
 
     return settings.load(
-        TrainerConfig,
-        argv,
-        command="python -m trainer",
-        examples=EXAMPLES,
-        description="Takes finished games, stores them, trains the network and publishes its weights.",
-        environment=environment,
+        TrainerConfig, argv, command="python -m trainer", examples=EXAMPLES, environment=environment
     ).check()
 
 

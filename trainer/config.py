@@ -178,7 +178,8 @@ class PublishingSettings:
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    """The game, its history and how games are played are set by the server."""
+    """Takes finished games, stores them, trains the network and publishes its weights. The server sets the
+    game, its history and how games are played."""
 
     server: str = "127.0.0.1:5600"
     """HOST or HOST:PORT of azserver (its base port)."""

@@ -52,7 +52,7 @@ def load(
     """Return the settings of `command`. `argv` (without the program's name) and `environment` default to
     those of this process.
 
-    `description` is for `--help`; without one it is the docstring of `config_class`.
+    The docstring of `config_class` is the description of `--help`, unless `description` is given.
 
     Raises Fatal(CONFIG) for a wrong file or variable, and exits with 2 for a wrong flag. `--help`,
     `--version` and `--print-config` print and exit with 0.

@@ -33,12 +33,7 @@ EXAMPLES = (
 
 
 def _main() -> int:
-    settings = config.load(
-        RunConfig,
-        command="azrun",
-        examples=EXAMPLES,
-        description="Starts self-play and training on this machine, with one command.",
-    )
+    settings = config.load(RunConfig, command="azrun", examples=EXAMPLES)
     # Check this before reading anything from disk: without torch, no part would start.
     require("train", "azrun")
     if settings.recipe == LIST:

@@ -64,7 +64,7 @@ checkpoint."""
 
 @dataclass(frozen=True)
 class RunConfig:
-    """The whole loop on this machine: azserver, azclient and the trainer."""
+    """Starts self-play and training on this machine, with one command."""
 
     game: str = DEFAULT_GAME
     """The game to play; the names are at the top of `--help`."""

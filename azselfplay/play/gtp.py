@@ -61,7 +61,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class GtpConfig(EngineConfig):
-    """Settings of `azplay gtp`. GTP has no options, so these cannot be changed later."""
+    """A Go engine that speaks GTP 2 on standard input and output."""
 
     game: str = ""
     """Board and rules at the start; empty: those of the weights file, else go (19x19)."""
@@ -75,12 +75,7 @@ class GtpConfig(EngineConfig):
 
 def main() -> int:
     """Speak GTP on standard input and output until `quit`."""
-    settings = config.load(
-        GtpConfig,
-        command="azplay gtp",
-        examples=EXAMPLES,
-        description="A Go engine that speaks GTP 2 on standard input and output.",
-    ).resolved()
+    settings = config.load(GtpConfig, command="azplay gtp", examples=EXAMPLES).resolved()
     from azselfplay.play.gtp_board import GoBoard, rules_of
     from azselfplay.play.gtp_commands import Desk
     from azselfplay.play.nets import game_for, meta_of

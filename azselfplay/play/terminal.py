@@ -44,7 +44,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class PlayConfig(EngineConfig):
-    """Settings of `azplay play`."""
+    """You play against a network. Moves are written in the game's notation; `help` lists the commands."""
 
     nodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
     """Simulations of the network for each move."""
@@ -58,13 +58,7 @@ class PlayConfig(EngineConfig):
 
 def main() -> int:
     """Play on standard input and output until `quit`."""
-    settings = config.load(
-        PlayConfig,
-        command="azplay play",
-        examples=EXAMPLES,
-        description="You play against a network. Moves are written in the game's notation; `help` lists "
-        "the commands.",
-    ).resolved()
+    settings = config.load(PlayConfig, command="azplay play", examples=EXAMPLES).resolved()
     require("train", "azplay play")
     from azselfplay.games.names import DEFAULT_GAME
     from azselfplay.play.nets import game_for

@@ -72,7 +72,7 @@ UCI_EXAMPLES = (
 
 @dataclass(frozen=True)
 class UciConfig(EngineConfig):
-    """Settings of `azplay uci`. The GUI can change most of them by options."""
+    """A chess engine that speaks UCI on standard input and output."""
 
     game: str = ""
     """chess or chess960. Empty: that of the network, else chess."""
@@ -82,7 +82,7 @@ class UciConfig(EngineConfig):
 
 @dataclass(frozen=True)
 class UsiConfig(EngineConfig):
-    """Settings of `azplay usi`. The GUI can change most of them by options."""
+    """A shogi engine that speaks USI on standard input and output."""
 
     game: str = "shogi"
     """shogi, or a variant of its rules."""
@@ -92,12 +92,7 @@ class UsiConfig(EngineConfig):
 
 def uci() -> int:
     """Speak UCI on standard input and output until `quit`."""
-    settings = config.load(
-        UciConfig,
-        command="azplay uci",
-        examples=UCI_EXAMPLES,
-        description="A chess engine that speaks UCI on standard input and output.",
-    ).resolved()
+    settings = config.load(UciConfig, command="azplay uci", examples=UCI_EXAMPLES).resolved()
     from azselfplay.play.nets import game_for
     from azselfplay.play.strength import measured
 
@@ -113,12 +108,7 @@ def uci() -> int:
 
 def usi() -> int:
     """Speak USI on standard input and output until `quit`."""
-    settings = config.load(
-        UsiConfig,
-        command="azplay usi",
-        examples=USI_EXAMPLES,
-        description="A shogi engine that speaks USI on standard input and output.",
-    ).resolved()
+    settings = config.load(UsiConfig, command="azplay usi", examples=USI_EXAMPLES).resolved()
     from azselfplay.play.nets import game_for
 
     game = game_for(settings.game)
