@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import math
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from azselfplay.host import aio
 from azselfplay.host.config import load
@@ -113,7 +113,9 @@ def main() -> int:
     from azselfplay.play.openings import describe
 
     result, openings = match.report(), describe(match.openings_played())
-    print(json.dumps(as_json(result)) if config.json else table(result, openings, config.concurrent))
+    # msgspec writes an infinite Elo as null.
+    shown = table(result, openings, config.concurrent)
+    print(msgspec.json.encode(result).decode() if config.json else shown)
     leave_if_thinking(Exit.OK)
     return int(Exit.OK)
 
@@ -388,11 +390,6 @@ def elo_text(elo: EloEstimate) -> str:
     return f"{elo.elo:+.1f} [{elo.elo_low:+.1f}, {elo.elo_high:+.1f}]"
 
 
-def as_json(done: Report) -> dict[str, Any]:
-    """Return the report as data for JSON; infinite Elo becomes null."""
-    return {name: _finite(value) for name, value in asdict(done).items()}
-
-
 def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
     """Return both games of each opening for which both have ended."""
     # A list, because a long match with few openings repeats them: several games of one opening may wait for a
@@ -410,9 +407,3 @@ def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
             waiting[played.opening].remove(partner)
             pairs += [played, partner] if partner.swapped else [partner, played]
     return pairs
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value

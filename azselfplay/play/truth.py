@@ -7,6 +7,7 @@ figures.
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from tyro.conf import Positional
 from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import write_result
 from azselfplay.link.finding import RUNS, weights_named
 from protocol.settings import MAX_SIMULATIONS, Count, Seed
 
@@ -87,7 +89,7 @@ def simulations_from(text: str) -> list[int]:
 async def measure_network(settings: TruthConfig, weights: Path, simulations: list[int]) -> None:
     """Measure, print the table, and write the file of `--json`."""
     from azselfplay.play.nets import load_net, meta_of, search_for
-    from azselfplay.play.truth_errors import errors_table, measure, rows_for, to_json, write_json
+    from azselfplay.play.truth_errors import errors_table, measure, rows_for, to_json
     from net.architectures.registry import name_of
 
     device, threads = settings.device, settings.threads
@@ -110,7 +112,7 @@ async def measure_network(settings: TruthConfig, weights: Path, simulations: lis
             net.close()
     print(errors_table(found))
     if settings.json is not None:
-        write_json(settings.json, to_json(nets[0].game.name, found))
+        write_result(settings.json, json.dumps(to_json(nets[0].game.name, found), indent=1).encode())
 
 
 KNOWN_EXAMPLES = (

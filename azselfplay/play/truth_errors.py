@@ -8,10 +8,8 @@ moves in many positions at once.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -316,11 +314,3 @@ def to_json(game: str, players: Sequence[PlayerErrors]) -> dict[str, Any]:
             for player in players
         ],
     }
-
-
-def write_json(path: Path, figures: Mapping[str, Any]) -> None:
-    """Write the file of `--json`. Raises Fatal(DISK)."""
-    try:
-        path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error

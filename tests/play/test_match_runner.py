@@ -17,7 +17,7 @@ from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.elo import pair_counts
-from azselfplay.play.match import as_json, report, table
+from azselfplay.play.match import report, table
 from azselfplay.play.openings import (
     Opening,
     book_openings,
@@ -330,7 +330,7 @@ def test_report_counts_pairs_and_repeated_games() -> None:
     one = match(TIC, "solver", "solver", [Opening("start")], seed=1)
     done = report("a", "b", [*one, *one])
     assert (done.games, done.distinct, done.draws) == (4, 2, 4)
-    assert as_json(done)["elo"]["pairs"] == 2
+    assert done.elo.pairs == 2
     assert done.reasons == {"board_full": 4}
 
 
