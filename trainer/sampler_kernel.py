@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from azselfplay.games.jit import kernel, signed
 from azselfplay.games.packed import move_features
-from azselfplay.games.spec import Positions
+from azselfplay.games.spec import NO_ROOT, Positions
 from azselfplay.games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_among
 from trainer.window import BY_PLAYER, BY_RULES, Rings
 
@@ -297,7 +297,7 @@ def find_wins(scratch: Scratch, n: int, action: int) -> tuple[int, int]:
     play(positions[n - 1], action, positions[n])
     answers = signed(legal_actions(positions, n + 1, replies[0]))
     # If the tried move ends or decides the game, no reply is better than another.
-    if end_reason(positions, n + 1, answers, n) != 0:
+    if end_reason(positions, n + 1, answers, NO_ROOT) != 0 or end_reason(positions, n + 1, answers, n) != 0:
         return answers, signed(0)
     return answers, signed(wins_among(positions, n + 1, replies[0, :answers], replies[1], replies[2]))
 

@@ -246,6 +246,9 @@ def winning_edges(tree: Tree, history: Any, replies: Any, found: Any) -> int:
     """Write the root's edges that win at once to `found` (int32[max_legal]). Returns their number. `history`
     uint64[max_plies + 2, state_words]; `replies` uint16[2, max_legal] is scratch."""
     first, edges = tree.nodes[0].first_edge, tree.nodes[0].edge_count
+    # If the game is won already, all edges win: the priors say which of them are good for anything else.
+    if end_reason(history, tree.state[0].positions, edges, tree.state[0].positions - 1) != 0:
+        return 0
     for i in range(edges):
         replies[0, i] = tree.edges[first + i].action
     wins = wins_among(history, tree.state[0].positions, replies[0, :edges], replies[0], replies[1])

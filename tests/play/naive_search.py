@@ -94,18 +94,19 @@ def greedy_score(game: Game, states: list[np.ndarray], action: int) -> int:
     for reply in replies:
         last = np.zeros_like(child)
         game.rules.play(child, reply, last)
-        after, _ = end_of(game, [*states, child, last])
+        # A reply that decides the game wins, even if the rules let the game go on.
+        after, _ = end_of(game, [*states, child, last], root=len(states) + 1)
         if after is not None and (after if same_mover(game, child, last) else -after) > 0:
             return sign * WIN
     return 0
 
 
-def end_of(game: Game, states: list[np.ndarray]) -> tuple[int | None, list[int]]:
+def end_of(game: Game, states: list[np.ndarray], root: int = NO_ROOT) -> tuple[int | None, list[int]]:
     """Return the value of the last state for its side to move (None while the game goes on) and its legal
-    actions."""
+    actions. `root` as in `Rules.end_reason`."""
     actions, positions = np.zeros(game.max_legal, np.uint16), np.array(states)
     count = game.rules.legal_actions(positions, len(states), actions)
-    reason = game.rules.end_reason(positions, len(states), count, NO_ROOT)
+    reason = game.rules.end_reason(positions, len(states), count, root)
     return game.end_reasons[reason].value if reason else None, actions[:count].tolist()
 
 

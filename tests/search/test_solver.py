@@ -187,3 +187,10 @@ def test_with_many_leaves_in_flight_a_proven_edge_is_worth_exactly_its_result(se
 def test_looking_ahead_needs_the_solver():
     with pytest.raises(ValueError, match=r"search\.look_ahead is set, but needs self_play\.search\.solver"):
         resolve(self_play(look_ahead=True), get_game("chess"))
+
+
+def test_where_dots_and_boxes_is_won_already_the_policy_chooses_the_edge():
+    """All edges win, so a proof says nothing of the boxes that are left."""
+    tree = make_tree("dots_and_boxes_2x2", AHEAD, start="11/1o1o1/11/1o1.0/10 o")
+    last = run(tree, LeafByLeaf(lambda leaf: (np.arange(len(leaf.actions)), 0.0))).actions
+    assert last.tolist() == [8]

@@ -31,8 +31,8 @@ def naive_win(game: Game, states: list[State], move: int) -> tuple[list[State], 
     legal actions, if the side to move wins at once there; else None."""
     legal, _ = legal_and_end(game, states)
     after = [*states, _played(game, states[-1], legal[move % len(legal)])]
-    replies = legal_and_end(game, after)[0]
-    wins = [] if decided(game, after) else [reply for reply in replies if _wins(game, after, reply)]
+    replies, end = legal_and_end(game, after)
+    wins = [] if end or decided(game, after) else [reply for reply in replies if _wins(game, after, reply)]
     return (after, {reply: (reply in wins) / len(wins) for reply in replies}) if wins else None
 
 
@@ -121,6 +121,14 @@ def test_a_blunder_that_was_not_played_is_found_in_chess() -> None:
     state = CHESS.notation.state_from_text(fools_mate)
     assert best == CHESS.notation.action_from_text(state, "d8h4")
     assert len(samples.shares) == 30
+
+
+@pytest.mark.parametrize(("clock", "found"), [(98, True), (99, False)])
+def test_where_fifty_moves_have_ended_the_game_nobody_wins(clock: int, found: bool) -> None:
+    """After any move of White's bishop Black could mate, unless that move was the hundredth."""
+    window = window_of(CHESS, [hand_made(f"6k1/8/8/8/8/6q1/5r2/B6K w - - {clock} 90", ["a1b2"], "x", 0, 1)])
+    draws = Draws(np.zeros(4, np.int64), np.arange(4), np.zeros(4, np.int64))
+    assert bool(len(Sampler(CHESS, CHESS.history).make_wins(window, draws).classes)) == found
 
 
 def test_in_dots_and_boxes_the_edge_that_takes_the_deciding_box_wins() -> None:
