@@ -7,12 +7,12 @@ from doctor_faults import faults
 from small_disk import small_disk
 
 from azselfplay.diagnostics.doctor.machine import probe_folder
-from azselfplay.diagnostics.doctor.service import Level
+from azselfplay.diagnostics.doctor.service import Finding, Level
 from azselfplay.host.folders import compiled_code_folder
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, is_locked
 from azselfplay.store.sqlite import Store
 from client.doctor import spool_findings, waiting_games
-from server.doctor import look_at_run, run_findings
+from server.doctor import run_findings
 from server.weights import WeightsStore
 
 
@@ -46,6 +46,10 @@ def run_folder(root: Path) -> RunFolder:
     return folder
 
 
+def look(folder: RunFolder, game: str) -> list[Finding]:
+    return run_findings(folder, game, locked=is_locked(folder.lock_of("azserver")))
+
+
 @pytest.mark.parametrize(
     ("file", "content", "check"),
     [
@@ -60,28 +64,28 @@ def run_folder(root: Path) -> RunFolder:
 def test_a_damaged_run_folder_is_found(tmp_path, file: str, content: bytes | None, check: str) -> None:
     """A file is missing or has another content. Looking at it changes nothing."""
     folder = run_folder(tmp_path)
-    assert faults(run_findings(look_at_run(folder, "tic_tac_toe"))) == set()
+    assert faults(look(folder, "tic_tac_toe")) == set()
     (damaged,) = folder.path.glob(file)
     damaged.unlink()
     if content is not None:
         damaged.write_bytes(content)
     before = sorted((path, path.lstat().st_mtime_ns) for path in folder.weights.iterdir())
-    assert faults(run_findings(look_at_run(folder, "tic_tac_toe"))) == {check}
+    assert faults(look(folder, "tic_tac_toe")) == {check}
     assert sorted((path, path.lstat().st_mtime_ns) for path in folder.weights.iterdir()) == before
 
 
 def test_a_folder_of_another_game_is_found_and_a_new_one_is_fine(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
-    assert faults(run_findings(look_at_run(folder, "chess"))) == {"run folder"}
-    assert faults(run_findings(look_at_run(RunFolder(tmp_path, "new"), "chess"))) == set()
+    assert faults(look(folder, "chess")) == {"run folder"}
+    assert faults(look(RunFolder(tmp_path, "new"), "chess")) == set()
 
 
 def test_the_lock_of_a_running_azserver_is_told_and_not_taken(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     with folder.lock("azserver"):
-        at_work = run_findings(look_at_run(folder, "tic_tac_toe"))
+        at_work = look(folder, "tic_tac_toe")
     assert "an azserver works on it" in at_work[0].found
-    assert not look_at_run(folder, "tic_tac_toe").locked
+    assert "azserver works" not in look(folder, "tic_tac_toe")[0].found
     folder.lock("azserver").close()
 
 
