@@ -278,10 +278,10 @@ class App:
             view.update(front.status(), time.monotonic())
             pids = evaluators.pids()
             # The front knows which evaluators hang; `evaluators` knows their processes.
-            for kill in front.hanging_evaluators():
-                pid = pids.get(f"evaluator-{kill.index}")
+            for index, reason in front.hanging_evaluators():
+                pid = pids.get(f"evaluator-{index}")
                 if pid is not None:
-                    log.warning("evaluator %d hangs (%s): restarting it", kill.index, kill.reason)
+                    log.warning("evaluator %d hangs (%s): restarting it", index, reason)
                     # Not SIGTERM: a process that hangs does not handle it. `Children` starts it again.
                     with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
                         os.kill(pid, signal.SIGKILL)

@@ -11,15 +11,8 @@ EVALUATOR_READY.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
-
-class Phase(Enum):
-    """What an evaluator process is doing."""
-
-    STARTING = "starting"
-    LOADING = "loading weights"
-    UP = "up"
+STARTING, LOADING, UP = "starting", "loading weights", "up"
 
 
 @dataclass(frozen=True)
@@ -42,32 +35,15 @@ class WatchTimes:
     silence of others."""
 
 
-@dataclass(frozen=True)
-class Kill:
-    """End this evaluator's process."""
-
-    index: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class Silence:
-    """How long an evaluator that works or loads weights has been silent."""
-
-    seconds: float
-    """Seconds since its last message, or since it was told to load its first weights."""
-    limit: float
-    """Seconds of silence after which its process is killed."""
-    phase: Phase
-
-
 @dataclass
-class _Watched:
-    phase: Phase
+class Watched:
+    """What an evaluator process is doing, and how long it may be silent meanwhile."""
+
+    doing: str
     since: float
-    """When the phase began or the last message came."""
-    knows: bool = False
-    """Whether the process loads more weights of a network that it has loaded before."""
+    """When that began or the last message came."""
+    limit: float
+    """Seconds of silence after which the process is killed."""
 
 
 class EvaluatorWatch:
@@ -75,12 +51,12 @@ class EvaluatorWatch:
 
     def __init__(self, times: WatchTimes | None = None) -> None:
         self._times = times or WatchTimes()
-        self._watched: dict[int, _Watched] = {}
+        self._watched: dict[int, Watched] = {}
         self._last_tick: float | None = None
 
     def started(self, index: int, now: float) -> None:
         """Note that the process has been started."""
-        self._watched[index] = _Watched(Phase.STARTING, now)
+        self._watched[index] = Watched(STARTING, now, self._times.start)
 
     def ended(self, index: int) -> None:
         """Note that the process is gone."""
@@ -88,7 +64,7 @@ class EvaluatorWatch:
 
     def ready(self, index: int, now: float) -> None:
         """Note an EVALUATOR_READY from a new connection."""
-        self._watched[index] = _Watched(Phase.UP, now)
+        self._watched[index] = Watched(UP, now, self._times.silence)
 
     def told_to_load(self, index: int, now: float, *, knows: bool = False) -> None:
         """Note that LOAD_WEIGHTS is on its way. An evaluator that is loading already gets no extra time,
@@ -97,21 +73,22 @@ class EvaluatorWatch:
             return
         watched = self._watched.get(index)
         since = now if watched is None or not knows else watched.since
-        self._watched[index] = _Watched(Phase.LOADING, since, knows)
+        limit = self._times.reload if knows else self._times.load
+        self._watched[index] = Watched(LOADING, since, limit)
 
     def loaded(self, index: int, now: float, *, more: bool = False) -> None:
         """Note a WEIGHTS_LOADED or WEIGHTS_REFUSED. `more`: the evaluator has been told to load others
         since."""
         watched = self._watched.get(index)
-        if more and watched is not None and watched.phase is Phase.LOADING:
+        if more and watched is not None and watched.doing == LOADING:
             watched.since = now
         else:
-            self._watched[index] = _Watched(Phase.UP, now)
+            self._watched[index] = Watched(UP, now, self._times.silence)
 
     def heard(self, index: int, now: float) -> None:
         """Note any other message. While the evaluator loads, messages do not count: they were sent before."""
         watched = self._watched.get(index)
-        if watched is not None and watched.phase is Phase.UP:
+        if watched is not None and watched.doing == UP:
             watched.since = now
 
     def idle(self, index: int, now: float) -> bool:
@@ -119,7 +96,7 @@ class EvaluatorWatch:
         it once more which weights to load."""
         self.heard(index, now)
         watched = self._watched.get(index)
-        if watched is None or watched.phase is not Phase.LOADING:
+        if watched is None or watched.doing != LOADING:
             return False
         # The PING may have been sent before LOAD_WEIGHTS arrived.
         if now - watched.since < self._times.ask_again:
@@ -127,38 +104,29 @@ class EvaluatorWatch:
         watched.since = now
         return True
 
-    def tick(self, now: float) -> list[Kill]:
-        """Return the evaluators to kill. Call it about once a second."""
+    def tick(self, now: float) -> list[tuple[int, str]]:
+        """Return the evaluators to kill, each with the reason. Call it about once a second."""
         last, self._last_tick = self._last_tick, now
         # The front itself was held up. Messages of that time are still unread, so no evaluator is to blame.
         if last is not None and now - last > self._times.held_up:
             for watched in self._watched.values():
                 watched.since += now - last
-        kills: list[Kill] = []
+        kills: list[tuple[int, str]] = []
         for index, watched in self._watched.items():
             silent = now - watched.since
-            if silent > self._limit(watched):
+            if silent > watched.limit:
                 watched.since = now  # kill it once, and again if it is still there after another limit
-                kills.append(Kill(index, f"{watched.phase.value}, and silent for {silent:.0f} s"))
+                kills.append((index, f"{watched.doing}, and silent for {silent:.0f} s"))
         return kills
 
-    def _limit(self, watched: _Watched) -> float:
-        times = self._times
-        load = times.reload if watched.knows else times.load
-        limits = {Phase.STARTING: times.start, Phase.LOADING: load, Phase.UP: times.silence}
-        return limits[watched.phase]
-
-    def silences(self, now: float) -> dict[int, Silence]:
-        """Return the silence of every evaluator that is not starting, by index. An idle one sends a PING
-        every 5 s. An evaluator that loads weights sends nothing until it has them, so it cannot be told from
-        one that hangs."""
-        known = {index: one for index, one in self._watched.items() if one.phase is not Phase.STARTING}
-        return {
-            index: Silence(max(0.0, now - one.since), self._limit(one), one.phase)
-            for index, one in known.items()
-        }
+    def silences(self, now: float) -> dict[int, tuple[float, Watched]]:
+        """Return the seconds of silence of every evaluator that is not starting, by index. An idle one sends
+        a PING every 5 s. An evaluator that loads weights sends nothing until it has them, so it cannot be
+        told from one that hangs."""
+        known = {index: one for index, one in self._watched.items() if one.doing != STARTING}
+        return {index: (max(0.0, now - one.since), one) for index, one in known.items()}
 
     def is_loading(self, index: int) -> bool:
         """Return whether an evaluator loads weights."""
         watched = self._watched.get(index)
-        return watched is not None and watched.phase is Phase.LOADING
+        return watched is not None and watched.doing == LOADING

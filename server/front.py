@@ -30,7 +30,7 @@ from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, Weights
 from protocol.sessions import MAX_SESSIONS, Session, SessionTable
 from server.bulk import BulkService
 from server.evaluator_pool import LIMITS, EvaluatorPool, NoEvaluators, PoolEvents
-from server.evaluator_watch import Kill, Phase, WatchTimes
+from server.evaluator_watch import LOADING, WatchTimes
 from server.keys import Allowed
 from server.leaves import EVALUATE_YOURSELF, MAX_QUEUED_ROWS, LeafService, message_limits
 from server.metrics import ENDS, Figures
@@ -204,14 +204,14 @@ class Front:
         for port in (self.leaf.port, self.bulk.port):
             port.say_goodbye(_STOPPING)
 
-    def hanging_evaluators(self) -> list[Kill]:
+    def hanging_evaluators(self) -> list[tuple[int, str]]:
         """Return the evaluators to kill because they have been silent for too long, each with the reason."""
         now = time.monotonic()
-        for index, silence in self.pool.watch.silences(now).items():
-            if silence.seconds >= QUIET_SECONDS:
-                text = f"evaluator {index} has said nothing for {silence.seconds:.0f} s"
-                doing = " while it loads weights" if silence.phase is Phase.LOADING else ""
-                then = f"after {silence.limit:.0f} s it is restarted"
+        for index, (seconds, watched) in self.pool.watch.silences(now).items():
+            if seconds >= QUIET_SECONDS:
+                text = f"evaluator {index} has said nothing for {seconds:.0f} s"
+                doing = " while it loads weights" if watched.doing == LOADING else ""
+                then = f"after {watched.limit:.0f} s it is restarted"
                 self._warn.warning(f"silent {index}", f"{text}{doing}; {then}", now)
         return self.pool.watch.tick(now)
 
@@ -265,7 +265,7 @@ class Front:
             "refused": {"leaves": self.leaf.port.door.refused, "bulk": self.bulk.port.door.refused},
             "allowed_keys": None if allowed is None else allowed.readable,
             "silent": {
-                index: one.seconds for index, one in self.pool.watch.silences(time.monotonic()).items()
+                index: seconds for index, (seconds, _) in self.pool.watch.silences(time.monotonic()).items()
             },
             "weights_age": time.monotonic() - counted.weights_at,
         }

@@ -1,11 +1,11 @@
 """The watch over evaluators: silence in each phase, lost messages, and a front that stood still itself."""
 
-from server.evaluator_watch import EvaluatorWatch, Kill, Phase, Silence, WatchTimes
+from server.evaluator_watch import LOADING, UP, EvaluatorWatch, Watched, WatchTimes
 
 TIMES = WatchTimes(start=300.0, load=600.0, reload=120.0, silence=60.0, ask_again=10.0, held_up=10.0)
 
 
-def ticks(watch: EvaluatorWatch, first: float, last: float) -> list[tuple[float, Kill]]:
+def ticks(watch: EvaluatorWatch, first: float, last: float) -> list[tuple[float, tuple[int, str]]]:
     """Return the kills at each second from `first` to `last`."""
     seconds = range(int(first), int(last) + 1)
     return [(float(now), said) for now in seconds for said in watch.tick(float(now))]
@@ -15,7 +15,7 @@ def test_one_that_never_becomes_ready_is_killed_again_and_again() -> None:
     watch = EvaluatorWatch(TIMES)
     watch.started(0, 0.0)
     reason = "starting, and silent for 301 s"
-    assert ticks(watch, 0, 700) == [(301.0, Kill(0, reason)), (602.0, Kill(0, reason))]
+    assert ticks(watch, 0, 700) == [(301.0, (0, reason)), (602.0, (0, reason))]
     watch.started(0, 700.0)
     assert ticks(watch, 701, 1000) == []
 
@@ -26,7 +26,7 @@ def test_one_that_loads_has_longer_than_one_that_works() -> None:
     watch.told_to_load(0, 0.0)
     assert ticks(watch, 0, 600) == []
     watch.loaded(0, 600.0)
-    assert ticks(watch, 601, 661) == [(661.0, Kill(0, "up, and silent for 61 s"))]
+    assert ticks(watch, 601, 661) == [(661.0, (0, "up, and silent for 61 s"))]
 
 
 def test_answers_from_before_do_not_prolong_the_loading() -> None:
@@ -35,7 +35,7 @@ def test_answers_from_before_do_not_prolong_the_loading() -> None:
     watch.told_to_load(0, 1.0)
     assert ticks(watch, 1, 500) == []
     watch.heard(0, 500.0)
-    assert ticks(watch, 501, 602) == [(602.0, Kill(0, "loading weights, and silent for 601 s"))]
+    assert ticks(watch, 501, 602) == [(602.0, (0, "loading weights, and silent for 601 s"))]
 
 
 def test_any_message_shows_that_a_working_one_is_there() -> None:
@@ -73,7 +73,7 @@ def test_a_front_that_stood_still_does_not_take_it_for_the_silence_of_others() -
     watch.ready(0, 0.0)
     assert ticks(watch, 0, 50) == []
     assert watch.tick(250.0) == []
-    assert ticks(watch, 251, 261) == [(261.0, Kill(0, "up, and silent for 61 s"))]
+    assert ticks(watch, 251, 261) == [(261.0, (0, "up, and silent for 61 s"))]
 
 
 def test_silence_is_told_of_evaluators_that_work_or_load() -> None:
@@ -82,7 +82,10 @@ def test_silence_is_told_of_evaluators_that_work_or_load() -> None:
     watch.ready(1, 0.0)
     watch.heard(1, 5.0)
     watch.told_to_load(2, 10.0)
-    assert watch.silences(30.0) == {1: Silence(25.0, 60.0, Phase.UP), 2: Silence(20.0, 600.0, Phase.LOADING)}
+    assert watch.silences(30.0) == {
+        1: (25.0, Watched(UP, 5.0, 60.0)),
+        2: (20.0, Watched(LOADING, 10.0, 600.0)),
+    }
 
 
 def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published() -> None:
@@ -92,7 +95,7 @@ def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published() 
     for now in range(30, 1000, 30):
         watch.told_to_load(0, float(now))
         kills += ticks(watch, now + 1, now + 29)
-    assert kills[0] == (631.0, Kill(0, "loading weights, and silent for 601 s"))
+    assert kills[0] == (631.0, (0, "loading weights, and silent for 601 s"))
 
 
 def test_one_that_hangs_has_less_time_for_more_weights_of_a_network_that_it_has() -> None:
@@ -102,9 +105,9 @@ def test_one_that_hangs_has_less_time_for_more_weights_of_a_network_that_it_has(
     watch.told_to_load(0, 0.0)
     watch.loaded(0, 100.0)
     watch.told_to_load(0, 130.0, knows=True)
-    assert watch.silences(140.0) == {0: Silence(40.0, 120.0, Phase.LOADING)}
+    assert watch.silences(140.0) == {0: (40.0, Watched(LOADING, 100.0, 120.0))}
     watch.told_to_load(0, 160.0, knows=True)
-    assert ticks(watch, 160, 221) == [(221.0, Kill(0, "loading weights, and silent for 121 s"))]
+    assert ticks(watch, 160, 221) == [(221.0, (0, "loading weights, and silent for 121 s"))]
 
 
 def test_the_next_of_two_loads_has_its_own_time() -> None:

@@ -132,7 +132,7 @@ async def test_only_the_first_weights_of_a_network_may_take_ten_minutes(
     pool, current = bench.front.pool, bench.store.current
     assert current is not None
     pool.load(structs.replace(current, version=1, architecture=network))
-    assert pool.watch.silences(0.0)[0].limit == getattr(WatchTimes(), wanted)
+    assert pool.watch.silences(0.0)[0][1].limit == getattr(WatchTimes(), wanted)
 
 
 def test_current_weights_that_nobody_can_use_end_the_server_with_a_way_out(tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ class Watched:
     async def watch(self) -> None:
         while True:
             await asyncio.sleep(0.05)
-            for kill in self.front.hanging_evaluators():
-                os.kill(self.children.pids()[f"evaluator-{kill.index}"], signal.SIGKILL)
+            for index, _ in self.front.hanging_evaluators():
+                os.kill(self.children.pids()[f"evaluator-{index}"], signal.SIGKILL)
 
     async def answers(self) -> None:
         """Check that leaves are evaluated."""
