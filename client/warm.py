@@ -1,8 +1,8 @@
 """What comes before a worker's first game: reading its run from a WELCOME, and compiling its search.
 
-`python -m client.warm GAME[:SELECTION[:NET]]` compiles a game's rules and search into the disk cache. A
-network NET of the family `sparse` is compiled into the search; other networks make no difference. azserver
-runs this command once before its workers start, so that they load the code instead of all compiling it.
+`python -m client.warm GAME SELECTION NETWORK` compiles a game's rules and search into the disk cache. A
+network of the family `sparse` is compiled into the search; others, and "", make no difference. azserver runs
+this command once before its workers start, so that they load the code instead of all compiling it.
 (azclient's first child joins the server to learn the game, and then compiles it: `client.worker
 --warm-only`.)
 """
@@ -18,10 +18,10 @@ import msgspec
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.search.settings import resolve
 from azselfplay.search.warm import warm
-from net.architectures.registry import check_name, check_plays, is_sparse
+from net.architectures.registry import check_plays, is_sparse
 from net.sparse import player_for
 from protocol.messages import Welcome
 from protocol.settings import SelfPlaySettings
@@ -82,28 +82,20 @@ def warm_with(game: Game, selection: str, network: str) -> float:
     return warm(game.name, selection, player)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Warm each GAME[:SELECTION[:NET]]. Returns the exit status: CONFIG if there is no such game, selection
-    or network. Exits with 2 and a usage line without any."""
-    about = "Compiles rules and search of each GAME[:SELECTION[:NET]] into the disk cache."
-    parser = argparse.ArgumentParser(prog="python -m client.warm", description=about)
-    parser.add_argument("names", nargs="+", metavar="GAME")
-    names: list[str] = parser.parse_args(argv).names
-    for name in names:
-        # Padded, so that parts that were left out are "".
-        game, selection, network, *more = [*name.split(":"), "", ""]
-        try:
-            if network:
-                check_name(network)
-            if any(more):
-                raise ValueError(f"{name!r} has more parts than GAME:SELECTION:NET")
-            seconds = warm_with(get_game(game), selection or "puct", network)
-        except ValueError as error:
-            print(f"client.warm: error: {error}", file=sys.stderr)
-            return int(Exit.CONFIG)
-        print(f"{name}: rules and search ready in {seconds:.1f} s")
-    return 0
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compile, and print how long it took. Raises Fatal(CONFIG) if there is no such game, selection or
+    network."""
+    parser = argparse.ArgumentParser(prog="python -m client.warm", description=__doc__)
+    for name in ("game", "selection", "network"):
+        parser.add_argument(name)
+    given = parser.parse_args(argv)
+    try:
+        seconds = warm_with(get_game(given.game), given.selection, given.network)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+    print(f"{given.game}:{given.selection}:{given.network}: rules and search ready in {seconds:.1f} s")
+    return int(Exit.OK)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(guarded(main))

@@ -1,7 +1,6 @@
 """`python -m net.create`: write the weights of an untrained network, the version 0 of a run.
 
-azserver makes its own first weights; this is for whoever wants to play with a network, measure it or begin
-other programs from it before there is a run. The same arguments give the same bytes.
+azserver runs it for a new run, after it has checked the arguments. The same arguments give the same bytes.
 """
 
 from __future__ import annotations
@@ -13,20 +12,21 @@ from pathlib import Path
 import torch
 
 from azselfplay.games import get_game
-from azselfplay.games.names import is_game, listed
+from azselfplay.games.names import listed
+from azselfplay.host.exits import Exit, Fatal, guarded
 from net.architectures.network import build
 from net.architectures.registry import check_plays, named, preset_names
 from net.weights import WeightsMeta, save
-
-USAGE_ERROR = 2
 
 
 def create(game_name: str, history: int, preset: str, seed: int, path: Path) -> str:
     """Write untrained weights to `path`, the same for the same arguments. Returns their sha256.
 
-    `history` 0 means the game's default. Raises ValueError for a `preset` that is not the name of a network.
+    `history` 0 means the game's default. Raises ValueError for a `preset` that names no network of the
+    game.
     """
     game = get_game(game_name)
+    check_plays(preset, game)
     history = history or game.history
     # The caller's random numbers continue as if nothing had been drawn.
     with torch.random.fork_rng(devices=[]):
@@ -43,23 +43,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="random seed of the weights")
     parser.add_argument("--out", type=Path, required=True, help="file to write (safetensors)")
     options = parser.parse_args(argv)
-    if not is_game(options.game):
-        parser.error(f"--game: there is no game {options.game!r}; there are {listed()}")
-    if options.history < 0:
-        parser.error("--history must not be negative")
-    try:
-        named(options.preset)
-        check_plays(options.preset, get_game(options.game))
-    except ValueError as error:
-        parser.error(str(error))
     try:
         digest = create(options.game, options.history, options.preset, options.seed, options.out)
-    except OSError as error:
-        print(f"net.create: error: cannot write {options.out}: {error.strerror}", file=sys.stderr)
-        return USAGE_ERROR
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
     print(f"{options.out} sha256 {digest}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main))

@@ -215,7 +215,7 @@ async def compile_rules(game: Game, selection: str, network: str, preparing: Pre
     what = Compiled(game, selection, network=code_name(game, network)).announcement()
     log.info("%s", what)
     preparing.begin(what, time.monotonic())
-    said = await output_of("client.warm", f"{game.name}:{selection}:{network}", stop=stop)
+    said = await output_of("client.warm", game.name, selection, network, stop=stop)
     preparing.end(time.monotonic())
     log.info("%s", said.strip())
 
