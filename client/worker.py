@@ -13,7 +13,6 @@ import secrets
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from msgspec import UNSET
 from azselfplay.batching.ring import Layout
 from azselfplay.host import aio, logs
 from azselfplay.host.exits import Exit, Fatal, guarded
-from azselfplay.host.logs import Form
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.keys import dial_keys
 from azselfplay.link.sockets import BULK_LIMIT, new_context
@@ -53,76 +51,56 @@ log = logging.getLogger("worker")
 # ---- The command line: azserver and azclient write it, people rarely do ---------------------------
 
 
-@dataclass(frozen=True)
-class WorkerOptions:
-    """The settings of one worker; see the flags in `parse`."""
-
-    bulk: str
-    spool: Path
-    leaves: str = ""
-    server: str = ""
-    role: str = "client"
-    index: int = 0
-    of: int = 1
-    rings: Sequence[Path] = ()
-    games: int = 0
-    cache_mib: float = 32.0
-    name: str = ""
-    max_wait: float = 0.0
-    drain: float = 0.0
-    warm_only: bool = False
-    server_key: str = ""
-    key: Path | None = None
-    log_format: Form = "text"
-    figures: bool = False
-
-    @property
-    def full_name(self) -> str:
-        """Return host and process, for people: at most 120 characters, as the protocol requires."""
-        process = "preparing" if self.warm_only else self.index
-        return f"{(self.name or socket.gethostname())[:100]}/{process}"
-
-    @property
-    def process_name(self) -> str:
-        """Return the name of the process in log lines."""
-        if self.role == "worker":
-            return f"worker-{self.index}"
-        return "client-preparing" if self.warm_only else f"client-{self.index}"
-
-
-def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the flags. Exits with 2 and a usage line if they are wrong."""
     parser = argparse.ArgumentParser(
         prog="python -m client.worker",
         allow_abbrev=False,
-        argument_default=argparse.SUPPRESS,  # the defaults are those of `WorkerOptions`
         description="One self-play worker process. azserver and azclient start these; see azclient --help.",
     )
     add = parser.add_argument
     add("--bulk", required=True, help="endpoint for games and weights, such as tcp://host:5601")
     add("--spool", required=True, type=Path, help="folder for finished games, shared by this host's workers")
-    add("--leaves", help="endpoint for leaves, where no evaluator of this machine is used")
-    add("--server", help="HOST:PORT as people know the server, for messages")
-    add("--role", choices=("worker", "client"))
-    add("--index", type=int, help="number of this worker on its host")
-    add("--of", type=int, help="how many workers start on its host, with this spool")
+    add("--leaves", default="", help="endpoint for leaves, where no evaluator of this machine is used")
+    add("--server", default="", help="HOST:PORT as people know the server, for messages")
+    add("--role", choices=("worker", "client"), default="client")
+    add("--index", type=int, default=0, help="number of this worker on its host")
+    add("--of", type=int, default=1, help="how many workers start on its host, with this spool")
     what = "Unix sockets of this machine's evaluators, the worker's own first; azserver's workers are told"
-    add("--rings", nargs="+", type=Path, help=what)
-    add("--games", type=int, help="games in flight; 0: as many as the evaluator asks for")
-    add("--cache-mib", type=float, help="MiB of cached evaluations; 0: none")
-    add("--name", help="name shown to people; empty: the host's")
-    add("--max-wait", type=float, help="seconds to wait for the server; 0: for ever")
-    add("--drain", type=float, help="seconds that a stop allows for finishing the games in progress")
+    add("--rings", nargs="+", type=Path, default=(), help=what)
+    add("--games", type=int, default=0, help="games in flight; 0: as many as the evaluator asks for")
+    add("--cache-mib", type=float, default=32.0, help="MiB of cached evaluations; 0: none")
+    add("--name", default="", help="name shown to people; empty: the host's")
+    add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
+    add(
+        "--drain",
+        type=float,
+        default=0.0,
+        help="seconds that a stop allows for finishing the games in progress",
+    )
     add("--warm-only", action="store_true", help="join, compile the server's game, leave")
-    add("--server-key", help="the server's public key, if it asks for keys")
+    add("--server-key", default="", help="the server's public key, if it asks for keys")
     add("--key", type=Path, help="file of this machine's key")
-    add("--log-format", choices=("text", "json"))
+    add("--log-format", choices=("text", "json"), default="text")
     add("--figures", action="store_true", help="write a line of figures every few seconds, for azclient")
-    options = WorkerOptions(**vars(parser.parse_args(argv)))
+    options = parser.parse_args(argv)
     # Only azserver's own workers learn of their rings from the WELCOME.
     if not (options.leaves or options.rings or options.warm_only or options.role == "worker"):
         parser.error("where are positions evaluated? Give --leaves ENDPOINT, or --rings SOCKET")
     return options
+
+
+def full_name(options: argparse.Namespace) -> str:
+    """Return host and process, for people: at most 120 characters, as the protocol requires."""
+    process = "preparing" if options.warm_only else options.index
+    return f"{(options.name or socket.gethostname())[:100]}/{process}"
+
+
+def process_name(options: argparse.Namespace) -> str:
+    """Return the name of the process in log lines."""
+    if options.role == "worker":
+        return f"worker-{options.index}"
+    return "client-preparing" if options.warm_only else f"client-{options.index}"
 
 
 # ---- The process -----------------------------------------------------------------------------------
@@ -131,12 +109,13 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
 class Worker:
     """Everything that one worker process does; `run` lasts as long as the process."""
 
-    def __init__(self, options: WorkerOptions, stop: aio.Stop) -> None:
+    def __init__(self, options: argparse.Namespace, stop: aio.Stop) -> None:
         self._options = options
+        self._name = full_name(options)
         self._stop = stop
         self._context = new_context()
         self._keys = dial_keys(options.server_key, options.key, "client")
-        self._hello = Hello(PROTOCOL_VERSION, options.role, options.full_name, "azselfplay")
+        self._hello = Hello(PROTOCOL_VERSION, options.role, self._name, "azselfplay")
         self._bulk = Connection(
             self._context,
             options.bulk,
@@ -221,7 +200,7 @@ class Worker:
             source = OwnNetworkSource(player, folder=folder / "weights", send=self._bulk.send)
         elif rings := options.rings or tuple(Path(path) for path in told):
             layout = Layout.of(run.game, run.settings.history, SLOTS)
-            source = RingSource(own_first(rings, options.index), layout, options.full_name, self._on_games)
+            source = RingSource(own_first(rings, options.index), layout, self._name, self._on_games)
         else:
             settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
             server = options.leaves, self._hello, settings
@@ -243,7 +222,7 @@ class Worker:
             # A run with a seed repeats its games; without one, no two starts play the same games.
             seed=run.settings.seed or secrets.randbits(62),
             index=options.index,
-            name=options.full_name,
+            name=self._name,
             is_client=options.role == "client",
             run=run.identity,
         )
@@ -433,7 +412,7 @@ async def drained(games: Sequence[asyncio.Task[None]], uploader: Uploader, secon
 def main() -> int:
     """Run the worker process."""
     options = parse()
-    logs.set_up(options.process_name, form=options.log_format)
+    logs.set_up(process_name(options), form=options.log_format)
 
     async def life(stop: aio.Stop) -> None:
         await Worker(options, stop).run()

@@ -8,7 +8,7 @@ from client_server import FakeServer
 
 from azselfplay.host.aio import Stop
 from azselfplay.link.sockets import new_context
-from client.worker import Worker, WorkerOptions
+from client.worker import Worker, parse
 from protocol.messages import GameAck, PutGame
 
 TIC_TAC_TOE_WORDS = 3
@@ -24,13 +24,9 @@ class Site:
         self.stop = Stop()
         self.context = new_context()
         self.serve()
-        self.options = WorkerOptions(
-            bulk=f"ipc://{folder}/bulk",
-            leaves=f"ipc://{folder}/leaves",
-            spool=folder / "spool",
-            name="here",
-            **options,  # type: ignore[arg-type]
-        )
+        ports = "--bulk", f"ipc://{folder}/bulk", "--leaves", f"ipc://{folder}/leaves"
+        self.options = parse([*ports, "--spool", str(folder / "spool"), "--name", "here"])
+        vars(self.options).update(options)
 
     def serve(self, **welcome: object) -> None:
         self.leaves = FakeServer(self.context, f"ipc://{self.folder}/leaves", **welcome)
