@@ -344,7 +344,7 @@ def claim(folder: Path, index: int, of: int = 1) -> SpoolFolder:
             if index == 0:
                 # Workers that start after this one keep their games, which count in their own spools.
                 _take_over(folder, path, {f"worker-{number}" for number in range(of)})
-                name, _, identity = folder.name.partition(MARK)
+                identity = folder.name.partition(MARK)[2]
                 # Other folders with this identity belong to the same run, served under another name before.
                 # If a worker is starting in one of them, the run is still served under that name, and those
                 # games stay there.
@@ -357,7 +357,6 @@ def claim(folder: Path, index: int, of: int = 1) -> SpoolFolder:
                     ):
                         fcntl.flock(starting, fcntl.LOCK_EX | fcntl.LOCK_NB)
                         _take_over(other, path, set())
-                _name_others(folder, name)
             return SpoolFolder(path, lock)
     except OSError as error:
         raise Fatal(
@@ -399,17 +398,3 @@ def _take_over(folder: Path, mine: Path, spared: Set[str]) -> None:
         if left:
             sync_folder(mine)
             log.info("took over %d games that %s left", len(left), other)
-
-
-def _name_others(folder: Path, name: str) -> None:
-    """Log which games of other runs of this name wait here: they are not lost, and not sent to this run."""
-    for other in sorted(folder.parent.glob(f"{name}{MARK}*")):
-        found = (path for part in ("", f"{KEPT}/") for path in other.glob(f"worker-*/{part}*{SUFFIX}"))
-        games = 0 if other == folder else sum(1 for _ in found)
-        if games:
-            log.warning(
-                "%d games in %s were played for another run of this name: they are kept, and sent when that "
-                "run is served again",
-                games,
-                other,
-            )

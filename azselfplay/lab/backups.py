@@ -60,7 +60,7 @@ from azselfplay.link.finding import find_run
 from azselfplay.link.weights_files import SUFFIX, find_weights
 from azselfplay.store.copying import check_file, copy_games
 from azselfplay.store.reader import Range, StoreReader
-from client.spool import REJECTED, run_folder
+from client.spool import REJECTED
 from protocol.messages import WeightsInfo
 
 Identity = Literal["auto", "keep", "new"]
@@ -351,9 +351,9 @@ def restore(
                 )
     with filled(run.path) as folder:
         for name, digest in sums.items():
-            target = _target(about, run, identity, name)
             # Files that are not restored are checked, too, so that a damaged backup is noticed.
-            found = copy_file(backup / name, folder / target) if target else hash_file(backup / name)
+            copied = _is_restored(run, identity, name)
+            found = copy_file(backup / name, folder / name) if copied else hash_file(backup / name)
             if found != digest:
                 raise Fatal(
                     f"{backup / name} is damaged: it has another hash than {SUMS} says", Exit.BAD_DATA
@@ -372,23 +372,10 @@ def restore(
     return about
 
 
-def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str | None:
-    """Return where in the run folder a file of the backup goes; None for a file that is not restored.
-
-    A spool is named after its run. Waiting games belong to the run for which they were played, so a run with
-    a new identity does not get them.
-    """
-    if path == FILE:
-        return None
-    parts = path.split("/")
-    if parts[0] != run.spool.name:
-        return path
-    if identity == "new":
-        return None
-    run_id = bytes.fromhex(about.run_id)
-    # A client names a spool after the run's name and identity.
-    old, new = (run_folder(Path(), about.game, name, run_id).name for name in (about.run, run.name))
-    return "/".join(new if part == old else part for part in parts)
+def _is_restored(run: RunFolder, identity: Identity, path: str) -> bool:
+    """Return whether a file of the backup goes into the run folder. Waiting games belong to the run for which
+    they were played, so a run with a new identity does not get them."""
+    return path != FILE and (identity != "new" or path.split("/")[0] != run.spool.name)
 
 
 def _verify(path: Path, about: About, say: Callable[[str], None]) -> None:

@@ -100,7 +100,7 @@ def test_a_game_that_waits_is_in_the_backup_whatever_becomes_of_it(run: LiveRun,
     backed_up(run, tmp_path / "backup")
     copy = restored(tmp_path / "backup", tmp_path / "new", "other")
     found = {path.relative_to(copy.spool).parts for path in copy.spool.rglob("*.*") if path.is_file()}
-    folder = f"tic_tac_toe-other+{run.folder.run_id.hex()[:12]}"
+    folder = f"tic_tac_toe-live+{run.folder.run_id.hex()[:12]}"
     assert found == {
         (folder, "worker-0", second.name),
         (folder, "worker-0", "kept", first.name),
