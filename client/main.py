@@ -30,7 +30,7 @@ from azselfplay.host.ports import parse_address
 from azselfplay.host.processes import BACKOFF_LONGEST, Children, describe_exit, to_stderr
 from azselfplay.link.keys import as_text, default_folder, dial_keys, new_pair, write_pair
 from client.config import ClientConfig, Plan, count_gpus, default_spool, devices_for, make_plan
-from client.metrics import SEARCH, FigureLines, Figures, LastWords, WorkersFigures, watched
+from client.metrics import SEARCH, FigureLines, Figures, WorkersFigures, watched
 
 EXAMPLES = (
     "azclient --server gpu-box                          # this machine's GPUs if any, else the server's",
@@ -114,7 +114,6 @@ class Supervisor:
         self._drain = drain
         # Workers that are draining must not be killed before that time is over.
         self._children = Children(grace=GRACE + drain)
-        self._last_words = LastWords(to_stderr)
         self._search: list[str] = []
         """What was prepared: see `client.metrics.SEARCH`."""
         self._failed: Fatal | None = None
@@ -132,7 +131,7 @@ class Supervisor:
         self._stop.waits_for = "the workers, which give up unfinished games"
         if self._drain:
             self._stop.waits_for = f"the workers, which finish their games, {self._drain:.0f} s at most"
-        sink = FigureLines(self._last_words, self._on_preparing)
+        sink = FigureLines(all_but_errors, self._on_preparing)
         # The preparing child is not restarted when it fails: its message and exit status become ours.
         self._children.add(PREPARE, self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=sink)
 
@@ -160,7 +159,9 @@ class Supervisor:
         if self._stop.finishing.is_set():
             return
         if code != Exit.OK:
-            words = self._last_words.error or f"preparing failed ({describe_exit(code)}), see above"
+            words = (
+                self._children.told_error(PREPARE) or f"preparing failed ({describe_exit(code)}), see above"
+            )
             self._failed = Fatal(words, Exit(code) if code in set(Exit) else Exit.INTERNAL)
             self._end.request()
             return
@@ -192,6 +193,12 @@ class Supervisor:
 
     def _on_worker_end(self, index: int, _code: int) -> None:
         self._figures.ended(index)
+
+
+def all_but_errors(line: bytes) -> None:
+    """Print a line of the preparing child. Its `command: error: ...` becomes azclient's own."""
+    if b": error: " not in line:
+        to_stderr(line)
 
 
 def keygen(argv: Sequence[str]) -> int:

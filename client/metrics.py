@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from azselfplay.host.logs import event_in
 from azselfplay.host.metrics import Metric, Watched
 
 TELL_SECONDS = 5.0
@@ -110,30 +109,22 @@ def figures_line(figures: Figures) -> str:
     return FIGURES.decode() + json.dumps(figures)
 
 
-class ByLine:
-    """Accepts output as it arrives and passes whole lines, without their ends, to `on_line`."""
+class FigureLines:
+    """Passes a worker's output on by the line, except its figures, which go to `on_figures`."""
 
-    def __init__(self, on_line: Callable[[bytes], None]) -> None:
-        self._on_line = on_line
+    def __init__(self, sink: Sink, on_figures: Callable[[Figures], None]) -> None:
+        self._sink = sink
+        self._on_figures = on_figures
         self._rest = b""
 
     def __call__(self, output: bytes) -> None:
         *lines, self._rest = (self._rest + output).split(b"\n")
         for line in lines:
-            self._on_line(line)
+            self._look_at(line)
         # A child may print endlessly without a line break.
         if len(self._rest) > LONGEST:
-            self._on_line(self._rest)
+            self._look_at(self._rest)
             self._rest = b""
-
-
-class FigureLines(ByLine):
-    """Passes a worker's output on, except its figures, which go to `on_figures`."""
-
-    def __init__(self, sink: Sink, on_figures: Callable[[Figures], None]) -> None:
-        super().__init__(self._look_at)
-        self._sink = sink
-        self._on_figures = on_figures
 
     def _look_at(self, line: bytes) -> None:
         if not line.startswith(FIGURES):
@@ -143,23 +134,4 @@ class FigureLines(ByLine):
             self._on_figures(dict(json.loads(line.removeprefix(FIGURES))))
         # A line that only begins like a line of figures belongs in the log.
         except (ValueError, TypeError):
-            self._sink(line + b"\n")
-
-
-class LastWords(ByLine):
-    """Passes a child's output on, but stores its `command: error: ...` line instead."""
-
-    MARK = ": error: "
-
-    def __init__(self, sink: Sink) -> None:
-        super().__init__(self._look_at)
-        self.error = ""
-        self._sink = sink
-
-    def _look_at(self, line: bytes) -> None:
-        # In the JSON log format, the line is an object around the message.
-        _, mark, words = event_in(line.decode(errors="replace")).partition(self.MARK)
-        if mark:
-            self.error = words
-        else:
             self._sink(line + b"\n")

@@ -16,7 +16,7 @@ from azselfplay.host.ports import Address
 from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
 from client.evaluator import PulledWeights, watch
 from client.main import main
-from client.metrics import SILENT, FigureLines, LastWords, WorkersFigures, figures_line
+from client.metrics import SILENT, FigureLines, WorkersFigures, figures_line
 from client.sources import own_first
 from protocol.messages import LoadWeights, WeightsInfo
 
@@ -149,24 +149,6 @@ def test_an_evaluator_that_is_silent_for_too_long_ends_its_process(
     assert codes == [Exit.TRY_AGAIN] * ends
 
 
-def test_a_childs_error_line_becomes_azclients() -> None:
-    """The child's other lines are passed on as they come."""
-    passed: list[bytes] = []
-    words = LastWords(passed.append)
-    for part in (b"one\ntw", b"o\nworker: err", b"or: it is too old\n"):
-        words(part)
-    assert passed == [b"one\n", b"two\n"]
-    assert words.error == "it is too old"
-
-
-def test_an_error_line_is_found_in_json_too() -> None:
-    passed: list[bytes] = []
-    words = LastWords(passed.append)
-    words(b'{"event": "joined", "level": "info"}\n{"event": "worker: error: it is too old"}\n')
-    assert passed == [b'{"event": "joined", "level": "info"}\n']
-    assert words.error == "it is too old"
-
-
 def test_figures_of_a_worker_go_to_azclient_and_all_else_is_passed_on() -> None:
     passed: list[bytes] = []
     figures: list[object] = []
@@ -236,6 +218,7 @@ def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
     assert ended.returncode == Exit.UNREACHABLE
     assert "azclient: error: no azserver answered at 127.0.0.1:1 " in text, "the address that was given"
     assert "has ended" not in text, "one error is enough"
+    assert text.count("error: ") == 1
     assert "Traceback" not in text
 
 
