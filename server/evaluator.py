@@ -18,7 +18,7 @@ from azselfplay.batching.loop import EvaluatorLoop, Network, Workers, open_devic
 from azselfplay.games import get_game
 from azselfplay.host import logs
 from azselfplay.host.exits import Exit, guarded
-from azselfplay.link.sockets import Socket, dealer, new_context, receive
+from azselfplay.link.sockets import Socket, dial, new_context, new_dealer, receive
 from protocol.messages import (
     EvaluatorReady,
     EvaluatorReport,
@@ -108,7 +108,8 @@ def main() -> int:
     logs.set_up(f"evaluator-{options.index}", form=options.log_format)
     game = get_game(options.game)
     network, exceptions = open_device(options.device, game, options.history, options.threads)
-    socket = dealer(new_context(), options.endpoint, limit=FRAME_LIMIT)
+    socket = new_dealer(new_context(), options.endpoint, limit=FRAME_LIMIT)
+    dial(socket, options.endpoint)
     control = FrontControl(socket, options.index)
     workers = Workers(options.workers, options.games)
     EvaluatorLoop(options.ring, network, game, options.history, control, exceptions, workers).run()

@@ -70,20 +70,6 @@ def new_context() -> Context:
     return context
 
 
-def dealer(
-    context: Context,
-    endpoint: str,
-    *,
-    limit: int = LEAVES_LIMIT,
-    hwm: int = 64,
-    keys: DialKeys | None = None,
-) -> Socket:
-    """Return a DEALER that dials `endpoint`; see `new_dealer` and `dial`."""
-    socket = new_dealer(context, endpoint, limit=limit, hwm=hwm, keys=keys)
-    dial(socket, endpoint)
-    return socket
-
-
 def new_dealer(
     context: Context,
     endpoint: str,

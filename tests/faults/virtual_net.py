@@ -143,7 +143,7 @@ class Link:
 
 
 class VirtualChannel:
-    """Has the interface of `link.sockets.Channel`, for the socket that `dealer` returned."""
+    """Has the interface of `link.sockets.Channel`, for the socket that `new_dealer` returned."""
 
     def __init__(self, link: Link, on_message: Callable[[list[memoryview]], None]) -> None:
         self._link = link
@@ -263,12 +263,12 @@ class VirtualDoor:
 
 
 def dealer_of(net: Network) -> Callable[..., Link]:
-    """Return the replacement of `link.sockets.dealer`."""
+    """Return the replacement of `link.sockets.new_dealer`."""
 
-    def dealer(_context: object, endpoint: str, **_settings: object) -> Link:
+    def new_dealer(_context: object, endpoint: str, **_settings: object) -> Link:
         return Link(net, endpoint)
 
-    return dealer
+    return new_dealer
 
 
 async def until(holds: Callable[[], bool], seconds: float, step: float = 0.5) -> bool:

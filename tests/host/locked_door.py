@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 import zmq
 from free_ports import free_base_port
 from nacl.public import PrivateKey
+from router_socket import dealer
 from zmq.utils.monitor import parse_monitor_message
 
 from azselfplay.link.door import Door, DoorLock
 from azselfplay.link.door_connection import DoorLimits
-from azselfplay.link.sockets import Channel, dealer, new_context
+from azselfplay.link.sockets import Channel, new_context
 from protocol.keys import DialKeys, KeyOwner, KeyPair, NotNow
 
 PATIENCE = 20.0

@@ -1,10 +1,12 @@
-"""A ROUTER that acts as the server in tests of clients; azserver itself listens through `link.door`."""
+"""Sockets of tests: a ROUTER that acts as the server (azserver itself listens through `link.door`), and a
+DEALER that dials at once."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import zmq
 
-from azselfplay.link.sockets import LEAVES_LIMIT, Context, Socket, set_common
+from azselfplay.link.sockets import LEAVES_LIMIT, Context, Socket, dial, new_dealer, set_common
 
 
 def router(
@@ -16,4 +18,10 @@ def router(
     socket.set(zmq.ROUTER_MANDATORY, 1)  # otherwise it silently drops messages that it cannot deliver
     for endpoint in endpoints:
         socket.bind(endpoint)
+    return socket
+
+
+def dealer(context: Context, endpoint: str, **settings: Any) -> Socket:
+    socket = new_dealer(context, endpoint, **settings)
+    dial(socket, endpoint)
     return socket

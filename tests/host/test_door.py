@@ -10,10 +10,11 @@ import pytest
 from descriptors import no_descriptor_left
 from free_ports import free_base_port
 from raw_zmtp import Cut, RawPeer, frame, unfinished_multipart
+from router_socket import dealer
 
 from azselfplay.link.door import Door
 from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence
-from azselfplay.link.sockets import Channel, dealer, new_context
+from azselfplay.link.sockets import Channel, new_context
 from protocol.zmtp import GREETING, Incoming, Limits
 
 PATIENCE = 20.0

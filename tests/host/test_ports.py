@@ -5,11 +5,12 @@ import socket
 
 import pytest
 import zmq
+from router_socket import dealer
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address, network_of, parse_address, parse_listen
 from azselfplay.link.door import Door
-from azselfplay.link.sockets import Channel, dealer, new_context
+from azselfplay.link.sockets import Channel, new_context
 
 PATIENCE = 20.0
 

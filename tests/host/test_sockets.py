@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import zmq
 from free_ports import free_base_port
-from router_socket import router
+from router_socket import dealer, router
 
 from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import listen
-from azselfplay.link.sockets import Channel, dealer, new_context
+from azselfplay.link.sockets import Channel, new_context
 
 MESSAGES = 10_000
 BURST = 100
@@ -105,8 +105,8 @@ def test_a_failing_callback_does_not_stop_the_reading(tmp_path: Path) -> None:
 
 CUT_SHORT = """
 import sys, time
-from router_socket import router
-from azselfplay.link.sockets import NOW, dealer, new_context
+from router_socket import dealer, router
+from azselfplay.link.sockets import NOW, new_context
 
 context, endpoint = new_context(), sys.argv[1]
 server, client = router(context, [endpoint]), dealer(context, endpoint)
@@ -150,8 +150,8 @@ def test_a_socket_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None
 def test_a_forgotten_context_does_not_hang_the_process(tmp_path: Path) -> None:
     """A process that fails with open sockets still ends, even if the garbage collector runs first."""
     code = (
-        "import gc, zmq\nfrom azselfplay.link.sockets import dealer, new_context\n"
-        f"cycle = [dealer(new_context(), 'ipc://{tmp_path}/s')]\ncycle.append(cycle)\n"
-        "del cycle\ngc.collect()"
+        "import gc, zmq\nfrom azselfplay.link.sockets import dial, new_context, new_dealer\n"
+        f"endpoint = 'ipc://{tmp_path}/s'\ncycle = [new_dealer(new_context(), endpoint)]\n"
+        "dial(cycle[0], endpoint)\ncycle.append(cycle)\ndel cycle\ngc.collect()"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=240, check=False).returncode == 0

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from free_ports import free_base_port
 from front_bench import GAME, Bench, Peer, play_beside_front, run_by
+from router_socket import dealer
 
 from azselfplay.diagnostics.doctor.probe import probe
 from azselfplay.host.ports import Address
 from azselfplay.link.keys import as_text, new_pair
-from azselfplay.link.sockets import dealer
 from protocol.keys import DialKeys, KeyPair
 from protocol.messages import (
     PROTOCOL_VERSION,
