@@ -12,11 +12,9 @@ from azselfplay.diagnostics.doctor.machine import Needs, look_at, machine_findin
 from azselfplay.diagnostics.doctor.service import (
     DoctorOptions,
     Finding,
-    as_json,
-    as_text,
-    exit_status,
     fault,
     ok,
+    printed,
     service_findings,
     warning,
 )
@@ -52,9 +50,7 @@ def main(argv: Sequence[str]) -> int:
     if words and not words[0].startswith("-"):
         words[:1] = ["--server", words[0]]
     settings = config.load(DoctorConfig, words, command="azclient doctor", examples=EXAMPLES)
-    findings = examine(settings)
-    print(as_json(findings) if settings.json else as_text(findings))
-    return int(exit_status(findings))
+    return printed(examine(settings), json=settings.json)
 
 
 def examine(settings: DoctorConfig) -> list[Finding]:

@@ -16,11 +16,9 @@ from azselfplay.diagnostics.doctor.service import (
     DoctorOptions,
     Finding,
     ServiceFacts,
-    as_json,
-    as_text,
-    exit_status,
     fault,
     ok,
+    printed,
     service_findings,
 )
 from azselfplay.host import config
@@ -50,9 +48,7 @@ class DoctorConfig(DoctorOptions, ServerConfig):
 def main(argv: Sequence[str]) -> int:
     """Print the findings; the exit status is FOUND if there is a fault."""
     settings = config.load(DoctorConfig, argv, command="azserver doctor", examples=EXAMPLES).check()
-    findings = examine(settings)
-    print(as_json(findings) if settings.json else as_text(findings))
-    return int(exit_status(findings))
+    return printed(examine(settings), json=settings.json)
 
 
 def examine(settings: DoctorConfig) -> list[Finding]:

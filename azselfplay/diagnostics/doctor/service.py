@@ -104,6 +104,12 @@ def as_text(findings: Sequence[Finding]) -> str:
     return "\n".join([*lines, f"\n{len(findings)} checks; faults: {faults}, warnings: {warnings}"])
 
 
+def printed(findings: Sequence[Finding], *, json: bool) -> int:
+    """Print the findings, and return the exit status."""
+    print(as_json(findings) if json else as_text(findings))
+    return int(exit_status(findings))
+
+
 # ---- A server -----------------------------------------------------------------------------------
 
 
