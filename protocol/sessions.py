@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -193,7 +193,7 @@ class Session:
 
     number: int
     """A random number, so that a session of an earlier server is never mistaken for one of this server."""
-    peer: Hashable
+    peer: bytes
     """Where answers go: the number that the server's door gave the connection."""
     hello: Hello
     joined_at: float
@@ -238,14 +238,14 @@ class SessionTable:
         self._lease = lease
         self._rng = rng
         self._limit = limit
-        self._sessions: OrderedDict[Hashable, Session] = OrderedDict()
+        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
         """Ordered by when each was last heard, oldest first."""
         self._roles: Counter[str] = Counter()
         self._owned: Counter[str] = Counter()
         """Sessions by key; no zeros."""
         self._replaced: list[Session] = []
 
-    def join(self, peer: Hashable, hello: Hello, now: float, owner: str = "") -> Welcome | Goodbye:
+    def join(self, peer: bytes, hello: Hello, now: float, owner: str = "") -> Welcome | Goodbye:
         """Answer a HELLO; `owner` as in `Session`. The same HELLO again is a resend, and keeps the session. A
         different HELLO from the same peer ends its session (the next `expire` returns it) and begins a new
         one."""
@@ -285,7 +285,7 @@ class SessionTable:
                 self._owned[owner] += 1
         return answer
 
-    def touch(self, peer: Hashable, now: float) -> Session | None:
+    def touch(self, peer: bytes, now: float) -> Session | None:
         """Renew the lease of `peer`, which sent something. Returns None if the peer has no session: answer it
         with `hello_first`."""
         session = self._sessions.get(peer)
@@ -294,7 +294,7 @@ class SessionTable:
             self._sessions.move_to_end(peer)
         return session
 
-    def leave(self, peer: Hashable) -> Session | None:
+    def leave(self, peer: bytes) -> Session | None:
         """End the session of `peer`, which said BYE or cannot be reached any more."""
         session = self._sessions.get(peer)
         if session is not None:
@@ -315,7 +315,7 @@ class SessionTable:
             ended.append(oldest)
         return ended
 
-    def get(self, peer: Hashable) -> Session | None:
+    def get(self, peer: bytes) -> Session | None:
         return self._sessions.get(peer)
 
     def count(self, role: str) -> int:

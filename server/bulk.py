@@ -57,7 +57,7 @@ from protocol.sessions import Session
 from server.evaluator_pool import EvaluatorPool
 from server.gate import Gatekeeper
 from server.metrics import Figures
-from server.port import FAULT, PLAYERS, TRAINER, Port, Route, peer_of
+from server.port import FAULT, PLAYERS, TRAINER, Port, Route
 from server.weights import ChunkService, WeightsStore
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class BulkService:
         told = {*PLAYERS, *TRAINER}
         players = (session for session in self.port.sessions.all() if session.role in told)
         # A dict keeps the order of the sessions, so that a simulation is repeatable.
-        self._untold = dict.fromkeys(peer_of(session) for session in players)
+        self._untold = dict.fromkeys(session.peer for session in players)
         self._tell()
 
     def _tell(self) -> None:
@@ -160,7 +160,7 @@ class BulkService:
         return None
 
     def session_ended(self, session: Session) -> None:
-        self._untold.pop(peer_of(session), None)
+        self._untold.pop(session.peer, None)
         self.chunks.session_ended(session)
         if self.trainer is not None and self.trainer.number == session.number:
             self.trainer = None
@@ -176,7 +176,7 @@ class BulkService:
     # ---- games ------------------------------------------------------------------------------
 
     def _on_put_game(self, session: Session, message: PutGame, frames: list[memoryview]) -> None:
-        peer = peer_of(session)
+        peer = session.peer
         if len(frames[0]) > MAX_RECORD:
             self.port.charge(peer)
             self._figures.protocol_errors += 1
@@ -196,7 +196,7 @@ class BulkService:
         # A trainer that was replaced may still send answers, but its games were given up.
         answers = self.relay.trainer_acked(message.acks) if self._is_trainer(session) else []
         if not answers:
-            self.port.charge(peer_of(session))
+            self.port.charge(session.peer)
         self._carry_out(answers)
 
     def _on_trainer_status(self, session: Session, message: TrainerStatus, _: list[memoryview]) -> None:
@@ -204,7 +204,7 @@ class BulkService:
             self._figures.trainer = message.figures
 
     def _send_to_trainer(self, message: Message) -> bool:
-        return self.trainer is not None and self.port.send(peer_of(self.trainer), message)
+        return self.trainer is not None and self.port.send(self.trainer.peer, message)
 
     def _is_trainer(self, session: Session) -> bool:
         return self.trainer is not None and self.trainer.number == session.number
@@ -215,7 +215,7 @@ class BulkService:
                 case Relay(message):
                     assert self.trainer is not None
                     assert record is not None
-                    if not self.port.send(peer_of(self.trainer), message, record):
+                    if not self.port.send(self.trainer.peer, message, record):
                         self.port.charge(message.peer)
                         self._carry_out(self.relay.undeliverable(message.peer, message.uid))
                 case Acknowledge(peer, ack, wasted):
@@ -472,7 +472,7 @@ class WeightsIn:
             reason = f"{info.size} bytes of weights, expected 1 to {LARGEST}"
         if reason:
             log.warning("weights refused: %s", reason)
-            self.port.refuse(peer_of(session), Code.WEIGHTS_REFUSED, reason, info.version)
+            self.port.refuse(session.peer, Code.WEIGHTS_REFUSED, reason, info.version)
         # A higher version is always worth a try, whatever became of earlier ones.
         elif newest is None or info.version > newest.version:
             self._downloader.wanted(info)
@@ -485,7 +485,7 @@ class WeightsIn:
 
     def on_chunk(self, session: Session, message: Chunk, frames: list[memoryview]) -> None:
         if not self._downloader.on_chunk(message, frames):
-            self.port.charge(peer_of(session))
+            self.port.charge(session.peer)
 
     def on_refused(self, _: Session, message: Refused, _frames: list[memoryview]) -> None:
         """Stop the pull: the trainer no longer has these weights, and will announce others."""

@@ -34,7 +34,7 @@ from server.evaluator_watch import LOADING, WatchTimes
 from server.keys import Allowed
 from server.leaves import EVALUATE_YOURSELF, MAX_QUEUED_ROWS, LeafService, message_limits
 from server.metrics import ENDS, Figures
-from server.port import PLAYERS, Port, Route, peer_of
+from server.port import PLAYERS, Port, Route
 from server.shares import Share, Shares
 from server.weights import WeightsStore
 
@@ -339,7 +339,7 @@ class Front:
     def _on_get_status(self, session: Session, _message: GetStatus, _frames: list[memoryview]) -> None:
         # Both ports have this route; the peer is on the one that knows the session.
         port = self.leaf.port if self.leaf.port.sessions.get(session.peer) is session else self.bulk.port
-        port.send(peer_of(session), Status(self.status()))
+        port.send(session.peer, Status(self.status()))
 
     def _on_bulk_session_ended(self, session: Session) -> None:
         self.bulk.session_ended(session)

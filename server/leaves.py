@@ -30,7 +30,7 @@ from protocol.sessions import Session
 from protocol.zmtp import Limits
 from server.evaluator_pool import EvaluatorPool, NoEvaluators
 from server.metrics import Figures
-from server.port import PLAYERS, Port, Route, peer_of
+from server.port import PLAYERS, Port, Route
 from server.shares import Share, Shares
 
 log = logging.getLogger(__name__)
@@ -145,11 +145,11 @@ class LeafService:
         number, rows = session.number, message.rows
         # Without an answer, a client that does not know networks in the search would wait for ever.
         if isinstance(self.pool, NoEvaluators):
-            self.port.refuse(peer_of(session), Code.NO_EVALUATOR, NO_EVALUATOR, message.request)
+            self.port.refuse(session.peer, Code.NO_EVALUATOR, NO_EVALUATOR, message.request)
             return
         if message.request in self._requests.get(number, {}):
             # The request was sent again while it is being evaluated; the first one will be answered.
-            self.port.charge(peer_of(session))
+            self.port.charge(session.peer)
             return
         game = self._game
         leaves = check_leaves(
@@ -172,7 +172,7 @@ class LeafService:
                 "over credit", f"refused a request of {session.who}: {reason}", self._clock()
             )
             self.port.refuse(
-                peer_of(session), Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
+                session.peer, Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
             )
             return
         if self.queue.rows + rows > MAX_QUEUED_ROWS:
@@ -246,7 +246,7 @@ class LeafService:
         message = Evaluated(entry.number, first, rows, evaluations.version)
         frames = evaluations.priors.tobytes(), evaluations.wdl.tobytes()
         # The answer is not kept: a player sends its unanswered requests again.
-        if not self.port.send(peer_of(self._sessions[number]), message, *frames):
+        if not self.port.send(self._sessions[number].peer, message, *frames):
             self._figures.undelivered += 1
             who = self._sessions[number].who
             self._repeated.warning("undelivered", f"{who} reads no answers: they are dropped", self._clock())
@@ -264,7 +264,7 @@ class LeafService:
         """Refuse `rows` rows of a request, whose credits are free again."""
         self.credits.release(number, rows)
         self._repeated.warning(code, f"refused request {request}: {reason}", self._clock())
-        self.port.refuse(peer_of(self._sessions[number]), code, reason, request, retry_after)
+        self.port.refuse(self._sessions[number].peer, code, reason, request, retry_after)
 
     # ---- Shares -----------------------------------------------------------------------------
 
@@ -281,7 +281,7 @@ class LeafService:
         for number, share in self.shares.revise(self._needed_leaves, now):
             grant = Grant(share.credits, share.games)
             # The player reads nothing at the moment, and is told at the next revision.
-            if not self.port.send(peer_of(self._sessions[number]), grant):
+            if not self.port.send(self._sessions[number].peer, grant):
                 self.shares.untold(number)
 
     @property

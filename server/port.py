@@ -140,14 +140,14 @@ class Port:
 
     def end(self, session: Session, goodbye: Goodbye) -> None:
         """End a session from the server's side."""
-        if self.sessions.leave(peer_of(session)) is not None:
-            self.send(peer_of(session), goodbye)
+        if self.sessions.leave(session.peer) is not None:
+            self.send(session.peer, goodbye)
             self._ended(session, goodbye.reason, "ended")
 
     def say_goodbye(self, goodbye: Goodbye) -> None:
         """Tell all sessions that this server is ending."""
         for session in self.sessions.all():
-            self.send(peer_of(session), goodbye)
+            self.send(session.peer, goodbye)
 
     def revoke(self) -> None:
         """Act on a change of the allowed keys: end the sessions whose key is no longer allowed."""
@@ -216,7 +216,7 @@ class Port:
     def _on_message(
         self, session: Session, tag: str, header: bytes | memoryview, frames: list[memoryview]
     ) -> None:
-        peer = peer_of(session)
+        peer = session.peer
         if tag == _PING:
             # Any PING keeps the session alive; only a port that counts evaluations decodes it.
             if (route := self._routes.get(_PING)) is not None:
@@ -242,7 +242,7 @@ class Port:
     def _handle(
         self, session: Session, route: Route, header: bytes | memoryview, frames: list[memoryview]
     ) -> None:
-        peer = peer_of(session)
+        peer = session.peer
         try:
             message = decode(header)
         except BadMessage as error:
@@ -315,7 +315,7 @@ class Port:
         # On the same connection a new session may have begun already.
         if self.sessions.get(session.peer) is None:
             # The connection stays open without a session: the peer may say HELLO again.
-            self.door.dismiss(peer_of(session))
+            self.door.dismiss(session.peer)
         with self._figures.faults.survived(f"{self._name} port, end of a session", now):
             self._on_end(session)
 
@@ -324,13 +324,6 @@ _REVOKED = Goodbye(
     Code.KEY_REVOKED,
     "this key is not allowed here any more; `azserver allow` on the server's machine allows it",
 )
-
-
-def peer_of(session: Session) -> bytes:
-    """Return the number that the door gave the session's peer."""
-    peer = session.peer
-    assert isinstance(peer, bytes)
-    return peer
 
 
 def _tag(message: Message | type[Message]) -> str:

@@ -39,7 +39,7 @@ from azselfplay.link.weights_pull import answer
 from protocol.errors import Code
 from protocol.messages import CHUNK, GetChunk, GetWeights, WeightsInfo
 from protocol.sessions import Session
-from server.port import Port, peer_of
+from server.port import Port
 
 log = logging.getLogger(__name__)
 KEPT = 8
@@ -268,12 +268,12 @@ class ChunkService:
 
     def on_get_weights(self, session: Session, _message: GetWeights, _frames: list[memoryview]) -> None:
         if self._store.current is None:
-            self.port.refuse(peer_of(session), Code.NO_WEIGHTS, "no weights yet", 0, retry_after=3.0)
+            self.port.refuse(session.peer, Code.NO_WEIGHTS, "no weights yet", 0, retry_after=3.0)
         else:
-            self.port.send(peer_of(session), self._store.current)
+            self.port.send(session.peer, self._store.current)
 
     def on_get_chunk(self, session: Session, message: GetChunk, _: list[memoryview]) -> None:
-        peer = peer_of(session)
+        peer = session.peer
         place = f"key {session.owner}" if session.owner else self.port.door.address(peer)
         if self._queue.has(peer, place, message):
             self.port.charge(peer)
@@ -284,7 +284,7 @@ class ChunkService:
             self.port.refuse(peer, Code.BUSY, reason, message.offset, retry_after=pause)
 
     def session_ended(self, session: Session) -> None:
-        self._queue.forget(peer_of(session))
+        self._queue.forget(session.peer)
 
     def tick(self, now: float) -> None:
         self._queue.tidy(now)

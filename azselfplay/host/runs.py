@@ -249,14 +249,22 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def write_atomically(path: Path, data: bytes | bytearray) -> None:
-    """Write a file so that a crash leaves either the old or the new content, never a part.
+def write_atomically(path: Path, data: bytes | bytearray, mode: int | None = None) -> None:
+    """Write a file so that a crash leaves either the old or the new content, never a part. `mode`: its
+    permissions, from the first byte on.
 
     Raises OSError; then the old content is still there, and the part is removed.
     """
+
+    def opened(name: str, flags: int) -> int:
+        handle = os.open(name, flags, 0o666 if mode is None else mode)
+        if mode is not None:
+            os.fchmod(handle, mode)  # the umask may have removed bits
+        return handle
+
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file:
+        with open(partial, "wb", opener=opened) as file:
             file.write(data)
             file.flush()
             reach("atomic.written")

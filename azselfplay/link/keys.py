@@ -13,14 +13,13 @@ import shlex
 import stat
 import struct
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import ANYWHERE, LOOPBACK, Address
 from azselfplay.host.reading import read_toml
-from azselfplay.host.runs import sync_folder
+from azselfplay.host.runs import write_atomically
 from protocol.keys import KEY_BYTES, DialKeys, KeyPair
 
 SERVER_FILE, ALLOWED_FILE = "server.key", "allowed.toml"
@@ -90,22 +89,11 @@ def write_pair(path: Path, pair: KeyPair, about: str) -> None:
 def write_private(path: Path, text: str) -> None:
     """Write a file that only this user may read, whole or not at all, and sync it. Raises Fatal(DISK) if that
     fails."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Left by a killed process that had the same process id.
-        part.unlink(missing_ok=True)
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(handle, 0o600)  # the umask may have removed bits
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        sync_folder(path.parent)  # a revoked key must not be back after a power loss
+        # Synced: a revoked key must not be back after a power loss.
+        write_atomically(path, text.encode(), 0o600)
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         reason = f"{path.parent} is a file" if path.parent.is_file() else error.strerror
         raise Fatal(f"cannot write {path}: {reason}", Exit.DISK) from error
 

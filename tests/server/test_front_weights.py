@@ -16,7 +16,6 @@ from protocol.errors import Code
 from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, GetChunk, GetWeights, Refused, WeightsInfo
 from server import weights
 from server.evaluator_watch import WatchTimes
-from server.port import peer_of
 
 
 @beside_front
@@ -74,7 +73,7 @@ async def test_a_player_that_could_not_be_told_of_new_weights_is_told_later(benc
     raw = await asyncio.to_thread(RawPeer, bench.endpoints["bulk"])
     assert (await asyncio.to_thread(raw.ask, raw_hello(PROTOCOL_VERSION)))["type"] == "welcome"
     (session,) = (one for one in bench.front.bulk.port.sessions.all() if one.role == "client")
-    while bench.front.bulk.port.send(peer_of(session), Chunk(b"c" * 32, 0), bytes(400_000)):
+    while bench.front.bulk.port.send(session.peer, Chunk(b"c" * 32, 0), bytes(400_000)):
         pass
     first = await publish(trainer, b"first", 1)
     second = await publish(trainer, b"second", 2)
