@@ -2,10 +2,7 @@
 
 The list is one TOML file of names, roles and public keys; the server reads it through `Allowed`. `azserver
 keygen` creates it, `allow` and `revoke` replace it as a whole, one command at a time, and `keys` prints it. A
-running server rereads the file when it changes: the sessions of a revoked key end within a second. `azserver
-quarantine NAME` and `release NAME` decide whether the games of a key are trained on. The quarantine is stored
-in the trainer's `games.db`. azserver has that file where both share the run's folder, as under azrun;
-otherwise use `azplay players` on the trainer's machine.
+running server rereads the file when it changes: the sessions of a revoked key end within a second.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ import shlex
 import socket
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import get_args
 
@@ -28,7 +24,6 @@ from azselfplay.games.names import near_or_all
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import ANYWHERE, DEFAULT_PORT, LOOPBACK, Address
 from azselfplay.host.reading import open_regular, text_in, toml_in
-from azselfplay.link.finding import RUNS, run_named, served_runs
 from azselfplay.link.keys import (
     ALLOWED_FILE,
     SERVER_FILE,
@@ -266,9 +261,6 @@ def main(argv: Sequence[str]) -> int:
                     raise Fatal(f"there is no key of {name!r}: {hint}", Exit.CONFIG)
                 del keys[name]
             print(f"{name} may not join any more; a running azserver ends its sessions within a second")
-        case "quarantine" | "release":
-            run = options.run, options.runs
-            hold(options.name, folder / ALLOWED_FILE, *run, held=options.command == "quarantine")
     return int(Exit.OK)
 
 
@@ -281,8 +273,6 @@ def parser() -> argparse.ArgumentParser:
         "allow": "let a key join; the key is what `azclient keygen` printed",
         "keys": "print this server's key and the allowed ones",
         "revoke": "take a key from the list; its sessions end within a second",
-        "quarantine": "stop training on the games that came, and will come, with a key (docs/operate.md)",
-        "release": "train on them again",
     }
     parts = {name: commands.add_parser(name, help=text, description=text) for name, text in about.items()}
     for part in parts.values():
@@ -293,12 +283,6 @@ def parser() -> argparse.ArgumentParser:
     parts["allow"].add_argument("name", help="for logs and figures; letters, digits and ._-")
     parts["allow"].add_argument("key", help="in single quotes")
     parts["revoke"].add_argument("name")
-    for name in ("quarantine", "release"):
-        parts[name].add_argument("name")
-        parts[name].add_argument(
-            "--run", default="", help="folder or name of the run (default: the one that is served here)"
-        )
-        parts[name].add_argument("--runs", type=Path, default=RUNS, help="folder of all runs")
     return whole
 
 
@@ -330,46 +314,3 @@ def _allow(folder: Path, role: KeyRole, name: str, text: str) -> None:
             raise Fatal(text, Exit.CONFIG)
         keys[name] = role, key
     print(f"{name} may join as {role}")
-
-
-def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
-    """Put the games of the key `name` into quarantine, or release them, and print the result.
-
-    `allowed`: file of the allowed keys, which must name the key if it has not played yet. `run`: folder or
-    name of the run; "" for the one served here. `runs`: folder of all runs.
-    """
-    # Imported here because they need apsw; the other commands do not.
-    from azselfplay.store.players import of_key, set_quarantine
-    from azselfplay.store.reader import StoreReader
-
-    if run:
-        folder = run_named(run, runs)
-    else:
-        # Without --run: the run that this user serves here, if there is only one.
-        served = served_runs()
-        if len(served) != 1:
-            found = ", ".join(str(one.path) for one in served)
-            why = f"several azservers run here ({found})" if served else "no azserver of yours runs here"
-            raise Fatal(f"{why}: name a run with --run", Exit.USAGE)
-        folder = served[0]
-    player = of_key(name)
-    if not folder.games.is_file():
-        word = "quarantine" if held else "release"
-        raise Fatal(
-            f"{folder.path} has no games: the trainer keeps them elsewhere. On its machine: "
-            f"azplay players {folder.name} --{word} {player}",
-            Exit.BAD_DATA,
-        )
-    with closing(StoreReader(folder.games)) as games:
-        count = len(games.games_of(player, games.span()[1]))
-        # A release needs no game: a name that was held by mistake can always be let go.
-        known = count or not held or player in games.quarantined()
-    if not known:
-        # A quarantine of a name that no key has would have no effect, and nobody would notice.
-        keys = list(read_allowed(allowed)) if allowed.is_file() else []
-        if name not in keys:
-            hint = near_or_all(name, keys, "allowed key") if keys else "no key is allowed"
-            raise Fatal(f"no game came with a key of {name!r}, and {hint}", Exit.CONFIG)
-    changed = set_quarantine(folder.games, player, held=held)
-    what = "in quarantine" if held else "released"
-    print(f"{player}: {what}{'' if changed else ' already'}, {count} games so far in {folder.name}")

@@ -14,7 +14,7 @@ from azselfplay.host.exits import Exit, guarded, require
 from azselfplay.host.folders import check_folders
 from server.config import EXAMPLES, ServerConfig
 
-KEY_COMMANDS = ("keygen", "allow", "keys", "revoke", "quarantine", "release")
+KEY_COMMANDS = ("keygen", "allow", "keys", "revoke")
 
 
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ServerConfig:

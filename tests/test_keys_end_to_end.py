@@ -120,8 +120,7 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(
         seen = said_of_processes()
         assert all(str(file).encode() in seen for file in files.values()), "names of files may be seen"
         seen += json.dumps(figures()).encode()
-        trained = ("--run", str(tmp_path / "mine" / "r"))
-        held = call("azserver", "quarantine", "--keys", str(keys), *trained, "the-client")
+        held = azplay("players", str(mine / "r"), "--quarantine", "keys/the-client").stdout
         assert re.match(r"keys/the-client: in quarantine, [1-9]\d* games", held), "its games are the key's"
 
         refused = call("azclient", "--server", address, *one, code=Exit.REFUSED)

@@ -46,15 +46,10 @@ def player_of(role: str, source: str, key: str = "") -> str:
     Without a key a player can claim any name. Such a name begins with its role, so it is never that of a key.
     """
     if key:
-        return of_key(key)
+        return on_one_line(f"{KEYS}{key}")[:NAME_CHARACTERS]
     # Without the worker's number: one player has many workers.
     name = source.rpartition("/")[0] or source or UNNAMED
     return on_one_line(f"{role}/{name}")[:NAME_CHARACTERS]
-
-
-def of_key(key: str) -> str:
-    """Return the player that has the key of this name."""
-    return on_one_line(f"{KEYS}{key}")[:NAME_CHARACTERS]
 
 
 def note_player(execute: Callable[..., Any], seq: int, player: str) -> None:
