@@ -36,7 +36,7 @@ from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.evaluator import Evaluations, LeafBatch
 from bench.inference import chess_like_batch
-from bench.worker import MadeUpNetwork, front_in
+from bench.made_up import MadeUpNetwork, front_in
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
 from client.sources import RingEvaluator
 from client.uploader import MOST_IN_FLIGHT

@@ -27,8 +27,8 @@ import client.main
 from azselfplay.batching.loop import Exceptions
 from azselfplay.host.ports import claimed_base_port
 from azselfplay.host.processes import python_module
+from bench.made_up import MadeUpNetwork
 from bench.programs import PATIENCE, Programs
-from bench.worker import MadeUpNetwork
 from client.spool import MAX_GAMES
 
 BOXES = 2
