@@ -14,7 +14,7 @@ from web_runs import looked_at, next_event, run_with_games, with_client
 
 from azselfplay.host.runs import RunFolder, RunLock, here
 from azselfplay.lab.web.app import SITE
-from azselfplay.lab.web.runs import State, locked_inodes, state_of, summary
+from azselfplay.lab.web.runs import State, state_of, summary
 
 OTHER_MACHINE = "another-boot 1"
 HOUR = 3600.0
@@ -27,10 +27,6 @@ def run(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def state(run: RunFolder) -> State:
-    return state_of(run, locked_inodes())
-
-
 def write_figures(run: RunFolder, *, age: float) -> None:
     """Write a line of figures that is `age` seconds old."""
     run.figures_log.write_text(json.dumps(figures(1)) + "\n")
@@ -41,18 +37,18 @@ def write_figures(run: RunFolder, *, age: float) -> None:
 def test_a_run_runs_until_its_processes_end_though_its_figures_are_fresh(run: RunFolder) -> None:
     write_figures(run, age=0)
     with run.lock("azserver"):
-        assert state(run) is State.RUNNING
+        assert state_of(run) is State.RUNNING
         run.lock("trainer").close()
-        assert state(run) is State.RUNNING
-    assert state(run) is State.ENDED
+        assert state_of(run) is State.RUNNING
+    assert state_of(run) is State.ENDED
 
 
 def test_a_run_whose_trainer_was_killed_does_not_answer(run: RunFolder) -> None:
     write_figures(run, age=0)
     run.lock_of("trainer").write_text(here())
     run.lock("azserver").close()
-    assert state(run) is State.SILENT
-    assert summary(run, locked_inodes())["silent_s"] >= 0
+    assert state_of(run) is State.SILENT
+    assert summary(run)["silent_s"] >= 0
 
 
 @pytest.mark.parametrize(("age", "expected"), [(20.0, State.RUNNING), (HOUR, State.SILENT)])
@@ -61,26 +57,15 @@ def test_a_run_of_another_machine_runs_while_figures_come(
 ) -> None:
     run.lock_of("trainer").write_text(OTHER_MACHINE)
     write_figures(run, age=age)
-    assert state(run) is expected
+    assert state_of(run) is expected
 
 
 def test_a_run_of_another_machine_runs_while_games_come_though_it_does_not_train_yet(run: RunFolder) -> None:
     """Games come into the write-ahead log; the store itself is written only now and then."""
     run.lock_of("trainer").write_text(OTHER_MACHINE)
-    assert state(run) is State.SILENT
+    assert state_of(run) is State.SILENT
     run.games.with_name("games.db-wal").write_bytes(b"games")
-    assert state(run) is State.RUNNING
-
-
-def test_a_lock_listed_under_another_device_is_held_if_its_file_names_this_machine(run: RunFolder) -> None:
-    """On btrfs /proc/locks and stat give different devices."""
-    lock = run.lock_of("trainer")
-    lock.write_text(here())
-    held = frozenset([(lock.stat().st_dev + 1, lock.stat().st_ino)])
-    assert state_of(run, held) is State.RUNNING
-    assert state_of(run, frozenset()) is State.SILENT
-    lock.write_text(OTHER_MACHINE)
-    assert state_of(run, held) is State.SILENT
+    assert state_of(run) is State.RUNNING
 
 
 def test_an_ended_run_shows_its_final_figures_and_when_it_was_created(run: RunFolder) -> None:
@@ -93,7 +78,7 @@ def test_an_ended_run_shows_its_final_figures_and_when_it_was_created(run: RunFo
         os.utime(path, (at, at))
     os.utime(run.figures_log, (created.timestamp(), created.timestamp()))
     run.lock("trainer").close()
-    found = summary(run, locked_inodes())
+    found = summary(run)
     assert (found["games"], found["step"], found["version"]) == (77, 9, 3)
     assert found["alerts"] == ["collapse: x"]
     assert found["created"] == pytest.approx(created.timestamp(), abs=2)
@@ -174,7 +159,7 @@ def test_the_pages_of_an_ended_run_change_nothing_in_it_nor_the_time_of_its_end(
     looked_at(tmp_path, look)
     assert [page for page, status in answered if status == 200] == ["runs", *PAGES]
     assert seen(folder.path) == before
-    assert summary(folder, locked_inodes())["changed"] == 1e9
+    assert summary(folder)["changed"] == 1e9
 
 
 @pytest.mark.parametrize("command", COMMANDS)

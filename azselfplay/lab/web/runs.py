@@ -1,8 +1,7 @@
 """A run in a few figures, read from the ends of its files: for the list of runs, and for the head of the
 run's page.
 
-Its locks and the ages of its files show whether a run is running, has ended, or has fallen silent. Locks are
-only looked up, never tried.
+Its locks and the ages of its files show whether a run is running, has ended, or has fallen silent.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from azselfplay.host.runs import (
     Left,
     RunFolder,
     has_final_figures,
+    is_locked,
     left_by,
     made_at,
     modified,
@@ -52,8 +52,6 @@ PROGRAMS = ("azserver", "trainer")
 LOSS, POINTS = "trainer/policy_loss", 24
 """The figure of the small curve in the list of runs, and its number of points."""
 
-Held = frozenset[tuple[int, int]]
-
 
 class State(StrEnum):
     """The state of a run."""
@@ -75,8 +73,7 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
                 if run.about.is_file() or run.games.is_file():
                     found.append((changed_at(run), run))
     found.sort(key=lambda one: one[0], reverse=True)
-    # The locks are read once for all runs.
-    held, listed = locked_inodes(), []
+    listed = []
     unknown = ("network", "created", "silent_s", "games", "games_per_h", "step", "version", "strength")
     for changed, run in found[:MOST_RUNS]:
         try:
@@ -85,7 +82,7 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
             with contextlib.suppress(OSError):  # there are no figures before the first training step
                 curve = small_curve(run.figures_log, run.figures_log.stat().st_size)
             note = next(iter(notes_of(run).splitlines()), "")
-            listed.append(summary(run, held) | {"curve": curve, "note": note})
+            listed.append(summary(run) | {"curve": curve, "note": note})
         except Exception as error:  # the files may hold anything, and the other runs are still listed
             log.warning("the run %s cannot be shown: %s: %s", run.path, type(error).__name__, error)
             why = f"cannot be read ({type(error).__name__}: {error})"[:300]
@@ -96,12 +93,9 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
     return listed
 
 
-def summary(run: RunFolder, held: Held) -> dict[str, Any]:
-    """Return one run; unknown figures are None. Times are in seconds, `created` and `changed` since 1970.
-
-    held: `locked_inodes()`.
-    """
-    figures, state, changed = run.read_figures(), state_of(run, held), changed_at(run)
+def summary(run: RunFolder) -> dict[str, Any]:
+    """Return one run; unknown figures are None. Times are in seconds, `created` and `changed` since 1970."""
+    figures, state, changed = run.read_figures(), state_of(run), changed_at(run)
     is_running, now = state is State.RUNNING, time.time()
     row = newest_row(run) if is_running or not has_final_figures(run) else {}
     about: Mapping[str, Any] = {"game": DAMAGED} if run.about.is_file() else {}
@@ -152,20 +146,10 @@ def small_curve(path: Path, size: int) -> list[tuple[float, float]]:
     return sorted(found.items())
 
 
-def state_of(run: RunFolder, held: Held) -> State:
-    """Return the state of a run.
-
-    held: `locked_inodes()`.
-    """
+def state_of(run: RunFolder) -> State:
     locks = [run.lock_of(program) for program in PROGRAMS]
-    for lock in locks:
-        with contextlib.suppress(OSError):
-            found = lock.stat()
-            # On btrfs the kernel lists locks under a different device number than `stat` gives. So the inode
-            # alone counts if the file also names this machine as its holder's.
-            is_listed = any(inode == found.st_ino for _, inode in held)
-            if (found.st_dev, found.st_ino) in held or (is_listed and left_by(lock) is Left.KILLED):
-                return State.RUNNING
+    if any(map(is_locked, locks)):
+        return State.RUNNING
     left = [one for lock in locks if (one := left_by(lock)) is not None]
     if Left.KILLED in left:
         return State.SILENT
@@ -175,18 +159,6 @@ def state_of(run: RunFolder, held: Held) -> State:
     if time.time() - _grew_at(run) < FRESH:
         return State.RUNNING
     return State.SILENT if left else State.ENDED
-
-
-def locked_inodes() -> Held:
-    """Return (device, inode) of all locked files. Trying a lock instead could keep a process from taking
-    it."""
-    found = set()
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-            words = [word for word in line.split() if word != "->"]  # a waiting process
-            major, minor, inode = words[5].split(":")
-            found.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
-    return frozenset(found)
 
 
 def changed_at(run: RunFolder) -> float:

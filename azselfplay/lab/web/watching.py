@@ -27,7 +27,7 @@ from azselfplay.lab.report.curves import STEP, Curves
 from azselfplay.lab.report.strength import strength_of
 from azselfplay.lab.web.guarding import FAULT, Trouble, trouble_of
 from azselfplay.lab.web.players import Players
-from azselfplay.lab.web.runs import State, locked_inodes, summary
+from azselfplay.lab.web.runs import State, summary
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.keys import address_in, own_server_keys
 from azselfplay.link.sockets import Context, new_context
@@ -72,7 +72,7 @@ class Files:
             self.players.close()
             raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
         self.curves.look()
-        about = summary(self.run, locked_inodes())
+        about = summary(self.run)
         pace = Pace.of(shown_settings(self.run.trainer_config))
         to_next = seconds_to_next(self.curves.rows, pace, time.time()) if about["running"] else None
         return {
