@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -60,38 +60,16 @@ _NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|metadata\.google|must be speci
 """Found if there are no credentials: obstore then asks the cloud's metadata server for some."""
 
 
-class Objects(Protocol):
-    """Durable named bytes, each written whole or not at all. All methods raise OSError when the place cannot
-    be reached."""
-
-    def create(self, name: str, data: bytes) -> bool:
-        """Write an object that does not exist yet. Returns False, and changes nothing, if it does."""
-        ...
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write an object, and replace an existing one."""
-        ...
-
-    def get(self, name: str) -> bytes | None:
-        """Return the bytes of an object; None if there is none of this name."""
-        ...
-
-    def names(self, under: str) -> list[str]:
-        """Return the names of all objects `under/...`, without `under/`, in order."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Remove an object, if it is there."""
-        ...
-
-
 class Folder:
-    """Objects as files of a folder. They survive a power loss, if the disk keeps what it has synced."""
+    """Objects as files of a folder: durable named bytes, each written whole or not at all. They survive a
+    power loss, if the disk keeps what it has synced. All methods raise OSError when the place cannot be
+    reached."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def create(self, name: str, data: bytes) -> bool:
+        """Write an object that does not exist yet. Returns False, and changes nothing, if it does."""
         path = self._file(name)
         partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
         try:
@@ -109,20 +87,24 @@ class Folder:
         return True
 
     def put(self, name: str, data: bytes) -> None:
+        """Write an object, and replace an existing one."""
         write_atomically(self._file(name), data)
 
     def get(self, name: str) -> bytes | None:
+        """Return the bytes of an object; None if there is none of this name."""
         try:
             return (self._path / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def names(self, under: str) -> list[str]:
+        """Return the names of all objects `under/...`, without `under/`, in order."""
         with contextlib.suppress(FileNotFoundError):
             return sorted(one.name for one in (self._path / under).iterdir() if one.suffix != PARTIAL)
         return []
 
     def remove(self, name: str) -> None:
+        """Remove an object, if it is there."""
         (self._path / name).unlink(missing_ok=True)
 
     def _file(self, name: str) -> Path:
@@ -135,7 +117,8 @@ class Folder:
 
 
 class Bucket:
-    """The objects below a URL such as s3://BUCKET/RUN, reached by obstore (extra `archive`).
+    """The objects below a URL such as s3://BUCKET/RUN, reached by obstore (extra `archive`), with
+    the methods of `Folder`.
 
     Address, region and credentials come from the usual environment variables: AWS_*, GOOGLE_*, AZURE_*.
     obstore repeats a failed request; if that fails too, an OSError is raised.
@@ -239,7 +222,7 @@ def open_archive(place: str) -> Archive | None:
 class Archive:
     """The archive of one run. Games may be added by one thread, and checkpoints by another."""
 
-    def __init__(self, objects: Objects, place: str) -> None:
+    def __init__(self, objects: Folder | Bucket, place: str) -> None:
         """`place`: the archive's name in messages."""
         self.last = 0
         """Number of the newest archived game; every game up to this one is archived."""
