@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from azselfplay.host.aio import Faults
-from azselfplay.host.metrics import ROWS, Metric, histogram
+from azselfplay.host.metrics import ROWS, Metric, Rate, histogram
 from protocol.messages import EvaluatorReport
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
 
-RATE_SECONDS = 10
-"""Seconds that `evals_per_s` averages over."""
+RATE_SECONDS, RATE_APART = 10.0, 1.0
+"""Seconds that `evals_per_s` averages over, and least seconds between two of its counts."""
 ENDS = ("left", "hung_up", "lease", "refused", "ended")
 """How a session ends: on purpose, with its connection, by silence, by a refused HELLO, or by the server."""
 MOST_PER_SECOND = 1e6
@@ -86,55 +87,9 @@ METRICS = (
 )
 
 
-class Rate:
-    """Events a second over the last `RATE_SECONDS`, from counts per whole second."""
-
-    def __init__(self) -> None:
-        self._buckets: deque[tuple[int, int]] = deque()
-        self._began: float | None = None
-
-    def add(self, count: int, now: float) -> None:
-        second = int(now)
-        if self._began is None:
-            self._began = now
-        if self._buckets and self._buckets[-1][0] == second:
-            # At most one entry a second, however many events there are.
-            self._buckets[-1] = (second, self._buckets[-1][1] + count)
-        else:
-            self._buckets.append((second, count))
-            self._forget(now)
-
-    def per_second(self, now: float) -> float:
-        """Return the mean over `RATE_SECONDS`, or since the first event if that is shorter."""
-        if self._began is None:
-            return 0.0
-        self._forget(now)
-        # The seconds that the buckets cover: whole ones, and the elapsed part of the current one.
-        span = min(now - self._began, RATE_SECONDS + now - int(now))
-        return sum(count for _, count in self._buckets) / max(span, 1.0)
-
-    def _forget(self, now: float) -> None:
-        while self._buckets and self._buckets[0][0] < int(now) - RATE_SECONDS:
-            self._buckets.popleft()
-
-
-class RecentMean:
-    """Mean of the last `RECENT_BATCHES` values."""
-
-    def __init__(self) -> None:
-        self._values: deque[float] = deque(maxlen=RECENT_BATCHES)
-        self._sum = 0.0
-
-    def add(self, value: float) -> None:
-        if len(self._values) == self._values.maxlen:
-            # The deque drops its oldest value by itself.
-            self._sum -= self._values[0]
-        self._values.append(value)
-        self._sum += value
-
-    @property
-    def mean(self) -> float:
-        return self._sum / len(self._values) if self._values else 0.0
+def mean_of(values: Collection[float]) -> float:
+    """Return the mean; 0 of nothing."""
+    return fmean(values) if values else 0.0
 
 
 @dataclass(frozen=True)
@@ -203,11 +158,13 @@ class Figures:
     started: float
     evals: int = 0
     """Rows that devices have answered, and rows that players evaluated themselves."""
-    rate: Rate = field(default_factory=Rate)
+    rate: Rate = field(init=False)
+    """Of `evals_of`, all together."""
     own: OwnEvaluations = field(default_factory=OwnEvaluations)
     """What players evaluate in their own search."""
-    batch_rows: RecentMean = field(default_factory=RecentMean)
-    wait: RecentMean = field(default_factory=RecentMean)
+    batch_rows: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
+    """Rows of the last batches."""
+    wait: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
     """Mean seconds from a leaf's arrival to the beginning of its batch, one value per batch."""
     evals_of: Counter[int] = field(default_factory=Counter)
     """Like `evals`, by evaluator."""
@@ -245,6 +202,7 @@ class Figures:
 
     def __post_init__(self) -> None:
         self.progress_at = self.weights_at = self.started
+        self.rate = Rate(RATE_SECONDS, RATE_APART, 0, self.started)
 
     def reported(self, index: int, report: EvaluatorReport, now: float) -> None:
         """Count what an evaluator has done in about a second."""
@@ -252,8 +210,8 @@ class Figures:
         for rows, waited in zip(report.batches, report.waited, strict=False):
             self.batch_sizes.observe(rows)
             self.queued.observe(waited)
-            self.batch_rows.add(rows)
-            self.wait.add(waited)
+            self.batch_rows.append(rows)
+            self.wait.append(waited)
         for busy in report.busy:
             self.computed.observe(busy)
             self.device_busy += busy
@@ -265,7 +223,7 @@ class Figures:
         self.waiting[index] = report.queue_rows, report.sent_rows
         self.evals += report.rows
         self.evals_of[index] += report.rows
-        self.rate.add(report.rows, now)
+        self.rate.note(self.evals_of.total(), now)
         # A report without work shows that the process is alive, not that it makes progress.
         if report.batches or report.busy:
             self.progress_at = now
@@ -284,10 +242,10 @@ class Figures:
         return {
             "uptime_s": round(now - self.started, 1),
             "evals": self.evals,
-            "evals_per_s": round(self.rate.per_second(now) + self.own.per_second, 1),
-            "mean_batch": round(self.batch_rows.mean, 1),
+            "evals_per_s": round(self.rate.per_second(self.evals_of.total(), now) + self.own.per_second, 1),
+            "mean_batch": round(mean_of(self.batch_rows), 1),
             "device_busy_s": round(self.device_busy, 2),
-            "queue_wait_ms": round(1000 * self.wait.mean, 3),
+            "queue_wait_ms": round(1000 * mean_of(self.wait), 3),
             **{name: getattr(self, name) for name in COUNTED},
             "faults": self.faults.count,
             "trainer": self.trainer,

@@ -16,7 +16,7 @@ import os
 import shutil
 import socket
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.diagnostics.stretches import Stretch, rounded
 from azselfplay.host.logs import Repeated, append_whole
-from azselfplay.host.metrics import Metric, Watched, histogram
+from azselfplay.host.metrics import Metric, Rate, Watched, histogram
 from azselfplay.store.rows import Damaged
 from azselfplay.store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Totals
 from net.architectures.registry import TRAINING_HEADS
@@ -59,8 +59,8 @@ class Figures:
     """Collects figures from the tasks. Times are seconds on any one clock."""
 
     started: float
-    rate: GamesRate = field(default_factory=lambda: GamesRate(0, 0.0))
-    """Recent games per hour."""
+    rate: Rate = field(default_factory=lambda: Rate(RATE_SECONDS, RATE_APART, 0, 0.0))
+    """Recent games."""
     answered: Counter[str] = field(default_factory=Counter)
     """Games since the start, by the status of their answer."""
     commits: Histogram = field(default_factory=histogram)
@@ -96,7 +96,7 @@ class Figures:
     def begin(self, run: Run) -> None:
         """Begin with an open run, at its checkpoint."""
         self.step = run.training.step
-        self.rate = GamesRate(run.store.totals.games.total(), self.started)
+        self.rate = Rate(RATE_SECONDS, RATE_APART, run.store.totals.games.total(), self.started)
         # The committer and the store's reader go on counting in these two.
         self.rejected = run.committer.rejected
         self.damaged = run.reader.damaged
@@ -122,7 +122,7 @@ class Figures:
             "outcomes": {name: totals.outcomes[outcome] for outcome, name in OUTCOMES.items()},
             "reasons": dict(totals.reasons),
             "mean_plies": round(totals.positions / max(games, 1), 2),
-            "games_per_h": round(self.rate.per_hour(games, now), 1),
+            "games_per_h": round(3600 * self.rate.per_second(games, now), 1),
             "window_positions": self.turn.window_positions if self.turn else self.loaded,
             "step": self.turn.step if self.turn else self.step,
             "policy_loss": round(steps.policy_loss, 5) if steps else None,
@@ -215,28 +215,6 @@ def log_line(figures: Mapping[str, Any]) -> str:
     if figures["damaged"]:
         line += f", {figures['damaged']} damaged games left out"
     return line + (f"; waiting for {figures['waiting_for']}" if figures["waiting_for"] else "")
-
-
-class GamesRate:
-    """Recent games per hour. Begins with `games` at the time `now`, in seconds on any one clock."""
-
-    def __init__(self, games: int, now: float) -> None:
-        self._seen = deque([(now, games)])
-
-    def note(self, games: int, now: float) -> None:
-        """Note that there are `games` in all now. Time before the first new game does not count."""
-        # A trainer that waits for its first game has no rate yet.
-        if games == self._seen[-1][1] and len(self._seen) == 1:
-            self._seen[0] = (now, games)
-        if now - self._seen[-1][0] >= RATE_APART:
-            self._seen.append((now, games))
-        while len(self._seen) > 1 and now - self._seen[1][0] >= RATE_SECONDS:
-            self._seen.popleft()
-
-    def per_hour(self, games: int, now: float) -> float:
-        """Return the rate, now that there are `games` in all."""
-        since, before = self._seen[0]
-        return 3600 * (games - before) / max(now - since, 1.0)
 
 
 class Curves:

@@ -93,6 +93,31 @@ def histogram(bounds: Sequence[float] = SECONDS) -> Histogram:
     return Histogram("az", "see its Metric", registry=None, buckets=bounds)
 
 
+class Rate:
+    """Events a second over the last `seconds`, or since the first event if that is shorter. Begins with
+    `total` events at the time `now`, on any one clock; `apart`: least seconds between two remembered
+    totals."""
+
+    def __init__(self, seconds: float, apart: float, total: int, now: float) -> None:
+        self._seconds, self._apart = seconds, apart
+        self._seen = deque([(now, total)])
+
+    def note(self, total: int, now: float) -> None:
+        """Note that there are `total` events now. Time before the first new one does not count."""
+        if total == self._seen[-1][1] and len(self._seen) == 1:
+            self._seen[0] = (now, total)
+        if now - self._seen[-1][0] >= self._apart:
+            self._seen.append((now, total))
+        while len(self._seen) > 1 and now - self._seen[1][0] >= self._seconds:
+            self._seen.popleft()
+
+    def per_second(self, total: int, now: float) -> float:
+        """Note the total, and return the rate."""
+        self.note(total, now)
+        since, before = self._seen[0]
+        return (total - before) / max(now - since, 1.0)
+
+
 def families(metrics: Sequence[Metric], figures: Mapping[str, Any]) -> Iterator[Family]:
     """Yield the metrics of a table with the values in `figures`."""
     from prometheus_client import Histogram

@@ -5,7 +5,7 @@ from front_bench import Bench, Worker, beside_front
 from azselfplay.host.metrics import families
 from protocol.messages import Bye, EvaluatorReport
 from server.front import NO_PROGRESS
-from server.metrics import METRICS, MOST_PER_SECOND, Figures, OwnEvaluations, Rate
+from server.metrics import METRICS, MOST_PER_SECOND, Figures, OwnEvaluations
 
 
 def samples(bench: Bench) -> dict[str, float]:
@@ -64,18 +64,14 @@ async def test_it_is_ready_while_an_evaluator_works_and_answers(bench: Bench) ->
     assert "stopping" in front.not_ready(now)
 
 
-def test_a_steady_stream_shows_its_rate() -> None:
-    rate = Rate()
-    for second in range(60):
-        rate.add(500, second + 0.5)
-    assert 450 <= rate.per_second(59.9) <= 550
-
-
-def test_a_rate_falls_to_zero_when_nothing_happens() -> None:
-    rate = Rate()
-    rate.add(1000, 5.0)
-    assert rate.per_second(5.1) == 1000
-    assert rate.per_second(40.0) == 0
+def test_a_rate_is_that_of_the_last_seconds_and_falls_to_zero_when_nothing_happens() -> None:
+    """A client may begin long after the server."""
+    figures = Figures(started=0.0)
+    figures.reported(0, EvaluatorReport(0, [], [], []), 70.0)
+    for second in range(71, 131):
+        figures.reported(0, EvaluatorReport(500, [], [], []), second + 0.5)
+    assert 450 <= figures.as_dict(130.9)["evals_per_s"] <= 550
+    assert figures.as_dict(160.0)["evals_per_s"] == 0
 
 
 def test_figures_start_at_zero_and_count_batches() -> None:
