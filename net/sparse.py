@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from azselfplay.games import get_game
 from azselfplay.games.jit import Bindings, bind
@@ -37,22 +38,20 @@ class Sparse(Architecture):
     """Sizes of a sparse network."""
 
     family: ClassVar[str] = "sparse"
-    largest: ClassVar[dict[str, int]] = {"width": 2048, "value_width": 512, "policy_width": 512}
 
     features: str = dataclasses.field(default="", compare=False)
     """Name of the game's set of features (`games.spec.SparseFeatures`); "" until the game is known."""
-    width: int = 256
+    width: Annotated[int, Meta(ge=1, le=2048)] = 256
     """Width of the hidden layer, which is the sum of the rows of the active features."""
-    value_width: int = 32
+    value_width: Annotated[int, Meta(ge=1, le=512)] = 32
     """Width of the value's hidden layer."""
-    policy_width: int = 64
+    policy_width: Annotated[int, Meta(ge=1, le=512)] = 64
     """Length of the vector by which each action's rows are multiplied."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in self.largest:
-            if left := getattr(self, name) % WIDTH_STEP:
-                width = getattr(self, name)
+        for name, width in zip(("width", "value_width", "policy_width"), self.widths, strict=True):
+            if left := width % WIDTH_STEP:
                 raise ValueError(
                     f"architecture: {name} is {width}, but must be a multiple of {WIDTH_STEP}, such as "
                     f"{width - left + WIDTH_STEP}"

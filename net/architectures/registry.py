@@ -18,7 +18,11 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from msgspec import Meta
+
+from protocol.settings import check_settings
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
@@ -184,8 +188,6 @@ class Architecture:
 
     family: ClassVar[str]
     """Name of the family in the registry."""
-    largest: ClassVar[dict[str, int]] = {}
-    """Upper bound of each field that counts something; the lower bound is 1."""
 
     @property
     def training_heads(self) -> tuple[str, ...]:
@@ -193,16 +195,10 @@ class Architecture:
         return ()
 
     def __post_init__(self) -> None:
-        for name, largest in self.largest.items():
-            size = getattr(self, name)
-            # In Python True is an int, and a file may hold anything.
-            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
-                raise ValueError(f"architecture: {name} must be a whole number in 1..{largest}, not {size!r}")
-        for one in dataclasses.fields(self):
-            wanted = {"bool": bool, "str": str}.get(str(one.type))
-            if wanted is not None and not isinstance(getattr(self, one.name), wanted):
-                what = "true or false" if wanted is bool else "text"
-                raise ValueError(f"architecture: {one.name} must be {what}")
+        try:
+            check_settings(self)
+        except ValueError as error:
+            raise ValueError(f"architecture: {error}") from None
 
     @property
     def played(self) -> Self:
@@ -246,34 +242,21 @@ class Architecture:
 class BoardArchitecture(Architecture):
     """Sizes of a network whose body keeps the shape of the board."""
 
-    largest: ClassVar[dict[str, int]] = {
-        "blocks": MOST_BLOCKS,
-        "channels": MOST_CHANNELS,
-        "flat_policy_channels": 256,
-        "value_channels": 256,
-        "value_hidden": 4096,
-    }
-
-    blocks: int
+    blocks: Annotated[int, Meta(ge=1, le=MOST_BLOCKS)]
     """Blocks of the same shape. Paper: 19."""
-    channels: int
+    channels: Annotated[int, Meta(ge=1, le=MOST_CHANNELS)]
     """Numbers for each cell between blocks. Paper: 256."""
-    flat_policy_channels: int = field(default=2, kw_only=True)
+    flat_policy_channels: Annotated[int, Meta(ge=1, le=256)] = field(default=2, kw_only=True)
     """1x1 channels before the fully connected policy of a game without policy planes. Paper: 2 (Go). 16 take
     no more time and improve the bare policy of a small network (bench/RESULTS.md)."""
-    value_channels: int = field(default=1, kw_only=True)
+    value_channels: Annotated[int, Meta(ge=1, le=256)] = field(default=1, kw_only=True)
     """Channels of the 1x1 convolution of the value head. Paper: 1."""
-    value_hidden: int = field(default=256, kw_only=True)
+    value_hidden: Annotated[int, Meta(ge=1, le=4096)] = field(default=256, kw_only=True)
     """Width of the value head's hidden layer. Paper: 256."""
     value_head: ValueHeadKind = field(default="tanh", kw_only=True)
     """`wdl`: three logits (win, draw, loss for the side to move); `tanh`: one number. Paper: tanh."""
     training_heads: tuple[str, ...] = field(default=(), kw_only=True)
     """Names of auxiliary heads, in the order of `TRAINING_HEADS`. Paper: none."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.value_head not in get_args(ValueHeadKind):
-            raise ValueError(f"architecture: value_head must be 'wdl' or 'tanh', not {self.value_head!r}")
 
     @property
     def played(self) -> Self:

@@ -12,9 +12,10 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
 from azselfplay.games.spec import Game
@@ -27,11 +28,10 @@ class Residual(BoardArchitecture):
     """Sizes of a residual tower; a block is two 3x3 convolutions."""
 
     family: ClassVar[str] = "residual"
-    largest: ClassVar[dict[str, int]] = BoardArchitecture.largest | {"squeeze_channels": 2048}
 
     squeeze_excitation: bool = False
     """Scale and shift the channels of each block by means over the whole board. Paper: no."""
-    squeeze_channels: int = 32
+    squeeze_channels: Annotated[int, Meta(ge=1, le=2048)] = 32
     """Hidden width of squeeze-and-excitation; unused when that is off. Paper: none."""
 
     @property

@@ -11,10 +11,11 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from msgspec import Meta
 from torch import Tensor, nn
 
 from azselfplay.games.spec import Game
@@ -32,11 +33,10 @@ class Transformer(BoardArchitecture):
     """Sizes of a transformer; a block is attention and a hidden layer, `channels` the width of a token."""
 
     family: ClassVar[str] = "transformer"
-    largest: ClassVar[dict[str, int]] = BoardArchitecture.largest | {"heads": 64, "hidden": 8192}
 
-    heads: int
+    heads: Annotated[int, Meta(ge=1, le=64)]
     """Attention heads, which divide the width evenly. Chessformer: width / 32."""
-    hidden: int
+    hidden: Annotated[int, Meta(ge=1, le=8192)]
     """Width inside a block's SwiGLU. Usual: 8/3 of the width."""
 
     def __post_init__(self) -> None:

@@ -41,7 +41,7 @@ def test_the_text_in_weights_files_stays_the_same() -> None:
     ("change", "says"),
     [
         ({"family": "perceptron"}, "no family 'perceptron' of networks; known: residual"),
-        ({"blocks": 0}, "blocks must be a whole number in 1..100, not 0"),
+        ({"blocks": 0}, "blocks must be a whole number from 1 to 100, not 0"),
         ({"squeeze_excitation": 1}, "squeeze_excitation must be true or false"),
         ({"depth": 3}, "expected exactly the fields .*blocks, channels"),
     ],
