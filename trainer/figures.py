@@ -342,13 +342,6 @@ METRICS = (
     Metric("az_weights_behind", "weights_age", "Versions that the newest games are behind."),
     Metric("az_resign_mistakes_ratio", "resignation.mistakes", "Share of resignations that were mistakes."),
     # ---- players ----
-    Metric("az_players", "players", "Players of the newest games."),
-    Metric(
-        "az_players_that_differ",
-        "players_that_differ",
-        "Players whose games differ from the others'.",
-        label="figure",
-    ),
     Metric("az_players_in_quarantine", "players_in_quarantine", "Players whose games are not trained on."),
     # ---- weights, health ----
     Metric("az_published_model_version", "weights_version", "Newest version that the server has stored."),
@@ -373,10 +366,6 @@ def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Wat
             "commits": figures.commits,
             "is_waiting": bool(usual["waiting_for"]),
             "is_connected": is_connected(),
-            "players": len(run.players.players),
-            "players_that_differ": {
-                figure: len(players) for figure, players in run.players.who_differs().items()
-            },
             "players_in_quarantine": len(run.training.quarantine.players),
             "by_alert": {name: name in names for name in ADVICE},
         }

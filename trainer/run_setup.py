@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from azselfplay.diagnostics.players import PlayerBook
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from azselfplay.games.stubs import Movers
@@ -53,8 +52,6 @@ class Run:
     resignation: ResignThreshold
     """Found anew when the quarantine changes."""
     reader: StoreReader
-    players: PlayerBook
-    """Figures of each player's newest games."""
     archive: Archive | None
 
 
@@ -141,9 +138,7 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
                 played,
                 training.step,
             )
-        return Run(
-            game, folder, lock, store, committer, training, resignation, reader, PlayerBook(game), archive
-        )
+        return Run(game, folder, lock, store, committer, training, resignation, reader, archive)
 
 
 def resign_threshold(

@@ -273,7 +273,6 @@ class Service:
                 self._commit_since = None
                 self._figures.commits.observe(time.monotonic() - begun)
                 played = list(zip(result.games, result.players, strict=True))
-                run.players.on_games(played)
                 # Games of players in quarantine are stored and acknowledged like all others, but not learned
                 # from.
                 held = run.training.quarantine.players

@@ -9,7 +9,7 @@ quarantine.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -22,8 +22,6 @@ from azselfplay.games.stubs import Movers
 from protocol.records import GameRecord
 
 FIGURES = ("lengths", "resignations", "value errors")
-NEWEST_GAMES = 20_000
-"""Number of newest games, of all players together, that are compared."""
 LEAST_GAMES = 30
 """Least number of games that a player, and all others together, must have for a comparison."""
 MOST_SET_ASIDE = 20
@@ -36,19 +34,6 @@ MATTERS = {"lengths": 0.25, "resignations": 0.1, "value errors": 0.1}
 value errors (squared, 0..4) directly."""
 
 
-class Seen(NamedTuple):
-    """One game, as far as it matters for comparing players."""
-
-    player: str
-    lengths: float
-    """Plies."""
-    resignations: float
-    """1 if it was resigned."""
-    value_errors: float
-    """Squared difference between the root value at the end of the opening and the outcome; NaN if there is no
-    such value."""
-
-
 @dataclass
 class Sums:
     """Sums of one figure over games."""
@@ -57,12 +42,12 @@ class Sums:
     total: float = 0.0
     squares: float = 0.0
 
-    def add(self, value: float, sign: int = 1) -> None:
-        """Add a value; `sign` -1 removes it again."""
+    def add(self, value: float) -> None:
+        """Add a value; NaN counts nothing."""
         if not math.isnan(value):
-            self.count += sign
-            self.total += sign * value
-            self.squares += sign * value * value
+            self.count += 1
+            self.total += value
+            self.squares += value * value
 
     def __sub__(self, other: Sums) -> Sums:
         """Return the sums over the remaining games."""
@@ -100,18 +85,16 @@ class Compared(NamedTuple):
 
 
 class PlayerBook:
-    """The newest games by player. One thread at a time may use it."""
+    """Games by player."""
 
-    def __init__(self, game: Game, newest: int = NEWEST_GAMES) -> None:
+    def __init__(self, game: Game) -> None:
         self._movers = Movers(game)
         self._opening = min(OPENINGS[0], game.max_plies // 2)
-        self._newest = newest
-        self._games: deque[Seen] = deque()
         self._players: dict[str, _Player] = {}
         self._all = _Player()
 
     def on_games(self, played: Iterable[tuple[GameRecord, str]]) -> None:
-        """Add games with their players, oldest first; all follow the rules."""
+        """Add games with their players; all follow the rules."""
         for record, player in played:
             # Take the first search after the opening, because later searches come closer to knowing the end.
             searched = np.flatnonzero(record.visited[self._opening :])
@@ -120,24 +103,11 @@ class PlayerBook:
                 ply = self._opening + int(searched[0])
                 mover = int(self._movers(record.start, record.actions)[ply])
                 error = (mover * float(record.root_values[ply]) - record.outcome) ** 2
-            resigned = float(record.reason == RESIGNATION)
-            self._count(Seen(player, float(record.plies), resigned, error), 1)
-            if len(self._games) > self._newest:
-                # The sums are updated by adding and removing games, because summing over all games each time
-                # would be slow.
-                self._count(self._games.popleft(), -1)
-
-    def _count(self, seen: Seen, sign: int) -> None:
-        if sign > 0:
-            self._games.append(seen)
-        one = self._players.setdefault(seen.player, _Player())
-        for counted in (one, self._all):
-            counted.games += sign
-            for name, value in zip(FIGURES, seen[1:], strict=True):
-                counted.sums[name].add(value, sign)
-        # Remove players without games, or the table would grow for ever.
-        if not one.games:
-            del self._players[seen.player]
+            values = float(record.plies), float(record.reason == RESIGNATION), error
+            for counted in (self._players.setdefault(player, _Player()), self._all):
+                counted.games += 1
+                for name, value in zip(FIGURES, values, strict=True):
+                    counted.sums[name].add(value)
 
     @property
     def players(self) -> dict[str, int]:

@@ -139,11 +139,7 @@ def test_a_player_whose_games_are_shorter_or_end_otherwise_differs(records: list
     assert book.who_differs()["value errors"] == ["wrong"]
 
 
-def test_few_games_say_nothing_and_old_ones_are_forgotten(records: list[GameRecord]) -> None:
-    book = PlayerBook(GAME, newest=50)
-    book.on_games([(record, "old") for record in records[:60]])
-    book.on_games([(record, "new") for record in records[60:95]])
-    assert book.players == {"new": 35, "old": 15}
-    assert not any(one.differs for one in book.compared("old").values())
-    book.on_games([(record, "new") for record in records[80:95]])
-    assert book.players == {"new": 50}
+def test_few_games_say_nothing(records: list[GameRecord]) -> None:
+    book = book_of({"few": records[:15], "many": records[60:95]})
+    assert book.players == {"many": 35, "few": 15}
+    assert not any(one.differs for one in book.compared("few").values())

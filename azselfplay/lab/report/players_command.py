@@ -100,7 +100,7 @@ def read_book(games: StoreReader, game: Game, newest: int) -> tuple[PlayerBook, 
     from azselfplay.diagnostics.players import PlayerBook, rates
     from azselfplay.store.reader import Range
 
-    book, times = PlayerBook(game, newest), []
+    book, times = PlayerBook(game), []
     first, last = games.bounds(Range(newest=newest))
     players = games.players_between(first, last)
     for stored, record in games.sound(game, Range(first, last)):
