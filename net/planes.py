@@ -2,8 +2,8 @@
 
 `Game.feature_words` describes the words: bits of planes, codes of cells, packed scalars, float32. Planes come
 in the same order. `PlaneShape` knows where each block begins; `Planes` makes planes on any device of torch,
-for training and GPUs. Torch has few operations on uint64, so it gets the same bits as int64. On a CPU, play
-needs no planes: `net.cpu.kernels.start_block` reads what `binary_words` and `scalar_values` return.
+for training and GPUs. Torch has few operations on uint64, so it gets the same bits as int64. On a CPU, a
+tower needs no planes: `net.cpu.kernels.start_block` reads what `binary_words` and `scalar_values` return.
 """
 
 from __future__ import annotations

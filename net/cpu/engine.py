@@ -19,9 +19,9 @@ The path of a batch:
        computed, and their softmax.
  3. The number format is float32 or bfloat16 (`faster_dtype`): the processor's features decide.
 
-A network of another family (`transformer`) runs as its torch module, with loops of our own only at both ends
-(`ModuleOnCpu`); so does a tower if this torch lacks the operations of oneDNN that we call. Sparse networks
-have an engine of their own (`net.inference.SparseEngine`).
+A network of another family (`transformer`) runs as its torch module (`net.torch_engine.ModuleForward`); so
+does a tower if this torch lacks the operations of oneDNN that we call. Sparse networks have an engine of
+their own (`net.inference.SparseEngine`).
 
 A guarantee: the same batch has the same answers with the same number of threads. Nothing is chosen by
 measuring, because a measurement may go either way on a busy machine, and the same network must answer the
@@ -41,7 +41,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
@@ -53,7 +53,7 @@ from torch import Tensor, nn
 
 from azselfplay.games.jit import bind
 from azselfplay.games.spec import Game
-from net.architectures.network import BoardNetwork, ConvNorm, FlatPolicyHead, Network, placed, wdl_of
+from net.architectures.network import BoardNetwork, ConvNorm, FlatPolicyHead, Network
 from net.architectures.residual import ResidualBlock, ResidualNetwork, SqueezeExcitation
 from net.batches import Batch
 from net.cpu import kernels as cpu_kernels
@@ -63,15 +63,14 @@ from net.cpu.kernels import (
     FirstLayer,
     Layer,
     as_numpy,
-    legal_priors,
     load,
     load_bf16,
     same_f32,
     store,
     store_bf16,
-    write_planes,
 )
-from net.planes import PlaneShape
+from net.planes import PlaneShape, features_tensor
+from net.torch_engine import NO_ACTION, ModuleForward
 
 F32 = npt.NDArray[np.float32]
 STEP = 4
@@ -121,8 +120,8 @@ class CpuEngine:
         if self._own_kernels and isinstance(network, ResidualNetwork):
             weights = CpuWeights(network, *shape, self._dtype, chunk)
             return lambda: CpuForward(weights, chunk)
-        module, planes = placed(network, "cpu", self._dtype), PlaneShape.of(*shape)
-        return lambda: ModuleOnCpu(module, planes, self._dtype, chunk)
+        module = ModuleForward(network, *shape, "cpu", self._dtype)
+        return lambda: partial(run_module, module)
 
     def start(self, batch: Batch, slot: int) -> None:
         priors, wdl = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
@@ -261,24 +260,16 @@ class CpuForward:
         return array.reshape(x.shape[0], -1, self._weights.channels)
 
 
-class ModuleOnCpu:
-    """Runs up to `rows` positions at once in the calling thread. The module is shared; memory is its own."""
-
-    def __init__(self, module: Network, shape: PlaneShape, dtype: torch.dtype, rows: int) -> None:
-        self._module, self._shape, self._masks = module, shape, shape.masks()
-        self._planes = torch.zeros((rows, shape.rows, shape.cols, shape.planes), dtype=dtype)
-        self._one = as_numpy(torch.ones(1, dtype=dtype))[0]
-
-    def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32) -> None:
-        """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
-        shape = self._shape
-        scalars = torch.from_numpy(shape.scalar_values(batch.features))
-        numbers = as_numpy(scalars.to(self._planes.dtype))
-        planes = as_numpy(self._planes).reshape(-1, shape.cells, shape.planes)
-        write_planes(shape.binary_words(batch.features), numbers, self._masks, self._one, planes)
-        logits, value_logits = self._module(self._planes[:bucket].permute(0, 3, 1, 2))
-        legal_priors(logits[: batch.rows].float().numpy(), batch.counts, batch.actions, priors)
-        wdl[:] = wdl_of(value_logits).numpy()[: batch.rows]
+def run_module(module: ModuleForward, batch: Batch, bucket: int, priors: F32, wdl: F32) -> None:
+    """See `Forward`; through the network's torch module, which threads may share."""
+    words = np.zeros((bucket, module.feature_words), np.uint64)
+    words[: batch.rows] = batch.features
+    legal = np.full((bucket, module.max_legal), NO_ACTION)
+    in_use = np.arange(module.max_legal) < batch.counts[:, np.newaxis]
+    legal[: batch.rows][in_use] = batch.actions
+    shares, outcomes = module(features_tensor(words), torch.from_numpy(legal))
+    priors[:] = shares.numpy()[: batch.rows][in_use]
+    wdl[:] = outcomes.numpy()[: batch.rows]
 
 
 # ---- Weights ---------------------------------------------------------------------------------------

@@ -2,8 +2,7 @@
 
 First comes the input of a network (bits to the first layer), then squeeze-and-excitation, then the heads:
 priors over the legal actions only, win/draw/loss. `net.cpu.engine` compiles the kernels once for float32 and
-once for bfloat16, which differ in `load` and `store`. At the end are the input and output of a network that
-runs as a torch module.
+once for bfloat16, which differ in `load` and `store`.
 
 A library's matrix product chooses its order of addition by the number of rows, so the last bit of an answer
 would depend on how many positions run together. These loops add in the same order for every position.
@@ -25,14 +24,12 @@ from numba.extending import intrinsic
 from torch import Tensor
 
 from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
-from azselfplay.games.jit import copy, jit, kernel
+from azselfplay.games.jit import copy, kernel
 
 F32 = npt.NDArray[np.float32]
 U16 = npt.NDArray[np.uint16]
 Words = npt.NDArray[np.uint64]
 Activations = npt.NDArray[Any]
-Numbers = npt.NDArray[Any]
-"""float32, or bfloat16 as uint16."""
 LANES = 16
 ZERO_F32 = np.float32(0)
 
@@ -432,55 +429,3 @@ def same_f32(_typingctx: Any, _number: Any) -> Any:
         return args[0]
 
     return types.float32(types.float32), codegen
-
-
-# ---- Into and out of a torch module -----------------------------------------------------------------
-
-
-@jit
-def write_planes(binary_words: Words, scalars: Numbers, masks: Words, one: Any, planes: Numbers) -> None:
-    """Write the planes of packed positions. Few bits are set, so everything is zeroed first, and then ones
-    are written.
-
-    binary_words: [n, binary planes * words per plane]; later words are ignored. scalars: [n, scalars]. masks:
-    [words per plane] the bits that are cells; all others are ignored. one: 1 in the number format of the
-    planes. planes: [n, cells, planes], channels-last.
-    """
-    parts = masks.shape[0]
-    cells = planes.shape[1]
-    binary_planes = planes.shape[2] - scalars.shape[1]
-    for row in range(binary_words.shape[0]):
-        # The memory holds the planes of an earlier batch.
-        planes[row] = 0
-        for plane in range(binary_planes):
-            for part in range(parts):
-                bits = binary_words[row, plane * parts + part] & masks[part]
-                while bits != ZERO:
-                    planes[row, 64 * part + int(count_trailing_zeros(bits)), plane] = one
-                    bits &= bits - ONE
-        for k in range(scalars.shape[1]):
-            for cell in range(cells):
-                planes[row, cell, binary_planes + k] = scalars[row, k]
-
-
-@jit
-def legal_priors(logits: F32, counts: U16, actions: U16, priors: F32) -> None:
-    """Apply softmax over the legal actions of each position.
-
-    logits [n, all actions], counts [n], actions and priors [sum of counts]
-    """
-    at = 0
-    for row in range(counts.shape[0]):
-        end = at + int(counts[row])
-        # As in `softmax`, which needs logits that lie side by side.
-        largest = np.float32(-np.inf)
-        for k in range(at, end):
-            priors[k] = logits[row, actions[k]]
-            largest = max(largest, priors[k])
-        total = np.float32(0)
-        for k in range(at, end):
-            priors[k] = np.exp(priors[k] - largest)
-            total += priors[k]
-        for k in range(at, end):
-            priors[k] /= total
-        at = end
