@@ -21,9 +21,6 @@ from azselfplay.games.drawn import SIDES, clicks_of, look_of, svg
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import Game, Positions, State
 
-Say = Callable[[str], None]
-"""Receives a line of progress."""
-
 
 @jit
 def nothing(state: State) -> int:
@@ -201,21 +198,13 @@ class BadTruth(ValueError):
     """A file of known positions cannot be read; the text says what to do."""
 
 
-class Check(NamedTuple):
-    """A comparison of the known results with a fact from another source."""
-
-    what: str
-    found: object
-    expected: object
-
-
 WonRows = Callable[[int, int, Collection[Row]], list[Row]]
 """(count, seed, positions to exclude) -> positions."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The solved part of a game. The first call of `probe`, `rows` or `checks` may take seconds."""
+    """The solved part of a game. The first call of `probe` or `rows` may take seconds."""
 
     covers: str
     """For people: which positions are known."""
@@ -224,8 +213,6 @@ class Solution:
     solving takes too long."""
     rows: Callable[[int, int], list[Row]]
     """(seed, most per group or 0: all) -> positions to ask a network about. Raises BadTruth."""
-    checks: Callable[[Say], Iterator[Check]]
-    """(progress) -> the checks."""
     groups: tuple[str, ...] = ()
     """Names of the groups, in the order of a game."""
     final_rows: Callable[[], list[Row]] | None = None

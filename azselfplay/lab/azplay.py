@@ -41,7 +41,6 @@ COMMANDS = {
         "restore a run from its backup, and verify all of it",
     ),
     "check-game": ("azselfplay.play.check_game", "check a game of your own, before it is trained"),
-    "known": ("azselfplay.play.truth:known", "make the positions with known results (solvers, tables)"),
     "completion": ("azselfplay.lab.completion", "print a script that makes your shell complete all this"),
 }
 """Name: (module, or module:function, what it is for). The function (`main`) reads sys.argv."""

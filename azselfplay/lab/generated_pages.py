@@ -44,7 +44,6 @@ COMMANDS = {
     "azplay ladder": ("azselfplay.play.ladder", "LadderConfig"),
     "azplay scaling": ("azselfplay.play.ladder", "ScalingConfig"),
     "azplay truth": ("azselfplay.play.truth", "TruthConfig"),
-    "azplay known": ("azselfplay.play.truth", "KnownConfig"),
     "azplay analyse": ("azselfplay.play.analyse", "AnalyseConfig"),
     "azplay annotate": ("azselfplay.play.annotate", "AnnotateConfig"),
     "azplay uci": ("azselfplay.play.uci", "UciConfig"),

@@ -1,9 +1,4 @@
-"""Positions whose result is known: `azplay truth` and `azplay known`.
-
-`truth` measures how often a network's moves lose a known result (`play.truth_errors`). `known` checks
-the known results (solvers, labelled positions, endgame tables; `games.knowledge`) against published
-figures.
-"""
+"""`azplay truth`: how often a network's moves lose a known result (`play.truth_errors`)."""
 
 from __future__ import annotations
 
@@ -113,50 +108,6 @@ async def measure_network(settings: TruthConfig, weights: Path, simulations: lis
     print(errors_table(found))
     if settings.json is not None:
         write_result(settings.json, json.dumps(to_json(nets[0].game.name, found), indent=1).encode())
-
-
-KNOWN_EXAMPLES = (
-    "azplay known all",
-    "azplay known go_3x3",
-    "azplay known chess                      # endgame tables, kept under ~/.cache/azselfplay/truth",
-)
-
-
-@dataclass(frozen=True)
-class KnownConfig:
-    """Checks the known results that networks are measured against (trees, labelled positions, endgame tables)
-    against published figures. Endgame tables are made by the first call."""
-
-    game: Positional[str]
-    """A game, or `all`; the names are at the top of `--help`."""
-
-
-def known() -> int:
-    """Entry point. Returns the exit status."""
-    settings = load(KnownConfig, command="azplay known", examples=KNOWN_EXAMPLES)
-    from azselfplay.games.knowledge import BadTruth
-    from azselfplay.play.builtin_players import solved_games
-    from azselfplay.play.nets import game_for
-    from azselfplay.play.truth_errors import solution_of
-
-    if settings.game == "all":
-        solutions = list(solved_games().values())
-    else:
-        solutions = [solution_of(game_for(settings.game), "nothing can be made")]
-    failed = 0
-    try:
-        for solution in solutions:
-            # Run all checks, so that one failure does not hide others.
-            for what, found, expected in solution.checks(_tell):
-                right = found == expected
-                failed += not right
-                wrong = "" if right else f", expected {expected}"
-                print(f"{'ok  ' if right else 'FAIL'} {what}: {found}{wrong}")
-    except BadTruth as error:
-        raise Fatal(str(error), Exit.BAD_DATA) from error
-    if failed:
-        raise Fatal(f"{failed} checks failed: do not use these labels", Exit.INTERNAL)
-    return int(Exit.OK)
 
 
 def _tell(line: str) -> None:

@@ -11,7 +11,7 @@ from azselfplay.games import get_game
 from azselfplay.games.conformance import legal
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.go import GoRules, game_of
-from azselfplay.games.go.knowledge import GROUPS, VALUES
+from azselfplay.games.go.knowledge import GROUPS
 from azselfplay.games.go.solver import Question, Table
 from azselfplay.games.knowledge import Row, Solution, knowledge_of
 from azselfplay.games.spec import Game
@@ -44,7 +44,9 @@ def naive_outcome(game: NaiveGo) -> int:
 @pytest.mark.parametrize("rules", [GoRules(2), GoRules(2, superko="situational"), GoRules(3)], ids=str)
 def test_the_first_player_wins_by_the_published_number_of_points(rules: GoRules) -> None:
     """The game begins on the empty board, with exact superko."""
-    assert Table(rules).value() == VALUES[rules.size]
+    table, lead = Table(rules), {2: 1, 3: 9}[rules.size]
+    assert max(Question(table.graph(lead)).answers([0]).values()) == 1
+    assert max(Question(table.graph(lead + 1)).answers([0]).values()) == -1
 
 
 @pytest.mark.parametrize(
@@ -139,8 +141,7 @@ def test_known_positions_are_distinct_and_half_of_them_matter(final: bool) -> No
     assert known.legal == len(legal(game, state.reshape(1, -1), 1))
 
 
-def test_small_boards_are_checked_and_larger_ones_are_not_solved() -> None:
-    assert [check.found == check.expected for check in solution_of(get_game("go_2x2")).checks(str)] == [True]
+def test_larger_boards_are_not_solved() -> None:
     assert knowledge_of(get_game("go_4x4")).solution is None
     with pytest.raises(ValueError, match="go_4x4 has too many positions"):
         Table(GoRules(4))

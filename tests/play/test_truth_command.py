@@ -1,4 +1,4 @@
-"""`azplay truth` and `azplay known`: figures counted by hand, players whose errors are known, bad input."""
+"""`azplay truth`: figures counted by hand, players whose errors are known, bad input."""
 
 import asyncio
 import json
@@ -182,12 +182,3 @@ def test_a_run_whose_newest_network_is_missing_is_refused(tmp_path: Path) -> Non
     with pytest.raises(Fatal, match="is missing") as caught:
         weights_named(tmp_path)
     assert caught.value.code == Exit.BAD_DATA
-
-
-def test_known_checks_tic_tac_toe_and_chess(monkeypatch, capsys) -> None:
-    for game in ("tic_tac_toe", "chess"):
-        monkeypatch.setattr(sys, "argv", ["azplay known", game])
-        assert command.known() == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 8
-    assert all(line.startswith("ok") for line in lines)

@@ -76,11 +76,6 @@ class Ending(NamedTuple):
     black: Table
     """Black to move."""
 
-    @property
-    def longest(self) -> int:
-        """The largest number of moves to mate, with White to move."""
-        return (int(self.white[self.white < UNKNOWN].max()) + 1) // 2
-
 
 class Known(NamedTuple):
     """A table's entry about a position, for the side to move."""

@@ -10,7 +10,7 @@ too). Captures, en-passant captures and promotions are noisy.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,14 +30,12 @@ from azselfplay.games.chess.rules import CHECKMATE, END_REASONS
 from azselfplay.games.jit import jit
 from azselfplay.games.knowledge import (
     BadTruth,
-    Check,
     Heuristic,
     Knowledge,
     Known,
     Matches,
     Odds,
     Row,
-    Say,
     Solution,
     Words,
 )
@@ -315,19 +313,10 @@ def row_of(group: str, state: State) -> Row | None:
     return replace(known, group=group).row(GAME.notation.state_to_text(state), longer=longer)
 
 
-def checks(say: Say) -> Iterator[Check]:
-    for name, moves in (("KQK", 10), ("KRK", 16), ("KPK", 28), ("KBNK", 33)):
-        yield Check(f"{name}: longest mate in moves", endings.ending(name).longest, moves)
-    tables = endings.ending("KPK")
-    won = sum(int((table < endings.UNKNOWN).sum()) for table in (tables.white, tables.black))
-    yield Check("KPK: won positions, pawn on files a-d (as in the bitbases of engines)", won // 2, 111_282)
-
-
 SOLUTION = Solution(
     covers=", ".join(endings.ENDINGS),
     probe=probe,
     rows=rows,
-    checks=checks,
     groups=(*endings.ENDINGS, DRAWN_PAWN, MATE_IN_ONE),
     watched_rows=partial(mates_in, MATES_IN_ONE),
     final_watched_rows=partial(mates_in, FINAL_MATES_IN_ONE),

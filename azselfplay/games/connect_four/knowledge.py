@@ -12,24 +12,20 @@ column keeps the result. (Commit 1700d898 is the last that contains the generato
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from azselfplay.games.boards import Clicks, Spot, picture, text_at
 from azselfplay.games.connect_four import CELLS, COLS, GAME, ROWS
 from azselfplay.games.connect_four.solver import Solver
 from azselfplay.games.knowledge import (
     BadTruth,
-    Check,
     Knowledge,
     Known,
     Matches,
     Row,
-    Say,
     Solution,
     Words,
 )
@@ -72,23 +68,6 @@ def read(path: Path = COMMITTED) -> list[Labelled]:
         raise BadTruth(
             f"{path} holds no labelled positions ({error}); reinstall azselfplay, which comes with it"
         ) from error
-
-
-def states_of(moves: str) -> list[State]:
-    """Return the empty board and the position after each move."""
-    states = [np.zeros(GAME.state_words, np.uint64)]
-    for column in moves:
-        states.append(GAME.after(states[-1], int(column) - 1))
-    return states
-
-
-def key_of(state: State) -> tuple[int, int]:
-    """Return a key that a position shares with its mirror image."""
-    stones = (int(state[0]), int(state[1]))
-    cells = GAME.symmetries[0].cells
-    mirrored = [sum(1 << int(cells[cell]) for cell in range(CELLS) if word >> cell & 1) for word in stones]
-    # The smaller of the two keys is the same for both positions.
-    return min(stones, (mirrored[0], mirrored[1]))
 
 
 # ---- Pictures ------------------------------------------------------------------------------------
@@ -178,33 +157,10 @@ def rows_in(file: Path) -> list[Row]:
     ]
 
 
-def checks(say: Say) -> Iterator[Check]:
-    sets = {one: read(one) for one in (COMMITTED, FINAL)}
-    keys = {key_of(states_of(row.moves)[-1]) for rows in sets.values() for row in rows}
-    count = sum(len(rows) for rows in sets.values())
-    yield Check("connect four: positions that are different, mirror images too", len(keys), count)
-    for one, rows in sets.items():
-        say(str(one))
-        for phase in PHASES:
-            of_phase = [row for row in rows if row.phase == phase]
-            matter = sum(row.matters for row in of_phase)
-            values = "/".join(str(sum(row.value == value for row in of_phase)) for value in (1, 0, -1))
-            shape = f"won/drawn/lost {values}, the move matters in {matter}"
-            say(f"{phase}: {len(of_phase)} positions, {shape}")
-        late, agree = [row for row in rows if len(row.moves) >= 14], 0  # earlier ones take long to solve
-        for row in late:
-            # The mirrored position takes another way through the solver to the same result.
-            mirrored = "".join(str(8 - int(column)) for column in row.moves)
-            value, keeps = _solver().verdict(states_of(mirrored)[-1])
-            agree += value == row.value and {7 - column for column in keeps} == {*row.keeps}
-        yield Check("connect four: mirror images solved anew that agree", agree, len(late))
-
-
 SOLUTION = Solution(
     covers=f"positions of {FEWEST_STONES} stones or more",
     probe=probe,
     rows=lambda _seed, _limit: rows_in(COMMITTED),
-    checks=checks,
     groups=tuple(PHASES),
     final_rows=lambda: rows_in(FINAL),
     depth=10,

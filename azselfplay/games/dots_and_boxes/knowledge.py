@@ -9,7 +9,6 @@ that are already closed. So a table with one byte for each of the 2 ** edges set
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from functools import cache, partial
 
 import numpy as np
@@ -20,7 +19,7 @@ from azselfplay.games.dots_and_boxes import NAME, notation, rules
 from azselfplay.games.dots_and_boxes.notation import Text
 from azselfplay.games.dots_and_boxes.rules import BOX_EDGES, EDGE_BOXES, NO_BOX, Board, owned, side_to_move
 from azselfplay.games.jit import bind, jit, kernel
-from azselfplay.games.knowledge import Check, Drawn, Heuristic, Knowledge, Known, Row, Say, Solution, Words
+from azselfplay.games.knowledge import Drawn, Heuristic, Knowledge, Known, Row, Solution, Words
 from azselfplay.games.spec import Game, State
 
 # ---- Solver --------------------------------------------------------------------------------------
@@ -177,12 +176,6 @@ RANDOM_SHARE = 0.5
 IN_VAIN = 3
 """Drawing stops after IN_VAIN * (wanted rows per group) games in a row without a new position."""
 
-VALUES = {
-    (1, 1): -1, (1, 2): 0, (1, 3): -1, (1, 4): 0, (1, 5): -1,
-    (2, 2): 2, (2, 3): -2, (2, 4): 2, (3, 3): -3,
-}  # fmt: skip
-"""Published values: boxes of the first player minus those of the second, with best play."""
-
 
 class Truth:
     """The known results for one board size."""
@@ -244,12 +237,6 @@ class Truth:
             tuned.add(state.tobytes())
         return self.rows(FINAL_SEED, 0, frozenset(tuned))
 
-    def checks(self, say: Say) -> Iterator[Check]:
-        """Compare the solver with the published values of all board sizes."""
-        for (rows, cols), value in VALUES.items():
-            say(f"dots and boxes: {rows} x {cols}")
-            yield Check(f"dots and boxes: value of {rows} x {cols}", solver_of(rows, cols).gain(0), value)
-
 
 # ---- In the form of games.knowledge --------------------------------------------------------------
 
@@ -274,7 +261,6 @@ def knowledge_of_game(game: Game) -> Knowledge:
         covers="all positions",
         probe=truth.probe,
         rows=truth.rows,
-        checks=truth.checks,
         groups=GROUPS,
         final_rows=truth.final_rows,
     )

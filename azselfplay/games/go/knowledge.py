@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
 from functools import cached_property, partial
 
 import numpy as np
@@ -41,7 +40,7 @@ from azselfplay.games.go.rules import (
 from azselfplay.games.go.sgf import sgf_format
 from azselfplay.games.go.solver import LARGEST, Table
 from azselfplay.games.jit import bind, kernel, signed
-from azselfplay.games.knowledge import Check, Drawn, Heuristic, Knowledge, Known, Row, Say, Solution, Words
+from azselfplay.games.knowledge import Drawn, Heuristic, Knowledge, Known, Row, Solution, Words
 from azselfplay.games.names import parts_of
 from azselfplay.games.spec import Game, Positions, State
 
@@ -130,8 +129,6 @@ SEED, FINAL_SEED = 1, 2
 DEPTH = 6
 """Search depth in plies of alpha-beta, with which the perfect player moves where the exact search gives no
 answer."""
-VALUES = {2: 1, 3: 9}
-"""By board size: the published number of points by which the first player wins with best play."""
 
 
 class Truth:
@@ -190,12 +187,6 @@ class Truth:
         """Return positions other than those that `rows` returns for SEED, as far as there are any."""
         return self.rows(FINAL_SEED, 0, frozenset(row.start for row in self.rows(SEED, 0)))
 
-    def checks(self, say: Say) -> Iterator[Check]:
-        """Check against the published value."""
-        size = self.rules.size
-        say(f"Go: {size} x {size}")
-        yield Check(f"Go: value of {self.rules.name} without komi", self.table.value(), VALUES[size])
-
 
 def solution_of(rules: GoRules, text: Text) -> Solution | None:
     """Return the solution under these rules; None for a board that is too large."""
@@ -207,7 +198,6 @@ def solution_of(rules: GoRules, text: Text) -> Solution | None:
         probe=truth.probe,
         probe_with_past=truth.probe_with_past,
         rows=truth.rows,
-        checks=truth.checks,
         groups=GROUPS,
         # On 2 x 2 the exact search always gives an answer, so alpha-beta is not needed.
         depth=DEPTH if rules.size > SMALLEST else 0,

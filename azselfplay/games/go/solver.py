@@ -139,18 +139,6 @@ class Table:
         # If the two answers differ, the first player gets exactly the komi: a draw.
         return {a: answers[0][a] if answers[0][a] == answers[-1][a] else 0 for a in answers[0]}
 
-    def value(self) -> int:
-        """Return the first player's lead after best play from the empty board. Raises ValueError if that
-        takes too long."""
-        # Try the highest lead first: the first one that can be reached is the answer.
-        for lead in range(self.board.points, -self.board.points, -1):
-            answer = Question(self.graph(lead)).answer([0])
-            if answer == 0:
-                raise ValueError(f"the search cannot decide whether a lead of {lead} can be reached")
-            if answer > 0:
-                return lead
-        return -self.board.points
-
 
 class Question:
     """The question whether the first player can reach a certain lead."""
@@ -171,11 +159,6 @@ class Question:
             collect(graph, side, forced, order)
             both.append(forced)
         self.first, self.second = both
-
-    def answer(self, nodes: Sequence[int]) -> int:
-        """Return +1 (yes), -1 (no) or 0 (the search gives no answer) for the last of `nodes`, which are the
-        nodes of the game so far."""
-        return self._search(nodes[-1], self._path(nodes), len(nodes))
 
     def answers(self, nodes: Sequence[int]) -> dict[int, int]:
         """Return the answer after each legal action at the last of `nodes`."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 from azselfplay.games.boards import Clicks, grid, picture, text_at
-from azselfplay.games.knowledge import Check, Knowledge, Known, Row, Say, Solution, Words
+from azselfplay.games.knowledge import Knowledge, Known, Row, Solution, Words
 from azselfplay.games.small import EMPTY, FIRST, board_rows, cells_in_line, window_heuristic
 from azselfplay.games.spec import State
 from azselfplay.games.tic_tac_toe import COLS, GAME, ROWS
@@ -112,19 +111,11 @@ def rows(_seed: int, _limit: int) -> list[Row]:
     return [one for one in solve().values() if one.legal]
 
 
-def checks(_say: Say) -> Iterator[Check]:
-    tree = solve()
-    # These numbers are published.
-    yield Check("tic-tac-toe: positions", len(tree), 5478)
-    yield Check("tic-tac-toe: value of the empty board", tree[0, 0].value, 0)
-    yield Check("tic-tac-toe: positions that go on", len(rows(0, 0)), 4520)
-
-
 KNOWLEDGE = Knowledge(
     heuristic=window_heuristic(GAME, 3),
     anchors={"random": 0, "rollouts:5": 134, "greedy": 420, "rollouts:50": 489, "alphabeta:9": 571},
     svg=svg,
     clicks=CLICKS,
     words=Words(("X", "O")),
-    solution=Solution(covers="all positions", probe=probe, rows=rows, checks=checks, groups=(GROUP,)),
+    solution=Solution(covers="all positions", probe=probe, rows=rows, groups=(GROUP,)),
 )
