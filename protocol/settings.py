@@ -178,9 +178,6 @@ class SearchSettings:
     look_ahead: bool = False
     """Before a position is sent to the network, try its moves: if one wins at once, that is its value. Needs
     `search.solver`. It costs as many moves of the rules as there are legal ones (AlphaZero: no)."""
-    evaluation_symmetry: bool = False
-    """Evaluate each leaf through a random symmetry of the board, in games that have any (AlphaGo Zero: yes;
-    AlphaZero: no)."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ LONGEST = (
     "test_solver.py",
     "test_keys_end_to_end.py",
     "test_web_browser.py",
-    "test_symmetries.py",
     "test_conformance.py",
     "test_leaf_parallel.py",
     "test_inference.py",

@@ -96,7 +96,6 @@ class Forest:
         nodes = min(nodes, (MOST_EDGES - more) // each)
         edges = nodes * each + more
         self._cache = _cache(cache, game)
-        self._symmetries = _symmetries(game, wanted=settings.search.evaluation_symmetry)
         self.arrays = self._reserve(0, nodes, edges)
         self.outbox = self._outbox(0)
         self.add_slots(slots)
@@ -227,10 +226,7 @@ class Forest:
 
     def _reserve(self, slots: int, nodes: int, edges: int) -> ForestArrays:
         game, settings, leaves = self.game, self.settings, self.leaves
-        shared = (
-            *(settings.history, settings.max_plies, game.max_legal, leaves, settings.search.look_ahead),
-            *(game.cells, game.planes_per_position, game.code_bits),
-        )
+        shared = settings.history, settings.max_plies, game.max_legal, leaves, settings.search.look_ahead
         entries, priors, cache = self._cache
         return ForestArrays(
             settings=np.array([shared], SETTINGS),
@@ -245,9 +241,7 @@ class Forest:
             actions=np.zeros((slots, leaves, game.max_legal), np.uint16),
             root_noise=np.zeros((slots, game.max_legal)),
             plan=np.zeros((slots, self.selection.plan_room(settings)), np.int32),
-            packed_features=np.zeros(game.feature_words(settings.history), np.uint64),
             replies=np.zeros((2, game.max_legal), np.uint16),
-            symmetries=self._symmetries,
             cache_entries=entries,
             cached_priors=priors,
             cache=cache,
@@ -278,9 +272,9 @@ class Forest:
             self.outbox = outbox
 
     def _outbox(self, slots: int) -> Outbox:
-        rows = max(1, slots * self.leaves)
+        rows, words = max(1, slots * self.leaves), self.game.feature_words(self.settings.history)
         return Outbox(
-            features=np.zeros((rows, len(self.arrays.packed_features)), np.uint64),
+            features=np.zeros((rows, words), np.uint64),
             counts=np.zeros(rows, np.uint16),
             actions=np.zeros(rows * self.game.max_legal, np.uint16),
             rows=np.zeros(rows, ROW),
@@ -318,13 +312,3 @@ def _cache(positions: int, game: Game) -> tuple[npt.NDArray[Any], ...]:
     # The priors of one position must fit, however small the cache is.
     room = max(int(positions * game.mean_legal), game.max_legal) if positions else 0
     return entries, np.zeros(room, PRIOR), np.zeros(1, CACHE)
-
-
-def _symmetries(game: Game, *, wanted: bool) -> npt.NDArray[np.int32]:
-    """Return `symmetries` of ForestArrays."""
-    rows = [
-        np.concatenate([one.cells, game.plane_map(one, 1), one.actions])
-        for one in (game.symmetries if wanted else ())
-    ]
-    width = game.cells + game.planes_per_position + game.actions
-    return np.array(rows, np.int32).reshape(len(rows), width)

@@ -51,9 +51,6 @@ SETTINGS = np.dtype(
         ("max_legal", np.int32),
         ("most_leaves", np.int32),  # leaves in flight of one tree
         ("looks_ahead", np.int32),  # whether a leaf's moves are searched for one that wins at once
-        ("cells", np.int32),
-        ("planes", np.int32),  # bit planes of a position
-        ("code_bits", np.int32),  # bits of the code of a cell
     ],
     align=True,
 )
@@ -126,7 +123,7 @@ Array = npt.NDArray[Any]
 
 
 class ForestArrays(NamedTuple):
-    """All arrays that are passed to kernels. T: slots, L: leaves in flight per tree, W: words of features."""
+    """All arrays that are passed to kernels. T: slots, L: leaves in flight per tree."""
 
     settings: Array
     """SETTINGS[1]"""
@@ -151,13 +148,8 @@ class ForestArrays(NamedTuple):
     """float64[T, max_legal] noise of this search, in the order of the root's edges."""
     plan: Array
     """int32[T, plan_room] the selection's plan for this search."""
-    packed_features: Array
-    """uint64[W] scratch."""
     replies: Array
     """uint16[2, max_legal] scratch."""
-    symmetries: Array
-    """int32[S, cells + planes of a position + actions]: permutations of cells, planes and actions for each
-    symmetry that may be applied to leaves; S is 0 if symmetries are off."""
     cache_entries: Array
     """ENTRY[buckets, WAYS]; with 0 buckets nothing is cached."""
     cached_priors: Array
@@ -173,7 +165,7 @@ class ForestArrays(NamedTuple):
 
 
 class Outbox(NamedTuple):
-    """Leaves to evaluate, in the form in which they are sent. R rows."""
+    """Leaves to evaluate, in the form in which they are sent. R rows, W words of features."""
 
     features: Array
     """uint64[R, W]"""

@@ -24,7 +24,6 @@ from numba.core.cgutils import get_item_pointer
 from numba.extending import intrinsic
 
 from azselfplay.games.jit import Unbound, kernel, signed
-from azselfplay.games.packed import move_features
 from azselfplay.games.stubs import (
     END_VALUES,
     encode,
@@ -55,7 +54,7 @@ from azselfplay.search.layout import (
     Outbox,
     Tree,
 )
-from azselfplay.search.tree_kernel import backup, expand, expand_win, prove, random_below, winning_edge
+from azselfplay.search.tree_kernel import backup, expand, expand_win, prove, winning_edge
 
 LEAF, ENDED, COLLIDED = 0, 1, 2
 """How a simulation ends: at a leaf to evaluate, at the end of a game, or at a leaf that is already in
@@ -156,7 +155,7 @@ def open_root(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
     pending.depth = 0
     pending.count = legal_actions(history, positions, forest.actions[slot, 0])
     pending.mover = side_to_move(history[positions - 1])
-    encode(history, positions, forest.settings[0].history, forest.packed_features)
+    encode(history, positions, forest.settings[0].history, out.features[out.used[0]])
     return WAITING if send(forest, tree, slot, 0, out) else EXPANDED
 
 
@@ -209,7 +208,7 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
             continue
         if open_leaf(forest, tree, path, history, forest.actions[slot, leaf], pending) == LEAF:
             # `descend` has left the positions of the path behind those of the game.
-            encode(history, state.positions + depth, settings.history, forest.packed_features)
+            encode(history, state.positions + depth, settings.history, out.features[out.used[0]])
             send(forest, tree, slot, leaf, out)
     if state.waiting > 0:
         return WAITING
@@ -300,17 +299,14 @@ def wins_ahead(forest: ForestArrays, tree: Tree, path: Any, history: Any, action
 
 @kernel
 def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) -> bool:
-    """Put the leaf whose features are in `forest.packed_features` into the outbox. If its evaluation is
-    cached, or the forest has a network of its own, settle the leaf at once instead. Returns True if the leaf
-    waits."""
+    """Put the leaf whose features are already in the next row of the outbox into the outbox. If its
+    evaluation is cached, or the forest has a network of its own, settle the leaf at once instead. Returns
+    True if the leaf waits."""
     state, pending = tree.state[0], forest.pending[slot, leaf]
     path, actions = forest.paths[slot, leaf], forest.actions[slot, leaf]
     row, at, count = out.used[0], out.used[1], pending.count
-    # Write to the outbox in any case: the key of the cache is that of the network's input, perhaps under a
-    # symmetry.
-    show(forest, state, actions[:count], out.features[row], out.actions[at : at + count])
     if len(forest.cached_priors) > 0:
-        write_key(out.features[row], out.actions[at : at + count], count, pending)
+        write_key(out.features[row], actions, count, pending)
         way = find(forest.cache_entries, forest.cache[0].written, len(forest.cached_priors), pending)
         if way != NOTHING:
             entry = forest.cache_entries[int(pending.key_1 % np.uint64(len(forest.cache_entries))), way]
@@ -321,7 +317,7 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
             return False
     if EVALUATES:  # a compile-time constant: the other branch is not in the machine code
         priors, wdl, history = forest.priors[:count], forest.wdl, forest.settings[0].history
-        evaluate(forest.weights, out.features[row], history, out.actions[at : at + count], count, priors, wdl)
+        evaluate(forest.weights, out.features[row], history, actions[:count], count, priors, wdl)
         value = float(wdl[0] - wdl[2])
         out.used[2] += 1
         settle(tree, path, actions, pending, priors, value)
@@ -339,38 +335,11 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
     out.rows[row].count = count
     out.rows[row].what = ANSWER
     out.counts[row] = count
+    for i in range(count):
+        out.actions[at + i] = actions[i]
     out.used[0] = row + 1
     out.used[1] = at + count
     return True
-
-
-@kernel
-def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_actions: Any) -> None:
-    """Write the features in `forest.packed_features` to `features` (uint64[W]) and the legal `actions`
-    (uint16[n]) of a leaf to `seen_actions` (uint16[n]), as they are sent. If symmetries are on, apply a
-    random one, drawn from `state` (STATE)."""
-    drawn = 0
-    if len(forest.symmetries) > 0:
-        # 0 is the identity, which is not among the symmetries.
-        drawn = random_below(state, len(forest.symmetries) + 1)
-    if drawn == 0:
-        for i in range(len(forest.packed_features)):
-            features[i] = forest.packed_features[i]
-        for i in range(len(actions)):
-            seen_actions[i] = actions[i]
-        return
-    settings, symmetry = forest.settings[0], forest.symmetries[drawn - 1]
-    cells, planes = settings.cells, settings.planes
-    move_features(
-        forest.packed_features,
-        symmetry[:cells],
-        symmetry[cells : cells + planes],
-        settings.code_bits,
-        settings.history,
-        features,
-    )
-    for i in range(len(actions)):
-        seen_actions[i] = symmetry[cells + planes + int(actions[i])]
 
 
 @kernel

@@ -123,9 +123,8 @@ class SearchTree:
         self._reason = int(self.game.rules.end_reason(self._history, 1, count, NO_ROOT))
 
     def reset_randomness(self) -> None:
-        """Draw a new seed for the kernels' random numbers in this tree, if they need any: for symmetries, and
-        for selections that sample."""
-        if len(self.forest.arrays.symmetries) or self.forest.selection.IS_RANDOM:
+        """Draw a new seed for the kernels' random numbers in this tree, if its selection samples."""
+        if self.forest.selection.IS_RANDOM:
             self.state_of_search["random"] = self.rng.integers(1 << 63)
 
     @property
@@ -194,7 +193,7 @@ class SearchTree:
 
     def root_leaf(self) -> Leaf:
         """Return the root as a leaf to evaluate."""
-        packed_features = np.zeros(len(self.forest.arrays.packed_features), np.uint64)
+        packed_features = np.zeros(self.game.feature_words(self.settings.history), np.uint64)
         seen = self.settings.history
         count = self._kernels.look_at_root(
             self.arrays, self._history, seen, packed_features, self._root_actions

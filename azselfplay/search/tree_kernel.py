@@ -459,13 +459,6 @@ def random_unit(state: Any) -> float:
 
 
 @kernel
-def random_below(state: Any, n: int) -> int:
-    """Return a uniform random integer from 0 to n - 1, from `state` (STATE). `random_unit` may be 1, so the
-    result is clipped."""
-    return min(int(random_unit(state) * n), n - 1)
-
-
-@kernel
 def random_normal(state: Any) -> float:
     """Return a random number of the standard normal distribution, from `state` (STATE), by the Box-Muller
     transform."""

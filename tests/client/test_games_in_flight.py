@@ -20,7 +20,6 @@ GAMES = 64
 KINDS: dict[str, dict[str, object]] = {
     "puct": {},
     "gumbel": {"selection": "gumbel"},
-    "symmetries": {"evaluation_symmetry": True},
     "fresh trees": {"reuse_tree": False, "final_move": "max_robust", "temperature_plies": 2},
     "openings": {"policy_share": 0.5, "policy_plies": 3, "random_share": 0.5, "random_plies": 3},
     "cheap searches": {"cheap_probability": 0.5, "cheap_simulations": 3, "forced_playouts": 2.0},
@@ -66,7 +65,7 @@ def test_games_are_the_same_one_at_a_time_and_all_at_a_time(kind: str) -> None:
     assert games(kind, Scattered(1), at_once=37) == alone
 
 
-@pytest.mark.parametrize("kind", ["puct", "gumbel", "symmetries"])
+@pytest.mark.parametrize("kind", ["puct", "gumbel"])
 @pytest.mark.parametrize("cache", [16, 5000])
 def test_games_are_the_same_with_a_cache_that_all_of_them_share(kind: str, cache: int) -> None:
     cached, (plain, rows) = HashEvaluator(), together(kind)

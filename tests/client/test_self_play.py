@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, played, uniform
+from leaf_by_leaf import Answer, LeafByLeaf, played, uniform
 from naive_verify import decided, naive_verdict, positions_of
 
 from azselfplay.games import get_game
@@ -114,23 +114,6 @@ def test_games_with_every_choice_of_the_final_move_hold(final_move: str) -> None
     it leaves no trace."""
     changes = {"final_move": final_move, "temperature_plies": 2, "forced_playouts": 2.0, "final_extra": 8}
     accepted("connect_four", 6, **changes)
-
-
-def test_random_symmetries_are_the_same_for_a_seed() -> None:
-    """The games differ from those without symmetries, and every one of them is valid. The network's answers
-    for a position and its mirror image differ as much as possible."""
-
-    def games(*, on: bool) -> list[bytes]:
-        settings = settings_for("tic_tac_toe", evaluation_symmetry=on)
-        found = []
-        for number in range(6):
-            rng = Player(5).rng(number)
-            record = played(get_game("tic_tac_toe"), settings, HashEvaluator(), rng, uid=bytes(16))
-            assert naive_verdict(get_game("tic_tac_toe"), record) is None
-            found.append(to_bytes(replace(record, seconds=0.0)))
-        return found
-
-    assert games(on=True) == games(on=True) != games(on=False)
 
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
