@@ -132,7 +132,6 @@ class Figures:
             **_of_heads("", steps),
             **_of_heads("held_out_", held_out),
             "value_spread": round(held_out.value_spread, 5) if held_out else None,
-            "value_material_r": rounded(held_out.material_r) if held_out else None,
             "probe_values": {name: round(value, 4) for name, value in self.probe_values.items()},
             "known_errors": {name: round(share, 4) for name, share in self.known_errors.items()},
             "policy_entropy": round(steps.policy_entropy, 5) if steps else None,

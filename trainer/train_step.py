@@ -11,7 +11,6 @@ import contextlib
 import copy
 import logging
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,7 +32,6 @@ from trainer.config import LossSettings, OptimizerSettings
 from trainer.loss import Batch, Losses, Targets, losses, outcome_targets, trained_heads, value_targets
 from trainer.ranks import Ranks, Share
 from trainer.sampler_kernel import Counts, Samples
-from trainer.validation import correlation
 from trainer.window import BY_CAP, BY_RULES
 
 log = logging.getLogger(__name__)
@@ -50,8 +48,6 @@ BEGUN = "begun"
 """Key of the optimizer's groups: its first step, from which the learning rate rises. A part of its state, so
 that checkpoints and ranks have it; missing: 0."""
 NO_ENTRIES = np.zeros(0, np.int64)
-Material = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]]
-"""Returns `[n]`: the material of packed features `[n, feature_words]`, for the side to move."""
 
 
 class StepFigures(NamedTuple):
@@ -74,8 +70,6 @@ class HeldOutFigures(NamedTuple):
     value_loss: float
     value_spread: float
     """Standard deviation of the values: near 0, the network says the same of all positions."""
-    material_r: float | None
-    """Correlation of value and material; None if the game has no material count, or a column is constant."""
     heads: dict[str, float]
     """As in `StepFigures`."""
 
@@ -225,15 +219,14 @@ class TrainStep:
         """Return the tensors of the network being trained, None when it is the one that plays."""
         return None if self._average is None else self.network.state_dict()
 
-    def evaluate(self, samples: Samples, material: Material | None = None) -> HeldOutFigures:
+    def evaluate(self, samples: Samples) -> HeldOutFigures:
         """Return the losses of the network as it would be published now. Changes nothing."""
         with torch.no_grad():
             parts, heads, mean_weight = self._losses(self.playing.eval(), samples, Counts.of(samples))
         values = self.values(samples.packed_features)
-        r = None if material is None else correlation(values, material(samples.packed_features))
         losses = parts.policy.item(), (parts.value / mean_weight.clamp_min(LEAST_WEIGHT)).item()
         of_heads = {name: loss.item() for name, loss in heads.items()}
-        return HeldOutFigures(*losses, float(values.std()), r, of_heads)
+        return HeldOutFigures(*losses, float(values.std()), of_heads)
 
     def values(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
         """Return [n] values for the side to move of the positions `packed_features [n, feature_words]`, in

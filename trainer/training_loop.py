@@ -321,7 +321,7 @@ class TrainingLoop:
     def held_out(self) -> HeldOutFigures | None:
         """Return the loss on games never trained on; None while there are too few."""
         samples = self._held_out.newest(self._sampler)
-        return None if samples is None else self._train_step.evaluate(samples, self._game.material)
+        return None if samples is None else self._train_step.evaluate(samples)
 
     def probe_values(self) -> dict[str, float]:
         """Return the values that the network that plays gives to positions of known value, by name."""

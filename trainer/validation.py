@@ -64,14 +64,6 @@ class HeldOut:
         return sampler.newest(self.window, RANGE, POSITIONS)
 
 
-def correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float | None:
-    """Return Pearson's r of `one [n]` and `other [n]`; None if one of them is constant."""
-    # A constant would give a division by 0, and NaN.
-    if one.std() < 1e-12 or other.std() < 1e-12:
-        return None
-    return float(np.corrcoef(one, other)[0, 1])
-
-
 class Probes(NamedTuple):
     """A game's probes as input of the network; the usual start position if the game has none."""
 

@@ -364,9 +364,6 @@ class Game:
     network's value of each."""
     sparse: SparseFeatures | None = None
     """The input of networks of the family `sparse`; None: the game supports no such network."""
-    material: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]] | None = None
-    """packed_features [n, feature_words] -> [n] material of the side to move minus that of the other side, in
-    any unit; None for a game without material."""
 
     def __post_init__(self) -> None:
         if self.policy_planes is None:

@@ -8,7 +8,7 @@ import pytest
 from shogi_agreement import STARTS
 from test_game_files import played
 
-from azselfplay.games.conformance import features, legal, playouts
+from azselfplay.games.conformance import legal, playouts
 from azselfplay.games.game_history import replay
 from azselfplay.games.knowledge import WrittenMove, knowledge_of
 from azselfplay.games.shogi import GAME
@@ -34,14 +34,10 @@ def plain_material(sfen: str) -> int:
 
 
 def test_material_is_counted_as_it_is_letter_by_letter() -> None:
-    """This covers the kernel of the fixed players, and packed features of any history."""
     for playout in playouts("shogi"):
         for n in range(1, len(playout.positions) + 1, 3):
             expected = plain_material(GAME.notation.state_to_text(playout.positions[n - 1]))
             assert material(playout.positions[n - 1]) == expected
-            for history in (1, 3):
-                rows = features(GAME, playout.positions, n, history)[None]
-                np.testing.assert_allclose(GAME.material(rows), [expected / 100])
 
 
 def test_noisy_are_captures_and_promotions_and_the_best_capture_is_searched_first() -> None:

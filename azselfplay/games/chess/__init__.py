@@ -23,7 +23,6 @@ from azselfplay.games.chess.encoding import (
     SCALAR_PLANES,
     SPARSE,
     encode,
-    material,
 )
 from azselfplay.games.chess.notation import NOTATION, legal_list, state_from_fen, state_to_fen
 from azselfplay.games.chess.rules import (
@@ -140,6 +139,5 @@ GAME = Game(
     played_out_plies=40.0,
     generator=GENERATOR,
     probes=PROBES,
-    material=material,
     sparse=SPARSE,
 )

@@ -1,5 +1,4 @@
 """The input of networks for chess: AlphaZero's input planes, packed, and the features of sparse networks.
-Also material.
 
 Planes (Silver et al. 2018, supplement, table S1). For each of the newest `history` positions, newest first,
 14 bit planes, all seen by the side that is to move NOW (ranks flipped for Black): 6 of its men (pawn, knight,
@@ -16,8 +15,6 @@ whether the origin is in danger. If the move gives no check, the third row also 
 of the target is and whether own men defend the target; if it gives check, whether the piece can be taken, the
 king can flee, or a man can interpose. No piece value and no exchange value is used. Threat features of this
 kind are used by Monty and Jackal.
-
-Material is for figures only: neither the search nor the network uses it.
 """
 
 from __future__ import annotations
@@ -290,12 +287,6 @@ SPARSE = SparseFeatures(
 )
 
 
-# ---- Material ------------------------------------------------------------------------------------
-
-
-MATERIAL_VALUES = np.array([1.0, 3.0, 3.0, 5.0, 9.0, 0.0])
-"""Pawn, knight, bishop, rook, queen, king, in pawns."""
-
 PROBES = (
     ("start", ""),
     ("KQK", "4k3/8/8/8/8/8/8/3QK3 w - - 0 1"),
@@ -304,14 +295,3 @@ PROBES = (
 )
 """Balanced; won for the side to move (White); lost for it (Black); and the mirror of KQK for Black, which
 must have the same value as KQK."""
-
-
-def material(packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-    """Return [n] material of the side to move minus that of the other side, in pawns.
-
-    packed_features  uint64[n, feature_words] as `games.chess.encoding` writes them: six planes of own men,
-    six others
-    """
-    men: npt.NDArray[np.float64] = np.bitwise_count(packed_features[:, :12]).astype(np.float64)
-    balance: npt.NDArray[np.float64] = (men[:, :6] - men[:, 6:]) @ MATERIAL_VALUES
-    return balance

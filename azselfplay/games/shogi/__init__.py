@@ -13,7 +13,6 @@ from azselfplay.games.shogi.encoding import (
     SIDE_AND_PLIES,
     SPARSE,
     encode,
-    material,
 )
 from azselfplay.games.shogi.notation import NOTATION
 from azselfplay.games.shogi.rules import (
@@ -51,7 +50,6 @@ GAME = Game(
     played_out_plies=60.0,
     probes=PROBES,
     sparse=SPARSE,
-    material=material,
 )
 
 WITH_DECLARATION = replace(

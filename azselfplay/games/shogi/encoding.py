@@ -1,5 +1,4 @@
 """The input of networks for shogi: AlphaZero's input planes, packed, and the features of sparse networks.
-Also material.
 
 Planes (arXiv 1712.01815, table S1). All positions are seen by the side that is to move NOW. For each of the
 newest `history` positions, newest first, there is a code for each square. The codes expand to 14 planes of
@@ -469,16 +468,6 @@ SPARSE = SparseFeatures(
     shared=SHARED,
 )
 
-
-# ---- Material ------------------------------------------------------------------------------------
-
-
-BY_KIND = (0, 100, 300, 350, 500, 550, 800, 950, 0)
-"""Nothing, pawn, lance, knight, silver, gold, bishop, rook, king."""
-BY_CODE = np.array([*BY_KIND, 550, 550, 550, 550, 0, 1100, 1300], dtype=np.int64)
-"""`[code % 16]`: the same including promoted pieces. Promoted pawns, lances, knights and silvers count as
-golds."""
-
 PROBES = (
     ("start", ""),
     ("all_in_hand", "4k4/9/9/9/9/9/9/9/4K4 b 2R2B4G4S4N4L18P 1"),
@@ -487,23 +476,3 @@ PROBES = (
 )
 """Balanced; won for the side to move (Black); lost for it; and the third position with White to move, which
 must have the same value as the second."""
-
-_SIGNED = np.concatenate([BY_CODE, -BY_CODE]).astype(np.float64)
-
-
-def material(packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-    """Return [n] material of the side to move minus that of the other side, on the board and in hand, in
-    pawns.
-
-    packed_features: uint64[n, feature_words] as `games.shogi.encoding` writes them: the codes of the newest
-    position first, and the counts after the codes of all positions.
-    """
-    shifts = np.arange(CELLS_A_WORD, dtype=np.uint64) * np.uint64(CODE_BITS)
-    codes = packed_features[:, :CODE_WORDS, None] >> shifts & np.uint64((1 << CODE_BITS) - 1)
-    balance: npt.NDArray[np.float64] = _SIGNED[codes].sum(axis=(1, 2))
-    history = packed_features.shape[1] // (CODE_WORDS + 1)
-    hands = packed_features[:, history * CODE_WORDS]
-    for number, (_, lowest, mask, _) in enumerate(HANDS_AND_REPETITIONS.places()[: 2 * len(IN_ALL)]):
-        worth = BY_KIND[number % len(IN_ALL) + 1] * (1 if number < len(IN_ALL) else -1)
-        balance += worth * (hands >> np.uint64(lowest) & np.uint64(mask)).astype(np.float64)
-    return balance / 100

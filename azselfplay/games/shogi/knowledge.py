@@ -1,7 +1,7 @@
 """Knowledge about shogi: openings, a heuristic by material, and the formats of game files.
 
 The heuristic value of a position is material, on the board and in hand, in hundredths of a pawn
-(`games.shogi.encoding.BY_CODE`). Captures and promotions are noisy.
+(`BY_CODE`). Captures and promotions are noisy.
 """
 # mypy: disable-error-code="no-any-return,return-value"
 
@@ -34,7 +34,6 @@ from azselfplay.games.shogi.board import (
     side_to_move,
     sides_seen,
 )
-from azselfplay.games.shogi.encoding import BY_CODE
 from azselfplay.games.shogi.game_files import CSA
 from azselfplay.games.shogi.kif import KIF, kif_move
 from azselfplay.games.shogi.rules import END_REASONS, MATE
@@ -65,6 +64,9 @@ BOOK = {
 # ---- Heuristic -----------------------------------------------------------------------------------
 
 
+BY_CODE = np.array([0, 100, 300, 350, 500, 550, 800, 950, 0, 550, 550, 550, 550, 0, 1100, 1300], np.int64)
+"""`[code % 16]`: nothing, pawn, lance, knight, silver, gold, bishop, rook, king, then the promoted pieces.
+Promoted pawns, lances, knights and silvers count as golds."""
 _PLAIN = np.uint64(15)
 _PROMOTION_PLANE, _DROP_PLANE = np.uint64(PROMOTION_PLANE), np.uint64(DROP_PLANE)
 _HORSE_MORE = int(BY_CODE[BISHOP + PROMOTED] - BY_CODE[BISHOP])

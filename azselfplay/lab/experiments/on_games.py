@@ -39,7 +39,7 @@ from trainer.validation import KnownPositions, watched_rows
 PICTURE = "intervals.png"
 HELD_OUT = "0.1"
 """Share of the games that no variant is trained on."""
-FIGURES = ("policy_loss", "value_loss", "value_spread", "material_r")
+FIGURES = ("policy_loss", "value_loss", "value_spread")
 """Columns of the table, from `HeldOutFigures`."""
 
 

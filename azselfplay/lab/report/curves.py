@@ -103,13 +103,9 @@ LEARNING = (
     Chart(
         "Spread of values",
         "Standard deviation over positions of held-out games: near 0, all values are the same.",
-        (("spread", "trainer/value_spread"), ("correlation with material", "trainer/value_material_r")),
-        "standard deviation, correlation",
+        (("spread", "trainer/value_spread"),),
+        "standard deviation",
         least_span=0.3,
-        explained={
-            "correlation with material": "Correlation with material: below 0 a sign is wrong, near 0 nothing "
-            "is learned."
-        },
     ),
     Chart("Gradient norm", "Before clipping.", (("norm", "trainer/gradient_norm"),), "gradient norm"),
     Chart(

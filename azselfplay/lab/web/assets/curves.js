@@ -6,7 +6,7 @@ import { ELO, levels, measurements, ratings } from "./strength.js";
 
 const AXES = [["trainer/step", "training step"], ["trainer/games", "games"], ["time", "time"]];
 const SHORT_RUN = 2 * 3600; // seconds; the time axis of shorter runs is in minutes
-const MEASURED = /^(trainer\/(held_out_|value_spread|value_material)|probe_values\/|known_errors\/)/; // measured at each publication; the rows between repeat the values
+const MEASURED = /^(trainer\/(held_out_|value_spread)|probe_values\/|known_errors\/)/; // measured at each publication; the rows between repeat the values
 
 /** Whether each row has new measurements. They are made together: if one value is new, all are. */
 function measuredIn(columns) {
