@@ -212,7 +212,7 @@ def _compare_position(
 def _compare_end(seed: int, board: chess.Board, positions: Positions, n: int, legal_count: int) -> int:
     """Compare repetitions, end reason, the search's earlier end, and outcome. Return the end reason."""
     repeated = (board.is_repetition(2), board.is_repetition(3))
-    earlier = earlier_occurrences(positions, n, 2)
+    earlier = earlier_occurrences(positions, n, NO_ROOT)
     _require(seed, board, "repetitions", (earlier >= 1, earlier >= 2), repeated)
     reason: int = CHESS.rules.end_reason(positions, n, legal_count, NO_ROOT)
     expected = expected_reason(board, legal_count)

@@ -45,7 +45,7 @@ from azselfplay.games.chess.board import (
 )
 from azselfplay.games.chess.rules import earlier_occurrences
 from azselfplay.games.jit import jit, signed
-from azselfplay.games.spec import Positions, SparseFeatures
+from azselfplay.games.spec import NO_ROOT, Positions, SparseFeatures
 from azselfplay.games.stubs import Actions, Numbers, Words
 
 # ---- Planes --------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
                 board = turned(positions[position, piece], side)
                 packed_features[at + piece] = board & own
                 packed_features[at + 6 + piece] = board & other
-            earlier = earlier_occurrences(positions, position + 1, 2)
+            earlier = earlier_occurrences(positions, position + 1, NO_ROOT)
             # Fill the whole plane, so that a convolution sees it on every square.
             packed_features[at + 12] = EVERYWHERE if earlier >= 1 else ZERO
             packed_features[at + 13] = EVERYWHERE if earlier >= 2 else ZERO

@@ -444,8 +444,9 @@ def same_position(first: State, second: State) -> bool:
 
 
 @jit
-def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
-    """Return how often the position `positions[n - 1]` has occurred before; counting stops at `enough`.
+def earlier_occurrences(positions: Positions, n: int, root: int) -> int:
+    """Return how often the position `positions[n - 1]` has occurred before, at most 2. An occurrence since
+    `positions[root]` counts twice.
 
     The search goes back only to the last capture or pawn move. A position cannot recur in less than four
     plies.
@@ -455,28 +456,11 @@ def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
     oldest = max(0, last - clock)
     found = 0
     earlier = last - 4
-    while earlier >= oldest and found < enough:
+    while earlier >= oldest and found < 2:
         if same_position(positions[earlier], positions[last]):
-            found += 1
+            found += 2 if root != NO_ROOT and earlier >= root else 1
         earlier -= 2  # with the same side to move
     return found
-
-
-@jit
-def is_draw_by_repetition(positions: Positions, n: int, root: int) -> bool:
-    """Return whether `positions[n - 1]` has occurred twice before, or once since `positions[root]`."""
-    last = n - 1
-    clock = int((positions[last, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
-    oldest = max(0, last - clock)
-    found = 0
-    earlier = last - 4
-    while earlier >= oldest:
-        if same_position(positions[earlier], positions[last]):
-            found += 1
-            if found == 2 or (root != NO_ROOT and earlier >= root):
-                return True
-        earlier -= 2  # with the same side to move
-    return False
 
 
 @jit
@@ -509,4 +493,4 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
         return INSUFFICIENT_MATERIAL
     if too_many_quiet_moves(positions, n, root):
         return FIFTY_MOVES
-    return THREEFOLD_REPETITION if is_draw_by_repetition(positions, n, root) else 0
+    return THREEFOLD_REPETITION if earlier_occurrences(positions, n, root) == 2 else 0
