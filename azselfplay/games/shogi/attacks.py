@@ -242,36 +242,18 @@ def pinned(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.ui
 
 
 @jit
-def _is_safe(to: np.uint64, foes: Men, behind: Board, way: np.uint64) -> bool:
-    """Return whether no piece of `foes`, which move `way`, attacks the square `to`. `behind`: all pieces
-    except the king that steps there, because it does not shield the squares behind it."""
-    danger = attackers_of(to, foes, behind, way)
-    return not some(union(danger, overlap(row(AROUND, to), foes.king)))
-
-
-@jit
-def has_safe_step(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> bool:
-    """Return whether `safe_steps` would find any step."""
-    left = without(row(AROUND, square), own)
-    behind = without(occupied, single(square))
-    while some(left):
-        if _is_safe(lowest(left), foes, behind, way):
-            return True
-        left = without_lowest(left)
-    return False
-
-
-@jit
 def safe_steps(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> Board:
     """Return the squares to which the king on `square` can step: those without a piece of `own` that no piece
     of `foes`, which move `way`, attacks."""
     left = without(row(AROUND, square), own)
+    # Without the king itself, which does not shield the squares behind it.
     behind = without(occupied, single(square))
     safe = EMPTY
     while some(left):
         to = lowest(left)
         left = without_lowest(left)
-        if _is_safe(to, foes, behind, way):
+        danger = attackers_of(to, foes, behind, way)
+        if not some(union(danger, overlap(row(AROUND, to), foes.king))):
             safe = union(safe, single(to))
     return safe
 

@@ -44,7 +44,6 @@ from azselfplay.games.shogi.attacks import (
     attackers_of,
     attacking_squares,
     bishop_attacks,
-    has_safe_step,
     lance_attacks,
     line_to,
     pinned,
@@ -538,7 +537,7 @@ def _may_have_won(positions: Positions, n: int) -> bool:
     if some(attackers_of(king, foes, occupied, DOWN)):
         return True
     has_pawns_only = hand_of(state, side) >> HAND_SHIFT[LANCE] == ZERO
-    if has_pawns_only and not has_safe_step(king, own, foes, occupied, DOWN):
+    if has_pawns_only and not some(safe_steps(king, own, foes, occupied, DOWN)):
         return True
     return in_check(positions[n - 2]) and occurrence_before(positions, n - 1, n - 1) >= 0
 
