@@ -212,37 +212,23 @@ def check_answers(answers: Evaluations, batch: LeafBatch) -> None:
 
 class UniformEvaluator:
     """Gives every legal action the same prior and every position the value 0, like a network that knows
-    nothing and costs nothing.
-
-    It joins and splits batches like the other evaluators, so a run with it measures the speed of everything
-    but the network.
-    """
+    nothing and costs nothing. So a run with it measures the speed of everything but the network."""
 
     version = 0
 
-    def __init__(self, max_rows: int = 1024) -> None:
+    def __init__(self) -> None:
         self.rows = 0
-        self._max_rows = max_rows
-        self._waiting = WaitingLeaves()
-        self._is_scheduled = False
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
-        self._waiting.put(batch, reply)
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._answer)
+        asyncio.get_running_loop().call_soon(self._answer, batch, reply)
 
-    def _answer(self) -> None:
-        self._is_scheduled = False
-        waiting, self._waiting = self._waiting, WaitingLeaves()
-        while waiting:
-            batch, parts = waiting.take(self._max_rows)
-            priors = np.repeat((1.0 / batch.counts).astype(np.float32), batch.counts)
-            wdl = np.zeros((batch.rows, 3), dtype=np.float32)
-            # All probability on a draw gives the value 0.
-            wdl[:, 1] = 1.0
-            self.rows += batch.rows
-            deliver(parts, batch.counts, 0, Evaluations(priors, wdl, 0))
+    def _answer(self, batch: LeafBatch, reply: Reply) -> None:
+        priors = np.repeat((1.0 / batch.counts).astype(np.float32), batch.counts)
+        wdl = np.zeros((batch.rows, 3), dtype=np.float32)
+        # All probability on a draw gives the value 0.
+        wdl[:, 1] = 1.0
+        self.rows += batch.rows
+        reply.answered(0, Evaluations(priors, wdl, 0))
 
 
 # ---- Joining requests, splitting answers ------------------------------------------------------------
