@@ -75,10 +75,8 @@ class Probes(NamedTuple):
     def of(cls, game: Game, history: int) -> Probes:
         # Without probes, at least the value of the start position is shown.
         positions = game.probes or (("start", ""),)
-        packed_features = np.zeros((len(positions), game.feature_words(history)), np.uint64)
-        for row, (_, text) in enumerate(positions):
-            state = game.notation.state_from_text(text)
-            game.rules.encode(state[None], 1, history, packed_features[row])
+        states = [game.notation.state_from_text(text) for _, text in positions]
+        packed_features = np.array([game.features(state[None], 1, history) for state in states])
         return cls(tuple(name for name, _ in positions), packed_features)
 
 
@@ -117,7 +115,7 @@ class KnownPositions(NamedTuple):
                 played.play(action)
             # Only as many positions as the network reads.
             seen = played.states[-history:]
-            game.rules.encode(seen, len(seen), history, packed_features[index])
+            packed_features[index] = game.features(seen, len(seen), history)
             legal[index, played.legal_actions()] = True
             keeps[index, list(row.keeps)] = True
         return cls(tuple(row.group for row in rows), packed_features, legal, keeps)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.boards import Clicks, Spot, grid, picture, text_at
-from azselfplay.games.spec import Game, Positions, State
+from azselfplay.games.spec import Game, State
 
 Planes = npt.NDArray[np.uint8]
 """[planes, cells] of one position."""
@@ -79,7 +79,7 @@ def _measures(game: Game) -> tuple[int, int, int]:
 
 def men_of(game: Game, state: State) -> list[list[tuple[int, str]]]:
     """Return for each cell its men as (owner, or 2 for nobody; letter of the kind)."""
-    features = _features(game, state.reshape(1, -1), 1, 1)
+    features = game.features(state.reshape(1, -1), 1, 1)
     side, bits = int(game.rules.side_to_move(state)), _bits(game, features)
     codes = [0] * game.cells
     if game.coded_cells is not None:
@@ -183,19 +183,13 @@ def _short_game(game: Game) -> Iterator[Ply]:
         action = int(rng.choice(legal))
         game.rules.play(positions[ply], action, positions[ply + 1])
         if ply and game.rules.side_to_move(positions[ply]) != game.rules.side_to_move(positions[ply + 1]):
-            now, later = _features(game, positions, ply + 1, 1), _features(game, positions, ply + 2, 2)
+            now, later = game.features(positions, ply + 1, 1), game.features(positions, ply + 2, 2)
             # The newest position comes first; it is followed by the one before the move, as the other side
             # sees it.
             newest = game.planes_per_position * game.words_per_plane
             own, other, after = (_bits(game, words) for words in (now, later[newest:], later))
             names = {one: NAMES.findall(game.notation.action_to_text(positions[ply], one)) for one in legal}
             yield Ply(own, other, (other != after).any(axis=0), names[action], set().union(*names.values()))
-
-
-def _features(game: Game, positions: Positions, n: int, history: int) -> npt.NDArray[np.uint64]:
-    features = np.zeros(game.feature_words(history), np.uint64)
-    game.rules.encode(positions, n, history, features)
-    return features
 
 
 def _bits(game: Game, features: npt.NDArray[np.uint64]) -> Planes:

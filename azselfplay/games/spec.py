@@ -434,6 +434,12 @@ class Game:
         each = self.planes_per_position * self.words_per_plane + coded + self.scalars_per_position.words
         return each * history + self.scalars_once.words + self.scalar_planes
 
+    def features(self, positions: Positions, n: int, history: int) -> npt.NDArray[np.uint64]:
+        """Return the packed features [feature_words] of `positions[n - 1]` with `history` positions."""
+        features = np.zeros(self.feature_words(history), np.uint64)
+        self.rules.encode(positions, n, history, features)
+        return features
+
     def reason_name(self, reason: int) -> str:
         return self.end_reasons[reason].name
 

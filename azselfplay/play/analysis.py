@@ -392,9 +392,7 @@ class Analyst:
 
     def _leaf(self, history: GameHistory) -> Leaf:
         """Return the position at the end of `history` as the network reads it."""
-        seen = self.settings.history
-        features = np.zeros(self.game.feature_words(seen), np.uint64)
-        self.game.rules.encode(history.states, history.ply + 1, seen, features)
+        features = self.game.features(history.states, history.ply + 1, self.settings.history)
         return Leaf(features, history.legal_actions())
 
 

@@ -193,12 +193,8 @@ class SearchTree:
 
     def root_leaf(self) -> Leaf:
         """Return the root as a leaf to evaluate."""
-        packed_features = np.zeros(self.game.feature_words(self.settings.history), np.uint64)
-        seen = self.settings.history
-        count = self._kernels.look_at_root(
-            self.arrays, self._history, seen, packed_features, self._root_actions
-        )
-        return Leaf(packed_features, self._root_actions[:count].copy())
+        features = self.game.features(self._history, self.ply + 1, self.settings.history)
+        return Leaf(features, self.legal_actions())
 
     def expand_root(self, priors: npt.NDArray[np.float32], value: float) -> None:
         """Take the evaluation of `root_leaf`: `priors` [n] over its legal actions. Raises BadEvaluation."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from azselfplay.games.jit import kernel
 from azselfplay.games.spec import NO_ROOT
-from azselfplay.games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_among
+from azselfplay.games.stubs import end_reason, legal_actions, play, side_to_move, wins_among
 from azselfplay.search.layout import BLOCKED, CUT, TERMINAL, UNEXPANDED, Tree
 
 # ---- A leaf -----------------------------------------------------------------------------------------
@@ -192,17 +192,6 @@ def expand_win(tree: Tree, actions: Any, mover: int) -> int:
 
 
 # ---- The root, before and after a search ------------------------------------------------------------
-
-
-@kernel
-def look_at_root(tree: Tree, history: Any, positions_seen: int, packed_features: Any, actions: Any) -> int:
-    """Write `packed_features` (uint64[W], of `positions_seen` positions) and legal `actions`
-    (uint16[max_legal]) of the root. Returns the number of actions. `history`: uint64[max_plies + 2,
-    state_words]."""
-    positions = tree.state[0].positions
-    count = legal_actions(history, positions, actions)
-    encode(history, positions, positions_seen, packed_features)
-    return int(count)
 
 
 @kernel
