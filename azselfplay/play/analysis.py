@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from azselfplay.games.game_history import GameHistory
+from azselfplay.games.game_texts import after_moves
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import nearest
 from azselfplay.games.spec import Game, outcome_for_first_player
@@ -303,20 +304,11 @@ class Analyst:
     def history_of(self, request: Request) -> GameHistory:
         """Return the game up to the position asked for. Raises BadRequest naming what cannot be read, or the
         move that is not legal."""
-        # The ply cap of self-play is not a rule of the game, so it counts from the given position.
-        cap = self.game.max_plies + len(request.moves)
         try:
-            history = GameHistory(self.game, knowledge_of(self.game).read_start(request.fen), cap)
+            start = knowledge_of(self.game).read_start(request.fen)
+            return after_moves(self.game, start, request.moves, draws_end=True)
         except ValueError as error:
-            raise BadRequest(f"fen: {error}", request.id) from error
-        for number, move in enumerate(request.moves, 1):
-            try:
-                if (reason := history.end_reason()) is not None:
-                    raise ValueError(f"the game is over ({reason})")
-                history.play_text(move)
-            except ValueError as error:
-                raise BadRequest(f"move {number} ({move!r}): {error}", request.id) from error
-        return history
+            raise BadRequest(str(error), request.id) from error
 
     async def analyse(self, history: GameHistory, simulations: int) -> Answer:
         """Analyse the position at the end of `history`. Without simulations, the network alone answers and no
