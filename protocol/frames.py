@@ -81,13 +81,23 @@ def check_leaves(
         text = f"word {word} of its features is {said}, expected a float32 in [0, 1], 0 above it"
         raise BadMessage(f"row {row}: {text}")
     counts = _view(frames[1], _U16, rows, "counts")
-    listed = counts.tolist()  # cheaper than three NumPy calls for a hundred numbers
-    least, most = min(listed), max(listed)
     limit = actions_limit if max_legal is None else max_legal
-    if least < 1 or most > limit:
-        raise BadMessage(f"a leaf has {least if least < 1 else most} legal actions, expected 1 to {limit}")
+    return LeafFrames(features, counts, check_actions(counts, frames[2], actions_limit, limit, mask_bytes))
+
+
+def check_actions(
+    counts: npt.NDArray[np.uint16], frame: Buffer, actions_limit: int, max_legal: int, mask_bytes: int = 0
+) -> npt.NDArray[Any]:
+    """Return `frame` as the legal actions of leaves with `counts [rows]` of them (`LeafFrames.actions`).
+    Otherwise as `check_leaves`."""
+    rows, listed = len(counts), counts.tolist()  # cheaper than three NumPy calls for a hundred numbers
+    least, most = min(listed), max(listed)
+    if least < 1 or most > max_legal:
+        raise BadMessage(
+            f"a leaf has {least if least < 1 else most} legal actions, expected 1 to {max_legal}"
+        )
     if mask_bytes:
-        masks = _view(frames[2], _U8, rows * mask_bytes, "actions").reshape(rows, mask_bytes)
+        masks = _view(frame, _U8, rows * mask_bytes, "actions").reshape(rows, mask_bytes)
         # The last byte may have bits beyond the last action.
         if unused := 8 * mask_bytes - actions_limit:
             beyond = masks[:, -1] >> np.uint8(8 - unused)
@@ -99,12 +109,12 @@ def check_leaves(
             row = int((found != counts).argmax())
             text = f"its mask has {found[row]} legal actions, its count is {counts[row]}"
             raise BadMessage(f"row {row}: {text}")
-        return LeafFrames(features, counts, masks)
-    actions = _view(frames[2], _U16, sum(listed), "actions")
+        return masks
+    actions = _view(frame, _U16, sum(listed), "actions")
     largest = int(_largest(actions))
     if largest >= actions_limit:
         raise BadMessage(f"action {largest} is not below {actions_limit}")
-    return LeafFrames(features, counts, actions)
+    return actions
 
 
 def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> EvaluationFrames:

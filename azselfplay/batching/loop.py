@@ -32,15 +32,14 @@ from azselfplay.batching.queue import (
     is_worth_telling,
     rows_a_slot,
 )
-from azselfplay.batching.ring import BadRing, Layout, Wish
+from azselfplay.batching.ring import Layout, Wish
 from azselfplay.batching.rings import Filled, Ring, Rings
-from azselfplay.games.jit import jit, signed
 from azselfplay.games.packed import LegalMasks
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import may_have_gpus
-from protocol.frames import EvaluationFrames, are_probabilities, wrong_rows
-from protocol.messages import EvaluatorReport, LoadWeights
+from protocol.frames import EvaluationFrames, are_probabilities, check_actions, wrong_rows
+from protocol.messages import BadMessage, EvaluatorReport, LoadWeights
 
 HEARTBEAT = 5.0
 """Seconds of idleness after which `Control.alive` is called."""
@@ -332,26 +331,19 @@ class EvaluatorLoop:
                 raw = one.slot.legal[: one.header.legal_bytes].copy()
                 try:
                     found.append((one, counts, self._actions(counts, raw, is_mask=bool(one.header.is_mask))))
-                except BadRing as error:
+                except BadMessage as error:
                     self.rings.cut_off(one.ring, error)
         return [entry for entry in found if entry[0].ring.is_open]
 
     def _actions(self, counts: Numbers, raw: npt.NDArray[np.uint8], *, is_mask: bool) -> Numbers:
-        """Return the legal actions of a slot, from a list or from masks. Raises BadRing."""
+        """Return the legal actions of a slot, from a list or from masks. Raises BadMessage."""
+        game = self._game
         if not is_mask:
-            if len(raw) % 2:
-                raise BadRing(f"{len(raw)} bytes of legal actions, expected an even number")
-            actions = raw.view(np.uint16)
-        elif self._masks is None or len(raw) != len(counts) * self._game.mask_bytes:
-            raise BadRing(f"masks of {len(raw)} bytes")
-        else:
-            masks = raw.reshape(len(counts), -1)
-            if (np.bitwise_count(masks).sum(axis=1) != counts).any():
-                raise BadRing("a mask with another number of legal actions than its row has")
-            actions = self._masks.lists(counts, masks)
-        if not are_leaves(counts, actions, self._game.max_legal, self._game.actions):
-            raise BadRing("legal actions that are none of the game, or more or fewer than its rows have")
-        return actions
+            return check_actions(counts, raw.data, game.actions, game.max_legal)
+        if self._masks is None:
+            raise BadMessage("masks in a game without")
+        masks = check_actions(counts, raw.data, game.actions, game.max_legal, game.mask_bytes)
+        return self._masks.lists(counts, masks)
 
     def _answer_oldest(self) -> None:
         answer = None
@@ -468,23 +460,3 @@ def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Ne
         code = Exit.TRY_AGAIN if may_come_back else Exit.CONFIG
         raise Fatal(f"device {device} cannot be used: {error}", code) from error
     return network, Exceptions(BadWeights, torch.cuda.OutOfMemoryError)
-
-
-@jit
-def are_leaves(
-    counts: npt.NDArray[np.uint16], actions: npt.NDArray[np.uint16], max_legal: int, actions_of_game: int
-) -> bool:
-    """Return whether each of `counts [rows]` is 1 to `max_legal`, their sum is the number of `actions`, and
-    every action is below `actions_of_game`."""
-    total = 0
-    for row in range(len(counts)):
-        count = signed(counts[row])
-        if count < 1 or count > max_legal:
-            return False
-        total += count
-    if total != len(actions):
-        return False
-    for index in range(len(actions)):  # noqa: SIM110 (compiled)
-        if signed(actions[index]) >= actions_of_game:
-            return False
-    return True

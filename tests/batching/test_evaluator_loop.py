@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from ring_parts import GAME, LAYOUT, WORDS, BadFile, EchoNetwork, Evaluator, NoRoom, Producer, random_leaves
 
-from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Workers, are_leaves
+from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Workers
 from azselfplay.batching.ring import REFUSED, Layout, Wish, create, hello
 from azselfplay.host.exits import Fatal
 from azselfplay.host.folders import own_folder
@@ -460,15 +460,3 @@ def test_the_expected_workers_count_before_they_have_come(path: Path) -> None:
     for _ in range(3):
         loop.step()
     assert producer.memory.wish == Wish(5 * 256 // 8, 64)
-
-
-@pytest.mark.parametrize(
-    ("counts", "actions", "good"),
-    [
-        ([2, 1], [0, 8, 3], True), ([2, 2], [0, 8, 3], False), ([0, 3], [0, 8, 3], False),
-        ([10], list(range(10)), False), ([1], [9], False), ([1], [65535], False),
-    ],
-)  # fmt: skip
-def test_leaves_are_told_from_other_numbers(counts: list[int], actions: list[int], good: bool) -> None:
-    arrays = np.array(counts, np.uint16), np.array(actions, np.uint16)
-    assert are_leaves(*arrays, 9, 9) is good
