@@ -3,10 +3,10 @@
 import chess
 import numpy as np
 import pytest
+from perft import perft
 
 from azselfplay.games import get_game
 from azselfplay.games.knowledge import knowledge_of
-from azselfplay.games.stubs import perft
 from azselfplay.play.openings import random_openings
 from azselfplay.search.settings import resolve
 from protocol.settings import SelfPlaySettings, StartSettings

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_games import assert_goes_as_in_the_twin
 from naive_go import NaiveGo
+from perft import perft
 from scaled_examples import scaled
 
 from azselfplay.games import get_game
@@ -17,7 +18,6 @@ from azselfplay.games.go import GoRules, game_of, solver
 from azselfplay.games.go.rules import bindings_of, owners_of
 from azselfplay.games.jit import bind
 from azselfplay.games.spec import NO_ROOT, Game
-from azselfplay.games.stubs import perft
 
 PERFT = {
     "go_2x2": (5, 21, 68, 156, 316, 604, 1088),

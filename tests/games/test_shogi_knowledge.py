@@ -5,6 +5,7 @@ from pathlib import Path
 import cshogi
 import numpy as np
 import pytest
+from perft import perft
 from shogi_agreement import STARTS
 from test_game_files import played
 
@@ -15,7 +16,6 @@ from azselfplay.games.shogi import GAME
 from azselfplay.games.shogi.game_files import csa
 from azselfplay.games.shogi.knowledge import is_noisy, material, order_score
 from azselfplay.games.shogi.notation import state_from_sfen
-from azselfplay.games.stubs import perft
 from azselfplay.play.runner import GameFiles, PlayedGame
 
 VALUES = dict(zip("PLNSGBRK", (100, 300, 350, 500, 550, 800, 950, 0), strict=True)) | {

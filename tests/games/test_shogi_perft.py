@@ -1,10 +1,10 @@
 """Perft: the legal moves of shogi, counted to some depth and compared with published counts."""
 
 import pytest
+from perft import perft
 
 from azselfplay.games.shogi import GAME
 from azselfplay.games.shogi.notation import unchecked_state
-from azselfplay.games.stubs import perft
 
 SHOGI_PERFT = (
     ("start", "", (30, 900, 25470, 719731, 19861490)),

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from naive_games import NAIVE_NAMES, assert_goes_as_in_the_twin, naive_game
+from perft import perft
 
 from azselfplay.games import connect_four, get_game, tic_tac_toe
 from azselfplay.games.conformance import HISTORIES, legal, playouts
 from azselfplay.games.spec import NO_ROOT, outcome_for_first_player
-from azselfplay.games.stubs import perft
 
 
 def test_tic_tac_toe_has_5478_positions_and_255168_games() -> None:
