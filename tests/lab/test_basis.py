@@ -79,8 +79,8 @@ def test_a_game_has_at_most_one_default_for_each_machine() -> None:
             "shows recipes of other games)",
         ),
         (
-            {"game": "dots_and_boxes"},
-            "dots_and_boxes on 2 cores: tiny network, puct, 32 simulations (the programs' own settings; "
+            {"game": "chess960"},
+            "chess960 on 2 cores: tiny network, puct, 32 simulations (the programs' own settings; "
             "--recipe list shows recipes of other games; it has features for --net sparse, the faster "
             "network on a CPU)",
         ),
@@ -205,7 +205,7 @@ def test_a_run_whose_settings_are_damaged_is_not_played_with_others(tmp_path: Pa
     [
         (["--recipe", "chess_spares"], "there is no recipe 'chess_spares'; the nearest is 'chess_sparse'"),
         (["--recipe", "shogi_wins"], "--recipe shogi_wins is for shogi, not for chess: give --game shogi"),
-        (["--recipe", "dots_and_boxes"], "there is no recipe 'dots_and_boxes'"),
+        (["--recipe", "mancala"], "there is no recipe 'mancala'"),
         (["--recipe", "/no/such.toml"], "there is no recipe"),
     ],
 )
