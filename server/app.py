@@ -41,6 +41,7 @@ from server.keys import open_allowed, say_address
 from server.metrics import METRICS
 from server.preparation import (
     Stopped,
+    check_gate_device,
     compile_rules,
     find_devices,
     first_weights,
@@ -116,6 +117,7 @@ class App:
             devices = await find_devices(config.gpus, stop)
             if not devices:
                 log.info("no evaluator is started (--gpus none): clients play with evaluators of their own")
+        await check_gate_device(config.gate, stop)
         workers = self._workers(devices, in_search=is_sparse(network))
         tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(PORTS)]
         settings = FrontSettings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -127,6 +128,8 @@ class ServerConfig:
                 check_url(self.weights_url)
             except ValueError as error:
                 raise Fatal(f"--weights-url: {error}", Exit.CONFIG) from None
+        if not re.fullmatch(r"|cpu|cuda(:\d+)?", self.gate.device):
+            raise Fatal(f"--gate.device: there is no device {self.gate.device!r}: cpu, cuda:0", Exit.CONFIG)
         host, port = ports.parse_listen(self.listen, self.port)
         return replace(self, listen=host, port=port)
 

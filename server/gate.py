@@ -31,8 +31,9 @@ from typing import Any
 
 import msgspec
 
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import LogFile
-from azselfplay.host.processes import ChildProcess, describe_exit, python_module, start_patiently
+from azselfplay.host.processes import TAIL, Child, ChildProcess, describe_exit, python_module, start_patiently
 from azselfplay.host.reading import read_struct
 from azselfplay.host.runs import write_atomically
 from azselfplay.search.settings import evaluation_settings
@@ -169,7 +170,8 @@ class Gatekeeper:
             self._follow(self._gate.refused(info, self._store.current))
 
     async def run(self) -> None:
-        """Play matches, one after the other, until cancelled."""
+        """Play matches, one after the other, until cancelled. Raises Fatal if these settings allow no
+        match."""
         while True:
             play = await self._jobs.get()
             log.info(
@@ -186,13 +188,16 @@ class Gatekeeper:
 
     async def _play(self, play: Play) -> str:
         """Run one process from start to end. Returns why it broke off, or ''."""
-        process = await start_patiently("gate", self._command(play), stop=self._never, stderr=PIPE)
+        child = Child("gate", self._command(play), {}, self._log.write)
+        process = await start_patiently(child.name, child.argv, stop=self._never, stderr=PIPE)
         assert process is not None
 
         async def keep_complaints() -> None:
             # Read all the time, because a full pipe would stop the gate in the middle of a game.
             while words := await process.stderr.read(65_536):
-                self._log.write(words)
+                child.tail += words
+                del child.tail[:-TAIL]
+                child.sink(words)
 
         async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
             complaints = group.create_task(keep_complaints())
@@ -201,6 +206,10 @@ class Gatekeeper:
             process.kill()
             await asyncio.wait({complaints}, timeout=1.0)
             complaints.cancel()
+        # Other candidates would fail likewise, and the run would never get better weights. (BAD_DATA may
+        # be about this candidate's file.)
+        if process.returncode in (Exit.USAGE, Exit.CONFIG):
+            raise Fatal(f"gate: {child.told_error() or reason}", Exit(process.returncode))
         return reason
 
     async def _listen(self, process: ChildProcess) -> str:

@@ -33,7 +33,7 @@ from net.architectures.registry import is_sparse
 from net.sparse import code_name
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
-from server.config import NO_GPUS, ServerConfig
+from server.config import NO_GPUS, GateConfig, ServerConfig
 from server.metrics import Preparing
 from server.weights import WeightsStore
 
@@ -95,6 +95,15 @@ async def find_devices(gpus: str, stop: Stop) -> list[str]:
     return devices
 
 
+async def check_gate_device(gate: GateConfig, stop: Stop) -> None:
+    """Raise Fatal(CONFIG) if the gate is to run on a GPU that does not exist."""
+    if gate.mode == "alphago_zero" and gate.device.startswith("cuda"):
+        try:
+            await find_devices(gate.device.partition(":")[2] or "0", stop)
+        except Fatal as error:
+            raise Fatal(f"--gate.device {gate.device}: {error}", error.code) from error
+
+
 def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
     """Return `--gpus` as torch devices: `0,cpu` -> ["cuda:0", "cpu"]. `found`: names of the available GPUs.
     An empty `gpus` means all GPUs but the last, which the trainer takes by default; a single GPU is used all
@@ -121,7 +130,7 @@ def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
         elif int(word) >= len(found):
             names = ", ".join(f"{index} ({name})" for index, name in enumerate(found))
             there_is = f"torch finds {names}" if found else "torch finds no GPU on this machine"
-            raise Fatal(f"GPU {word} does not exist: {there_is}; use one of them, or --gpus cpu", Exit.CONFIG)
+            raise Fatal(f"GPU {word} does not exist: {there_is}; use one of them, or cpu", Exit.CONFIG)
         else:
             devices.append(f"cuda:{int(word)}")
     # Several evaluators on the CPU divide its cores; two on one GPU would only divide its memory.

@@ -62,10 +62,16 @@ def run(options: argparse.Namespace) -> None:
         settings = resolve(msgspec.json.decode(options.self_play, type=SelfPlaySettings), game)
     except (msgspec.DecodeError, ValueError) as error:
         raise Fatal(f"--self-play: {error}", Exit.CONFIG) from error
-    nets = [
-        load_net(Path(file), game.name, device=options.device, threads=options.threads)
-        for file in (options.candidate, options.best)
-    ]
+    try:
+        nets = [
+            load_net(Path(file), game.name, device=options.device, threads=options.threads)
+            for file in (options.candidate, options.best)
+        ]
+    except Fatal as error:
+        if options.device == "cpu" or error.code != Exit.CONFIG:
+            raise
+        # azserver found the GPU when it started, so it may come back.
+        raise Fatal(str(error), Exit.TRY_AGAIN) from error
     openings = gate_openings(game, (options.games + 1) // 2, options.seed, settings.start.position)
     if not openings:
         raise Fatal(f"{game.name} has no openings from {settings.start.position!r}", Exit.CONFIG)

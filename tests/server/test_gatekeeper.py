@@ -8,10 +8,12 @@ from itertools import chain, repeat
 from pathlib import Path
 
 import msgspec
+import pytest
 from changed_settings import self_play, varied
 from front_bench import GAME, Bench, Peer, play_beside_front, publish
 
 from azselfplay.games import get_game
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.search.settings import resolve
 from net.create import create
@@ -176,6 +178,20 @@ def test_a_promotion_that_no_evaluator_had_taken_yet_is_taken_up_after_a_restart
     assert Gatekeeper(store, 0.55, says(WON), ignore, tmp_path / "log").best == best
     store.adopt(store.add(b"others", 9, 0, "tiny"))
     assert read_state(store) is None
+
+
+def test_a_gate_that_can_never_play_ends_the_server(tmp_path: Path) -> None:
+    """With a wrong device, for example, no candidate can be tried; the gate's own words say why."""
+    store = WeightsStore(tmp_path, GAME.name)
+    store.add(b"best", 0, 0, "tiny")
+    script = "import sys; print('gate: error: there is no device', file=sys.stderr); sys.exit(78)"
+    keeper = Gatekeeper(store, 0.55, lambda _play: [sys.executable, "-c", script], ignore, tmp_path / "log")
+    keeper.published(WeightsInfo(1, 0, bytes(32), 1, GAME.name))
+    with pytest.raises(Fatal, match="gate: there is no device") as raised:
+        asyncio.run(asyncio.wait_for(keeper.run(), 60))
+    assert raised.value.code == Exit.CONFIG
+    with pytest.raises(Fatal, match="--gate"):
+        ServerConfig(gate=GateConfig(device="gpu")).check()
 
 
 def test_weights_published_before_the_gate_runs_play_one_match(tmp_path: Path) -> None:
