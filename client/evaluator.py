@@ -45,8 +45,8 @@ log = logging.getLogger("evaluator")
 
 WATCH_EVERY = 10.0
 FIRST_LOAD, SILENCE = 600.0, 120.0
-"""Longest silence of the evaluator's loop, seconds: up to the first weights, for which it may compile the
-network and tries batch sizes; and later. A call of the device may never return."""
+"""Longest silence of the evaluator, seconds: up to the first weights, for which it opens the device, may
+compile the network and tries batch sizes; and later. A call of the device may never return."""
 
 
 class PulledWeights:
@@ -162,22 +162,30 @@ class ClientEvaluator:
         """Evaluate until the first signal, or until a Fatal."""
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(part) for part in (self._bulk.run(), self._serve(group))]
+                tasks = [group.create_task(part) for part in (self._bulk.run(), self._serve())]
                 await self._stop.finishing.wait()
                 for task in tasks:
                     task.cancel()
         finally:
             self._context.destroy(0)
 
-    async def _serve(self, group: asyncio.TaskGroup) -> None:
+    async def _serve(self) -> None:
         """Join, open the device, pull weights, and evaluate."""
-        options = self._options
         run = self._run = read_welcome(await self._first_welcome)
-        game, history = run.game, run.settings.history
+        control = PulledWeights()
+        async with asyncio.TaskGroup() as group:
+            # From here on, because the device may also hang while it is opened.
+            group.create_task(watch(control))
+            downloader = await self._begin(run, control)
+            group.create_task(downloader.run())
+            await self._end
+
+    async def _begin(self, run: Run, control: PulledWeights) -> WeightsDownloader:
+        """Open the device and start the evaluator's loop. Returns what pulls its weights."""
+        options, game, history = self._options, run.game, run.settings.history
         # Open the device in a thread, so that the session stays alive: importing torch takes seconds.
         opened = await asyncio.to_thread(open_device, options.device, game, history, options.threads)
         network, exceptions = opened
-        control = PulledWeights()
         workers = Workers(options.workers, options.games)
         evaluator = EvaluatorLoop(options.ring, network, game, history, control, exceptions, workers)
         folder = run_folder(options.spool, game.name, run.name, run.identity) / "weights"
@@ -197,12 +205,7 @@ class ClientEvaluator:
         # The thread blocks, so it is a daemon, which ends with the process. The workers ask again for what it
         # was computing.
         threading.Thread(target=evaluate, daemon=True).start()
-        parts = [group.create_task(part) for part in (self._downloader.run(), watch(control))]
-        try:
-            await self._end
-        finally:
-            for part in parts:
-                part.cancel()
+        return self._downloader
 
     def _fail(self, error: BaseException) -> None:
         if not self._end.done():

@@ -8,11 +8,14 @@ import sys
 import threading
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
+from client import evaluator
 from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
 from client.evaluator import PulledWeights, watch
 from client.main import main
@@ -147,6 +150,42 @@ def test_an_evaluator_that_is_silent_for_too_long_ends_its_process(
     monkeypatch.setattr("client.evaluator.leave_at_once", leave)
     asyncio.run(some_turns())
     assert codes == [Exit.TRY_AGAIN] * ends
+
+
+def test_a_device_that_hangs_while_it_is_opened_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, codes = threading.Event(), []
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        left.set()
+        raise asyncio.CancelledError
+
+    def hang(*_: object) -> None:
+        left.wait(5)
+        raise Fatal("at last")
+
+    for name, value in (
+        ("WATCH_EVERY", 0.0),
+        ("FIRST_LOAD", 0.0),
+        ("leave_at_once", leave),
+        ("open_device", hang),
+    ):
+        monkeypatch.setattr(evaluator, name, value)
+    run = SimpleNamespace(game=None, settings=SimpleNamespace(history=1))
+    monkeypatch.setattr(evaluator, "read_welcome", lambda _: run)
+
+    async def serve() -> None:
+        options = "--bulk tcp://127.0.0.1:1 --spool spool --ring ring --device cuda:0"
+        one = evaluator.ClientEvaluator(evaluator.parse(options.split()), Stop())
+        one._first_welcome.set_result(None)
+        try:
+            await one._serve()
+        finally:
+            one._context.destroy(0)
+
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(serve())
+    assert codes == [Exit.TRY_AGAIN]
 
 
 def test_figures_of_a_worker_go_to_azclient_and_all_else_is_passed_on() -> None:
