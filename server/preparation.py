@@ -101,7 +101,8 @@ async def check_gate_device(gate: GateConfig, stop: Stop) -> None:
         try:
             await find_devices(gate.device.partition(":")[2] or "0", stop)
         except Fatal as error:
-            raise Fatal(f"--gate.device {gate.device}: {error}", error.code) from error
+            found = str(error).partition("; ")[0]  # the rest is about --gpus
+            raise Fatal(f"--gate.device {gate.device}: {found}", error.code) from error
 
 
 def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
@@ -130,7 +131,7 @@ def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
         elif int(word) >= len(found):
             names = ", ".join(f"{index} ({name})" for index, name in enumerate(found))
             there_is = f"torch finds {names}" if found else "torch finds no GPU on this machine"
-            raise Fatal(f"GPU {word} does not exist: {there_is}; use one of them, or cpu", Exit.CONFIG)
+            raise Fatal(f"GPU {word} does not exist: {there_is}; use one of them, or --gpus cpu", Exit.CONFIG)
         else:
             devices.append(f"cuda:{int(word)}")
     # Several evaluators on the CPU divide its cores; two on one GPU would only divide its memory.
