@@ -99,10 +99,10 @@ class GamePool:
         self._room = room
         self._finishing = finishing
         self._repeated = Repeated(log)
-        self._games = 0
+        self.games = 0
         """How many games to play at a time."""
         self._slots = 0
-        """Running coroutines; more than `_games` until enough of them have finished their game."""
+        """Running coroutines; more than `games` until enough of them have finished their game."""
 
     def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
         """Begin `games` coroutines in `group`. `resize` keeps the returned list up to date."""
@@ -116,7 +116,7 @@ class GamePool:
         `games`."""
         if self._finishing.is_set():
             return
-        self._games = games
+        self.games = games
         # Change the list in place, because the caller holds it.
         self._tasks[:] = [task for task in self._tasks if not task.done()]
         while self._slots < games:
@@ -126,7 +126,7 @@ class GamePool:
     async def _play_in_slot(self) -> None:
         """Play game after game, until there are more slots than games or no game may begin."""
         try:
-            while not self._finishing.is_set() and self._slots <= self._games:
+            while not self._finishing.is_set() and self._slots <= self.games:
                 if not self._room.is_set():
                     await first_of(self._room, self._finishing)
                     if self._finishing.is_set():

@@ -74,7 +74,7 @@ class Source:
         raise NotImplementedError
 
     def games(self, wanted: int) -> int:
-        """Return how many games to have in flight; `wanted` is the server's number when the worker joined."""
+        """Return how many games to have in flight; `wanted` is the server's number in its last WELCOME."""
         raise NotImplementedError
 
     def joined(self, welcome: Welcome) -> None:
@@ -102,11 +102,11 @@ class ServerSource(Source):
         endpoint: str,
         hello: Hello,
         settings: ConnectionSettings,
-        on_games: Callable[[int], None],
+        on_games: Callable[[], None],
         mask_bytes: int,
         run: bytes,
     ) -> None:
-        """`on_games(games)` is called whenever the server asks for another number of games. `mask_bytes`:
+        """`on_games()` is called whenever the server asks for another number of games. `mask_bytes`:
         `Game.mask_bytes`; `run`: the identity of the run that is played."""
         self._run = run
         self._on_games = on_games
@@ -159,7 +159,7 @@ class ServerSource(Source):
     def _want(self, games: int) -> None:
         if games != self._wanted:
             self._wanted = games
-            self._on_games(max(1, games))
+            self._on_games()
 
     def _on_leaves_message(self, message: Message, frames: Sequence[memoryview]) -> None:
         if isinstance(message, Evaluated):
@@ -190,9 +190,9 @@ class RingSource(Source):
     description = "an evaluator on this machine"
 
     def __init__(
-        self, paths: Sequence[Path], layout: Layout, name: str, on_games: Callable[[int], None]
+        self, paths: Sequence[Path], layout: Layout, name: str, on_games: Callable[[], None]
     ) -> None:
-        """`paths`: the evaluators' sockets, our own evaluator first. `on_games(games)` is called when the
+        """`paths`: the evaluators' sockets, our own evaluator first. `on_games()` is called when the
         evaluator asks for another number of games."""
         self._on_games = on_games
         self._wanted = 0
@@ -221,7 +221,7 @@ class RingSource(Source):
     def _on_wish(self, wish: Wish) -> None:
         if wish.games and wish.games != self._wanted:
             self._wanted = wish.games
-            self._on_games(wish.games)
+            self._on_games()
             # An evaluator without weights asks for no games yet, so it is ready only now.
             self._joined.set()
 

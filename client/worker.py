@@ -141,6 +141,8 @@ class Worker:
         self._pool: GamePool | None = None
         self._evaluated_before = 0
         """Positions that the search's own network had evaluated when this session began."""
+        self._wanted = 0
+        """Games in flight that the server asks for, as heard last on the bulk port."""
         self._weights: WeightsInfo | None = None
         """The server's weights, as heard last."""
 
@@ -213,9 +215,9 @@ class Worker:
             self._tell_joined(self._bulk.welcome)
         # The number of games to play is known only after this.
         await source.ready()
-        self._begin_games(group, source, uploader, welcome.games_in_flight)
+        self._begin_games(group, source, uploader)
 
-    def _begin_games(self, group: asyncio.TaskGroup, source: Source, uploader: Uploader, wanted: int) -> None:
+    def _begin_games(self, group: asyncio.TaskGroup, source: Source, uploader: Uploader) -> None:
         assert self._run is not None
         run, options = self._run, self._options
         player = Player(
@@ -226,7 +228,7 @@ class Worker:
             is_client=options.role == "client",
             run=run.identity,
         )
-        games = options.games or source.games(wanted)
+        games = options.games or source.games(self._wanted)
         cache = cached_in(options.cache_mib, run.game)
         self._forest = Forest(run.game, run.settings, games, cache=cache, network=source.network)
         self._bulk.evaluations = lambda: self._evaluated - self._evaluated_before
@@ -258,6 +260,7 @@ class Worker:
     def _on_joined(self, welcome: Welcome) -> None:
         # The server counts evaluations from the beginning of a session.
         self._evaluated_before = self._evaluated
+        self._wanted = welcome.games_in_flight
         if not self._first_welcome.done():
             self._first_welcome.set_result(welcome)
         self._heard(welcome.weights)
@@ -284,9 +287,12 @@ class Worker:
         if self._forest is not None and self._weights != before:
             self._forest.forget_evaluations()
 
-    def _on_games(self, games: int) -> None:
-        """Adopt the number of games that the server asks for, unless the user has set one."""
-        if self._pool is not None and not self._options.games:
+    def _on_games(self) -> None:
+        """Adopt the number of games that server or evaluator ask for, unless the user has set one."""
+        if self._pool is None or self._source is None or self._options.games:
+            return
+        games = self._source.games(self._wanted)
+        if games != self._pool.games:
             log.info("playing %d games at a time from now on", games)
             self._pool.resize(games)
 
@@ -294,6 +300,7 @@ class Worker:
         if self._uploader is not None and self._source is not None:
             self._uploader.joined(Terms.of(welcome), trainer_present=welcome.trainer_present)
             self._source.joined(welcome)
+            self._on_games()
 
     def _on_lost(self, _: str) -> None:
         if self._uploader is not None and self._source is not None:

@@ -6,6 +6,7 @@ import logging
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 from changed_settings import self_play
@@ -13,8 +14,11 @@ from client_server import info_of
 from naive_verify import naive_verdict
 from worker_site import Site, run_site, spooled
 
+from azselfplay.batching.ring import Layout, Wish
 from azselfplay.games import get_game
 from client.metrics import SEARCH, figures_line
+from client.sources import RingSource
+from client.worker import Worker
 from protocol.messages import Evaluate, GameAck, Grant, Hello, PutGame
 
 
@@ -57,6 +61,29 @@ def test_a_worker_plays_as_many_games_as_the_leaves_port_asks_for(tmp_path: Path
         assert max(together[:20]) == 3
 
     run_site(tmp_path, scenario, cache_mib=0)
+
+
+def test_a_number_of_games_that_the_servers_user_has_set_is_kept(tmp_path: Path) -> None:
+    """It is newer in each WELCOME; only without one does the evaluator's own wish count."""
+
+    played: list[int] = []
+
+    async def main() -> None:
+        site = Site(tmp_path)
+        worker = Worker(site.options, site.stop)
+        worker._pool = SimpleNamespace(games=0, resize=played.append)
+        layout = Layout.of(get_game("tic_tac_toe"), 1, 2)
+        worker._source = source = RingSource([tmp_path / "ring"], layout, "w", worker._on_games)
+        worker._uploader = SimpleNamespace(joined=lambda *_, **__: None)
+        for wanted, wished in ((16, 300), (8, 200), (0, 100)):
+            worker._on_joined(msgspec.structs.replace(site.leaves.welcome, games_in_flight=wanted))
+            source._on_wish(Wish(wished, 64))
+        site.close()
+        for context in (worker._context, site.context):
+            context.destroy(0)
+
+    asyncio.run(main())
+    assert played == [16, 16, 8, 8, 200, 100]
 
 
 def test_a_restarted_server_gets_the_unacknowledged_games_and_new_leaves(tmp_path: Path) -> None:

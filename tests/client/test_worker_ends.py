@@ -114,7 +114,11 @@ def test_leaves_do_not_go_to_another_run(tmp_path: Path) -> None:
     async def scenario(context: Context, endpoint: str, server: FakeServer) -> None:
         games: list[int] = []
         hello, settings = Hello(PROTOCOL_VERSION, "client", "test"), ConnectionSettings()
-        source = ServerSource(context, endpoint, hello, settings, games.append, 0, run=b"a" * 16)
+
+        def note() -> None:
+            games.append(source.games(0))
+
+        source = ServerSource(context, endpoint, hello, settings, note, 0, run=b"a" * 16)
         for run, wanted in ((b"b", []), (b"a", [4])):
             source._on_joined(msgspec.structs.replace(server.welcome, run_id=run * 16))
             source._on_leaves_message(Grant(500, 9), [])  # not taken without a session of this run
