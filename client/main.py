@@ -125,7 +125,7 @@ class Supervisor:
 
         def processes() -> tuple[int, int]:
             names = [name for name in self._children.pids() if name.startswith(WORKER)]
-            return len(names), self._children.restarts()
+            return len(names), self._children.restarts(WORKER)
 
         monitor.watched = watched(self._figures, processes, spool)
         self._stop.waits_for = "the workers, which give up unfinished games"

@@ -341,9 +341,10 @@ class Children:
         """Return the last line about an error that the child's last process printed, "" if there is none."""
         return self._children[name].told_error()
 
-    def restarts(self) -> int:
-        """Return how often children were restarted, in total."""
-        return sum(max(0, child.starts - 1) for child in self._children.values())
+    def restarts(self, prefix: str = "") -> int:
+        """Return how often children whose names begin with `prefix` were restarted, in total."""
+        named = (child for name, child in self._children.items() if name.startswith(prefix))
+        return sum(max(0, child.starts - 1) for child in named)
 
     async def run(self, stop: Stop) -> None:
         """Keep all children running until `stop`, then end them. When cancelled, kill them at once.
