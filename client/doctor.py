@@ -19,11 +19,11 @@ from azselfplay.diagnostics.doctor.service import (
     warning,
 )
 from azselfplay.host import config
-from azselfplay.host.exits import Fatal
+from azselfplay.host.exits import Fatal, is_installed
 from azselfplay.host.folders import compiled_code_folder
 from azselfplay.host.ports import parse_address
 from azselfplay.link.keys import dial_keys
-from client.config import ClientConfig, default_spool
+from client.config import ClientConfig, count_gpus, default_spool, devices_for
 
 EXAMPLES = (
     "azclient doctor gpu-box                        # can this machine play for it?",
@@ -63,6 +63,11 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     machine = look_at(spool, compiled_code_folder())
     numbers = [int(number) for number in re.findall(r"cuda:(\d+)", settings.device)]
     findings = machine_findings(machine, replace(NEEDS, gpus=numbers))
+    try:
+        devices_for(settings.device, count_gpus(), has_torch=is_installed("torch"))
+    except Fatal as error:
+        found, _, todo = str(error).partition(": ")
+        findings.append(fault("device", found, todo))
     # Measuring compiles code, which could not be kept without a cache.
     seconds = 0.0 if machine.cache.error else settings.seconds
     facts = probe(address, seconds, settings.run, settings.game)

@@ -77,6 +77,8 @@ async def looked_at(address: Address, *how: Any) -> list[Finding]:
 def test_closed_ports_are_found(tmp_path: Path) -> None:
     settings = ClientDoctor(f"{HERE}:{free_base_port()}", spool=tmp_path, seconds=0.0)
     assert "leaves and bulk ports" in faults(examine(settings))
+    assert "device" not in faults(examine(settings))
+    assert "device" in faults(examine(replace(settings, device="gpu")))
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
