@@ -341,6 +341,10 @@ class Worker:
                 source.evaluator.version,
                 f"; no new games begin: {why}" if why else "",
             )
+            # An evaluator that took these weights only after `_heard` has filled the cache with old answers.
+            behind = self._weights is not None and source.evaluator.version != self._weights.version
+            if behind and now == leaves and self._forest is not None:
+                self._forest.forget_evaluations()
             # Rates count from the last line and not from the start, so that a change shows at once.
             leaves, games, known = now, pool.finished, hits
 

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,6 +85,36 @@ def test_a_number_of_games_that_the_servers_user_has_set_is_kept(tmp_path: Path)
 
     asyncio.run(main())
     assert played == [16, 16, 8, 8, 200, 100]
+
+
+def test_a_worker_with_all_positions_in_its_cache_asks_an_evaluator_that_is_behind_again(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """The evaluator may load announced weights only after the worker has cached answers of the old ones."""
+    monkeypatch.setattr("client.worker.REPORT_EVERY", 1e-9)
+    calls: list[int] = []
+
+    async def main() -> None:
+        site = Site(tmp_path)
+        worker, evaluator = Worker(site.options, site.stop), SimpleNamespace(version=9)
+        source = worker._source = SimpleNamespace(evaluator=evaluator, leaves=0)
+
+        def forget() -> None:
+            calls.append(evaluator.version)
+            evaluator.version = 10
+
+        worker._forest = SimpleNamespace(evaluated=0, cache_hits=0, forget_evaluations=forget)
+        worker._weights = info_of(b"", 10, bytes(32))
+        uploader = SimpleNamespace(why_no_new_games="", spool=SimpleNamespace(games=0))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await worker._report(SimpleNamespace(finished=0), source, uploader)
+        site.close()
+        for context in (worker._context, site.context):
+            context.destroy(0)
+
+    asyncio.run(main())
+    assert calls == [9]
 
 
 def test_a_restarted_server_gets_the_unacknowledged_games_and_new_leaves(tmp_path: Path) -> None:
