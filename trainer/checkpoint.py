@@ -142,7 +142,7 @@ def save(
 
 
 def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
-    """Return the newest intact checkpoint; damaged ones are skipped and logged."""
+    """Return the newest intact checkpoint; damaged ones are skipped and logged. Raises as `check`."""
     # Left by a trainer that was killed while it wrote.
     for partial in folder.glob("*.partial"):
         partial.unlink()
@@ -167,7 +167,7 @@ def is_there(folder: Path) -> bool:
 
 def fetch(archive: Archive, folder: Path) -> None:
     """Write to `folder` the archived checkpoints that are newer than the intact ones in it. Raises
-    Fatal(TRY_AGAIN), OSError."""
+    Fatal(TRY_AGAIN, DISK), OSError."""
     newest = ""
     for path in _states(folder):
         with contextlib.suppress(Damaged):
@@ -194,18 +194,22 @@ def _states(folder: Path) -> list[Path]:
 
 def check(path: Path) -> Progress:
     """Return the progress at the checkpoint whose state is in `path`. Raises Damaged unless its files are
-    intact and belong together; the network itself is not checked."""
+    intact and belong together; the network itself is not checked. Raises Fatal(DISK) if one cannot be read
+    at the moment."""
     state, _ = _read(path)
     return _progress(state)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
-    """Return the content of a checkpoint's two files: its state, and the network file. Raises Damaged."""
+    """Return the content of a checkpoint's two files: its state, and the network file. Raises Damaged, and
+    Fatal(DISK) if a file cannot be read at the moment: it may be intact."""
     try:
         content = path.read_bytes()
         weights = path.with_suffix(".safetensors").read_bytes()
-    except OSError as error:
+    except FileNotFoundError as error:
         raise Damaged(f"cannot be read: {error.strerror}") from error
+    except OSError as error:
+        raise Fatal(f"the checkpoint {path} cannot be read: {error.strerror}", Exit.DISK) from error
     data = content[:-HASH_BYTES]
     # Checked before torch reads it: damaged bytes must not reach its unpickler.
     if hashlib.sha256(data).digest() != content[-HASH_BYTES:]:

@@ -1,6 +1,7 @@
 """What a trainer begins with: its checkpoint, or a new network where that loses nothing."""
 
 import asyncio
+import errno
 import hashlib
 from pathlib import Path
 
@@ -92,6 +93,25 @@ def test_damaged_checkpoints_are_none(tmp_path: Path) -> None:
     (state,) = run.folder.checkpoints.glob("*.state")
     state.write_bytes(b"torn")
     assert refusal(tmp_path, welcome_at(600)).code == Exit.BAD_DATA
+
+
+@pytest.mark.parametrize("weights", ["", "new"])
+def test_a_checkpoint_that_cannot_be_read_at_the_moment_is_not_damaged(
+    tmp_path, monkeypatch, weights
+) -> None:
+    run = opened(tmp_path, welcome_at(0))
+    run.training.save()
+    close(run)
+    read = Path.read_bytes
+
+    def failing(path: Path) -> bytes:
+        if path.suffix == ".state":
+            raise OSError(errno.ESTALE, "Stale file handle", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", failing)
+    fatal = refusal(tmp_path, welcome_at(600), weights=weights)
+    assert (fatal.code, "Stale file handle" in str(fatal)) == (Exit.DISK, True)
 
 
 def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path) -> None:
