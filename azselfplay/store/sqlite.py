@@ -316,13 +316,19 @@ class Store:
         self._dropped = int(meta.get("dropped", 0))
         """`seq` of the newest game whose record was dropped."""
         self.totals = Totals()
+        self._last_imported = 0
+        """`seq` of the newest imported game when the store was opened: a store that keeps only the newest
+        games gets no others."""
         # As bytes, because damaged text would end the whole query.
         rows = execute(
             "SELECT CAST(source AS BLOB), version_min, version_max, outcome, CAST(reason AS BLOB), "
-            "sum(plies), count(*) FROM games GROUP BY source, version_min, version_max, outcome, reason"
+            "sum(plies), count(*), max(seq) FROM games "
+            "GROUP BY source, version_min, version_max, outcome, reason"
         )
-        for source, low, high, outcome, reason, plies, games in rows:
+        for source, low, high, outcome, reason, plies, games, last in rows:
             self.totals.add(readable(source), (low, high), outcome, readable(reason), plies, games)
+            if readable(source) == IMPORTED:
+                self._last_imported = max(self._last_imported, last)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -369,7 +375,11 @@ class Store:
                 newest, dropped = self._read_newest(), self._dropped
                 # Drop records of games that are not among the newest; their rows stay, so that no game is
                 # stored twice and all totals stay right. Training goes on using imported games of any age.
-                last = min(newest - self._keep, dropped + DROPPED_AT_ONCE)
+                last = newest - self._keep
+                # Some of the newest games are imported, perhaps all: fewer would be kept of self-play.
+                if last < self._last_imported:
+                    last -= self.totals.imported
+                last = min(last, dropped + DROPPED_AT_ONCE)
                 if self._keep and last > dropped:
                     execute = self._connection.execute
                     sql = "UPDATE games SET data = x'' WHERE seq > ? AND seq <= ? AND source != ?"
@@ -450,6 +460,8 @@ class Store:
         for row in rows:
             self.totals.count(row.game)
             self.newest = max(self.newest, row.game.seq)
+            if row.game.source == IMPORTED:
+                self._last_imported = max(self._last_imported, row.game.seq)
 
     def close(self) -> None:
         self._connection.close()

@@ -141,6 +141,17 @@ def test_imported_games_keep_their_records(tmp_path: Path) -> None:
     assert [one.seq for one in reader.rows(Range())] == [1, 2, 3, 5, 6, 7, 8]
 
 
+def test_games_imported_in_mid_run_take_no_place_of_self_play(tmp_path: Path) -> None:
+    path = tmp_path / "games.db"
+    Store(path, "g").commit([entry(n) for n in range(3)])
+    Store(path, "g").commit([entry(n, source=IMPORTED) for n in range(3, 7)])
+    store = Store(path, "g", keep=4)
+    store.commit([entry(7)])
+    assert [one.seq for one in StoreReader(path).rows(Range())] == [1, 2, 3, 4, 5, 6, 7, 8]
+    store.commit([entry(n) for n in range(8, 12)])
+    assert [one.seq for one in StoreReader(path).rows(Range())] == [4, 5, 6, 7, 9, 10, 11, 12]
+
+
 def test_a_store_that_keeps_the_newest_games_does_not_grow(tmp_path: Path, monkeypatch) -> None:
     """Many old records are dropped in several commits."""
     monkeypatch.setattr(sqlite, "DROPPED_AT_ONCE", 20)
