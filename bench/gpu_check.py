@@ -122,19 +122,23 @@ def check_sparse(device: str) -> list[str]:
 
 
 def check_overflow(device: str) -> list[str]:
-    """Return the faults of answers whose first layer exceeds float16, in the batch that detects this and
-    afterwards."""
-    network: Any = scrambled("tiny")
+    """Return the faults of answers whose first layer, or only policy, exceeds float16, in the batch that
+    detects this and afterwards."""
+    tower: Any = scrambled("tiny")
+    policy: Any = scrambled("tiny")
     with torch.no_grad():
-        network.start.norm.weight.mul_(1e6)  # about 1 again before the outputs
-        network.policy.hidden.norm.weight.mul_(1e-6)
-        network.value.narrow.norm.weight.mul_(1e-6)
-    batch = chess_like_batch(ROWS[-1])
-    expected, wrong = plain_answers(network, batch), list[str]()
-    with loaded(network, "tiny", device, compiled=True) as inference:
-        for version in (1, 2):
-            inference.use(network, WeightsMeta(GAME.name, GAME.history, named("tiny"), version=version))
-            wrong += differences("tiny beyond float16", inference.run(*batch), expected)
+        tower.start.norm.weight.mul_(1e6)  # about 1 again before the outputs
+        tower.policy.hidden.norm.weight.mul_(1e-6)
+        tower.value.narrow.norm.weight.mul_(1e-6)
+        policy.policy.hidden.norm.weight.mul_(1e6)
+        policy.policy.out.weight.mul_(1e-6)
+    batch, wrong = chess_like_batch(ROWS[-1]), list[str]()
+    for network in (tower, policy):
+        expected = plain_answers(network, batch)
+        with loaded(network, "tiny", device, compiled=True) as inference:
+            for version in (1, 2):
+                inference.use(network, WeightsMeta(GAME.name, GAME.history, named("tiny"), version=version))
+                wrong += differences("tiny beyond float16", inference.run(*batch), expected)
     return wrong
 
 

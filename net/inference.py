@@ -49,6 +49,7 @@ from net.gpu import OnCuda, check_has_code, chosen_kernels, inference_dtype, wid
 from net.sparse import as_vector, kernels_for
 from net.torch_engine import ModuleForward, TorchEngine
 from net.weights import WeightsMeta, load
+from protocol.frames import EvaluationFrames, are_probabilities
 
 Priors = npt.NDArray[Any]
 Wdl = npt.NDArray[np.float32]
@@ -242,7 +243,8 @@ class Inference:
             answers = self._engine.finish(ticket.slot)
         finally:  # whatever the numbers are, or if the engine fails
             self._free.append(ticket.slot)
-        if self._engine.may_overflow and not np.isfinite(answers[1]).all():
+        # Priors too: an overflow may be only in the policy, or hidden from the value by a ReLU.
+        if self._engine.may_overflow and not are_probabilities(EvaluationFrames(*answers)):
             # Recompute only this batch now; after the next load all batches use the wider format.
             if self._wide is None:
                 assert self._network is not None

@@ -164,8 +164,9 @@ def test_an_unknown_way_of_running_kernels_is_refused_by_name(monkeypatch: pytes
         chosen_kernels("cudnn")
 
 
+@pytest.mark.parametrize("where", ["tower", "policy"])
 def test_a_batch_that_overflows_float16_is_computed_again_and_later_weights_in_the_wider_format(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """The second computation does not wait for a compiler that takes 20 s."""
     made: list[tuple[torch.dtype, str]] = []
@@ -180,16 +181,21 @@ def test_a_batch_that_overflows_float16_is_computed_again_and_later_weights_in_t
     small = trained_like(named("1x16"), game, 1)
     large = trained_like(named("1x16"), game, 1)
     with torch.no_grad():
-        large.start.norm.weight.mul_(1e6)  # 1e6 after the first layer, about 1 again after the next ones
-        large.policy.hidden.norm.weight.mul_(1e-6)
-        large.value.narrow.norm.weight.mul_(1e-6)
+        if where == "tower":
+            large.start.norm.weight.mul_(1e6)  # 1e6 after the first layer, about 1 again after the next ones
+            large.policy.hidden.norm.weight.mul_(1e-6)
+            large.value.narrow.norm.weight.mul_(1e-6)
+        else:
+            large.policy.hidden.norm.weight.mul_(1e6)
+            large.policy.out.weight.mul_(1e-6)
     inference = Inference(game, 1, max_rows=16, target_rows=16, compiled=True)
     batch = a_batch(game, 1, 5)
     first, at_once, later = (torch.float16, "compile"), (torch.bfloat16, "cudnn"), (torch.bfloat16, "compile")
     for network, expected in ((small, [first]), (large, [first, at_once]), (small, [first, at_once, later])):
         inference.use(network, WeightsMeta(game.name, 1, named("1x16")))
-        _, wdl = inference.run(batch.features, batch.counts, batch.actions)
-        np.testing.assert_allclose(wdl, naive_answers(network, game, 1, batch)[1], atol=0.05)
+        answers = inference.run(batch.features, batch.counts, batch.actions)
+        for found, right in zip(answers, naive_answers(network, game, 1, batch), strict=True):
+            np.testing.assert_allclose(found, right, atol=0.05)
         assert made == expected
     inference.close()
 
