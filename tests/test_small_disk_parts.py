@@ -104,6 +104,10 @@ def test_a_checkpoint_that_does_not_fit_leaves_the_one_before_and_no_parts(disk:
     disk.free()
     save(3)
     assert (disk.path / "step-000000003.state").exists()
+    subprocess.run(["mount", "-o", "remount,ro", str(disk.path)], check=True)
+    with pytest.raises(Fatal, match="Read-only") as caught:
+        save(4)
+    assert caught.value.code == Exit.DISK
 
 
 def test_a_server_that_is_started_on_a_full_disk_says_so_with_a_status_that_is_retried(

@@ -132,8 +132,10 @@ def save(
             reach("checkpoint.old_removed")
             old.with_suffix(".safetensors").unlink(missing_ok=True)
     except OSError as error:
-        if not path.exists():
-            network.unlink(missing_ok=True)
+        # A disk that has become read-only, or is gone, refuses this as well.
+        with contextlib.suppress(OSError):
+            if not path.exists():
+                network.unlink(missing_ok=True)
         raise Fatal(
             f"cannot write the checkpoint {path}: {error.strerror}; free space or repair the disk; a "
             "restarted trainer goes on from the previous checkpoint",
