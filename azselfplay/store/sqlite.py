@@ -53,8 +53,8 @@ REJECT_BYTES = 64 * 1024
 REJECT_TEXT = 2000
 """Most characters of a reason that are kept."""
 DROPPED_AT_ONCE = 1024
-"""Most records dropped in one commit, so that a run which begins to keep only the newest games is not held
-up."""
+"""Most records dropped in a commit of few games, so that a run which begins to keep only the newest games is
+not held up."""
 WAL_BYTES = 64 * 1024 * 1024
 """The write-ahead log is truncated to this size whenever it restarts."""
 CACHE_BYTES = 64 << 20
@@ -379,7 +379,8 @@ class Store:
                 # Some of the newest games are imported, perhaps all: fewer would be kept of self-play.
                 if last < self._last_imported:
                     last -= self.totals.imported
-                last = min(last, dropped + DROPPED_AT_ONCE)
+                # More than come, or a large backlog would grow for ever.
+                last = min(last, dropped + max(DROPPED_AT_ONCE, 2 * len(entries)))
                 if self._keep and last > dropped:
                     execute = self._connection.execute
                     sql = "UPDATE games SET data = x'' WHERE seq > ? AND seq <= ? AND source != ?"

@@ -167,6 +167,15 @@ def test_a_store_that_keeps_the_newest_games_does_not_grow(tmp_path: Path, monke
     assert len(list(StoreReader(path).rows(Range()))) == 50
 
 
+def test_a_commit_of_many_games_drops_more_than_it_adds(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sqlite, "DROPPED_AT_ONCE", 5)
+    path = tmp_path / "games.db"
+    store = Store(path, "g", keep=10)
+    for begin in range(0, 100, 20):
+        store.commit([entry(n) for n in range(begin, begin + 20)])
+    assert len(list(StoreReader(path).rows(Range()))) == 10
+
+
 def test_store_of_another_game_is_refused(store: Store, tmp_path: Path) -> None:
     """A store never mixes games."""
     store.close()
