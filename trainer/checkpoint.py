@@ -167,15 +167,20 @@ def is_there(folder: Path) -> bool:
     return bool(_states(folder))
 
 
-def fetch(archive: Archive, folder: Path) -> None:
-    """Write to `folder` the archived checkpoints that are newer than the intact ones in it. Raises
-    Fatal(TRY_AGAIN, DISK), OSError."""
-    newest = ""
+def newest_intact(folder: Path) -> str:
+    """Return the name of the newest checkpoint that `check` finds intact; "" if there is none. Raises
+    Fatal(DISK) as `check`."""
     for path in _states(folder):
         with contextlib.suppress(Damaged):
             check(path)
-            newest = path.stem
-            break
+            return path.stem
+    return ""
+
+
+def fetch(archive: Archive, folder: Path) -> None:
+    """Write to `folder` the archived checkpoints that are newer than the intact ones in it. Raises
+    Fatal(TRY_AGAIN, DISK), OSError."""
+    newest = newest_intact(folder)
     # The oldest first, and each network before its state: so every state is complete after a kill.
     for state in (folder / name for name in archive.checkpoints()):
         if state.suffix == ".state" and state.stem > newest:

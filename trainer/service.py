@@ -25,6 +25,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
 from azselfplay.host.logs import Repeated
 from azselfplay.host.metrics import Monitor
+from azselfplay.host.runs import RunFolder
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.pacing import Pace, PaceLimits
 from azselfplay.link.sockets import BULK_LIMIT, new_context
@@ -141,12 +142,16 @@ class Service:
         self._upload_thread.shutdown()
 
     async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
-        """Return the run, which begins with the server's weights if requested; None when the stop comes
-        first."""
-        if self._config.weights != SERVER:
+        """Return the run, which begins with the server's weights if requested and without a checkpoint; None
+        when the stop comes first."""
+        folder, found = RunFolder(self._config.runs, self._config.run or welcome.run), ""
+        # With a checkpoint nothing is asked of the server, whose weights may be lost or damaged.
+        if self._config.weights == SERVER:
+            found = await self.in_training_thread(checkpoint.newest_intact, folder.checkpoints)
+        if self._config.weights != SERVER or found:
             return await self.in_training_thread(open_run, self._config, welcome, self._ranks, "")
-        with own_folder() as folder:
-            file = await self._server_weights.file(welcome, folder, stop.finishing)
+        with own_folder() as own:
+            file = await self._server_weights.file(welcome, own, stop.finishing)
             if file is None:
                 return None
             return await self.in_training_thread(open_run, self._config, welcome, self._ranks, str(file))

@@ -144,6 +144,8 @@ class TrainingLoop:
                 Exit.CONFIG,
             )
         check_heads(self._config, found.network)
+        if self._config.weights:
+            log.warning("the run goes on from its checkpoint: --weights is for runs without one")
         self.has_checkpoint = True
         # The state of one kind of optimizer means nothing to the other.
         same = progress.optimizer == self._optimizer.kind

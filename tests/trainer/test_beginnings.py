@@ -114,11 +114,14 @@ def test_a_checkpoint_that_cannot_be_read_at_the_moment_is_not_damaged(
     assert (fatal.code, "Stale file handle" in str(fatal)) == (Exit.DISK, True)
 
 
-def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path) -> None:
+def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path, caplog) -> None:
     run = opened(tmp_path, welcome_at(600), weights="new")
     run.training.save()
     close(run)
     close(opened(tmp_path, welcome_at(600)))
+    assert "--weights" not in caplog.text
+    close(opened(tmp_path, welcome_at(600), weights="new"))
+    assert "goes on from its checkpoint: --weights is for runs without one" in caplog.text
     weights = next(run.folder.checkpoints.glob("*.safetensors"))
     close(opened(tmp_path / "other", welcome_at(600), weights=str(weights)))
 
@@ -211,8 +214,8 @@ def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(tmp_path, monkeypa
         server=f"127.0.0.1:{port}", runs=str(tmp_path), weights="server", device="cpu", cpu_threads=1
     )
 
-    async def scenario() -> None:
-        server = FakeServer(port, msgspec.structs.replace(welcome(), weights=info))
+    async def scenario(named: WeightsInfo | None) -> None:
+        server = FakeServer(port, msgspec.structs.replace(welcome(), weights=named))
         server.served = data
         stop = Stop()
         async with asyncio.timeout(TIMEOUT), asyncio.TaskGroup() as group:
@@ -221,12 +224,14 @@ def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(tmp_path, monkeypa
             stop.request()
         server.close()
 
-    asyncio.run(scenario())
+    asyncio.run(scenario(info))
     assert read_toml(tmp_path / "run-1" / "trainer.toml")["weights"] == "server"
     (file,) = (tmp_path / "run-1" / "checkpoints").glob("*.safetensors")
     begun, _ = load(file, game=GAME, history=1)
     played, _ = from_bytes(data, game=GAME, history=1)
     assert all(torch.equal(tensor, played.state_dict()[name]) for name, tensor in begun.state_dict().items())
+    # It has a checkpoint now, which is enough to go on.
+    asyncio.run(scenario(None))
 
 
 def test_weights_that_the_server_keeps_no_longer_end_the_trainer(tmp_path: Path) -> None:
