@@ -415,6 +415,10 @@ class Imported:
         self.window = Window(self._game, positions, 1.0, 1.0)
         for record in reader.whole(self._game, numbers):
             self.window.add(learnable(record, movers(record.start, record.actions), self._win_discount))
+        if not self.window.games:
+            log.warning("no imported game could be read")
+            self.window = None
+            return
         log.info("%d imported games with %d positions", self.window.games, self.window.positions)
 
     def steps(self, batch: int) -> int:

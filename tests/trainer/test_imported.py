@@ -1,6 +1,8 @@
 """A trainer learns from imported games where it is told to, and only their moves and results."""
 
+import contextlib
 import dataclasses
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +72,16 @@ def test_samples_a_position_are_told_once_self_play_is_trained_on(tmp_path: Path
     one.turn_seconds = 10.0
     to_the_end(one, [], 50)
     assert to_the_end(one, [], 50).samples_per_position == pytest.approx(2.0, abs=0.2)
+
+
+def test_if_all_imported_games_are_damaged_training_goes_on_without_them(tmp_path: Path) -> None:
+    path = stored(tmp_path, of_files=1, of_self_play=20)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE games SET data = x'00' WHERE source = ?", (IMPORTED,))
+    one = training(tmp_path / "run", imported_share=0.5)
+    fill(one, path, 21)
+    to_the_end(one, [], 21)
+    assert one.step > 0
 
 
 def test_without_a_share_imported_games_are_not_used(tmp_path: Path) -> None:
