@@ -236,9 +236,9 @@ class MoveSettings:
     `robust`; `secure` = highest value - 1 / sqrt(visits). `search.selection = gumbel` plays
     the winner of its own halving instead."""
     final_extra: SomeSimulations = 0
-    """`final_move = max_robust` only: most simulations beyond `search.simulations`; 0 takes a quarter of
-    them. They choose the move, but the policy target leaves them out, and the tree is not reused
-    afterwards."""
+    """`final_move = max_robust` only, not in engines: most simulations beyond `search.simulations`; 0
+    takes a quarter of them. They choose the move, but the policy target leaves them out, and the tree is not
+    reused afterwards."""
 
 
 @dataclass(frozen=True)

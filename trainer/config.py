@@ -46,8 +46,9 @@ class OptimizerSettings:
     """Decay, 0..1, of a moving average of the weights, which is published in place of the newest ones: 0.999
     averages about the last 1000 steps; 0: the newest weights (AlphaZero: 0; KataGo averages)."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Number format of the forward and backward pass; weights, sums and losses are always float32. auto takes
-    bfloat16 where the device computes faster in it, up to twice as fast (as on AlphaZero's TPUs)."""
+    """Number format of the forward and backward pass, except a sparse network's; weights, sums and losses are
+    always float32. auto takes bfloat16 where the device computes faster in it, up to twice as fast (as on
+    AlphaZero's TPUs)."""
 
     sync_norm: bool = False
     """With several devices: batch normalisation over the whole batch, and not over each device's part of it.

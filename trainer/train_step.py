@@ -116,6 +116,8 @@ class TrainStep:
         self._planes = Planes(PlaneShape.of(game, history)).to(device)
         # The sums of a sparse network are cheap; converting them to another format is not.
         self._in_bfloat16 = not network.reads_features and computes_in_bfloat16(settings.precision, device)
+        if network.reads_features and settings.precision == "bfloat16":
+            log.warning("--optimizer.precision bfloat16 is ignored: a sparse network computes in float32")
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._average = Average(self.network, settings.ema) if settings.ema else None
         # The order matters: `network` comes with the weights that play, from which the average is copied.

@@ -284,8 +284,11 @@ class TrainingLoop:
 
     @property
     def _learnable(self) -> int:
-        """Return the positions in the window; 0 while none of them is a policy target."""
-        return self.window.positions if self.window.targets else 0
+        """Return the positions in the window, as a number that allows steps if no more fit; 0 while none of
+        them is a policy target."""
+        # Games of few positions or many visits fill other rings of the window than that of positions.
+        least = self._config.window.min_positions if self.window.is_full else 0
+        return max(self.window.positions, least) if self.window.targets else 0
 
     def trains_on(self, uid: bytes) -> bool:
         """Return whether the game with this uid is trained on rather than held out."""

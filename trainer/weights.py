@@ -179,8 +179,9 @@ class WeightsOut:
             self._not_before = now + SAVE_AGAIN
 
     async def publish_last(self, run: Run) -> None:
-        """Publish the network at a clean stop, if there were steps since the last publication."""
-        is_due = run.training.step > self._step
+        """Publish the network at a clean stop, if there were steps since the last publication, or its number
+        was taken."""
+        is_due = run.training.step > self._step or self._renumber
         try:
             async with asyncio.timeout(LAST_WEIGHTS):
                 while self._connection.welcome is not None and (is_due or self._current is not None):

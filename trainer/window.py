@@ -149,6 +149,11 @@ class Window:
         return self._next_game - self._oldest_game
 
     @property
+    def is_full(self) -> bool:
+        """Whether games had to go for newer ones."""
+        return self._oldest_game > 0
+
+    @property
     def first_position(self) -> int:
         """Number of the oldest position in the window."""
         if not self.games:

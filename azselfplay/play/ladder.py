@@ -25,6 +25,7 @@ from tyro.conf import Positional
 from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.host.runs import RunLock
 from azselfplay.host.view import aligned
 from azselfplay.link.finding import RUNS, run_named
 from azselfplay.link.weights_files import read_weights, short_hash
@@ -176,7 +177,7 @@ class Ladder:
                 if not settings.watch or stop.finishing.is_set():
                     return
         finally:
-            await self._session.matches.close()
+            await self._session.close()
 
     def players(self) -> list[Candidate]:
         """Return the networks to rate now, in the order of training."""
@@ -225,7 +226,7 @@ class Scaling:
                 f"{gone}; start again to rate the network that is newest now", Exit.TRY_AGAIN
             ) from gone
         finally:
-            await self._session.matches.close()
+            await self._session.close()
         book = self._session.book
         networks = searches_of(book.players.values(), self._sha256, self._search)
         rated, fixed = self._session.report(networks)
@@ -265,12 +266,15 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
 
 
 class Session:
-    """Rates players into one file of results. `matches.close` when done."""
+    """Rates players into one file of results. `close` when done."""
 
     def __init__(
         self, game: Game, settings: RateConfig, file: Path, fixed: dict[str, float] | None = None
     ) -> None:
-        """`fixed`: Elo of the players with fixed ratings; if not given, all measured players are fixed."""
+        """`fixed`: Elo of the players with fixed ratings; if not given, all measured players are fixed.
+
+        Raises Fatal(TRY_AGAIN) if another process rates into the file: it would overwrite these games.
+        """
         from azselfplay.play.book import Book, anchor, anchors_of, fixed_ratings
         from azselfplay.play.runner import MatchSettings
         from azselfplay.play.tournament import Matches
@@ -280,11 +284,23 @@ class Session:
         self.fixed = fixed_ratings(specs, game) if fixed is None else fixed
         # All games must share these settings to be on the same scale.
         shared = {"openings": settings.openings, "max_plies": settings.max_plies, "seed": settings.seed}
+        self._lock: RunLock | None = None
+        try:
+            self._lock = RunLock(file.with_suffix(".lock"))
+        except BlockingIOError as error:
+            raise Fatal(f"another process rates into {file} at this moment", Exit.TRY_AGAIN) from error
+        except OSError:
+            pass  # nothing can be written there, but ratings can be shown
         self.book = Book(file, game.name, shared)
         how = MatchSettings(2 * PAIRING_OPENINGS, settings.max_plies, seed=settings.seed)
         device, threads = settings.device, settings.threads
         self.matches = Matches(game, settings.openings, how, device=device, threads=threads)
         self._settings = settings
+
+    async def close(self) -> None:
+        await self.matches.close()
+        if self._lock is not None:
+            self._lock.close()
 
     async def play(self, players: Sequence[Candidate], stop: aio.Stop) -> None:
         """Play the missing games. Raises Gone if a weights file was removed."""
@@ -375,7 +391,7 @@ async def calibrate(settings: CalibrateConfig, stop: aio.Stop) -> None:
     try:
         await session.play([], stop)
     finally:
-        await session.matches.close()
+        await session.close()
     _, rated = session.report([])
     print({one.entrant.name: round(one.rating.elo) for one in rated})
 

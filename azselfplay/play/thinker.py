@@ -3,7 +3,7 @@
 A `Thinker` keeps its tree between searches: if the next position continues the last one, the matching subtree
 stays. A running search (`Thinking`) can be stopped, or can get a deadline after a ponderhit; both wake the
 search loop at once. The result is read from the tree's edges: the best move is a proven win, else the most
-visited move; proven losses come last.
+visited move, or the one that `final_move` prefers; proven losses come last.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from azselfplay.search.leaf_parallel import (
     search_parallel,
     unless_over,
 )
+from azselfplay.search.mcts import final_action
+from azselfplay.search.result import Candidates
 from azselfplay.search.settings import FOR_EVALUATION, resolve
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
 
@@ -253,6 +255,8 @@ class Thinker:
             return False
         if len(request.allowed) == 1:
             return True
+        if chooses_by_value(tree):
+            return False
         now = asyncio.get_running_loop().time()
         elapsed, left = now - thinking.started, thinking.limits.until - now
         return cannot_be_overtaken(self.contenders(request.allowed), tree.simulations, elapsed, left)
@@ -367,19 +371,30 @@ def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[i
 def best_index(
     tree: ParallelTree, allowed: Sequence[int], temperature: float, rng: np.random.Generator
 ) -> int:
-    """Return the root edge to play: the best of `ranked`, or one drawn from visits ** (1 / temperature) among
-    those that are not proven to lose."""
+    """Return the root edge to play: the best of `ranked`, that of `final_move`, or one drawn from visits **
+    (1 / temperature) among those that are not proven to lose."""
     order, proofs = ranked(tree, 0, allowed), tree.edge_proofs(0)
     # A proven result at the top decides, whatever the temperature.
-    if temperature <= 0 or proofs[order[0]]:
+    if proofs[order[0]] or (temperature <= 0 and not chooses_by_value(tree)):
         return order[0]
     order = [index for index in order if proofs[index] >= 0]
-    visits = tree.edges_of(0)["visits"][order].astype(np.float64)
+    edges = tree.edges_of(0)[order]
+    visits = edges["visits"].astype(np.float64)
     if visits.max() <= 0:
         return order[0]
+    if temperature <= 0:
+        seen = visits > 0
+        values = edges["value_sum"][seen] / visits[seen]
+        return final_action(Candidates(np.array(order)[seen], edges["visits"][seen], values), tree.settings)
     # Divide by the maximum: powers of thousands would overflow at low temperatures.
     weights = (visits / visits.max()) ** (1.0 / temperature)
     return int(rng.choice(order, p=weights / weights.sum()))
+
+
+def chooses_by_value(tree: ParallelTree) -> bool:
+    """Return whether `final_move` prefers another move than the most visited one."""
+    by_value = tree.settings.moves.final_move in ("max", "secure")
+    return by_value and bool(tree.forest.selection.KEEPS_SUBTREE)
 
 
 def hashfull(tree: ParallelTree) -> int:

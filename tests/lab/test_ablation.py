@@ -13,6 +13,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments import ablation as ablation_file
 from azselfplay.lab.experiments import ablation as ablation_runs
+from azselfplay.lab.experiments import on_games
 from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.ablation import Job
 from azselfplay.lab.experiments.intervals import spread, table
@@ -104,6 +105,16 @@ def test_spread_is_that_within_variants() -> None:
     assert first == "| variant | seeds | games | steps | errors |"
     assert rows[1] == f"| a | 3 | 1 | 2 | 50.0 ± {277.6 * 0.1 / math.sqrt(3):.1f} % |"
     assert rows[2].endswith(f"(-40.0 ± {277.6 * 0.1 * math.sqrt(2 / 3):.1f}) |")
+
+
+def test_variants_that_are_judged_by_different_figures_have_empty_cells() -> None:
+    other = {**run_of("b", 1, 0.5), "seconds": 1.0, "figures": {"points": 0.5}}
+    runs = [{**run_of("a", 1, 0.1), "seconds": 1.0}, other]
+    first, _, *rows = table(runs, "a").splitlines()
+    assert first.endswith("| errors | points |")
+    assert [row.rpartition("| 2 ")[2] for row in rows] == ["| 10.0 ± - % |  |", "|  | 50.0 ± - % |"]
+    machine = {"date": "d", "commit": "c", "processor": "p", "load_before": 0}
+    assert "| a | 1 | 2 | 0.0 | 0.1000 ± inf |  |" in on_games.page("run", runs, machine)
 
 
 @pytest.fixture

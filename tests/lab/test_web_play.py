@@ -10,7 +10,7 @@ import pytest
 from web_runs import got, ordered, run_with_games, with_client
 
 from azselfplay.games import get_game, knowledge
-from azselfplay.lab.web import rooms
+from azselfplay.lab.web import app, rooms
 from azselfplay.lab.web.app import SITE
 from azselfplay.link.weights_files import hash_in_name
 from azselfplay.play.nets import LoadedNet, load_net
@@ -226,6 +226,22 @@ async def test_the_game_not_touched_for_longest_gives_way_and_is_opened_again_wi
     assert (await ordered(client, PLAY, gone))["moves"] == ["5"]
     wrong = await ordered(client, PLAY, {**terms, "moves": ["5", "5"]}, 400)
     assert "cannot be opened" in wrong["error"]
+
+
+@with_client
+async def test_a_game_that_is_closed_while_an_order_for_it_is_read_is_gone(
+    client, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, opened = (await ordered(client, PLAY, {"simulations": 1}))["room"], client.app[SITE].rooms
+    read = app._body
+
+    async def slow(*asked):
+        order = await read(*asked)
+        opened.leave(opened.find(room))
+        return order
+
+    monkeypatch.setattr(app, "_body", slow)
+    assert "no longer open" in (await ordered(client, f"/api/play/{room}/hint", {}, 410))["error"]
 
 
 @with_client

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from in_process import azplay_here
 from report_runs import STEPS, figures
 from web_runs import looked_at, next_event, run_with_games, with_client
 
+from azselfplay.host.config import to_toml
+from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder, RunLock, here
+from azselfplay.lab.web import watching
 from azselfplay.lab.web.app import SITE
 from azselfplay.lab.web.runs import State, state_of, summary
 
@@ -104,6 +108,35 @@ def test_a_page_that_is_open_at_the_end_of_a_run_is_told_so_and_the_terminal_onc
 
     looked_at(tmp_path, look)
     assert caplog.messages == ["run a-run has ended; its pages show the last figures"]
+
+
+def test_pages_follow_azserver_to_another_port_and_ask_again_who_refused(run: RunFolder, monkeypatch) -> None:
+    dialled: list[str] = []
+
+    class Refused:
+        def __init__(self, _context, endpoint: str, *_: object, **__: object) -> None:
+            dialled.append(endpoint)
+
+        def send(self, _: object) -> bool:
+            return True
+
+        async def run(self) -> None:
+            if "5700" in dialled[-1]:
+                raise Fatal("refused")
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(watching, "Connection", Refused)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group, aclosing(watching.ServerFigures(run, group)) as server:
+            for port in (5600, 5600, 5700, 5700):
+                run.config.write_text(to_toml({"listen": "127.0.0.1", "port": port}))
+                await server.ask(running=True)
+                await asyncio.sleep(0.01)
+            assert server.state == "refused"
+
+    asyncio.run(main())
+    assert dialled == [f"tcp://127.0.0.1:{port}" for port in (5600, 5700, 5700)]
 
 
 @with_client

@@ -5,10 +5,13 @@ import asyncio
 from contextlib import suppress
 
 import numpy as np
+import pytest
 from changed_settings import self_play
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play import gate
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.gate import Progress, gate_openings, play
 from azselfplay.play.nets import load_net
@@ -29,6 +32,20 @@ def test_openings_lead_to_different_positions_and_begin_with_the_book() -> None:
         assert all(game_history.end_reason() is None for game_history in lines)
     assert openings[0].id == "Ruy Lopez"
     assert gate_openings(FOUR, 20, seed=1) != gate_openings(FOUR, 20, seed=2)
+
+
+def test_a_gpu_that_is_gone_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """azserver ends with what can never work, and it found the GPU at its start."""
+
+    def load(*_: object, device: str, **__: object) -> None:
+        raise Fatal(f"no {device}", Exit.CONFIG)
+
+    monkeypatch.setattr(gate, "load_net", load)
+    words = ["--game", "tic_tac_toe", "--best", "a", "--candidate", "b", "--self-play", "{}", "--device"]
+    for device, code in (("cuda:0", Exit.TRY_AGAIN), ("cpu", Exit.CONFIG)):
+        with pytest.raises(Fatal, match=f"no {device}") as caught:
+            gate.run(gate.parse([*words, device]))
+        assert caught.value.code == code
 
 
 def test_openings_from_a_start_position_begin_there() -> None:

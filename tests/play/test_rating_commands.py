@@ -95,6 +95,17 @@ def test_a_ladder_rates_draws_and_later_adds_only_what_is_missing(run: RunFolder
     assert all("v3-" in line for line in new)
 
 
+def test_two_processes_do_not_rate_into_one_file(run: RunFolder) -> None:
+    """Each writes the whole file, so the games of one would be lost."""
+    settings = LadderConfig(run=run.path, **FEW)
+    first = Ladder(settings)
+    with pytest.raises(Fatal, match=r"another process rates into .*ratings.json") as caught:
+        Ladder(settings)
+    assert caught.value.code == Exit.TRY_AGAIN
+    asyncio.run(first._session.close())
+    Ladder(settings)
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(run: RunFolder, monkeypatch) -> None:
     stop, rated = Stop(), []

@@ -173,6 +173,18 @@ def test_a_move_that_loses_does_not_count_as_the_leader() -> None:
     assert 3 not in {best_index(thinker.tree, (), 5.0, rng) for _ in range(50)}
 
 
+@pytest.mark.parametrize(("rule", "best"), [("visits", 1), ("max", 3), ("secure", 2), ("max_robust", 1)])
+def test_the_final_move_is_chosen_as_in_matches(rule: str, best: int) -> None:
+    """Column 4, the best by value, is proven to lose."""
+    thinker = engine_with(f"puct?final_move={rule}", 1)
+    thought(thinker, simulations=50)
+    edges = thinker.tree.edges_of(0)
+    edges["visits"] = visits = np.array([0, 90, 60, 1, 5, 2, 2])
+    edges["value_sum"] = visits * np.array([0.0, 0.1, 0.6, 0.7, 0.9, 0.0, 0.0])
+    thinker.tree.edge_proofs = lambda _: [0, 0, 0, 0, -4, 0, 0]  # type: ignore[method-assign]
+    assert best_index(thinker.tree, (), 0.0, np.random.default_rng(0)) == best
+
+
 def test_a_temperature_draws_among_the_moves_and_none_always_plays_the_best() -> None:
     thinker = engine_with("puct", 1)
     for temperature, is_drawn in ((0.0, False), (2.0, True)):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from net.weights import WeightsMeta, save
 from protocol.messages import WeightsInfo
 from server import preparation
 from server.app import App
-from server.config import ServerConfig
+from server.config import GateConfig, ServerConfig
 from server.given_weights import described
 from server.preparation import (
     Stopped,
@@ -88,6 +89,16 @@ def test_a_wrong_gpu_is_explained(gpus: str, found: tuple, says: str) -> None:
     with pytest.raises(Fatal, match=says) as caught:
         choose_devices(gpus, found)
     assert caught.value.code == Exit.CONFIG
+
+
+def test_a_gate_needs_a_gpu_that_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation, "may_have_gpus", lambda: False)
+    gate = GateConfig(mode="alphago_zero", device="cuda:1")
+    with pytest.raises(Fatal, match=r"--gate.device cuda:1: GPU 1 does not exist: .* machine$") as caught:
+        asyncio.run(preparation.check_gate_device(gate, Stop()))
+    assert caught.value.code == Exit.CONFIG
+    for device in ("cpu", ""):
+        asyncio.run(preparation.check_gate_device(replace(gate, device=device), Stop()))
 
 
 @pytest.mark.parametrize(("driver", "code"), [(True, Exit.TRY_AGAIN), (False, Exit.CONFIG)])

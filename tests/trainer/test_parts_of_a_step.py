@@ -33,7 +33,7 @@ ALL_HEADS = ",".join(f"{name}:0.5" for name in TRAINING_HEADS)
 def learner(net: str, **changes: Any) -> TrainStep:
     """Return a network without batch normalisation, which would see the parts one by one."""
     torch.manual_seed(1)
-    changes["precision"] = "float32"  # some processors would compute in bfloat16
+    changes.setdefault("precision", "float32")  # some processors would compute in bfloat16
     recipe = varied(TrainerConfig(), capped_value_weight=0.25, win_discount=0.9, grad_clip=0.0, **changes)
     network = build(named(net).with_heads(recipe.loss.head_weights), GAME, 1)
     for module in network.modules():
@@ -72,6 +72,11 @@ class ShortOfMemory:
             self._failed.append(weakref.ref(outputs.value))
             raise torch.OutOfMemoryError("no room")
         return outputs
+
+
+def test_a_format_that_a_sparse_network_does_not_have_is_said_to_be_ignored(caplog) -> None:
+    learner("sparse", precision="bfloat16")
+    assert "bfloat16 is ignored" in caplog.text
 
 
 @pytest.mark.parametrize(

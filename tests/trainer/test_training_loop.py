@@ -14,6 +14,7 @@ from azselfplay.store.sqlite import Entry, Store
 from bench.random_games import entry
 from protocol.records import sha256
 from trainer import checkpoint
+from trainer.window import Window
 
 SETTINGS: dict[str, dict[str, object]] = {
     "as published": {},
@@ -273,6 +274,15 @@ def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) 
     assert trained is not None
     assert trained.value_loss < 0.5 * before.value_loss
     assert after.value_loss > before.value_loss
+
+
+def test_a_window_that_is_full_of_fewer_positions_than_asked_for_is_trained_on(tmp_path: Path) -> None:
+    """Its table of games may be full first, as with games of four moves."""
+    one = training(tmp_path / "run", min_positions=150)
+    one.window = Window(GAME, 200, plies_per_game=20.0)
+    assert one.turn(games(10), 10, 100).waiting_for.endswith("positions before the first step")
+    assert one.turn(games(10), 20, 200).step > 0
+    assert one.window.positions < 150
 
 
 def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:

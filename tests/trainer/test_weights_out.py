@@ -152,6 +152,14 @@ def test_weights_whose_number_is_taken_are_numbered_anew(clock: Any) -> None:
     assert out.announced() == [1, 10]
 
 
+def test_at_a_stop_weights_whose_number_was_taken_are_published_too(clock: Any, monkeypatch) -> None:
+    monkeypatch.setattr(weights_out, "LAST_WEIGHTS", 0.1)
+    out = published()
+    out.weights.on_message(WeightsInfo(9, 5, b"9" * 32, 1, "tic_tac_toe"), clock.now)
+    asyncio.run(out.weights.publish_last(out._run))
+    assert out.newest().version == 10
+
+
 def test_a_disk_without_room_for_the_first_checkpoint_is_tried_again_later(clock: Any, caplog) -> None:
     """Until then nothing is published, and a trainer that stops does not wait for it."""
     out, turn = Out(), SimpleNamespace(step=10**6)

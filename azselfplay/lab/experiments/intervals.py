@@ -51,6 +51,11 @@ def values(runs: Runs, variant: str, figure: str) -> list[float]:
     return [figures[figure] for figures in own if figure in figures]
 
 
+def figure_names(runs: Runs) -> list[str]:
+    """Return the names of all figures; runs may have been judged by different ones."""
+    return list(dict.fromkeys(figure for one in runs for figure in one["figures"]))
+
+
 def spread(runs: Runs, figure: str) -> Spread:
     """Return the spread, pooled over all variants whose runs differ."""
     squares, freedom = 0.0, 0
@@ -69,7 +74,7 @@ def table(runs: Runs, base: str) -> str:
     """Return a Markdown table, the base first, because all variants are compared with it. Figures are shares,
     printed as per cent."""
     variants = list(dict.fromkeys([base, *(one["variant"] for one in runs)]))
-    spreads = {figure: spread(runs, figure) for figure in runs[0]["figures"]}
+    spreads = {figure: spread(runs, figure) for figure in figure_names(runs)}
     head = ["variant", "seeds", "games", "steps", *spreads]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for variant in variants:
@@ -83,6 +88,9 @@ def table(runs: Runs, base: str) -> str:
             cells.append(text)
         for figure, known in spreads.items():
             mine, others = values(runs, variant, figure), values(runs, base, figure)
+            if not mine:
+                cells.append("")
+                continue
             mean = sum(mine) / len(mine)
             text = f"{100 * mean:.1f} ± {_interval(known, len(mine))} %"
             if variant != base and others:
@@ -104,7 +112,7 @@ def remarks(runs: Runs) -> str:
         )
     if len({one["seed"] for one in runs}) < 2:
         texts.append("`-`: an interval takes two seeds or more.")
-    elif not all(spread(runs, figure).freedom for figure in runs[0]["figures"]):
+    elif not all(spread(runs, figure).freedom for figure in figure_names(runs)):
         texts.append("`-`: no interval, because no two runs of a variant differ.")
     return "".join(f"{text}\n\n" for text in texts)
 
@@ -118,7 +126,7 @@ def draw(runs: Runs, base: str, path: Path, *, scale: float = 1.0, unit: str = "
     """Write the picture. `scale`: factor from figures to drawn numbers, such as 100 for per cent."""
     from azselfplay.play.plots import close, grid_of
 
-    figures = list(dict.fromkeys(figure for one in runs for figure in one["figures"]))
+    figures = figure_names(runs)
     # The height grows with the number of variants, so that their lines stay apart.
     picture, axes = grid_of(len(figures), (6.0, 1.0 + 0.3 * len({one["variant"] for one in runs})))
     for axis, figure in zip(axes, figures, strict=False):

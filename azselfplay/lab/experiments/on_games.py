@@ -26,7 +26,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import RunFolder, shown_settings, write_atomically
-from azselfplay.lab.experiments.intervals import Runs, draw, spread
+from azselfplay.lab.experiments.intervals import Runs, draw, figure_names, spread, values
 from azselfplay.lab.experiments.training import describe_machine
 from azselfplay.link.finding import run_named
 from azselfplay.store.reader import StoreReader
@@ -133,7 +133,7 @@ def figures_of(found: HeldOutFigures) -> dict[str, float]:
 
 def page(run: str, found: Runs, machine: dict[str, Any]) -> str:
     """Return the results as a page for people: means over seeds with 95 % intervals."""
-    spreads = {name: spread(found, name) for name in found[0]["figures"]}
+    spreads = {name: spread(found, name) for name in figure_names(found)}
     lines = [
         "| variant | seeds | steps | core-min | " + " | ".join(spreads) + " |",
         "|---" * (4 + len(spreads)) + "|",
@@ -143,8 +143,9 @@ def page(run: str, found: Runs, machine: dict[str, Any]) -> str:
         minutes = sum(one["seconds"] for one in own) / len(own) / 60
         cells = [variant, str(len(own)), f"{own[0]['steps']:,}", f"{minutes:.1f}"]
         for name, known in spreads.items():
-            mean = sum(one["figures"][name] for one in own) / len(own)
-            cells.append(f"{mean:.4f} ± {known.around(len(own)):.4f}")
+            mine = values(found, variant, name)
+            text = f"{sum(mine) / len(mine):.4f} ± {known.around(len(mine)):.4f}" if mine else ""
+            cells.append(text)
         lines.append("| " + " | ".join(cells) + " |")
     picture = f"\n![Each network, and the mean of each variant with its interval]({PICTURE})\n"
     return (

@@ -435,9 +435,11 @@ async def file_of_room(request: web.Request) -> web.Response:
 @routes.post("/api/play/{room}/{what}")
 async def act_in_room(request: web.Request) -> web.Response:
     """Carry out `move`, `reply`, `hint`, `back` or `leave`."""
-    room, order = _room(request), await _body(request, Order)
+    order = await _body(request, Order)
+    room = _room(request)
     # One order at a time: two clicks must not play two moves.
     async with room.lock:
+        _room(request)  # it may have been closed meanwhile
         match request.match_info["what"]:
             case "move":
                 room.play(order.move)

@@ -234,6 +234,8 @@ class ServerFigures:
         self._figures: dict[str, Any] = {}
         self._came = -OLD
         self._address: str | None = None
+        self._settings: dict[str, Any] = {}
+        """Settings of the run with which the connection was made."""
         self._context: Context | None = None
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -249,8 +251,13 @@ class ServerFigures:
         if address is None:
             self.state = f"{self._run.config} does not say where azserver listens."
             return None
+        refused = self._task is not None and self._task.done()
+        if refused or settings != self._settings:
+            await self.aclose()
         if self._context is None:
-            self._address, self.state = address.server, f"Asking azserver at {address.server} ..."
+            self._address, self._settings = address.server, settings
+            if not refused:  # else the reason stays until there are figures
+                self.state = f"Asking azserver at {address.server} ..."
             try:
                 keys = ConnectionSettings(keys=own_server_keys(settings))
             except Fatal as error:
