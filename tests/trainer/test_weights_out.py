@@ -152,10 +152,10 @@ def test_weights_whose_number_is_taken_are_numbered_anew(clock: Any) -> None:
     assert out.announced() == [1, 10]
 
 
-def test_at_a_stop_weights_whose_number_was_taken_are_published_too(clock: Any, monkeypatch) -> None:
+def test_at_a_stop_weights_whose_number_was_taken_are_published_too(monkeypatch) -> None:
     monkeypatch.setattr(weights_out, "LAST_WEIGHTS", 0.1)
     out = published()
-    out.weights.on_message(WeightsInfo(9, 5, b"9" * 32, 1, "tic_tac_toe"), clock.now)
+    out.weights.on_message(WeightsInfo(9, 5, b"9" * 32, 1, "tic_tac_toe"), 100.0)
     asyncio.run(out.weights.publish_last(out._run))
     assert out.newest().version == 10
 
