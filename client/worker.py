@@ -324,6 +324,8 @@ class Worker:
     # ---- Going on and ending --------------------------------------------------------------------
 
     async def _report(self, pool: GamePool, source: Source, uploader: Uploader) -> None:
+        """Log a line a minute. If all leaves of that minute were cached and the evaluator was behind, empty
+        the cache."""
         leaves, games, known = 0, 0, 0
         while True:
             await asyncio.sleep(REPORT_EVERY)
@@ -341,7 +343,7 @@ class Worker:
                 source.evaluator.version,
                 f"; no new games begin: {why}" if why else "",
             )
-            # An evaluator that took these weights only after `_heard` has filled the cache with old answers.
+            # The evaluator may have loaded newer weights since; only an answer of it would tell.
             behind = self._weights is not None and source.evaluator.version != self._weights.version
             if behind and now == leaves and self._forest is not None:
                 self._forest.forget_evaluations()

@@ -16,7 +16,7 @@ from azselfplay.games.names import listed
 from azselfplay.host.exits import Exit, Fatal, guarded
 from net.architectures.network import build
 from net.architectures.registry import check_plays, named, preset_names
-from net.weights import WeightsMeta, save
+from net.weights import MOST_HISTORY, WeightsMeta, save
 
 
 def create(game_name: str, history: int, preset: str, seed: int, path: Path) -> str:
@@ -38,7 +38,13 @@ def create(game_name: str, history: int, preset: str, seed: int, path: Path) -> 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m net.create", description=__doc__)
     parser.add_argument("--game", required=True, help=listed())
-    parser.add_argument("--history", type=int, default=0, help="positions in the features (0: the game's)")
+    parser.add_argument(
+        "--history",
+        type=int,
+        choices=range(MOST_HISTORY + 1),
+        default=0,
+        help="positions seen; 0: the game's",
+    )
     parser.add_argument("--preset", default="small", help=f"{', '.join(preset_names())} or sizes: 6x96se")
     parser.add_argument("--seed", type=int, default=0, help="random seed of the weights")
     parser.add_argument("--out", type=Path, required=True, help="file to write (safetensors)")

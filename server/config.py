@@ -129,7 +129,9 @@ class ServerConfig:
             except ValueError as error:
                 raise Fatal(f"--weights-url: {error}", Exit.CONFIG) from None
         if not re.fullmatch(r"|cpu|cuda(:\d+)?", self.gate.device):
-            raise Fatal(f"--gate.device: there is no device {self.gate.device!r}: cpu, cuda:0", Exit.CONFIG)
+            raise Fatal(
+                f"--gate.device: there is no device {self.gate.device!r}: give cpu or cuda:0", Exit.CONFIG
+            )
         host, port = ports.parse_listen(self.listen, self.port)
         return replace(self, listen=host, port=port)
 

@@ -1,8 +1,8 @@
 """`azserver doctor`: checks whether machine and run folder are fit for azserver, and how a running one is
 doing.
 
-It changes nothing. Modules that read games or dial are imported
-where they are used, so that `--help` is quick.
+It changes nothing. Modules that read games or dial are imported where they are used, so that `--help` is
+quick.
 """
 
 from __future__ import annotations

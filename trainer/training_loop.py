@@ -284,9 +284,9 @@ class TrainingLoop:
 
     @property
     def _learnable(self) -> int:
-        """Return the positions in the window, as a number that allows steps if no more fit; 0 while none of
-        them is a policy target."""
-        # Games of few positions or many visits fill other rings of the window than that of positions.
+        """Return the positions in the window, 0 while none of them is a policy target. A window with no room
+        for more counts as having `min_positions`: training would otherwise wait for ever."""
+        # Short games, or games with many visits, fill the rings of games or visits first.
         least = self._config.window.min_positions if self.window.is_full else 0
         return max(self.window.positions, least) if self.window.targets else 0
 

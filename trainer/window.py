@@ -150,7 +150,7 @@ class Window:
 
     @property
     def is_full(self) -> bool:
-        """Whether games had to go for newer ones."""
+        """Whether old games have been dropped to make room for newer ones."""
         return self._oldest_game > 0
 
     @property

@@ -392,7 +392,8 @@ def best_index(
 
 
 def chooses_by_value(tree: ParallelTree) -> bool:
-    """Return whether `final_move` prefers another move than the most visited one."""
+    """Return whether `final_move` prefers another move than the most visited one. It says nothing about
+    selections that plan a whole search and keep no subtree (Gumbel): they choose by their scores."""
     by_value = tree.settings.moves.final_move in ("max", "secure")
     return by_value and bool(tree.forest.selection.KEEPS_SUBTREE)
 

@@ -299,9 +299,8 @@ def wins_ahead(forest: ForestArrays, tree: Tree, path: Any, history: Any, action
 
 @kernel
 def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) -> bool:
-    """Put the leaf whose features are already in the next row of the outbox into the outbox. If its
-    evaluation is cached, or the forest has a network of its own, settle the leaf at once instead. Returns
-    True if the leaf waits."""
+    """Send a leaf; its features are in the next row of the outbox already. If its evaluation is cached, or
+    the forest has a network of its own, settle it at once instead. Returns True if the leaf waits."""
     state, pending = tree.state[0], forest.pending[slot, leaf]
     path, actions = forest.paths[slot, leaf], forest.actions[slot, leaf]
     row, at, count = out.used[0], out.used[1], pending.count

@@ -317,8 +317,7 @@ class Store:
         """`seq` of the newest game whose record was dropped."""
         self.totals = Totals()
         self._last_imported = 0
-        """`seq` of the newest imported game when the store was opened: a store that keeps only the newest
-        games gets no others."""
+        """`seq` of the newest imported game. Games are imported only while the trainer is stopped."""
         # As bytes, because damaged text would end the whole query.
         rows = execute(
             "SELECT CAST(source AS BLOB), version_min, version_max, outcome, CAST(reason AS BLOB), "
@@ -376,10 +375,10 @@ class Store:
                 # Drop records of games that are not among the newest; their rows stay, so that no game is
                 # stored twice and all totals stay right. Training goes on using imported games of any age.
                 last = newest - self._keep
-                # Some of the newest games are imported, perhaps all: fewer would be kept of self-play.
+                # Imported games may be among the newest, but `keep` counts games of self-play.
                 if last < self._last_imported:
                     last -= self.totals.imported
-                # More than come, or a large backlog would grow for ever.
+                # At least twice what this commit adds, so that a backlog shrinks.
                 last = min(last, dropped + max(DROPPED_AT_ONCE, 2 * len(entries)))
                 if self._keep and last > dropped:
                     execute = self._connection.execute

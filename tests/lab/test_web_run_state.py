@@ -132,7 +132,7 @@ def test_pages_follow_azserver_to_another_port_and_ask_again_who_refused(run: Ru
             for port in (5600, 5600, 5700, 5700):
                 run.config.write_text(to_toml({"listen": "127.0.0.1", "port": port}))
                 await server.ask(running=True)
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
             assert server.state == "refused"
 
     asyncio.run(main())

@@ -446,7 +446,7 @@ def same_position(first: State, second: State) -> bool:
 @jit
 def earlier_occurrences(positions: Positions, n: int, root: int) -> int:
     """Return how often the position `positions[n - 1]` has occurred before, at most 2. An occurrence since
-    `positions[root]` counts twice.
+    `positions[root]` counts twice, because a search ends at the first repetition within its line.
 
     The search goes back only to the last capture or pawn move. A position cannot recur in less than four
     plies.
