@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -10,7 +11,7 @@ from typing import Annotated, Literal, Self
 from msgspec import Meta
 
 from azselfplay.games.names import DEFAULT_GAME, parts_of
-from azselfplay.host import ports
+from azselfplay.host import config, ports
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.weights_web import check_url
 from net.architectures.registry import check_name, check_plays, is_sparse
@@ -134,6 +135,13 @@ class ServerConfig:
             )
         host, port = ports.parse_listen(self.listen, self.port)
         return replace(self, listen=host, port=port)
+
+
+def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ServerConfig:
+    """Return the checked settings of azserver. `argv` and `environment` are those of `config.load`."""
+    return config.load(
+        ServerConfig, argv, command="azserver", examples=EXAMPLES, environment=environment
+    ).check()
 
 
 def check_network_in_search(network: str, game: str) -> None:

@@ -7,21 +7,12 @@ after the flags are read, so that `--help` and a mistyped flag are answered at o
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 
-from azselfplay.host import config
 from azselfplay.host.exits import Exit, guarded, require
 from azselfplay.host.folders import check_folders
-from server.config import EXAMPLES, ServerConfig
+from server.config import load
 
 KEY_COMMANDS = ("keygen", "allow", "keys", "revoke")
-
-
-def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ServerConfig:
-    """Return the checked settings of azserver. `argv` and `environment` are those of `config.load`."""
-    return config.load(
-        ServerConfig, argv, command="azserver", examples=EXAMPLES, environment=environment
-    ).check()
 
 
 def _main() -> int:

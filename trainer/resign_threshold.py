@@ -1,4 +1,5 @@
-"""The root value at which a side resigns, learned from games that were played on instead of resigned. Pure.
+"""The root value at which a side resigns, learned from games that were played on instead of resigned. Only
+`resign_threshold` reads anything: the store.
 
 AlphaGo Zero (Methods) chooses its threshold so that fewer than 5 % of the resigned games could have been won,
 and measures this on the 10 % of games that are played to their end. Here a mistake is a game that the
@@ -7,6 +8,7 @@ resigning side would not have lost, because chess has draws. Decision: docs/deci
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from typing import NamedTuple
@@ -14,8 +16,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.stubs import MoversOf, Signs
+from azselfplay.games.spec import Game
+from azselfplay.games.stubs import Movers, MoversOf, Signs
+from azselfplay.store.reader import StoreReader
 from protocol.records import PLAYED_ON, GameRecord
+from protocol.settings import SelfPlaySettings
+
+log = logging.getLogger(__name__)
 
 GAMES = 500
 """Newest played-on games that count. Older games say nothing about the judgement of the present network."""
@@ -25,7 +32,28 @@ network has become overconfident."""
 STEPS = 200
 """Number of thresholds tried, evenly spread from the highest one down to -1."""
 
+MOST_READ = 20_000
+"""Most stored games that are searched for played-on games."""
+
 Bools = npt.NDArray[np.bool_]
+
+
+def resign_threshold(
+    settings: SelfPlaySettings, game: Game, reader: StoreReader, newest: int
+) -> ResignThreshold:
+    """Return the resignation threshold that follows from the newest stored games, without games that are not
+    trained on. `newest`: `seq` of the newest stored game."""
+    threshold = ResignThreshold(settings.resignation.value, settings.resignation.mistakes, Movers(game))
+    if threshold.is_on and settings.resignation.play_on > 0:
+        # Read as many games as should contain enough played-on games.
+        count = min(MOST_READ, int(GAMES / settings.resignation.play_on))
+        first = max(1, newest - count + 1)
+        left_out = reader.not_trained_on(first, newest, reader.quarantined())
+        for seq, record in reader.records(game, first, newest):
+            if seq not in left_out:
+                threshold.on_game(record)
+        log.info("resignation: %s", threshold.as_dict())
+    return threshold
 
 
 class Trial(NamedTuple):

@@ -11,7 +11,6 @@ import numpy as np
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
-from azselfplay.games.stubs import Movers
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, RunLock, write_atomically
@@ -27,15 +26,11 @@ from trainer.checkpoint import check_begins_anew
 from trainer.config import TrainerConfig
 from trainer.ingest import Committer
 from trainer.ranks import Ranks
-from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
-from trainer.resign_threshold import ResignThreshold
+from trainer.resign_threshold import ResignThreshold, resign_threshold
 from trainer.training_loop import TrainingLoop
 from trainer.verify import Expected
 
 log = logging.getLogger(__name__)
-
-MOST_READ = 20_000
-"""Most stored games that are searched for played-on games."""
 
 
 @dataclass
@@ -139,24 +134,6 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
                 training.step,
             )
         return Run(game, folder, lock, store, committer, training, resignation, reader, archive)
-
-
-def resign_threshold(
-    settings: SelfPlaySettings, game: Game, reader: StoreReader, newest: int
-) -> ResignThreshold:
-    """Return the resignation threshold that follows from the newest stored games, without games that are not
-    trained on. `newest`: `seq` of the newest stored game."""
-    threshold = ResignThreshold(settings.resignation.value, settings.resignation.mistakes, Movers(game))
-    if threshold.is_on and settings.resignation.play_on > 0:
-        # Read as many games as should contain enough played-on games.
-        count = min(MOST_READ, int(PLAYED_ON_GAMES / settings.resignation.play_on))
-        first = max(1, newest - count + 1)
-        left_out = reader.not_trained_on(first, newest, reader.quarantined())
-        for seq, record in reader.records(game, first, newest):
-            if seq not in left_out:
-                threshold.on_game(record)
-        log.info("resignation: %s", threshold.as_dict())
-    return threshold
 
 
 def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:

@@ -40,7 +40,8 @@ from trainer.config import TrainerConfig
 from trainer.figures import Curves, Figures, hours_until_full, log_line, watched, why_not_stored
 from trainer.ingest import IngestTable, Job
 from trainer.ranks import Ranks
-from trainer.run_setup import Run, open_run, resign_threshold, settings_of
+from trainer.resign_threshold import resign_threshold
+from trainer.run_setup import Run, open_run, settings_of
 from trainer.train_step import prepare_thread
 from trainer.weights import SAVE_AGAIN, SERVER, ServerWeights, WeightsOut
 

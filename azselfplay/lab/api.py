@@ -38,7 +38,6 @@ from azselfplay.games.game_texts import after_moves, read_position
 from azselfplay.games.knowledge import picture_of
 from azselfplay.games.names import is_game
 from azselfplay.games.spec import Game as Rules
-from azselfplay.host import config
 from azselfplay.host.exits import EXTRAS, Exit, Fatal, how_to_install
 from azselfplay.host.processes import ending_with_parent, python_module
 from azselfplay.link.finding import RUNS, find_run, weights_named
@@ -382,19 +381,18 @@ def train(
     this program ends it too. Raises Error with the reason for a run that fails."""
     from rich.progress import Progress
 
-    from azselfplay.lab.azrun import EXAMPLES
-    from azselfplay.lab.azrun_config import RunConfig, basis_of, run_name
+    from azselfplay.lab import azrun_config
 
     with _our_errors():
         if not minutes > 0:
             raise Error(f"minutes is {minutes}, but must be more than 0")
         words = ["--game", game, "--minutes", f"{minutes:g}", "--runs", str(runs), "--run", run, *flags]
         try:
-            asked = config.load(RunConfig, words, command="azrun", examples=EXAMPLES)
+            asked = azrun_config.load(words)
         except SystemExit:  # it has printed what is wrong
             raise Error(f"azrun does not take these flags: {shlex.join(words)}") from None
         # The name that azrun gives the run.
-        name = run_name(basis_of(asked).settings)
+        name = azrun_config.run_name(azrun_config.basis_of(asked).settings)
     process = subprocess.Popen(
         python_module("azselfplay.lab.azrun", *words, "--run", name),
         stdout=subprocess.DEVNULL,

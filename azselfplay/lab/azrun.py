@@ -7,33 +7,25 @@ import json
 import sys
 from dataclasses import replace
 
-from azselfplay.host import config
 from azselfplay.host.exits import Exit, guarded, require
 from azselfplay.host.folders import check_folders, own_folder
 from azselfplay.host.ports import claimed_base_port
 from azselfplay.host.processes import python_module
 from azselfplay.lab.azrun_config import (
     LIST,
-    RunConfig,
     basis_of,
     check,
     check_joining,
     check_parts,
     for_one_process,
+    load,
     make_commands,
     shown_recipes,
 )
 
-EXAMPLES = (
-    "azrun                                     # chess with the recipe for this machine, until Ctrl-C",
-    "azrun --game go --board 9 --minutes 5     # five minutes of Go on 9 x 9, then one line of JSON",
-    "azrun --run chess-1 --net small --simulations 200 --gpus 0,1",
-    "azrun --game connect_four --repeatable 200   # slower, but the same bits every time",
-)
-
 
 def _main() -> int:
-    settings = config.load(RunConfig, command="azrun", examples=EXAMPLES)
+    settings = load()
     # Check this before reading anything from disk: without torch, no part would start.
     require("train", "azrun")
     if settings.recipe == LIST:
@@ -63,11 +55,11 @@ def _main() -> int:
         print(basis.line(server), file=sys.stderr, flush=True)
         if settings.repeatable:
             from azselfplay.lab.repeatable import Repeatable
-            from trainer.__main__ import load
+            from trainer.__main__ import load as load_trainer
 
             # Read the trainer's flags as its own process would read them.
             words = commands["trainer"][len(python_module("")) :]
-            alone = Repeatable(server, load(words, {}), settings.repeatable, settings.minutes)
+            alone = Repeatable(server, load_trainer(words, {}), settings.repeatable, settings.minutes)
             run(alone.main)
             print(json.dumps(alone.summary), flush=True)
             return int(Exit.OK)

@@ -19,6 +19,7 @@ from typing import Any
 
 from azselfplay.games import GAME_NAMES, get_game
 from azselfplay.games.names import DEFAULT_GAME, near
+from azselfplay.host import config
 from azselfplay.host.config import flattened, nested, to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import may_have_gpus, usable_cores
@@ -34,6 +35,13 @@ from net.architectures.registry import named as architecture_of
 from protocol.settings import Amount, Count, Port, Simulations, settings_in
 from server.config import NO_GPUS, ServerConfig
 from trainer.config import TrainerConfig
+
+EXAMPLES = (
+    "azrun                                     # chess with the recipe for this machine, until Ctrl-C",
+    "azrun --game go --board 9 --minutes 5     # five minutes of Go on 9 x 9, then one line of JSON",
+    "azrun --run chess-1 --net small --simulations 200 --gpus 0,1",
+    "azrun --game connect_four --repeatable 200   # slower, but the same bits every time",
+)
 
 LIST, NONE = "list", "none"
 """Words for `--recipe` that do not name a recipe."""
@@ -120,6 +128,11 @@ class RunConfig:
     """TOML file for azclient."""
     trainer_config: Path | None = None
     """TOML file for the trainer."""
+
+
+def load(argv: Sequence[str] | None = None) -> RunConfig:
+    """Return the settings of azrun. `argv` is that of `config.load`."""
+    return config.load(RunConfig, argv, command="azrun", examples=EXAMPLES)
 
 
 def run_name(settings: RunConfig) -> str:
@@ -421,7 +434,7 @@ def check_parts(commands: Commands) -> tuple[ServerConfig, float]:
     """Read the settings of each part as the part itself will, with its file. Return those of azserver, and
     the longest `drain` of the clients. Raises Fatal or SystemExit as the parts would."""
     from client.main import load as client
-    from server.main import load as server
+    from server.config import load as server
     from trainer.__main__ import load as trainer
 
     flags = {name: argv[len(python_module("")) :] for name, argv in commands.items()}

@@ -50,7 +50,8 @@ from server.preparation import opened_run, with_start_positions
 from server.weights import WeightsStore
 from trainer.config import TrainerConfig
 from trainer.ingest import Job
-from trainer.run_setup import open_run, resign_threshold
+from trainer.resign_threshold import resign_threshold
+from trainer.run_setup import open_run
 from trainer.train_step import prepare_thread
 from trainer.weights import SERVER
 

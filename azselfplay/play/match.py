@@ -309,6 +309,8 @@ class Report:
 def report(a: str, b: str, games: Sequence[PlayedGame], sprt: Sprt | None = None) -> Report:
     """Return the report on these games. Games 2i and 2i+1 are a pair; an odd last game does not count for Elo
     and SPRT."""
+    from azselfplay.play.runner import ms_a_move
+
     outcomes = [game.outcome_for_a for game in games]
     counts = pair_counts(outcomes[: len(outcomes) // 2 * 2])
     paired = sum(counts) > 0
@@ -330,17 +332,6 @@ def report(a: str, b: str, games: Sequence[PlayedGame], sprt: Sprt | None = None
         sprt.log_likelihood_ratio(counts) if sprt and paired else 0.0,
         sprt.verdict(counts) if sprt and paired else "",
     )
-
-
-def ms_a_move(games: Sequence[PlayedGame]) -> tuple[float, float]:
-    """Return the mean milliseconds per move of A and of B; 0 for a player who chose no move."""
-    moves, seconds = [0, 0], [0.0, 0.0]
-    for game in games:
-        for side in (0, 1):
-            player = side ^ game.swapped
-            moves[player] += game.moves[side]
-            seconds[player] += game.seconds[side]
-    return 1000 * seconds[0] / max(1, moves[0]), 1000 * seconds[1] / max(1, moves[1])
 
 
 def progress(now: Report, planned: int) -> str:

@@ -110,6 +110,17 @@ class PlayedGame:
         return -self.outcome if self.swapped else self.outcome
 
 
+def ms_a_move(games: Sequence[PlayedGame]) -> tuple[float, float]:
+    """Return the mean milliseconds per move of A and of B; 0 for a player who chose no move."""
+    moves, seconds = [0, 0], [0.0, 0.0]
+    for game in games:
+        for side in (0, 1):
+            player = side ^ game.swapped
+            moves[player] += game.moves[side]
+            seconds[player] += game.seconds[side]
+    return 1000 * seconds[0] / max(1, moves[0]), 1000 * seconds[1] / max(1, moves[1])
+
+
 OnGame = Callable[[PlayedGame], None]
 
 Until = Callable[[Sequence[PlayedGame]], bool]

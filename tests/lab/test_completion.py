@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.lab import completion
+from azselfplay.lab import azplay
 
 
 def candidates(folder: Path, *words: str) -> list[str]:
     """Return what bash offers for the last of `words`."""
     ask = "\n".join(
         [
-            completion.script("bash"),
+            azplay.script("bash"),
             f"COMP_WORDS=({' '.join(repr(word) for word in words)})",
             f"COMP_CWORD={len(words) - 1}",
             "_azselfplay",
@@ -38,4 +38,4 @@ def test_commands_flags_and_runs_are_completed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
 def test_zsh_takes_the_script() -> None:
-    subprocess.run(["zsh", "-n", "-c", completion.script("zsh")], check=True)
+    subprocess.run(["zsh", "-n", "-c", azplay.script("zsh")], check=True)

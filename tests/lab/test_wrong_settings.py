@@ -11,7 +11,7 @@ from azselfplay.lab.azrun_config import RunConfig
 from azselfplay.lab.experiments import recipe
 from server import doctor
 from server.config import ServerConfig
-from server.main import load as azserver
+from server.config import load as azserver
 from trainer.__main__ import load as trainer
 
 

@@ -11,8 +11,7 @@ import torch
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play import export
-from net import onnx_export
-from net.architectures.network import build
+from net.architectures.network import build, wdl_of
 from net.architectures.registry import named
 from net.weights import WeightsMeta, save
 
@@ -63,7 +62,7 @@ def test_onnx_runtime_answers_as_the_network(game_name: str, net: str, tmp_path,
         with torch.no_grad():
             logits, value = network(planes)
         np.testing.assert_allclose(policy, logits, rtol=1e-3, atol=1e-4)
-        expected = onnx_export.wdl_of(value).numpy()
+        expected = wdl_of(value).numpy()
         np.testing.assert_allclose(wdl, expected, rtol=1e-3, atol=1e-4)
         assert (policy.shape, wdl.shape) == ((positions, game.actions), (positions, 3))
     about = session.get_modelmeta().custom_metadata_map
@@ -98,8 +97,8 @@ def test_a_model_that_answers_otherwise_is_not_written(tmp_path, monkeypatch) ->
     game = get_game("tic_tac_toe")
     wrong = build(other, game, 1).eval()
     torch.nn.init.normal_(wrong.policy.out.weight)
-    right = onnx_export.onnx_model
-    monkeypatch.setattr(onnx_export, "onnx_model", lambda _, *more: right(wrong, *more))
+    right = export.onnx_model
+    monkeypatch.setattr(export, "onnx_model", lambda _, *more: right(wrong, *more))
     with pytest.raises(Fatal, match=r"give different answers \(policy by up to"):
         run(monkeypatch, str(file), "--onnx", str(tmp_path / "a.onnx"))
     assert not (tmp_path / "a.onnx").exists()

@@ -17,7 +17,7 @@ from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
 from protocol.records import PLAYED_ON, GameRecord
 from trainer import service
-from trainer.run_setup import resign_threshold
+from trainer.resign_threshold import resign_threshold
 from trainer.service import Service
 
 GAME = get_game("tic_tac_toe")

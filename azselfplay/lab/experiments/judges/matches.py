@@ -18,11 +18,10 @@ from azselfplay.lab.experiments.measures import Judgement, Measure, share
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Snapshot, Trained
 from azselfplay.play.elo import estimate, pair_counts
-from azselfplay.play.match import ms_a_move
 from azselfplay.play.nets import load_net, search_for, search_name
 from azselfplay.play.openings import Opening, random_openings, usual_plies
 from azselfplay.play.players import make_player
-from azselfplay.play.runner import MatchSettings, PlayedGame, play_match
+from azselfplay.play.runner import MatchSettings, PlayedGame, ms_a_move, play_match
 from azselfplay.play.truth_errors import PlayerErrors, measure, solution_of
 
 CONCURRENT = 48
