@@ -37,7 +37,7 @@ SIDES, COLOURS = ("Blue", "Orange"), ("#2d5fa8", "#b5532a", "#5a5f66")
 def svg(game: Game, state: State, move: str) -> bytes:
     """Return the position as SVG. Moves to empty cells are written into the cells, and the cells of `move`,
     which led to the position, are marked."""
-    _, width, height = _measures(game)
+    edge, width, height = _measures(game)
     parts = [f'<rect width="{width}" height="{height}" fill="{PAPER}" class="paper"/>']
     men, moves, last = men_of(game, state), moves_by_cell(game, state), named_cells(game, move)
     for spot, cell in zip(cells_of(game), _from_the_top(game), strict=True):
@@ -57,18 +57,14 @@ def svg(game: Game, state: State, move: str) -> bytes:
                 parts.append(text_at(x, y + radius / 3, text, int(radius), "#ffffff"))
         if not there and (text := moves.get(cell, "")):
             parts.append(text_at(spot.x + STEP / 2, spot.y + STEP / 2 + 4, text, 12, NUMBER, ' class="ink"'))
-    return picture(width, height, [*parts, *_names_at_edges(game)])
-
-
-def _names_at_edges(game: Game) -> list[str]:
-    """Return the names of columns and rows as moves use them, on all four edges, so that the board is
-    centred."""
-    names, (edge, width, height) = list(look_of(game).cells), _measures(game)
+    # The names of columns and rows as moves use them, on all four edges, so that the board is centred.
+    names = list(look_of(game).cells)
     columns = [(edge + STEP * (col + 0.5), name[0]) for col, name in enumerate(names[: game.cols])]
     rows = [(height - edge - STEP * (row + 0.5), name[1:]) for row, name in enumerate(names[:: game.cols])]
     places = [(x, y, name) for x, name in columns for y in (edge / 2, height - edge / 2)]
     places += [(x, y, name) for y, name in rows for x in (edge / 2, width - edge / 2)]
-    return [text_at(x, y + 4, name, 12, NUMBER, ' class="ink"') for x, y, name in places]
+    parts += [text_at(x, y + 4, name, 12, NUMBER, ' class="ink"') for x, y, name in places]
+    return picture(width, height, parts)
 
 
 def _measures(game: Game) -> tuple[int, int, int]:

@@ -2,11 +2,11 @@
 
 import chess
 import pytest
+from chess import STARTING_FEN as START_FEN
 from hypothesis import given
 from hypothesis import strategies as st
 
 from azselfplay.games.chess import GAME
-from azselfplay.games.chess.notation import START_FEN
 
 READ, WRITE = GAME.notation.state_from_text, GAME.notation.state_to_text
 

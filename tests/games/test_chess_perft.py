@@ -1,10 +1,11 @@
 """Perft: the legal moves of chess, counted to some depth and compared with published counts."""
 
 import pytest
+from chess import STARTING_FEN as START_FEN
 from perft import perft
 
 from azselfplay.games.chess import GAME
-from azselfplay.games.chess.notation import START_FEN, state_from_fen
+from azselfplay.games.chess.notation import state_from_fen
 
 KNOWN = [
     (START_FEN, (20, 400, 8902, 197281, 4865609)),

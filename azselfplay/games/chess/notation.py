@@ -51,7 +51,6 @@ from azselfplay.games.spec import Notation, State
 # ---- FEN -----------------------------------------------------------------------------------------
 
 
-START_FEN = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 PIECES = "PNBRQK"
 SQUARES = tuple(file + rank for rank in "12345678" for file in "abcdefgh")
 """Names of the squares."""

@@ -171,16 +171,6 @@ def _completing(stones: np.uint64, occupied: np.uint64) -> np.uint64:
 
 
 @jit
-def _on_line(stones: np.uint64, start: np.uint64, step: np.uint64) -> int:
-    """Return the stones of a line as four bits."""
-    line = stones >> start
-    found = (line & ONE) | ((line >> step) & ONE) << ONE
-    return signed(
-        found | ((line >> (_TWO * step)) & ONE) << _TWO | ((line >> (_THREE * step)) & ONE) << _THREE
-    )
-
-
-@jit
 def _touched(stones: np.uint64, step: np.uint64) -> np.uint64:
     """Return the cells that begin a run of four cells with at least one of `stones` on it."""
     return stones | (stones >> step) | (stones >> (_TWO * step)) | (stones >> (_THREE * step))
@@ -238,8 +228,11 @@ def describe(
             start = count_trailing_zeros(left)
             left &= left - ONE
             whose = signed((others >> start) & ONE)
-            stones = _on_line(other if whose else own, start, step)
-            active[found] = (LINE_AT[direction, start] * 15 + stones - 1) * 2 + whose
+            # The stones on the line, as four bits.
+            line = (other if whose else own) >> start
+            stones = (line & ONE) | ((line >> step) & ONE) << ONE
+            stones |= ((line >> (_TWO * step)) & ONE) << _TWO | ((line >> (_THREE * step)) & ONE) << _THREE
+            active[found] = (LINE_AT[direction, start] * 15 + signed(stones) - 1) * 2 + whose
             found += 1
 
     wins, losses = _completing(own, occupied), _completing(other, occupied)

@@ -129,11 +129,8 @@ FEWEST_STONES = 10
 _solving = threading.Lock()
 
 
-@cache
-def _solver() -> Solver:
-    """Return one solver for all callers, because it remembers solved positions. It works for one thread at a
-    time."""
-    return Solver()
+_solver = cache(Solver)
+"""One solver for all callers, because it remembers solved positions. It works for one thread at a time."""
 
 
 def probe(state: State) -> Known | None:

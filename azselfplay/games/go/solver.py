@@ -162,32 +162,27 @@ class Question:
 
     def answers(self, nodes: Sequence[int]) -> dict[int, int]:
         """Return the answer after each legal action at the last of `nodes`."""
-        n, here, path = len(nodes), nodes[-1], self._path(nodes)
+        n, here = len(nodes), nodes[-1]
+        # With room for the search, which appends its own line to the game's.
+        path = np.zeros(n + DEEPEST + 1, np.int64)
+        path[:n] = [situation_of(self.graph, node // 4, node // 2 % 2) for node in nodes]
         found, points = {}, self.graph.after.shape[2]
         for move in range(points + 1):
             if move == points and here % 2 == 1:
                 found[move] = 1 if is_won(self.graph, here // 4, 0) else -1
                 continue
             following = follow(self.graph, here, move, path, n)
-            if following >= 0:
-                found[move] = self._search(following, path, n + 1)
+            if following < 0:
+                continue
+            # Iterative deepening: most positions are decided within a few plies.
+            for depth in range(0, DEEPEST + 1, STEP):
+                left = np.array([MOST_NODES])
+                asked = self.graph, self.first, self.second, following, depth, path, n + 1, left
+                found[move] = int(search(*asked))
+                # Stop without an answer if the nodes are used up: a deeper search would run out of them too.
+                if found[move] != 0 or left[0] < 0:
+                    break
         return found
-
-    def _path(self, nodes: Sequence[int]) -> npt.NDArray[np.int64]:
-        # With room for the search, which appends its own line to the game's.
-        path = np.zeros(len(nodes) + DEEPEST + 1, np.int64)
-        path[: len(nodes)] = [situation_of(self.graph, node // 4, node // 2 % 2) for node in nodes]
-        return path
-
-    def _search(self, node: int, path: npt.NDArray[np.int64], n: int) -> int:
-        # Iterative deepening: most positions are decided within a few plies.
-        for depth in range(0, DEEPEST + 1, STEP):
-            left = np.array([MOST_NODES])
-            answer = int(search(self.graph, self.first, self.second, node, depth, path, n, left))
-            # Stop without an answer if the nodes are used up: a deeper search would run out of them too.
-            if answer != 0 or left[0] < 0:
-                return answer
-        return 0
 
 
 @jit

@@ -345,21 +345,6 @@ def _mark(squares: Board, mark: int, marks: Numbers) -> None:
 
 
 @jit
-def _mark_checks(king: int, occupied: Board, marks: Numbers) -> None:
-    """Mark the squares from which an own piece would give check: those that the other side's king would
-    attack if it were such a piece."""
-    square = np.uint64(king)
-    for kind in range(PAWN, ROOK + 1):
-        if kind == LANCE or kind >= BISHOP:
-            _mark(_slides(kind + WHITES, square, occupied), CHECKERS[kind], marks)
-        else:
-            _mark(row(STEPS_OF, np.uint64(kind + WHITES) * _ALL + square), CHECKERS[kind], marks)
-    for kind in range(BISHOP, ROOK + 1):
-        steps = row(STEPS_OF, np.uint64(kind + PROMOTED) * _ALL + square)
-        _mark(steps, 1 << (kind + PROMOTED), marks)
-
-
-@jit
 def _mark_attacks(board: Numbers, men: Numbers, count: int, marks: Numbers) -> None:
     """Write the marks of all squares to `marks` [81]; `men` [count]: the squares with pieces."""
     # Sliders are handled in a second loop, when all occupied squares are known.
@@ -392,7 +377,17 @@ def _mark_attacks(board: Numbers, men: Numbers, count: int, marks: Numbers) -> N
         word, at = (0, square) if square < _FIRST_WORD else (1, square - _FIRST_WORD)
         ours, theirs = sets[word] >> np.uint64(at), sets[2 + word] >> np.uint64(at)
         marks[square] = OURS * signed(ours & ONE) + THEIRS * signed(theirs & ONE)
-    _mark_checks(king, (low, high), marks)
+    # Squares from which an own piece would give check are those that the other side's king would attack if
+    # it were such a piece.
+    at_king = np.uint64(king)
+    for kind in range(PAWN, ROOK + 1):
+        if kind == LANCE or kind >= BISHOP:
+            _mark(_slides(kind + WHITES, at_king, (low, high)), CHECKERS[kind], marks)
+        else:
+            _mark(row(STEPS_OF, np.uint64(kind + WHITES) * _ALL + at_king), CHECKERS[kind], marks)
+    for kind in range(BISHOP, ROOK + 1):
+        steps = row(STEPS_OF, np.uint64(kind + PROMOTED) * _ALL + at_king)
+        _mark(steps, 1 << (kind + PROMOTED), marks)
 
 
 @jit
@@ -406,28 +401,6 @@ def _write_hand(hand: np.uint64, first: int, active: Numbers, found: int) -> int
             active[found] = first + HAND_FIRST[kind] + pieces - 1
             found += 1
     return found
-
-
-@jit
-def _write_rows(board: Numbers, marks: Numbers, actions: Actions, count: int, rows: Numbers) -> None:
-    for i in range(count):
-        action = signed(actions[i])
-        plane, origin = action // SQUARES, action % SQUARES
-        # Clip to the board: another machine may send illegal actions.
-        target = min(max(origin + PLANE_SHIFT[plane], 0), SQUARES - 1)
-        there = signed(marks[target])
-        if plane >= DROP_PLANE:
-            code = plane - DROP_PLANE + PAWN
-            what = FIRST_DROP + (code - PAWN) * 8 + 2 * (there >> _OURS_AT)
-        else:
-            before = signed(board[origin]) & (WHITES - 1)
-            code = before | PROMOTED if plane >= PROMOTION_PLANE else before
-            kinds = max(PIECE_OF[before], 0) * (PIECES + 1) + CAPTURED[board[target]]
-            state = 8 * (there >> _THEIRS_AT) + 4 * (signed(marks[origin]) >> _THEIRS_AT)
-            what = FIRST_MOVE + kinds * 16 + state + 2 * (1 if code != before else 0)
-        rows[3 * i] = ROW_OF[action]
-        rows[3 * i + 1] = FIRST_STANDING + max(PIECE_OF[code], 0) * SQUARES + target
-        rows[3 * i + 2] = what + ((there >> code) & 1)
 
 
 @jit
@@ -450,7 +423,25 @@ def describe(
         if (rest >> (HAND_BITS + HAND_BITS + np.uint64(times))) & ONE:
             active[found] = REPEATED + times
             found += 1
-    _write_rows(board, marks, actions, count, rows)
+
+    for i in range(count):
+        action = signed(actions[i])
+        plane, origin = action // SQUARES, action % SQUARES
+        # Clip to the board: another machine may send illegal actions.
+        target = min(max(origin + PLANE_SHIFT[plane], 0), SQUARES - 1)
+        there = signed(marks[target])
+        if plane >= DROP_PLANE:
+            code = plane - DROP_PLANE + PAWN
+            what = FIRST_DROP + (code - PAWN) * 8 + 2 * (there >> _OURS_AT)
+        else:
+            before = signed(board[origin]) & (WHITES - 1)
+            code = before | PROMOTED if plane >= PROMOTION_PLANE else before
+            kinds = max(PIECE_OF[before], 0) * (PIECES + 1) + CAPTURED[board[target]]
+            state = 8 * (there >> _THEIRS_AT) + 4 * (signed(marks[origin]) >> _THEIRS_AT)
+            what = FIRST_MOVE + kinds * 16 + state + 2 * (1 if code != before else 0)
+        rows[3 * i] = ROW_OF[action]
+        rows[3 * i + 1] = FIRST_STANDING + max(PIECE_OF[code], 0) * SQUARES + target
+        rows[3 * i + 2] = what + ((there >> code) & 1)
     return found
 
 

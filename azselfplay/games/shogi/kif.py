@@ -8,7 +8,6 @@ target, the piece before the move, and its origin.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from azselfplay.games.bits import ONE
@@ -247,7 +246,13 @@ def _kif_game(lines: Sequence[str]) -> ReadGame:
         elif found:
             raise ValueError(f"move {len(moves) + 1} ({line.strip()[:40]!r}) cannot be read")
         elif (found := _KIF_HEADER.match(line)) and found[1].endswith("の持駒"):
-            _kif_held(placed.hands[found[1][0] in "後上"], found[2])
+            hand = placed.hands[found[1][0] in "後上"]
+            for word in found[2].split():
+                code, pieces = _KIF_CODES.get(word[0], 0), word[1:]
+                if code in IN_ALL and pieces in (*KIF_NUMBERS, "一"):
+                    hand[code] += 1 if pieces in ("", "一") else KIF_NUMBERS.index(pieces)
+                elif word != "なし":
+                    raise ValueError(f"{word[:20]!r} is no piece in a hand")
         elif found:
             said = found[2].strip("　 ")
             handicap = said if found[1] == "手合割" else handicap
@@ -266,16 +271,6 @@ def _kif_start(placed: Placed, handicap: str) -> tuple[str, int]:
         return "", 0
     # White, who gives the handicap, moves first.
     return f"{HANDICAPS[handicap]}{usual_start(1)[len(HANDICAPS['平手']) :]}", 1
-
-
-def _kif_held(hand: Counter[int], text: str) -> None:
-    """Read the pieces in a hand. Raises ValueError for an unknown word."""
-    for word in text.split():
-        code, number = _KIF_CODES.get(word[0], 0), word[1:]
-        if code in IN_ALL and number in (*KIF_NUMBERS, "一"):
-            hand[code] += 1 if number in ("", "一") else KIF_NUMBERS.index(number)
-        elif word != "なし":
-            raise ValueError(f"{word[:20]!r} is no piece in a hand")
 
 
 # Lists of openings have comments with `#`, too, but nothing in Japanese after them.

@@ -160,18 +160,13 @@ def _bounded(square: np.uint64, attacked: Board, bounds: Bounds) -> Board:
 
 
 @jit
-def _pawn_moves(pawns: Board, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
-    """Append all pawn moves. (`STEPS` begins with the rows of pawns.)"""
-    while some(pawns):
-        square = lowest(pawns)
-        pawns = without_lowest(pawns)
-        count = _write(square, row(STEPS, square), NOT_LAST_RANK, bounds, actions, count)
-    return count
-
-
-@jit
 def _stepping_moves(men: Men, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
-    """Append the moves of knights, silvers and golds."""
+    """Append the moves of pawns, knights, silvers and golds. (`STEPS` begins with the rows of pawns.)"""
+    left = men.pawns
+    while some(left):
+        square = lowest(left)
+        left = without_lowest(left)
+        count = _write(square, row(STEPS, square), NOT_LAST_RANK, bounds, actions, count)
     left = without(men.knights, bounds.pinned)  # a pinned knight can never move: no jump stays on the line
     while some(left):
         square = lowest(left)
@@ -243,7 +238,6 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
         # Between a knight and the king there is no square: then `goals` is the checker alone.
         goals = line_to(king, lowest(checkers))
     bounds = Bounds(king, pinned(king, own, foes, occupied, DOWN), occupied, without(goals, own))
-    count = _pawn_moves(men.pawns, bounds, actions, count)
     count = _stepping_moves(men, bounds, actions, count)
     count = _sliding_moves(men, bounds, actions, count)
     hand = hand_of(state, side)
@@ -293,19 +287,6 @@ def mates(pawn: np.uint64, men: Men, foes: Men, sides: tuple[Board, Board]) -> b
 
 
 @jit
-def _pawn_goals(men: Men, foes: Men, sides: tuple[Board, Board], goals: Board) -> Board:
-    """Return the squares where a pawn may be dropped: not on a file with a pawn of the same side, and not if
-    it gives mate."""
-    goals = overlap(overlap(goals, NOT_LAST_RANK), files_clear_of(men.pawns))
-    # If the king is on the rank nearest to the dropping side, there is no square in front of it: the next
-    # number belongs to the next file.
-    before_king = lowest(foes.king) + ONE
-    if contains(goals, before_king) and before_king % np.uint64(9) and mates(before_king, men, foes, sides):
-        goals = without(goals, single(before_king))
-    return goals
-
-
-@jit
 def write_drops(
     hand: np.uint64,
     men: Men,
@@ -324,7 +305,13 @@ def write_drops(
         if in_hand(hand, kind):
             targets = empty
             if kind == PAWN:
-                targets = _pawn_goals(men, foes, sides, empty)
+                # Not on a file with a pawn of the same side, and not if it gives mate.
+                targets = overlap(overlap(empty, NOT_LAST_RANK), files_clear_of(men.pawns))
+                # If the king is on the rank nearest to the dropping side, there is no square in front of it:
+                # the next number belongs to the next file.
+                goal = lowest(foes.king) + ONE
+                if contains(targets, goal) and goal % np.uint64(9) and mates(goal, men, foes, sides):
+                    targets = without(targets, single(goal))
             elif kind == LANCE:
                 targets = overlap(empty, NOT_LAST_RANK)
             elif kind == KNIGHT:

@@ -97,21 +97,6 @@ _TWO = np.uint64(2)
 
 
 @jit
-def _tactic(own: np.uint64, other: np.uint64, stone: np.uint64) -> int:
-    wins = stops = threats = 0
-    for line in LINE_BOARDS:
-        if line & stone:
-            mine, his = count_ones(own & line), count_ones(other & line)
-            if mine == _TWO:
-                wins = 1
-            elif his == _TWO:
-                stops = 1
-            elif mine == ONE and his == ZERO:
-                threats = min(threats + 1, 2)
-    return (wins * 2 + stops) * 3 + threats
-
-
-@jit
 def describe(
     packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
 ) -> int:
@@ -137,8 +122,18 @@ def describe(
         found += 1
     for i in range(count):
         cell = signed(actions[i])
+        wins = stops = threats = 0
+        for board in LINE_BOARDS:
+            if (board >> np.uint64(cell)) & ONE:
+                mine, his = count_ones(own & board), count_ones(other & board)
+                if mine == _TWO:
+                    wins = 1
+                elif his == _TWO:
+                    stops = 1
+                elif mine == ONE and his == ZERO:
+                    threats = min(threats + 1, 2)
         rows[2 * i] = cell
-        rows[2 * i + 1] = FIRST_TACTIC + _tactic(own, other, ONE << np.uint64(cell))
+        rows[2 * i + 1] = FIRST_TACTIC + (wins * 2 + stops) * 3 + threats
     return found
 
 
