@@ -81,12 +81,16 @@ class Player:
     def __init__(self, context: Context, endpoint: str, keys: DialKeys, games: list[Parts]) -> None:
         self._games = games
         self._unanswered: tuple[PutGame, bytes] | None = None
+
+        def on_joined(_: Welcome) -> None:
+            Player.joins += 1
+
         self.connection = Connection(
             context,
             endpoint,
             Hello(PROTOCOL_VERSION, "client", "volunteer"),
             on_message=self._on_message,
-            on_joined=self._on_joined,
+            on_joined=on_joined,
             settings=ConnectionSettings("volunteer", limit=BULK_LIMIT, keys=keys),
         )
 
@@ -103,9 +107,6 @@ class Player:
         assert self._unanswered is not None
         if not self.connection.send(*self._unanswered):
             asyncio.get_running_loop().call_later(1.0, self._send)
-
-    def _on_joined(self, _: Welcome) -> None:
-        Player.joins += 1
 
     def _on_message(self, message: Message, frames: list[memoryview]) -> None:  # noqa: ARG002
         if not isinstance(message, GameAck) or self._unanswered is None:

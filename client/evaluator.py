@@ -36,7 +36,6 @@ from protocol.messages import (
     EvaluatorReport,
     Hello,
     LoadWeights,
-    Message,
     WeightsInfo,
     Welcome,
 )
@@ -152,7 +151,9 @@ class ClientEvaluator:
             self._context,
             options.bulk,
             Hello(PROTOCOL_VERSION, "client", name, "azselfplay"),
-            on_message=self._on_message,
+            on_message=lambda message, frames: (
+                self._downloader.on_message(message, frames) if self._downloader is not None else None
+            ),
             on_joined=self._on_joined,
             on_lost=lambda _: self._downloader.lost() if self._downloader is not None else None,
             settings=ConnectionSettings(options.server, "weights", limit=BULK_LIMIT, keys=keys),
@@ -172,40 +173,35 @@ class ClientEvaluator:
     async def _serve(self) -> None:
         """Join, open the device, pull weights, and evaluate."""
         run = self._run = read_welcome(await self._first_welcome)
+        options, game, history = self._options, run.game, run.settings.history
         control = PulledWeights()
         async with asyncio.TaskGroup() as group:
             # From here on, because the device may also hang while it is opened.
             group.create_task(watch(control))
-            downloader = await self._begin(run, control)
-            group.create_task(downloader.run())
+            # Open the device in a thread, so that the session stays alive: importing torch takes seconds.
+            opened = await asyncio.to_thread(open_device, options.device, game, history, options.threads)
+            network, exceptions = opened
+            workers = Workers(options.workers, options.games)
+            evaluator = EvaluatorLoop(options.ring, network, game, history, control, exceptions, workers)
+            folder = run_folder(options.spool, game.name, run.name, run.identity) / "weights"
+            self._downloader = WeightsDownloader(in_cache(folder, control.load), self._bulk.send)
+            # The session began before there was a downloader.
+            if self._bulk.welcome is not None:
+                self._downloader.joined(self._bulk.welcome)
+            loop = asyncio.get_running_loop()
+
+            def evaluate() -> None:
+                try:
+                    evaluator.run()
+                except BaseException as error:  # whatever ends the evaluator ends the process
+                    control.fail(error)
+                    loop.call_soon_threadsafe(self._fail, error)
+
+            # The thread blocks, so it is a daemon, which ends with the process. The workers ask again for
+            # what it was computing.
+            threading.Thread(target=evaluate, daemon=True).start()
+            group.create_task(self._downloader.run())
             await self._end
-
-    async def _begin(self, run: Run, control: PulledWeights) -> WeightsDownloader:
-        """Open the device and start the evaluator's loop. Returns what pulls its weights."""
-        options, game, history = self._options, run.game, run.settings.history
-        # Open the device in a thread, so that the session stays alive: importing torch takes seconds.
-        opened = await asyncio.to_thread(open_device, options.device, game, history, options.threads)
-        network, exceptions = opened
-        workers = Workers(options.workers, options.games)
-        evaluator = EvaluatorLoop(options.ring, network, game, history, control, exceptions, workers)
-        folder = run_folder(options.spool, game.name, run.name, run.identity) / "weights"
-        self._downloader = WeightsDownloader(in_cache(folder, control.load), self._bulk.send)
-        # The session began before there was a downloader.
-        if self._bulk.welcome is not None:
-            self._downloader.joined(self._bulk.welcome)
-        loop = asyncio.get_running_loop()
-
-        def evaluate() -> None:
-            try:
-                evaluator.run()
-            except BaseException as error:  # whatever ends the evaluator ends the process
-                control.fail(error)
-                loop.call_soon_threadsafe(self._fail, error)
-
-        # The thread blocks, so it is a daemon, which ends with the process. The workers ask again for what it
-        # was computing.
-        threading.Thread(target=evaluate, daemon=True).start()
-        return self._downloader
 
     def _fail(self, error: BaseException) -> None:
         if not self._end.done():
@@ -220,10 +216,6 @@ class ClientEvaluator:
             self._fail(Fatal(f"{what}: this evaluator ends and starts again", Exit.TRY_AGAIN))
         elif self._downloader is not None:
             self._downloader.joined(welcome)
-
-    def _on_message(self, message: Message, frames: list[memoryview]) -> None:
-        if self._downloader is not None:
-            self._downloader.on_message(message, frames)
 
 
 async def watch(control: PulledWeights) -> None:

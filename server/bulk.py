@@ -96,7 +96,10 @@ class BulkService:
         self._turns = Turns(clock())
         self.chunks = ChunkService(store, clock)
         self.trainer: Session | None = None
-        self.weights = WeightsIn(game, store, figures, clock, self._send_to_trainer)
+        self.weights = WeightsIn(
+            *(game, store, figures, clock),
+            send=lambda message: self.trainer is not None and self.port.send(self.trainer.peer, message),
+        )
         self._store = store
         self._figures = figures
         self._clock = clock
@@ -202,9 +205,6 @@ class BulkService:
     def _on_trainer_status(self, session: Session, message: TrainerStatus, _: list[memoryview]) -> None:
         if self._is_trainer(session):
             self._figures.trainer = message.figures
-
-    def _send_to_trainer(self, message: Message) -> bool:
-        return self.trainer is not None and self.port.send(self.trainer.peer, message)
 
     def _is_trainer(self, session: Session) -> bool:
         return self.trainer is not None and self.trainer.number == session.number

@@ -169,12 +169,6 @@ class Window:
         return max(self.first_position, self.next_position - limit)
 
     @property
-    def _visits(self) -> int:
-        if not self.games:
-            return 0
-        return self._next_visit - int(self.rings.game_visit[self._oldest_game % len(self.rings.game_visit)])
-
-    @property
     def outcome_shares(self) -> dict[int, float]:
         """Return the shares of the positions by the outcome of their game: +1, 0, -1 for the first player."""
         total = max(1, self.positions)
@@ -217,14 +211,17 @@ class Window:
                 f"a game of {plies} plies and {visits} visits does not fit into a window of "
                 f"{self.capacity} positions; choose a larger --window.positions"
             )
-        # Of the three rings, the one that is full first decides.
-        while self.games and (
-            self.positions + plies > self.capacity
-            or self._visits + visits > len(self.rings.visit_count)
-            or self.games == len(self.rings.game_first)
-        ):
-            # Only the counts change: the game's entries stay in the rings until newer ones overwrite them.
+        while self.games:
             oldest = self._oldest_game % len(self.rings.game_first)
+            held = self._next_visit - int(self.rings.game_visit[oldest])
+            # Of the three rings, the one that is full first decides.
+            if (
+                self.positions + plies <= self.capacity
+                and held + visits <= len(self.rings.visit_count)
+                and self.games < len(self.rings.game_first)
+            ):
+                break
+            # Only the counts change: the game's entries stay in the rings until newer ones overwrite them.
             self._starts.drop(int(self.rings.game_start[oldest]))
             outcome, gone = int(self.rings.game_outcome[oldest]), int(self.rings.game_plies[oldest])
             self._outcome_positions[outcome + 1] -= gone

@@ -324,26 +324,24 @@ class EvaluatorLoop:
         """Return each slot with copies of its counts and legal actions. A producer that sent an invalid slot
         is cut off, and all its slots are left out."""
         found: list[tuple[Filled, Numbers, Numbers]] = []
+        game = self._game
         for one in leaves:
             if one.ring.is_open:
                 # Copied before they are checked: the producer shares this memory and may change it.
                 counts = one.slot.counts[: one.rows].copy()
                 raw = one.slot.legal[: one.header.legal_bytes].copy()
                 try:
-                    found.append((one, counts, self._actions(counts, raw, is_mask=bool(one.header.is_mask))))
+                    if not one.header.is_mask:
+                        legal = check_actions(counts, raw.data, game.actions, game.max_legal)
+                    elif self._masks is None:
+                        raise BadMessage("masks in a game without")
+                    else:
+                        masks = check_actions(counts, raw.data, game.actions, game.max_legal, game.mask_bytes)
+                        legal = self._masks.lists(counts, masks)
+                    found.append((one, counts, legal))
                 except BadMessage as error:
                     self.rings.cut_off(one.ring, error)
         return [entry for entry in found if entry[0].ring.is_open]
-
-    def _actions(self, counts: Numbers, raw: npt.NDArray[np.uint8], *, is_mask: bool) -> Numbers:
-        """Return the legal actions of a slot, from a list or from masks. Raises BadMessage."""
-        game = self._game
-        if not is_mask:
-            return check_actions(counts, raw.data, game.actions, game.max_legal)
-        if self._masks is None:
-            raise BadMessage("masks in a game without")
-        masks = check_actions(counts, raw.data, game.actions, game.max_legal, game.mask_bytes)
-        return self._masks.lists(counts, masks)
 
     def _answer_oldest(self) -> None:
         answer = None

@@ -19,7 +19,6 @@ from azselfplay.host.logs import RepeatFilter, as_line
 
 if TYPE_CHECKING:
     from rich.live import Live
-    from rich.table import Table
 
 Figures = Mapping[str, Any]
 
@@ -190,25 +189,21 @@ class View:
         # The trainer's figures come from another machine, and may be of any kind.
         with self._faults.survived("the view", now):
             if self._live is not None:
-                table = self._table(figures)
+                from rich.table import Table
+                from rich.text import Text
+
+                # `Text`, because rich reads [words] in a plain string as markup.
+                title = Text(self._title, "table.title")
+                table = Table(title=title, show_header=False, title_justify="left", min_width=48)
+                table.add_column(style="dim", no_wrap=True)
+                table.add_column()
+                for row in rows(figures):
+                    table.add_row(*map(Text, row))
                 with self._while_it_is_there():
                     self._live.update(table, refresh=True)
             elif now - self._said_at >= PLAIN_EVERY:
                 self._said_at = now
                 self._write(as_line(f"{self._title}: {line(figures)}"))
-
-    def _table(self, figures: Figures) -> Table:
-        from rich.table import Table
-        from rich.text import Text
-
-        # `Text`, because rich reads [words] in a plain string as markup.
-        title = Text(self._title, "table.title")
-        table = Table(title=title, show_header=False, title_justify="left", min_width=48)
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column()
-        for row in rows(figures):
-            table.add_row(*map(Text, row))
-        return table
 
     def note(self, text: str) -> None:
         """Show an event above the table."""

@@ -352,7 +352,8 @@ def restore(
     with filled(run.path) as folder:
         for name, digest in sums.items():
             # Files that are not restored are checked, too, so that a damaged backup is noticed.
-            copied = _is_restored(run, identity, name)
+            # Waiting games belong to the run for which they were played: one with a new identity gets none.
+            copied = name != FILE and (identity != "new" or name.split("/")[0] != run.spool.name)
             found = copy_file(backup / name, folder / name) if copied else hash_file(backup / name)
             if found != digest:
                 raise Fatal(
@@ -370,12 +371,6 @@ def restore(
             if verify_games:
                 _verify(games, about, say)
     return about
-
-
-def _is_restored(run: RunFolder, identity: Identity, path: str) -> bool:
-    """Return whether a file of the backup goes into the run folder. Waiting games belong to the run for which
-    they were played, so a run with a new identity does not get them."""
-    return path != FILE and (identity != "new" or path.split("/")[0] != run.spool.name)
 
 
 def _verify(path: Path, about: About, say: Callable[[str], None]) -> None:

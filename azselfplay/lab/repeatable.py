@@ -68,19 +68,6 @@ def uid_of(seed: int, games: int, number: int) -> bytes:
     return hashlib.sha256(name.encode()).digest()[:8] + number.to_bytes(8, "big")
 
 
-def _check(server: ServerConfig, trainer: TrainerConfig) -> None:
-    """Raise Fatal for settings of server and trainer that a repeatable run cannot follow."""
-    if trainer.optimizer.cosine_minutes:
-        reason = "--optimizer.cosine-minutes follows the clock: use --optimizer.cosine-steps"
-    elif trainer.device not in ("auto", "cpu"):
-        reason = f"--device {trainer.device} of the trainer: such a run is on the CPU; leave it out"
-    elif server.gate.mode != "alphazero":
-        reason = f"gate.mode {server.gate.mode}: such a run has no gate, each network plays; leave it out"
-    else:
-        return
-    raise Fatal(f"--repeatable does not go with a setting of the run: {reason}", Exit.CONFIG)
-
-
 class InTurns:
     """Evaluates with `inference` in the event loop's thread, after the turn of the loop in which leaves were
     submitted."""
@@ -118,7 +105,15 @@ class RepeatableRun:
     def __init__(self, server: ServerConfig, trainer: TrainerConfig, folder: RunFolder, games: int) -> None:
         """Open or begin the run in `folder`, with `games` games in a round. Raises Fatal for settings that
         cannot be repeated, and for a run that was not made this way."""
-        _check(server, trainer)
+        reason = ""
+        if trainer.optimizer.cosine_minutes:
+            reason = "--optimizer.cosine-minutes follows the clock: use --optimizer.cosine-steps"
+        elif trainer.device not in ("auto", "cpu"):
+            reason = f"--device {trainer.device} of the trainer: such a run is on the CPU; leave it out"
+        elif server.gate.mode != "alphazero":
+            reason = f"gate.mode {server.gate.mode}: such a run has no gate, each network plays; leave it out"
+        if reason:
+            raise Fatal(f"--repeatable does not go with a setting of the run: {reason}", Exit.CONFIG)
         self.game: Game = get_game(server.game)
         self.settings = resolve(with_start_positions(server), self.game)
         self.games = games

@@ -64,18 +64,11 @@ def main() -> int:
         raise Fatal(f"--onnx {config.onnx}: there is no folder {folder}; make it first", Exit.CONFIG)
     if not config.network:
         raise Fatal("say which network: azplay export RUN --onnx PATH", Exit.USAGE)
-    model, about = _model(weights_named(config.network, config.runs))
-    write_result(config.onnx, model)
-    print(f"{config.onnx}, {len(model):,} bytes: {about}")
-    return int(Exit.OK)
-
-
-def _model(weights: Path) -> tuple[bytes, str]:
-    """Return (the model, its description). Raises Fatal(BAD_DATA) for weights that cannot be used."""
     from azselfplay.games import get_game
     from net.architectures.registry import name_of
     from net.weights import BadWeights, from_bytes, read_meta
 
+    weights = weights_named(config.network, config.runs)
     try:
         data = read_weights(weights)
         game = get_game(read_meta(data).game)
@@ -106,7 +99,10 @@ def _model(weights: Path) -> tuple[bytes, str]:
             "report this"
         )
     matches = f"its answers match the original network's to within {RELATIVE:.1%}"
-    return model, f"{name_of(network.architecture)} for {game.name}, step {meta.step}; {matches}"
+    about = f"{name_of(network.architecture)} for {game.name}, step {meta.step}; {matches}"
+    write_result(config.onnx, model)
+    print(f"{config.onnx}, {len(model):,} bytes: {about}")
+    return int(Exit.OK)
 
 
 def playing(network: Network) -> nn.Module:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tyro.conf import Positional
@@ -101,14 +102,11 @@ async def measure_network(settings: TruthConfig, weights: Path, simulations: lis
     try:
         rows = rows_for(nets[0].game, settings.seed, settings.limit)
         search = search_for(settings.search, nets[0].game, weights)
-        found = await measure(nets, rows, simulations, _tell, search)
+        tell = partial(print, file=sys.stderr, flush=True)
+        found = await measure(nets, rows, simulations, tell, search)
     finally:
         for net in nets:
             net.close()
     print(errors_table(found))
     if settings.json is not None:
         write_result(settings.json, json.dumps(to_json(nets[0].game.name, found), indent=1).encode())
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

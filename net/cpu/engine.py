@@ -108,20 +108,20 @@ class CpuEngine:
         self.set_weights(network)
 
     def set_weights(self, network: Network) -> None:
+        def lay_out() -> Callable[[], Forward]:
+            """Return a function that makes a forward for each thread."""
+            shape, chunk = (self._game, self._history), self._chunk
+            if self._own_kernels and isinstance(network, ResidualNetwork):
+                weights = CpuWeights(network, *shape, self._dtype, chunk)
+                return lambda: CpuForward(weights, chunk)
+            module = ModuleForward(network, *shape, "cpu", self._dtype)
+            return lambda: partial(run_module, module)
+
         # In a computing thread, because the libraries' choices depend on the thread's settings.
-        make = self._pool.submit(self._lay_out, network).result()
+        make = self._pool.submit(lay_out).result()
         self._forwards: SimpleQueue[Forward] = SimpleQueue()
         for _ in range(self._threads):  # one each, so that `get` never waits
             self._forwards.put(make())
-
-    def _lay_out(self, network: Network) -> Callable[[], Forward]:
-        """Return a function that makes a forward for each thread."""
-        shape, chunk = (self._game, self._history), self._chunk
-        if self._own_kernels and isinstance(network, ResidualNetwork):
-            weights = CpuWeights(network, *shape, self._dtype, chunk)
-            return lambda: CpuForward(weights, chunk)
-        module = ModuleForward(network, *shape, "cpu", self._dtype)
-        return lambda: partial(run_module, module)
 
     def start(self, batch: Batch, slot: int) -> None:
         priors, wdl = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
