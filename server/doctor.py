@@ -22,7 +22,7 @@ from azselfplay.diagnostics.doctor.service import (
     service_findings,
 )
 from azselfplay.host import config
-from azselfplay.host.exits import Fatal
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import compiled_code_folder
 from azselfplay.host.ports import ANYWHERE, PORTS, Address
 from azselfplay.host.runs import RunFolder, is_locked
@@ -114,7 +114,9 @@ def weights_finding(folder: RunFolder, game: str, *, any_games: bool) -> Finding
     try:
         info = WeightsStore(folder.weights, game).read()
     except Fatal as error:
-        return fault("weights files", str(error), "restore weights/ from a backup")
+        is_damaged = error.code == Exit.BAD_DATA
+        todo = "restore weights/ from a backup" if is_damaged else "look at the disk or the network drive"
+        return fault("weights files", str(error), todo)
     if info is not None:
         kept = f"{files} file{'' if files == 1 else 's'} kept"
         return ok("weights files", f"version {info.version} is whole, {kept}")

@@ -111,8 +111,8 @@ class WeightsStore:
     def read(self) -> WeightsInfo | None:
         """Return the current weights on the disk, after checking the file's hash. None in a new run.
 
-        Raises Fatal(BAD_DATA) when the folder does not hold what `current.json` says, Fatal(DISK) when that
-        file cannot be read now.
+        Raises Fatal(BAD_DATA) when the folder does not hold what `current.json` says, Fatal(DISK) when a file
+        cannot be read now.
         """
         try:
             info = read_struct(self.about, WeightsInfo)
@@ -129,8 +129,10 @@ class WeightsStore:
             with path.open("rb") as file:
                 # Hash the whole file, because the disk may have changed it since it was stored.
                 digest = hashlib.file_digest(file, "sha256").digest()
+        except FileNotFoundError as error:
+            raise self._damaged(f"{path} is missing") from error
         except OSError as error:
-            raise self._damaged(f"{path} cannot be read ({error.strerror})") from error
+            raise Fatal(f"{path} cannot be read: {error.strerror}", Exit.DISK) from error
         if digest != info.sha256:
             raise self._damaged(f"{path} is damaged: its sha256 is {digest.hex()}")
         return info
@@ -184,10 +186,14 @@ class WeightsStore:
         now = time.monotonic()
         self._read_at = {sha256: at for sha256, at in self._read_at.items() if now - at < IN_USE}
         read = sorted(self._read_at, key=self._read_at.__getitem__)[-MOST_READ:]
-        needed = {find_weights(self._folder, sha256) for sha256 in (*self.needed, *current, *read)}
-        # Pick the newest by version, because a clock may have been set back. Sort the others by time, to
-        # spread them over it.
-        files = sorted(self._folder.glob("*.safetensors"), key=version_in)
+        try:
+            needed = {find_weights(self._folder, sha256) for sha256 in (*self.needed, *current, *read)}
+            # Pick the newest by version, because a clock may have been set back. Sort the others by time, to
+            # spread them over it.
+            files = sorted(self._folder.glob("*.safetensors"), key=version_in)
+        except OSError as error:  # only space is lost
+            self._repeated.warning("tidy", f"{self._folder} cannot be read: {error.strerror}", now)
+            return
         older = []
         for path in files[: -self._kept]:
             with suppress(OSError):  # somebody has just removed it
@@ -199,8 +205,7 @@ class WeightsStore:
                 if path not in needed:
                     path.unlink(missing_ok=True)
             except OSError as error:  # only space is lost
-                text = f"{path} cannot be removed: {error.strerror}"
-                self._repeated.warning("tidy", text, time.monotonic())
+                self._repeated.warning("tidy", f"{path} cannot be removed: {error.strerror}", now)
 
     def was_read(self, sha256: bytes) -> None:
         """Note that somebody downloads this file."""

@@ -1,5 +1,6 @@
 """The doctor looks at folders: disks, compiled code, runs, waiting games."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,18 @@ def test_a_damaged_run_folder_is_found(tmp_path, file: str, content: bytes | Non
     before = sorted((path, path.lstat().st_mtime_ns) for path in folder.weights.iterdir())
     assert faults(look(folder, "tic_tac_toe")) == {check}
     assert sorted((path, path.lstat().st_mtime_ns) for path in folder.weights.iterdir()) == before
+
+
+def test_weights_that_the_disk_does_not_give_are_not_to_be_restored(tmp_path: Path, monkeypatch) -> None:
+    """They may be intact."""
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    folder = run_folder(tmp_path)
+    monkeypatch.setattr(hashlib, "file_digest", fail)
+    (found,) = (one for one in look(folder, "tic_tac_toe") if one.check == "weights files")
+    assert found.todo == "look at the disk or the network drive"
 
 
 def test_a_folder_of_another_game_is_found_and_a_new_one_is_fine(tmp_path: Path) -> None:

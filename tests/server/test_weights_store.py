@@ -1,5 +1,6 @@
 """The weights files of a run: whole or absent, and the right ones are kept."""
 
+import errno
 import hashlib
 import os
 from itertools import pairwise
@@ -53,6 +54,24 @@ def test_a_damaged_file_is_found_at_start(tmp_path: Path) -> None:
     assert caught.value.code == Exit.BAD_DATA
 
 
+def test_a_disk_that_fails_at_start_is_not_taken_for_damage(tmp_path: Path, monkeypatch) -> None:
+    """azserver is started again, and nobody is told to delete weights that are intact."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    store = WeightsStore(tmp_path, "chess")
+    info = store.add(b"good bytes", 0, 0, "tiny")
+    monkeypatch.setattr(hashlib, "file_digest", fail)
+    with pytest.raises(Fatal, match="cannot be read: Input") as caught:
+        store.read()
+    assert caught.value.code == Exit.DISK
+    store.path(info).unlink()
+    with pytest.raises(Fatal, match="is missing; restore") as caught:
+        store.read()
+    assert caught.value.code == Exit.BAD_DATA
+
+
 def test_older_files_stay_spread_over_the_run_with_the_first(tmp_path: Path) -> None:
     """Of 64 publications, one a second, 4 older ones stay: the first, and others at wide intervals."""
     store = WeightsStore(tmp_path, "chess", kept=2, past=4)
@@ -83,16 +102,21 @@ def test_a_file_that_is_being_downloaded_stays_until_nobody_reads_it(tmp_path: P
     assert found == [True] * 4 + [False] * 4
 
 
-def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path: Path, monkeypatch, caplog) -> None:
-    def refuse(path: Path, *, missing_ok: bool = False) -> None:
+@pytest.mark.parametrize(("method", "text"), [("unlink", "removed"), ("glob", "read")])
+def test_a_file_that_cannot_be_removed_stops_nothing(
+    tmp_path: Path, monkeypatch, caplog, method: str, text: str
+) -> None:
+    """Nor does a folder that cannot be listed."""
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted", str(path))
 
     store = WeightsStore(tmp_path, "chess", kept=1, past=0)
     old = store.add(b"old", 0, 0, "tiny")
-    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(Path, method, refuse)
     assert store.add(b"new", 1, 0, "tiny") == store.current
     assert store.has(old)
-    assert "cannot be removed: Operation not permitted" in caplog.text
+    assert f"cannot be {text}: Operation not permitted" in caplog.text
 
 
 def test_the_newest_files_stay_when_the_clock_is_set_back(tmp_path: Path) -> None:
