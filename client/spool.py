@@ -77,8 +77,10 @@ class Spool:
 
     def __init__(self, folder: Path, max_games: int = MAX_GAMES, max_bytes: int = MAX_BYTES) -> None:
         self.folder = folder
-        self.games = 0
+        self._sizes: dict[str, int] = {}
+        """Bytes of each game that waits, by the stem of its file's name."""
         self.bytes = 0
+        """Sum of `_sizes`."""
         self.rejected = 0
         """Games set aside since this object was made."""
         self.kept = 0
@@ -87,6 +89,10 @@ class Spool:
         self._warn = Repeated(log)
         self._max_games = max_games
         self._max_bytes = max_bytes
+
+    @property
+    def games(self) -> int:
+        return len(self._sizes)
 
     @property
     def full(self) -> bool:
@@ -99,9 +105,8 @@ class Spool:
         list."""
         for name in (REJECTED, KEPT):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        sizes = [path.stat().st_size for path in self._kept()]
-        self.kept, self.kept_bytes = len(sizes), sum(sizes)
-        self.games = self.bytes = 0
+        self.count_kept()
+        self._sizes, self.bytes = {}, 0
         for path in self.folder.glob("*.tmp"):
             path.unlink()
         found: dict[bytes, int] = {}
@@ -116,7 +121,7 @@ class Spool:
                 self._set_aside(path, reason)
                 continue
             size = found[bytes.fromhex(path.stem)] = path.stat().st_size
-            self._count(1, size)
+            self._add(path, size)
         return found
 
     def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
@@ -131,10 +136,8 @@ class Spool:
                 os.fsync(file.fileno())
         reach("spool.synced")
         for temporary, (uid, data) in zip(temporaries, records, strict=True):
-            if not self._path(uid).exists():  # it may exist after a write that failed half-way
-                self._count(1, len(data))
             # From here on the game exists.
-            temporary.rename(self._path(uid))
+            self._add(temporary.rename(self._path(uid)), len(data))
             reach("spool.renamed")
         # The new names are stored in the folder, which needs a sync of its own.
         sync_folder(self.folder)
@@ -144,10 +147,11 @@ class Spool:
         """Return the game as it is sent; None if it is missing or damaged (a damaged game is set aside)."""
         path = self._path(uid)
         if not path.exists():
+            self._forget(path)
             return None
         data, reason = self._read(path)
         if reason:
-            self._set_aside_counted(path, reason)
+            self.set_aside(uid, reason)
             return None
         return SpooledGame(uid, sha256(data), data)
 
@@ -155,32 +159,35 @@ class Spool:
         """Delete a game that the trainer has. No sync is needed: a file that reappears after a crash is sent
         again, and the game counts once."""
         path = self._path(uid)
-        if path.exists():
-            size = path.stat().st_size
-            path.unlink()
-            reach("spool.deleted")
-            self._count(-1, -size)
+        path.unlink(missing_ok=True)
+        reach("spool.deleted")
+        self._forget(path)
 
     def set_aside(self, uid: bytes, reason: str) -> None:
         """Move a game that the trainer will never accept to `rejected/`, with the reason, for people to look
-        at."""
+        at. If the disk fails, it still counts as waiting."""
         path = self._path(uid)
-        if path.exists():
-            self._set_aside_counted(path, reason)
+        try:
+            if path.exists():
+                self._set_aside(path, reason)
+        finally:
+            if not path.exists():
+                self._forget(path)
 
     def keep(self, uid: bytes, reason: str, terms: Terms) -> None:
         """Move a game that the trainer does not accept under these terms to `kept/`, until the terms
         change."""
         path = self._path(uid)
         if not path.exists():
+            self._forget(path)
             return
-        size, target = path.stat().st_size, self.folder / KEPT / path.name
+        size = path.stat().st_size
         # Write the note first. A game that has no note after a crash is merely offered again.
-        target.with_suffix(".reason").write_text(note(reason, terms))
+        target = self._noted(path, KEPT, note(reason, terms))
         reach("spool.kept_noted")
         path.rename(target)
         reach("spool.kept")
-        self._count(-1, -size)
+        self._forget(path)
         self._count_kept(1, size)
         text = f"games are refused, and kept in {target.parent}: {reason}"
         self._warn.warning(code_of(reason), text, time.monotonic())
@@ -192,22 +199,29 @@ class Spool:
         for path in self._kept():
             try:
                 reason = path.with_suffix(".reason")
-                if reason.exists() and not fits(reason.read_text(), path, terms):
+                # A note that has rotted does not end the worker.
+                if reason.exists() and not fits(reason.read_text("utf-8", "replace"), path, terms):
                     continue
                 size = path.stat().st_size
                 path.rename(self.folder / path.name)
                 reach("spool.taken_back")
                 self._count_kept(-1, -size)
-                self._count(1, size)
+                self._add(path, size)
+                found[bytes.fromhex(path.stem)] = size
                 # Remove the reason last: a kept game without one would be offered again whatever the terms
                 # are.
-                reason.unlink(missing_ok=True)
-                found[bytes.fromhex(path.stem)] = size
+                with contextlib.suppress(OSError):  # a reason without a game does no harm
+                    reason.unlink(missing_ok=True)
             except OSError as error:
                 log.error("game %s stays in %s for now: %s", path.stem, path.parent, error)
         if found:
             log.info("%d kept games are offered again: settings or weights have changed", len(found))
         return found
+
+    def count_kept(self) -> None:
+        """Count the games in `kept` anew, from which people may move games away."""
+        sizes = [path.stat().st_size for path in self._kept()]
+        self.kept, self.kept_bytes = len(sizes), sum(sizes)
 
     def _kept(self) -> list[Path]:
         return sorted((self.folder / KEPT).glob(f"*{SUFFIX}"))
@@ -219,9 +233,14 @@ class Spool:
     def _path(self, uid: bytes) -> Path:
         return self.folder / f"{uid.hex()}{SUFFIX}"
 
-    def _count(self, games: int, size: int) -> None:
-        self.games += games
+    def _add(self, path: Path, size: int) -> None:
+        """Count a game as waiting. It may count already, after a write that failed half-way."""
+        self._forget(path)
+        self._sizes[path.stem] = size
         self.bytes += size
+
+    def _forget(self, path: Path) -> None:
+        self.bytes -= self._sizes.pop(path.stem, 0)
 
     def _read(self, path: Path) -> tuple[bytes, str]:
         """Return the bytes of a file, and what is wrong with them; "" if nothing is."""
@@ -235,18 +254,15 @@ class Spool:
         # The uid is how the trainer names the game in its answers.
         return data, "" if record.uid.hex() == path.stem else f"holds game {record.uid.hex()}"
 
-    def _set_aside_counted(self, path: Path, reason: str) -> None:
-        """Set a file aside that counts as waiting. If the disk fails, the file still counts as waiting."""
-        size = path.stat().st_size
-        try:
-            self._set_aside(path, reason)
-        finally:
-            if not path.exists():
-                self._count(-1, -size)
+    def _noted(self, path: Path, name: str, text: str) -> Path:
+        """Write the note of a game that moves to the folder `name`. Returns the game's place there."""
+        target = self.folder / name / path.name
+        target.parent.mkdir(exist_ok=True)  # people may have moved it away
+        target.with_suffix(".reason").write_text(text, "utf-8")
+        return target
 
     def _set_aside(self, path: Path, reason: str) -> None:
-        target = path.parent / REJECTED / path.name
-        target.with_suffix(".reason").write_text(reason + "\n")
+        target = self._noted(path, REJECTED, reason + "\n")
         reach("spool.aside_noted")
         path.rename(target)
         reach("spool.aside")

@@ -163,13 +163,18 @@ class Uploader:
         while True:
             self._show_room()
             again_at = self._again_at if self._failed else None
-            dues = [self._uploads.next_wake(), self._write_at if self._writes else None, again_at]
+            # Somebody may move the kept games away, to make room.
+            kept_at = self._loop.time() + WRITE_AGAIN if self.spool.full and self.spool.kept else None
+            dues = [self._uploads.next_wake(), self._write_at if self._writes else None, again_at, kept_at]
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min((due for due in dues if due is not None), default=None)):
                     await self._wake.wait()
             # Clear before the work: whatever comes during the work must wake the next turn.
             self._wake.clear()
             await self._work()
+            if kept_at is not None:
+                with suppress(OSError):
+                    await asyncio.to_thread(self.spool.count_kept)
 
     async def _work(self) -> None:
         now = self._loop.time()
@@ -377,7 +382,8 @@ class Uploads:
     def unsent(self, uids: list[bytes], now: float) -> None:
         """Note that these games could not be sent, which takes no room in the window. They are the next."""
         # An acknowledgement of an earlier offer may have come meanwhile.
-        back = [uid for uid in uids if uid in self._deadlines]
+        # A game stands here twice if it was offered twice, before and after a new session began.
+        back = [uid for uid in dict.fromkeys(uids) if uid in self._deadlines]
         self._take_back(back)
         if back:
             self._paused_until = max(self._paused_until, now + UNSENT_PAUSE)

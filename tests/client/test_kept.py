@@ -72,6 +72,26 @@ def test_kept_games_count_and_fill_the_spool(tmp_path: Path) -> None:
     assert (again.kept, again.kept_bytes, again.full) == (2, spool.kept_bytes, True)
 
 
+def test_a_worker_plays_again_once_the_kept_games_that_fill_its_spool_are_moved_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next refused game makes the folder again."""
+    monkeypatch.setattr("client.uploader.WRITE_AGAIN", 0.01)
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        await uploader.keep(record(2))
+        assert not uploader.room.is_set()
+        (tmp_path / "kept").rename(tmp_path / "moved away")
+        await uploader.room.wait()
+        uploader.joined(HERE)
+        await server.expect(1)
+        uploader.acknowledged(GameAck(uid(2), "rejected", "wrong_settings: 9"))
+        await uploader.quiet.wait()
+        assert kept(tmp_path) == [uid(2).hex()]
+
+    with_uploader(filled(tmp_path, 1, max_games=2), scenario)
+
+
 def test_they_come_back_under_other_settings_and_not_under_the_same(tmp_path: Path) -> None:
     spool = filled(tmp_path, 1, 2)
     assert list(spool.take_back(Terms("here", 99))) == []
@@ -80,6 +100,23 @@ def test_they_come_back_under_other_settings_and_not_under_the_same(tmp_path: Pa
     assert (spool.games, spool.kept, spool.kept_bytes) == (2, 0, 0)
     assert spool.read(uid(1)) is not None
     assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_a_game_whose_note_stays_behind_comes_back(tmp_path: Path, monkeypatch) -> None:
+    """The disk does not remove the note."""
+
+    def refuse(path: Path, *, missing_ok: bool = False) -> None:
+        raise OSError(5, "Input/output error", str(path))
+
+    spool = filled(tmp_path, 1)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert list(spool.take_back(ELSEWHERE)) == [uid(1)]
+
+
+def test_a_game_whose_note_is_no_text_comes_back(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 1)
+    (tmp_path / "kept" / f"{uid(1).hex()}.reason").write_bytes(b"\xff")
+    assert list(spool.take_back(HERE)) == [uid(1)]
 
 
 def test_games_of_unknown_weights_come_back_once_the_server_has_come_to_their_version(tmp_path: Path) -> None:

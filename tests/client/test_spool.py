@@ -1,13 +1,14 @@
 """The spool: a game is on disk whole or not at all, and stays until it may be deleted."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from client_records import record, uid
 
 from azselfplay.host.exits import Exit, Fatal
-from client.spool import Spool, claim, run_folder
+from client.spool import Spool, Terms, claim, run_folder
 from protocol.records import to_bytes
 
 
@@ -117,6 +118,23 @@ def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
     small = Spool(tmp_path, max_bytes=10)
     fill(small, 3)
     assert small.full
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda spool: spool.read(uid(1)),
+        lambda spool: spool.delete(uid(1)),
+        lambda spool: spool.set_aside(uid(1), "illegal_action"),
+        lambda spool: spool.keep(uid(1), "wrong_settings", Terms("here", 5)),
+    ],
+)
+def test_a_game_whose_file_is_gone_counts_no_more(tmp_path: Path, look: Callable[[Spool], object]) -> None:
+    spool = opened(tmp_path)
+    fill(spool, 1, 2)
+    (tmp_path / f"{uid(1).hex()}.game").unlink()
+    look(spool)
+    assert (spool.games, spool.bytes) == (1, len(to_bytes(record(2))))
 
 
 def test_a_game_that_the_disk_does_not_let_go_still_counts(tmp_path, monkeypatch) -> None:

@@ -254,5 +254,8 @@ def test_a_game_that_vanished_from_the_disk_does_not_block_the_others(tmp_path: 
         await uploader.keep(record(2))
         uploader.joined()
         assert await server.expect(1) == [uid(2)]
+        uploader.acknowledged(GameAck(uid(2), "stored"))
+        await uploader.quiet.wait()
+        assert uploader.empty.is_set()
 
     with_uploader(Spool(tmp_path), scenario, Uploads(window=1))

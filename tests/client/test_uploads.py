@@ -85,6 +85,14 @@ def test_the_window_is_full_by_bytes_but_one_game_always_fits() -> None:
     assert uploads.add(uid(3), 1, 1.0) == []
 
 
+def test_a_game_that_was_offered_twice_and_not_sent_is_offered_once_more() -> None:
+    """A second session began before the first offer was carried out."""
+    uploads = joined_with(1)
+    uploads.joined(0.5)
+    uploads.unsent([uid(0), uid(0)], 1.0)
+    assert uploads.tick(2.0) == [Put(uid(0))]
+
+
 def test_rejoining_offers_what_was_in_flight_first() -> None:
     """A new session does not know what was sent in the old one."""
     uploads = joined_with(3, window=2 * LEAST_GAME_BYTES)

@@ -75,8 +75,8 @@ class KeepsBeforeRename(Spool):
 
     def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         for path in self.folder.glob("*.tmp"):
-            path.rename(path.with_suffix(".game"))
-            self._count(1, path.with_suffix(".game").stat().st_size)
+            game = path.rename(path.with_suffix(".game"))
+            self._add(game, game.stat().st_size)
         for uid, data in records:
             (self.folder / f"{uid.hex()}.tmp").write_bytes(data)
 
