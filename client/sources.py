@@ -268,7 +268,8 @@ class RingEvaluator:
     def _on_answer(self, leaves: Leaves, evaluations: Evaluations, refused: int) -> None:
         """Pass the answers to the searches that wait for them, before the slot is used again."""
         batch, parts = leaves.payload
-        self.version = evaluations.version
+        if refused < batch.rows:  # else no weights have answered
+            self.version = evaluations.version
         self.leaves += batch.rows - refused
         if not refused:
             deliver(parts, batch.counts, 0, evaluations)

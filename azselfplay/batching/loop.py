@@ -42,9 +42,9 @@ from protocol.frames import EvaluationFrames, are_probabilities, check_actions, 
 from protocol.messages import BadMessage, EvaluatorReport, LoadWeights
 
 HEARTBEAT = 5.0
-"""Seconds of idleness after which `Control.alive` is called."""
+"""Longest wait in seconds of an idle evaluator, which then calls `Control.alive`."""
 REPORT_EVERY = 1.0
-"""Seconds between two reports, while there is something to report."""
+"""Least seconds between two reports, and between two calls of `Control.alive`."""
 RECENT = 10.0
 """Seconds for which an owner that has sent leaves counts as playing."""
 
@@ -207,10 +207,13 @@ class EvaluatorLoop:
             self._tell()
             counts, self._counts = self._counts, _Counts()
             waiting = self._queue.rows + self._busy_rows
-            if counts.batches or counts.busy or counts.poisoned or waiting:
+            worked = bool(counts.batches or counts.busy)
+            if worked or counts.poisoned or waiting:
                 self._control.report(
                     EvaluatorReport(**vars(counts), queue_rows=self._queue.rows, sent_rows=self._busy_rows)
                 )
+            if not worked:
+                self._control.alive()
         self.rings.flush()
 
     def _forget(self, ring: Ring) -> None:
@@ -240,8 +243,6 @@ class EvaluatorLoop:
                     rings.accept()
                 case _:
                     self._load_newest()
-        if wait and not ready and seconds == HEARTBEAT:
-            self._control.alive()
 
     def _put(self, leaves: Filled) -> None:
         self._seen[leaves.owner] = leaves.arrived

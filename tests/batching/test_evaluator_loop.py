@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from ring_parts import GAME, LAYOUT, WORDS, BadFile, EchoNetwork, Evaluator, NoRoom, Producer, random_leaves
 
-from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Workers
+from azselfplay.batching.loop import HEARTBEAT, EvaluatorLoop, Exceptions, Workers
 from azselfplay.batching.ring import REFUSED, Layout, Wish, create, hello
 from azselfplay.host.exits import Fatal
 from azselfplay.host.folders import own_folder
@@ -252,6 +252,17 @@ def test_it_waits_for_nothing_while_rows_could_be_computed(path: Path, monkeypat
     assert [wait > 0 for wait in waits] == [True, False]
     evaluator.step()
     assert waits[-1] > 0
+
+
+def test_an_idle_evaluator_says_that_it_lives_although_something_arrives_all_the_time(path: Path) -> None:
+    """Workers may come and go that send no leaves."""
+    evaluator = Evaluator(path)
+    del evaluator.control.said[:]
+    for _ in range(3):
+        Producer(path).socket.close()
+        evaluator.now += HEARTBEAT
+        evaluator.step()
+    assert evaluator.control.said == ["alive"] * 3
 
 
 def test_a_slot_says_that_its_rows_are_being_computed_until_they_are_answered(path: Path) -> None:

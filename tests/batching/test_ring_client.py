@@ -220,8 +220,8 @@ def test_a_worker_whose_evaluator_ends_whenever_it_is_back_gets_another() -> Non
     machine.teardown()
 
 
-def test_rows_that_end_every_evaluator_are_refused_after_two_and_others_are_answered() -> None:
-    machine = a_worker_beside(1)
+def end_two_evaluators(machine: RingMachine) -> None:
+    """Submit rows over which two evaluators end, and start the next one."""
     machine.submit(10)
     for _ in range(2):
         for _ in range(4):
@@ -229,6 +229,21 @@ def test_rows_that_end_every_evaluator_are_refused_after_two_and_others_are_answ
             machine.step(0, "collect")
         assert machine.evaluators[0] is None
         machine.start(0)
+
+
+def test_the_version_of_the_weights_stays_when_rows_are_refused() -> None:
+    machine = a_worker_beside(1)
+    machine.submit(5)
+    machine.finish()
+    end_two_evaluators(machine)
+    machine.finish()
+    assert machine.worker.version == 1
+    machine.teardown()
+
+
+def test_rows_that_end_every_evaluator_are_refused_after_two_and_others_are_answered() -> None:
+    machine = a_worker_beside(1)
+    end_two_evaluators(machine)
     machine.submit(5)
     bad, good = machine.requests
     machine.finish()
