@@ -97,9 +97,9 @@ def make_plan(
     count = config.workers or (cores if is_remote else workers_beside(devices, cores))
     joining = (
         *("--server", address.server, "--bulk", address.bulk),
-        *("--spool", str(spool), "--name", config.name),
-        *(("--server-key", config.server_key) if config.server_key else ()),
-        *(("--key", str(config.key)) if config.key else ()),
+        # With "=", because a value may begin with a hyphen.
+        *(f"--spool={spool}", f"--name={config.name}", f"--server-key={config.server_key}"),
+        *((f"--key={config.key}",) if config.key else ()),
         *("--log-format", config.log_format),
     )
     common = python_module("client.worker", *joining, "--role", "client", "--leaves", address.leaves)

@@ -15,7 +15,8 @@ import pytest
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
-from client import evaluator
+from azselfplay.host.processes import python_module
+from client import evaluator, worker
 from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
 from client.evaluator import PulledWeights, watch
 from client.main import main
@@ -91,6 +92,14 @@ def test_workers_spread_over_the_evaluators_and_each_knows_the_next_one_to_ask()
 
 def value(argv: list[str], flag: str) -> str:
     return argv[argv.index(flag) + 1]
+
+
+def test_values_that_begin_with_a_hyphen_reach_workers_and_evaluators() -> None:
+    given = {"name": "-gpu1", "server_key": "-Z85", "key": Path("-key")}
+    plan = make_plan(ClientConfig("x", device="cpu", **given), HERE, Path("-s"), cores=1, has_torch=True)
+    for module, argv in ((worker, plan.prepare), (evaluator, plan.evaluators[0])):
+        options = vars(module.parse(argv[len(python_module("")) :]))
+        assert options | given | {"spool": Path("-s")} == options
 
 
 def test_own_cpu_evaluators_share_the_cores_and_know_how_many_workers_they_have() -> None:
