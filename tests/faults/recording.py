@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ VFS = "az-recording"
 
 
 class FileRecorder:
-    """Records what is done through `pathlib` and `os` to files below a folder."""
+    """Records what is done through `open`, `pathlib` and `os` to files below a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.log = WriteLog()
@@ -27,7 +28,6 @@ class FileRecorder:
         self._real = {
             name: getattr(os, name) for name in ("rename", "replace", "unlink", "open", "fsync", "close")
         }
-        self._open = Path.open
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -43,8 +43,9 @@ class FileRecorder:
             mock.patch.object(
                 Path,
                 "open",
-                lambda path, mode="r", *more, **named: self._path_open(path, mode, *more, **named),
+                lambda path, mode="r", *more, **named: self._file_open(path, mode, *more, **named),
             ),
+            mock.patch("builtins.open", self._file_open),
         ):
             yield
 
@@ -78,10 +79,10 @@ class FileRecorder:
         elif name := self._name(path):
             self.log.entries.append(Synced(self._inodes[name]))
 
-    def _path_open(self, path: Path, mode: str = "r", *more: Any, **named: Any) -> Any:
-        name = self._name(path)
-        is_new = not path.exists()
-        file = self._open(path, mode, *more, **named)
+    def _file_open(self, path: Any, mode: str = "r", *more: Any, **named: Any) -> Any:
+        name = "" if isinstance(path, int) else self._name(path)
+        is_new = bool(name) and not Path(path).exists()
+        file = io.open(path, mode, *more, **named)  # noqa: SIM115, UP020 - `open` is patched
         if not name or not set(mode) & set("wax+"):
             return file
         if is_new:
