@@ -4,13 +4,14 @@ import dataclasses
 import itertools
 import json
 import math
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, RunLock
 from azselfplay.lab.experiments import ablation as ablation_file
 from azselfplay.lab.experiments import ablation as ablation_runs
 from azselfplay.lab.experiments import on_games
@@ -150,6 +151,17 @@ def test_a_run_that_fails_loses_no_other_run(tmp_path: Path, monkeypatch: pytest
         ablation_runs.run_all(loaded, tmp_path, [0, 1], tmp_path / "runs.json")
     kept = json.loads((tmp_path / "runs.json").read_bytes())["runs"]
     assert [one["variant"] for one in kept] == [beside]
+
+
+@pytest.mark.usefixtures("without_training")
+def test_two_processes_do_not_make_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each writes the whole table, so the runs of one would be lost."""
+    flags = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "results"), "--seeds", "1"]
+    monkeypatch.setattr(sys, "argv", ["ablation", "krk", *flags])
+    (tmp_path / "runs").mkdir()
+    with RunLock(tmp_path / "runs" / ".ablation-krk"), pytest.raises(Fatal, match="the runs of krk") as found:
+        ablation_runs.main()
+    assert found.value.code is Exit.TRY_AGAIN
 
 
 KRK = 'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'

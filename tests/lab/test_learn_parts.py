@@ -87,35 +87,48 @@ def test_a_target_is_a_limit_from_one_side(value: float, at_most: bool, reached:
 
 
 def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
     recipe = recipes.from_settings("x", MINIMAL)
     for seed, hits in ((1, 90), (2, 10)):
         found = judged(hits, 100).with_targets({"wins": 0.5})
         found.measures.append(share("wins", "untrained", 1, 100))
-        write_seed(tmp_path / "out", recipe, seed, a_run(tmp_path), found)
-    (tmp_path / "ablation-x").mkdir()
-    (tmp_path / "ablation-x" / "README.md").write_text("# What helps\n\nmore\n")
-    write_page(tmp_path / "out", recipe)
-    page = (tmp_path / "out" / "README.md").read_text()
+        write_seed(folder / "out", recipe, seed, a_run(tmp_path), found)
+    (folder / "ablation-x").mkdir()
+    (folder / "ablation-x" / "README.md").write_text("# What helps\n\nmore\n")
+    write_page(folder / "out", recipe)
+    page = (folder / "out" / "README.md").read_text()
     assert (
         "| 90.0 % [82.6 %, 94.5 %] | 10.0 % [5.5 %, 17.4 %] | at least 50.0 % | no (1 of 2 seeds) |" in page
     )
-    overview = (tmp_path / "README.md").read_text()
+    overview = (folder / "README.md").read_text()
     assert overview.endswith("[What helps](ablation-x/README.md)\n")
     assert (
         "| [t](out/README.md) | 1 (2), 1 (2) | wins (trained) | 90.0 %; 10.0 % | at least 50.0 % |"
         in overview
     )
-    assert (tmp_path / "out" / "curves.png").read_bytes()[:4] == b"\x89PNG"
-    assert Judgement.from_json(read_seeds(tmp_path / "out")[1]).measures[0].reached is True
+    assert (folder / "out" / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    assert Judgement.from_json(read_seeds(folder / "out")[1]).measures[0].reached is True
 
 
 def test_a_seed_without_the_figure_has_not_reached_its_target(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
     recipe = recipes.from_settings("x", MINIMAL)
-    write_seed(tmp_path / "out", recipe, 1, a_run(tmp_path), Judgement([], {}))
-    write_seed(tmp_path / "out", recipe, 2, a_run(tmp_path), judged().with_targets({"wins": 0.5}))
-    write_page(tmp_path / "out", recipe)
-    for page in (tmp_path / "out" / "README.md", tmp_path / "README.md"):
+    write_seed(folder / "out", recipe, 1, a_run(tmp_path), Judgement([], {}))
+    write_seed(folder / "out", recipe, 2, a_run(tmp_path), judged().with_targets({"wins": 0.5}))
+    write_page(folder / "out", recipe)
+    for page in (folder / "out" / "README.md", folder / "README.md"):
         assert "| at least 50.0 % | no (1 of 2 seeds) |" in page.read_text()
+
+
+@pytest.mark.parametrize(("folder", "there"), [("results", "# Mine\n"), ("look", "# Mine\n"), ("look", None)])
+def test_the_overview_replaces_no_other_page(tmp_path: Path, folder: str, there: str | None) -> None:
+    """Nor is one made in a folder that --out has named."""
+    recipe, page = recipes.from_settings("x", MINIMAL), tmp_path / folder / "README.md"
+    write_seed(page.parent / "out", recipe, 1, a_run(tmp_path), judged())
+    if there:
+        page.write_text(there)
+    write_page(page.parent / "out", recipe)
+    assert (page.read_text() if page.exists() else None) == there
 
 
 def test_the_curves_of_every_seed_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,16 +176,17 @@ def test_a_run_that_is_missing_or_unfinished_cannot_be_judged(tmp_path: Path) ->
 
 def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
     """It names the runs that ended early and did not have all their games."""
+    folder = tmp_path / "results"
     most = recipes.from_settings("x", {**MINIMAL, "minutes": 10.0, "most_games": 100})
     for seed, minutes, games in ((1, 10.0, 50), (2, 8.0, 50), (3, 8.0, 100)):
         found = judged().with_targets({"wins": 0.5})
-        write_seed(tmp_path / "out", most, seed, a_run(tmp_path, MADE, minutes, games), found)
-    write_page(tmp_path / "out", most)
-    lines = (tmp_path / "out" / "README.md").read_text().splitlines()
+        write_seed(folder / "out", most, seed, a_run(tmp_path, MADE, minutes, games), found)
+    write_page(folder / "out", most)
+    lines = (folder / "out" / "README.md").read_text().splitlines()
     assert [
         ("stopped early (of 10)" in line) for line in lines if line.startswith(("| 1 ", "| 2 ", "| 3 "))
     ] == [False, True, False]
-    assert "10 (2), 8 (2), stopped early (of 10), 8 (2)" in (tmp_path / "README.md").read_text()
+    assert "10 (2), 8 (2), stopped early (of 10), 8 (2)" in (folder / "README.md").read_text()
 
 
 def test_any_game_is_a_recipe_and_a_word_that_is_none_names_the_nearest():

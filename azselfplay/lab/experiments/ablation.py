@@ -30,7 +30,7 @@ import msgspec
 from azselfplay.host.config import flattened, to_toml
 from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.host.reading import read_toml
-from azselfplay.host.runs import RunFolder, write_atomically
+from azselfplay.host.runs import RunFolder, RunLock, write_atomically
 from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.intervals import remarks, table
 from azselfplay.lab.experiments.recipe import Recipe
@@ -82,9 +82,17 @@ def main() -> int:
     # Use only the cores that this process may use.
     cores = sorted(os.sched_getaffinity(0))
     folder = options.out / f"ablation-{ablation.name}"
-    runs = run_all(ablation, options.runs, cores, folder / "runs.json", options.variants)
-    draw(runs, BASE, folder / PICTURE, scale=100, unit="%")
-    write_atomically(folder / "README.md", page(ablation, runs).encode())
+    options.runs.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = RunLock(options.runs / f".ablation-{ablation.name}")
+    except BlockingIOError as error:
+        text = f"another process makes the runs of {ablation.name} in {options.runs} at this moment"
+        raise Fatal(text, Exit.TRY_AGAIN) from error
+    # Two processes would use the same cores, and each would write a table without the other's runs.
+    with lock:
+        runs = run_all(ablation, options.runs, cores, folder / "runs.json", options.variants)
+        draw(runs, BASE, folder / PICTURE, scale=100, unit="%")
+        write_atomically(folder / "README.md", page(ablation, runs).encode())
     write_overview(options.out)
     print(f"{folder / 'README.md'}: {len(runs)} runs")
     return int(Exit.OK)

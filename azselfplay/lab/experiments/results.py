@@ -27,6 +27,7 @@ COLOURS = ("#1f6fb2", "#d9822b", "#3a9a5b", "#9b4f96", "#666666")
 SETTINGS = (
     "Settings compared, at equal wall clock, on the stored games of one run, or with the same networks:"
 )
+OVERVIEW = "# Results"
 TRIED = "what_was_tried.md"
 """Page of notes, written by hand."""
 SINCE_FIRST_GAME = "minutes since the first game"
@@ -115,9 +116,14 @@ def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> Non
 
 
 def write_overview(folder: Path) -> None:
-    """Write the page with the targets of all recipes in `folder`, and links to everything compared."""
+    """Write the page with the targets of all recipes in `folder`, and links to everything compared. Only a
+    folder called `results` has one; another folder, from --out, and another README.md are not ours."""
+    overview = folder / "README.md"
+    is_ours = not overview.exists() or overview.read_bytes().startswith(f"{OVERVIEW}\n".encode())
+    if folder.name != "results" or not is_ours:
+        return
     lines = [
-        "# Results",
+        OVERVIEW,
         "",
         "The targets of each recipe. Each page has the untrained network under the same search and random "
         "moves beside it, curves, settings, and how to repeat it. Written by "
@@ -148,7 +154,7 @@ def write_overview(folder: Path) -> None:
             lines.append(f"- [{title}]({page.parent.name}/README.md)")
     if (folder / TRIED).exists():
         lines += ["", f"[What was tried]({TRIED}) has the rest."]
-    write_atomically(folder / "README.md", ("\n".join(lines) + "\n").encode())
+    write_atomically(overview, ("\n".join(lines) + "\n").encode())
 
 
 def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
