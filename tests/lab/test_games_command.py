@@ -1,11 +1,13 @@
 """`azplay games` on stores that the trainer wrote."""
 
 import dataclasses
+import errno
 import io
 import re
 import shlex
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import apsw
 import chess
@@ -20,6 +22,7 @@ from azselfplay.games.game_history import GameHistory
 from azselfplay.games.spec import Game
 from azselfplay.games.stubs import Movers
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.lab.report import stored_games
 from azselfplay.lab.report.figures import by_version
 from azselfplay.lab.report.games_command import main
 from azselfplay.lab.report.stored_games import forms_of, plies
@@ -267,6 +270,16 @@ def test_a_damaged_game_is_left_out_of_the_export(run: Path, monkeypatch, capsys
     captured = capsys.readouterr()
     assert captured.out.count("[Event ") == 2
     assert "game 2 is damaged: cannot be unpacked" in captured.err
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_an_export_that_ends_early_leaves_no_part_of_a_file(run: Path, tmp_path, monkeypatch, error) -> None:
+    monkeypatch.setattr(stored_games, "as_pgn", Mock(side_effect=["a game", error]))
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises((Fatal, KeyboardInterrupt)):
+        stored_games.export(open_games(str(run), run.parent), Range(), "", 0, out / "games.pgn", print)
+    assert list(out.iterdir()) == []
 
 
 def test_results_are_counted_by_weights_version(run: Path, monkeypatch, capsys) -> None:

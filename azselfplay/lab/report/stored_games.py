@@ -15,6 +15,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial, reduce
@@ -220,6 +221,10 @@ def export(
         unfinished.replace(out)
     except OSError as error:
         raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
+    finally:
+        # On a full disk, the part would take space that the trainer needs to continue.
+        with suppress(OSError):
+            unfinished.unlink()
     return counts
 
 
