@@ -115,6 +115,16 @@ def test_a_whole_game_of_chess_is_dragged_and_found_again(page: sync_api.Page, s
     sync_api.expect(state).to_have_text(re.compile(r"^The position after 1\. "))
 
 
+def test_the_network_moves_until_it_is_the_persons_turn(page: sync_api.Page, site: str, runs: Path) -> None:
+    """Each of the two lines that are left closes a box, so the network draws both."""
+    run_with_games(runs, "dots_and_boxes_2x2", "dots", games=1)
+    page.goto(site + "/run/dots/play")
+    page.get_by_label("Start from").fill("a1a2 b1b2 a1b1 b3c3 c2c3 a3b3 b2c2 a2a3 c1c2 b2b3")
+    page.get_by_role("button", name="New game").click()
+    sync_api.expect(page.locator(".state")).to_have_text(re.compile("^You lost: "))
+    sync_api.expect(page.locator(".played-moves li")).to_have_count(12)
+
+
 def drag(page: sync_api.Page, move: str) -> None:
     """Drag a piece of White from square to square, slowly enough for the page to see it."""
     box = page.locator(".board .overlay").bounding_box()

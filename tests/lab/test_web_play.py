@@ -229,6 +229,29 @@ async def test_the_game_not_touched_for_longest_gives_way_and_is_opened_again_wi
 
 
 @with_client
+async def test_the_network_is_asked_again_while_it_closes_boxes(client, tmp_path: Path) -> None:
+    """Each of the two lines that are left closes a box, so the network draws both."""
+    run_with_games(tmp_path, "dots_and_boxes_2x2", games=1)
+    moves = "a1a2 b1b2 a1b1 b3c3 c2c3 a3b3 b2c2 a2a3 c1c2 b2b3"
+    game = await ordered(client, PLAY, {"position": moves, "simulations": 1})
+    for over in (None, "more_boxes"):
+        game = await ordered(client, f"/api/play/{game['room']}/reply", {})
+        assert (game["is_mine"], game["over"]) == (False, over)
+    assert game["outcome"] == -1
+
+
+@with_client
+async def test_a_long_pasted_game_is_opened_again_with_the_moves_played_from_there(
+    client, runs: Path
+) -> None:
+    moves = ["1", "2", "3"]
+    longest = "5".ljust(app.MOST_PASTED)
+    game = await ordered(client, PLAY, {"position": longest, "moves": moves, "simulations": 1})
+    assert game["moves"] == ["5", *moves]
+    assert "position" in (await ordered(client, PLAY, {"position": longest + " "}, 400))["error"]
+
+
+@with_client
 async def test_a_game_that_is_closed_while_an_order_for_it_is_read_is_gone(
     client, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

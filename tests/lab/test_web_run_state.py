@@ -4,6 +4,8 @@ import asyncio
 import json
 import logging
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -153,6 +155,28 @@ async def test_pages_that_end_with_their_run_tell_its_last_figures(client, tmp_p
                 pass
         assert found["row"]["trainer/step"] == STEPS + 7
         assert not (await answer.content.read()).strip()
+
+
+def test_a_thread_that_still_reads_keeps_others_out(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop has given it up: its page was closed."""
+    files, order = watching.Files(run), list[str]()
+    inside, go_on = threading.Event(), threading.Event()
+
+    def read() -> None:
+        order.append("begin")
+        inside.set()
+        assert go_on.wait(60)
+        order.append("end")
+
+    monkeypatch.setattr(files.curves, "look", read)
+    with ThreadPoolExecutor(2) as threads:
+        reading = [threads.submit(files.look)]
+        assert inside.wait(60)
+        reading += [threads.submit(files.history)]
+        wait(reading, timeout=0.1)
+        go_on.set()
+    assert [one.exception() for one in reading] == [None, None]
+    assert order == ["begin", "end"] * 2
 
 
 PAGES = tuple(f"run/a-run/{page}" for page in ("history", "settings", "games", "weights", "games/1"))

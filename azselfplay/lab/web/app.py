@@ -76,6 +76,8 @@ SHOWN = 12
 
 LONGEST_LINE = 1000
 """Most characters in a line of moves."""
+MOST_PASTED = 16 * 1024
+"""Most characters in a pasted game. The body is longer: the moves played from there come with it."""
 
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
@@ -364,7 +366,7 @@ class Opening(Struct, forbid_unknown_fields=True):
     """Number of a stored game to continue; 0: a new game from the start."""
     ply: Annotated[int, Meta(ge=0, le=MOST)] = 0
     """Position in that game."""
-    position: Annotated[str, Meta(max_length=MOST_BODY)] = ""
+    position: Annotated[str, Meta(max_length=MOST_PASTED)] = ""
     """A pasted position or game to continue (`games.game_texts.read_position`)."""
     moves: Annotated[tuple[Annotated[str, Meta(max_length=40)], ...], Meta(max_length=10_000)] = ()
     """Moves of a game that is opened again."""

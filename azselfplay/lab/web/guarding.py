@@ -40,7 +40,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-MOST_BODY = 16 * 1024
+MOST_BODY = 48 * 1024
 """Most bytes in a request's body."""
 
 JSON = "application/json"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -58,11 +59,12 @@ Updates = asyncio.Queue[bytes | None]
 
 class Files:
     """The files of one run that are read. Only one thread at a time may use it, so the event loop takes
-    `lock` first."""
+    `lock` first. The thread of a cancelled reading goes on without it, so threads take a lock, too."""
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
         self.lock = asyncio.Lock()
+        self._in_thread = threading.Lock()
         self.curves = Curves(run.figures_log)
         self.players = Players(run.games)
 
@@ -71,22 +73,24 @@ class Files:
         if not (self.run.about.is_file() or self.run.games.is_file()):
             self.players.close()
             raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
-        self.curves.look()
-        about = summary(self.run)
-        pace = Pace.of(shown_settings(self.run.trainer_config))
-        to_next = seconds_to_next(self.curves.rows, pace, time.time()) if about["running"] else None
-        return {
-            "summary": about,
-            "alerts": [_with_advice(text) for text in about["alerts"]],
-            "players": self.players.rates(None if about["running"] else about["changed"]),
-            "next_weights_s": to_next,
-            "row": self.curves.rows[-1] if self.curves.rows else None,
-        }
+        with self._in_thread:
+            self.curves.look()
+            about = summary(self.run)
+            pace = Pace.of(shown_settings(self.run.trainer_config))
+            to_next = seconds_to_next(self.curves.rows, pace, time.time()) if about["running"] else None
+            return {
+                "summary": about,
+                "alerts": [_with_advice(text) for text in about["alerts"]],
+                "players": self.players.rates(None if about["running"] else about["changed"]),
+                "next_weights_s": to_next,
+                "row": self.curves.rows[-1] if self.curves.rows else None,
+            }
 
     def history(self) -> dict[str, Any]:
         """Return all curves, and the strength of the networks."""
-        self.curves.look()
-        return {**self.curves.history(), "strength": strength_of(self.run)}
+        with self._in_thread:
+            self.curves.look()
+            return {**self.curves.history(), "strength": strength_of(self.run)}
 
 
 def _with_advice(text: str) -> dict[str, str]:

@@ -153,9 +153,10 @@ async function order(what, thenReply = false, body = {}) {
 }
 
 async function reply() {
-  if (game.over || game.is_mine) return;
-  draw();
-  await change("reply", {});
+  while (!game.over && !game.is_mine) { // a side may move several times in a row
+    draw();
+    await change("reply", {});
+  }
 }
 
 async function change(what, body) {
