@@ -85,9 +85,13 @@ def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
         numbers = {name: int(values.pop(name)) for name in ("nodes", "depth", "movetime") if name in values}
         # All remaining values are the engine's own options.
         timeout = float(values.pop("timeout", 0))
+        if not timeout >= 0 or min(numbers.values(), default=1) < 1:
+            raise ValueError("a number is too small")
     except ValueError as error:
         raise Fatal(
-            f"{kind}:{text}: {error}; nodes, depth, movetime and timeout are numbers", Exit.CONFIG
+            f"{kind}:{text}: {error}; nodes, depth and movetime are whole numbers from 1 on, timeout is a "
+            "number of seconds",
+            Exit.CONFIG,
         ) from error
     movetime = numbers["movetime"] / 1000 if "movetime" in numbers else None
     return EngineSpec(

@@ -335,7 +335,11 @@ class GtpEngine:
         move = found.moves[0] if found.moves else "pass"
         if found.moves and self.options.resigns_at(found.value):
             move = "resign"
-        return self._play(task, move) + self._go_on(now)
+        try:
+            orders = self._play(task, move)
+        except GtpError as error:  # the game is too long
+            orders = [Say(failure(task.command, str(error)))]
+        return orders + self._go_on(now)
 
     def _play(self, task: Task, move: str) -> list[Order]:
         # reg_genmove only names its move and does not play it.

@@ -106,15 +106,18 @@ class GoBoard:
         return not any(self.stones())
 
     def give_turn(self, colour: int) -> None:
-        """Give the turn to `colour`."""
+        """Give the turn to `colour`. Raises GtpError if the game is too long for a pass."""
         if colour == self.to_move:
             return
         # The pass is the last action.
         actions, pass_ = self.game_history.actions, self.game_history.game.actions - 1
         if actions and actions[-1] == pass_:
             self.game_history.take_back(self.game_history.ply - 1)
-        else:
+            return
+        try:
             self.game_history.play(pass_)
+        except ValueError as error:
+            raise GtpError(str(error)) from error
 
     def turned_to(self, colour: int) -> tuple[tuple[int, ...], list[int]]:
         """Return (actions, legal actions) of the game if it were the turn of `colour`."""

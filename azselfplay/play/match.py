@@ -151,8 +151,8 @@ def clock_from(text: str) -> ClockSettings | None:
         settings = ClockSettings(float(base), float(increment or 0)) if text else None
     except ValueError as error:
         raise Fatal(f"--clock {text}: it is SECONDS+INCREMENT such as 10+0.1", Exit.CONFIG) from error
-    if settings is not None and not (settings.base > 0 and settings.increment >= 0):
-        raise Fatal(f"--clock {text}: the time must be more than 0", Exit.CONFIG)
+    if settings is not None and not (0 < settings.base < 1e9 and 0 <= settings.increment < 1e9):
+        raise Fatal(f"--clock {text}: the time must be more than 0, and less than 1e9", Exit.CONFIG)
     return settings
 
 

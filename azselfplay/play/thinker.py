@@ -350,7 +350,8 @@ def value_of(tree: ParallelTree, index: int) -> float:
 
 def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[int]:
     """Return the indices of a node's edges, best first: proven wins (the quickest first), then by visits,
-    then proven losses (the slowest first)."""
+    then proven losses (the slowest first). At the root, the move that `final_move` chooses comes first,
+    unless one is proven to win."""
     edges, proofs = tree.edges_of(node), np.array(tree.edge_proofs(node))
     visits = edges["visits"]
     if node == 0 and not tree.forest.selection.KEEPS_SUBTREE:
@@ -365,27 +366,27 @@ def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[i
     order = np.lexsort((-edges["prior"], -scores, -best, -np.sign(proofs)))
     if allowed:
         order = order[np.isin(edges["action"][order], allowed)]
+    if node == 0 and chooses_by_value(tree) and not proofs[order[0]]:
+        seen = order[(proofs[order] == 0) & (visits[order] > 0)]
+        if len(seen):
+            final = final_action(Candidates(seen, visits[seen], means[seen]), tree.settings)
+            order = np.concatenate([[final], order[order != final]])
     return list(map(int, order))
 
 
 def best_index(
     tree: ParallelTree, allowed: Sequence[int], temperature: float, rng: np.random.Generator
 ) -> int:
-    """Return the root edge to play: the best of `ranked`, that of `final_move`, or one drawn from visits **
-    (1 / temperature) among those that are not proven to lose."""
+    """Return the root edge to play: the best of `ranked`, or one drawn from visits ** (1 / temperature)
+    among those that are not proven to lose."""
     order, proofs = ranked(tree, 0, allowed), tree.edge_proofs(0)
     # A proven result at the top decides, whatever the temperature.
-    if proofs[order[0]] or (temperature <= 0 and not chooses_by_value(tree)):
+    if proofs[order[0]] or temperature <= 0:
         return order[0]
     order = [index for index in order if proofs[index] >= 0]
-    edges = tree.edges_of(0)[order]
-    visits = edges["visits"].astype(np.float64)
+    visits = tree.edges_of(0)["visits"][order].astype(np.float64)
     if visits.max() <= 0:
         return order[0]
-    if temperature <= 0:
-        seen = visits > 0
-        values = edges["value_sum"][seen] / visits[seen]
-        return final_action(Candidates(np.array(order)[seen], edges["visits"][seen], values), tree.settings)
     # Divide by the maximum: powers of thousands would overflow at low temperatures.
     weights = (visits / visits.max()) ** (1.0 / temperature)
     return int(rng.choice(order, p=weights / weights.sum()))

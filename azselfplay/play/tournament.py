@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from azselfplay.games.spec import Game
+from azselfplay.host.exits import Fatal
 from azselfplay.play.book import Book, Candidate, Gone
 from azselfplay.play.bradley_terry import Pair, Score, next_pair, unconnected
 from azselfplay.play.elo import won_drawn_lost
@@ -130,12 +131,15 @@ class Matches:
             self._open[name] = self._open.pop(name)
             return self._open[name]
         candidate = self._candidates[name]
-        if candidate.file is not None and not candidate.file.exists():
-            raise Gone(f"{candidate.file} has been removed")
         # Close the least recently used player: the dict is in the order of use.
         while len(self._open) >= OPEN_PLAYERS:
             await self._open.pop(next(iter(self._open))).close()
-        player = make_player(candidate.spec, self._game, device=self._device, threads=self._threads)
+        try:
+            player = make_player(candidate.spec, self._game, device=self._device, threads=self._threads)
+        except (Fatal, OSError) as error:
+            if candidate.file is not None and not candidate.file.exists():
+                raise Gone(f"{candidate.file} has been removed") from error
+            raise
         # The player is kept before it is prepared: if `prepare` fails, `close` still ends its processes.
         self._open[name] = player
         await player.prepare()

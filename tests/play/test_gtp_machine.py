@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sgfmill import sgf
 
 from azselfplay.games.go import GoRules
+from azselfplay.play import thinker
 from azselfplay.play.gtp import USUAL_SIMULATIONS, GtpEngine
 from azselfplay.play.gtp_board import GoBoard
 from azselfplay.play.gtp_commands import Desk
@@ -99,6 +100,16 @@ def test_a_pass_out_of_turn_does_not_end_the_game():
     said(engine, "play b pass", "play b C3", "play b D3")
     assert not engine.desk.board.is_over
     assert said(engine, "play w pass", "play b pass", "genmove w") == "= pass"
+
+
+def test_at_its_longest_a_game_is_refused_more_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = ready_engine()
+    said(engine, "play b A1", "play w B1")
+    start_of(engine, "genmove b")
+    monkeypatch.setattr(thinker, "MOST_PLIES", 2)
+    assert engine.searched(Found(("C1",), 2), 1.0) == [Say("? illegal move: black cannot play C1\n")]
+    assert said(engine, "play w C1") == "? a game has at most 2 moves here"
+    assert said(engine, "undo") == "="
 
 
 def test_a_ko_may_not_be_retaken_and_an_illegal_move_changes_nothing():

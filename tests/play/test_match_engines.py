@@ -119,6 +119,11 @@ def test_a_start_position_reaches_a_uci_engine_with_its_moves() -> None:
         ("tic_tac_toe", "uci:stockfish", "tic_tac_toe has no engines"),
         ("go_5x5", f"gtp:{sys.executable}?nodes=100", "neither nodes nor depth"),
         ("shogi", f"usi:{sys.executable}?nodes=many", "numbers"),
+        *(("chess", f"uci:{sys.executable}?{limit}", "too small") for limit in ("nodes=0", "timeout=-1")),
+        *(
+            ("chess", f"uci:{sys.executable}?{limit}", "too small")
+            for limit in ("movetime=-5", "timeout=nan")
+        ),
     ],
 )
 def test_what_cannot_be_played_is_said_before_the_first_game(game: str, player: str, message: str) -> None:

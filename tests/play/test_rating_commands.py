@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,12 +145,19 @@ def test_fixed_players_that_are_named_are_all_drawn(
 
 
 @pytest.mark.usefixtures("quick")
-def test_weights_that_were_removed_are_noticed_before_they_play(run: RunFolder) -> None:
+def test_weights_that_were_removed_are_noticed_before_they_play(run: RunFolder, monkeypatch) -> None:
+    """Even while they are loaded."""
+
     async def choose_then_remove() -> None:
         ladder = Ladder(LadderConfig(run=run.path, **FEW))
         players = ladder.players()
-        assert players[0].file is not None
-        players[0].file.unlink()
+
+        def removed(*asked: Any, **how: Any) -> Player:
+            for player in players:
+                player.file.unlink(missing_ok=True)
+            return make_player(*asked, **how)
+
+        monkeypatch.setattr(matches, "make_player", removed)
         await ladder._session.play(players, Stop())
 
     with pytest.raises(Gone, match="has been removed"):

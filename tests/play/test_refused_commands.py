@@ -31,6 +31,8 @@ ROWS = [
     (("match", "greedy", f"{ENGINE} uci dead"), Exit.CONFIG, "did not start"),
     ((*MATCH, "--sprt", "5"), Exit.CONFIG, "ELO0,ELO1"),
     ((*MATCH, "--clock", "fast"), Exit.CONFIG, "SECONDS+INCREMENT"),
+    ((*MATCH, "--clock", "inf"), Exit.CONFIG, "less than 1e9"),
+    ((*MATCH, "--clock", "1+inf"), Exit.CONFIG, "less than 1e9"),
     ((*MATCH, "--game", "ludo"), Exit.CONFIG, "known games"),
     ((*MATCH, "--game", "connect_four", "--pgn", "x.pgn"), Exit.CONFIG, "--moves"),
     ((*MATCH, "--openings", "nothing.epd"), Exit.CONFIG, "openings"),

@@ -21,6 +21,7 @@ from azselfplay.play.thinker import (
     Thinker,
     Thinking,
     best_index,
+    lines_of,
     ranked,
 )
 from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, LocalEvaluator, Reply
@@ -175,7 +176,7 @@ def test_a_move_that_loses_does_not_count_as_the_leader() -> None:
 
 @pytest.mark.parametrize(("rule", "best"), [("visits", 1), ("max", 3), ("secure", 2), ("max_robust", 1)])
 def test_the_final_move_is_chosen_as_in_matches(rule: str, best: int) -> None:
-    """Column 4, the best by value, is proven to lose."""
+    """And is the first line that is reported. Column 4, the best by value, is proven to lose."""
     thinker = engine_with(f"puct?final_move={rule}", 1)
     thought(thinker, simulations=50)
     edges = thinker.tree.edges_of(0)
@@ -183,6 +184,8 @@ def test_the_final_move_is_chosen_as_in_matches(rule: str, best: int) -> None:
     edges["value_sum"] = visits * np.array([0.0, 0.1, 0.6, 0.7, 0.9, 0.0, 0.0])
     thinker.tree.edge_proofs = lambda _: [0, 0, 0, 0, -4, 0, 0]  # type: ignore[method-assign]
     assert best_index(thinker.tree, (), 0.0, np.random.default_rng(0)) == best
+    shown = [line.visits for line in lines_of(thinker.tree, GAME, 2)]
+    assert shown == [visits[best], 60 if best == 1 else 90]
 
 
 def test_a_temperature_draws_among_the_moves_and_none_always_plays_the_best() -> None:
