@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,7 +89,9 @@ def examine(settings: DoctorConfig) -> list[Finding]:
 
 def waiting_games(spool: Path) -> dict[str, int]:
     """Return how many finished games wait for a trainer, by the folder of their run."""
-    folders = sorted(one for one in spool.glob("*") if one.is_dir())
+    folders: list[Path] = []
+    with suppress(OSError):  # the machine's findings name a folder that cannot be entered
+        folders = sorted(one for one in spool.glob("*") if one.is_dir())
     counts = {one.name: sum(1 for _ in one.glob("worker-*/*.game")) for one in folders}
     return {name: count for name, count in counts.items() if count}
 

@@ -90,7 +90,12 @@ def free_ports(facts: ServiceFacts, address: Address) -> list[Finding]:
 def run_findings(folder: RunFolder, wanted: str, *, locked: bool) -> list[Finding]:
     """Return findings about a run's folder. `wanted`: the game that the settings name. `locked`: an azserver
     works on the run."""
-    if not folder.path.is_dir() or not any(folder.path.iterdir()):
+    try:
+        is_new = not folder.path.is_dir() or not any(folder.path.iterdir())
+    except OSError as error:
+        found = f"{folder.path} cannot be read: {error.strerror}"
+        return [fault("run folder", found, "correct the owner and rights of the folders")]
+    if is_new:
         return [ok("run folder", f"{folder.path} is new: azserver makes it, with an untrained network")]
     try:
         game = str(folder.describe()["game"])

@@ -32,6 +32,14 @@ def test_a_folder_that_is_none_takes_no_files(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
+def test_a_folder_that_cannot_be_entered_is_a_finding(tmp_path: Path) -> None:
+    """Its name is too long here; for root, no rights are missing."""
+    path = tmp_path / ("x" * 300) / "y"
+    assert "name too long" in probe_folder(path).error
+    assert faults(look(RunFolder(path, "r"), "chess")) == {"run folder"}
+    assert waiting_games(path) == {}
+
+
 def test_compiled_code_is_looked_for_where_it_is_kept() -> None:
     from azselfplay.games.jit import cache_folder
 

@@ -111,7 +111,10 @@ def look_at(folder: Path, cache: Path) -> Machine:
 def probe_folder(path: Path) -> Folder:
     """Test whether files can be written to the folder, or whether the folder can be created."""
     # A folder that does not exist yet will be on the disk of its nearest existing parent.
-    there = next((one for one in (path, *path.parents) if one.exists()), Path("/"))
+    try:
+        there = next((one for one in (path, *path.parents) if one.exists()), Path("/"))
+    except OSError as error:  # below a folder that this user may not enter
+        return Folder(path, None, error.strerror or str(error))
     try:
         free = shutil.disk_usage(there).free
     except OSError:
