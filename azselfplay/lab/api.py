@@ -379,6 +379,7 @@ def train(
     bar shows the time and azrun's newest line. A run of that name goes on. `flags`: more of azrun's flags.
     Ctrl-C ends the run early and in order, says so, and returns what it has learned until then; the end of
     this program ends it too. Raises Error with the reason for a run that fails."""
+    from rich.markup import escape
     from rich.progress import Progress
 
     from azselfplay.lab import azrun_config
@@ -414,7 +415,7 @@ def train(
                     lines.append(line.strip())
                     # azrun's own progress line begins with the run's name, which the bar has already.
                     shown = f"{name}: {lines[-1].rpartition(f'{name}, ')[2][:80]}"
-                    progress.update(bar, completed=time.monotonic() - began, description=shown)
+                    progress.update(bar, completed=time.monotonic() - began, description=escape(shown))
                 break
             except KeyboardInterrupt:
                 # Then its last lines are read: azrun stores games and weights before it ends.

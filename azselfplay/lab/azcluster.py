@@ -17,7 +17,7 @@ from azselfplay.host import config
 from azselfplay.host.exits import Exit, Fatal, guarded, require
 from azselfplay.host.folders import check_folders
 from azselfplay.host.ports import Address, check_base_port
-from azselfplay.host.runs import RunLock, is_locked
+from azselfplay.host.runs import RunLock, is_locked, write_atomically
 from azselfplay.lab.azrun_config import RunConfig
 from azselfplay.lab.cluster import plan, render
 from azselfplay.lab.report.status_command import as_text, of_server
@@ -88,8 +88,12 @@ def _main() -> int:
             lock = _lock(cluster)
             if not is_locked(lock):
                 raise Fatal(f"nothing is up here: no process holds {lock}", Exit.UNREACHABLE)
+            pid = lock.with_suffix(".pid")
+            # `up` writes to its lock first; an older process id may by now be that of any program.
+            if not pid.exists() or pid.stat().st_mtime_ns < lock.stat().st_mtime_ns:
+                raise Fatal(f"{cluster.run.name} comes up just now; try again", Exit.TRY_AGAIN)
             with contextlib.suppress(ProcessLookupError):  # it ends just now
-                os.kill(int(lock.with_suffix(".pid").read_text()), signal.SIGTERM)
+                os.kill(int(pid.read_text()), signal.SIGTERM)
             with lock.open() as file:
                 # This lock is granted only after all parts have ended and `up` has released its own lock.
                 fcntl.flock(file, fcntl.LOCK_SH)
@@ -127,7 +131,7 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
                 f"{run.name} is up already: end it with `azcluster down`, or name another run", Exit.TRY_AGAIN
             ) from None
         # `down` is another process, and may come at once: it needs our process id to send a signal.
-        lock.with_suffix(".pid").write_text(str(os.getpid()))
+        write_atomically(lock.with_suffix(".pid"), str(os.getpid()).encode())
         check_base_port("127.0.0.1", run.port)
         settings = RunConfig(
             game=server.game,

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError
+from unittest.mock import Mock
 
 import pytest
 from process_marks import wait_for
@@ -228,6 +229,14 @@ def test_azrun_is_started_with_the_name_that_it_would_give_the_run_itself(tmp_pa
     assert "-P" in command, "a file net.py of ones own does no harm"
     with pytest.raises(az.Error, match=r"azrun does not take these flags: .* --nett 2x8"):
         az.train("tic_tac_toe", minutes=1, flags=["--nett", "2x8"])
+
+
+def test_a_line_of_azrun_with_brackets_is_shown_as_it_is(tmp_path, monkeypatch, capfd) -> None:
+    azrun = Mock(stderr=["error: cannot read [/data/x]\n"], wait=lambda: 74, returncode=74)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: azrun)
+    with pytest.raises(az.Error, match=r"azrun ended with exit status 74: error: cannot read \[/data/x\]"):
+        az.train("tic_tac_toe", minutes=1, run="r", runs=tmp_path)
+    assert "[/data/x]" in capfd.readouterr().out.replace("\n", "")
 
 
 def test_a_run_is_trained_and_loaded(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The plan of a cluster: commands, places and GPUs, and one sentence for whatever is wrong with the file."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -8,11 +9,13 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from free_ports import free_base_port
 
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
+from azselfplay.host.runs import RunLock
 from azselfplay.lab import azcluster
 from azselfplay.lab.azrun_config import RunConfig
 from azselfplay.lab.cluster.plan import Part, check, cluster_in, on_one_machine, planned, runnable, targets
@@ -256,3 +259,18 @@ def test_nothing_imports_ray_before_it_is_asked_for() -> None:
         "assert 'ray' not in sys.modules",
     ]
     subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+def test_down_signals_no_process_of_an_earlier_up(is_old: bool, tmp_path, monkeypatch, capsys) -> None:
+    """This `up` has its lock, but has not yet written its process id."""
+    lock = tmp_path / "lock"
+    monkeypatch.setattr(azcluster, "_lock", lambda _: lock)
+    if is_old:
+        lock.with_suffix(".pid").write_text(str(os.getpid()))
+        os.utime(lock.with_suffix(".pid"), (1e9, 1e9))
+    monkeypatch.setattr(sys, "argv", ["azcluster", "down", str(FILE), "--on", "local"])
+    monkeypatch.setattr(os, "kill", Mock(side_effect=AssertionError))
+    with RunLock(lock):
+        assert azcluster.main() == Exit.TRY_AGAIN
+    assert "comes up just now" in capsys.readouterr().err
