@@ -152,10 +152,11 @@ def test_weights_that_were_removed_are_noticed_before_they_play(run: RunFolder, 
         ladder = Ladder(LadderConfig(run=run.path, **FEW))
         players = ladder.players()
 
-        def removed(*asked: Any, **how: Any) -> Player:
+        def removed(spec: str, *asked: Any, **how: Any) -> Player:
             for player in players:
-                player.file.unlink(missing_ok=True)
-            return make_player(*asked, **how)
+                if player.spec == spec and player.file is not None:
+                    player.file.unlink()
+            return make_player(spec, *asked, **how)
 
         monkeypatch.setattr(matches, "make_player", removed)
         await ladder._session.play(players, Stop())
