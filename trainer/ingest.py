@@ -166,7 +166,7 @@ class Committed:
     old: int
     """Number of newly stored games that are too old to be trained on."""
     last_seq: int
-    """`seq` of the newest game in the store."""
+    """`seq` of the newest game in the store; of games that wait for the archive, that before them."""
 
 
 class Committer:
@@ -188,6 +188,8 @@ class Committer:
         self._archive = archive
         self._waiting: Committed | None = None
         """Games that were stored but not archived, and so were sent back."""
+        self._last_seq = store.newest
+        """`last_seq` of the last result; not beyond the games that wait, which training does not know."""
         self._verifier = Verifier(game)
         self.rejected: Counter[str] = Counter()
         """Games refused since the start, by code."""
@@ -215,11 +217,11 @@ class Committer:
                 games, players = before.games + result.games, before.players + result.players
                 result = replace(result, games=games, players=players, old=before.old + result.old)
             if self._archive.keep(self._store):
-                self._waiting = None
+                self._waiting, self._last_seq = None, result.last_seq
                 return result
             self._waiting = result
         done = [Done(job.uid, RETRY, REASONS[RETRY]) for job in jobs]
-        return Committed(done, [], [], 0, self._archive.last)
+        return Committed(done, [], [], 0, self._last_seq)
 
     def _commit(self, jobs: Sequence[Job], newest_version: int) -> Committed:
         records: list[GameRecord] = []

@@ -50,6 +50,8 @@ because a trainer never stores more than one without archiving it."""
 HASH_BYTES = 32
 ABOUT = "run.json"
 FOLDERS = ("trainers", "games", "checkpoints")
+_OURS = re.compile(r"[0-9]{12}|step-[0-9]+\.(state|safetensors)")
+"""The name of an object in one of these folders."""
 
 SCHEMES = ("s3", "gs", "az")
 CONNECT_SECONDS, REQUEST_SECONDS, RETRY_SECONDS, RETRIES = 5.0, 60.0, 15.0, 3
@@ -98,9 +100,10 @@ class Folder:
             return None
 
     def names(self, under: str) -> list[str]:
-        """Return the names of all objects `under/...`, without `under/`, in order."""
+        """Return the names of all objects `under/...`, without `under/`, in order. What others have put there
+        (a NAS or a desktop does) is not ours, and left alone."""
         with contextlib.suppress(FileNotFoundError):
-            return sorted(one.name for one in (self._path / under).iterdir() if one.suffix != PARTIAL)
+            return sorted(filter(_OURS.fullmatch, (one.name for one in (self._path / under).iterdir())))
         return []
 
     def remove(self, name: str) -> None:
@@ -185,7 +188,8 @@ class Bucket:
     def names(self, under: str) -> list[str]:
         with self._asked():
             pages = self._obstore.list(self._store, f"{under}/")
-            return sorted(one["path"].removeprefix(f"{under}/") for page in pages for one in page)
+            found = (one["path"].removeprefix(f"{under}/") for page in pages for one in page)
+            return sorted(filter(_OURS.fullmatch, found))
 
     def remove(self, name: str) -> None:
         with self._asked(), contextlib.suppress(FileNotFoundError):

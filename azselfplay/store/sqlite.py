@@ -371,21 +371,8 @@ class Store:
                 statuses = [self._insert(entry) for entry in entries]
                 for reject in rejects:
                     self._insert_reject(reject)
-                newest, dropped = self._read_newest(), self._dropped
-                # Drop records of games that are not among the newest; their rows stay, so that no game is
-                # stored twice and all totals stay right. Training goes on using imported games of any age.
-                last = newest - self._keep
-                # Imported games may be among the newest, but `keep` counts games of self-play.
-                if last < self._last_imported:
-                    last -= self.totals.imported
-                # At least twice what this commit adds, so that a backlog shrinks.
-                last = min(last, dropped + max(DROPPED_AT_ONCE, 2 * len(entries)))
-                if self._keep and last > dropped:
-                    execute = self._connection.execute
-                    sql = "UPDATE games SET data = x'' WHERE seq > ? AND seq <= ? AND source != ?"
-                    execute(sql, (dropped, last, IMPORTED))
-                    execute(SET_DROPPED, (str(last),))
-                    dropped = last
+                newest = self._read_newest()
+                dropped = self._drop(newest, len(entries))
         except NO_DAMAGE as error:
             self.trouble = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
             log.error("games are NOT being stored: %s; the games wait.", self.trouble)
@@ -401,6 +388,26 @@ class Store:
         if self.totals.games.total() > self._cached_for:
             self._size_cache()
         return statuses + [REJECTED] * len(rejects)
+
+    def _drop(self, newest: int, added: int) -> int:
+        """Drop records of games that are not among the newest, after `added` games were added; `newest`: the
+        number of the last one. Returns the number up to which records are dropped.
+
+        Their rows stay, so that no game is stored twice and all totals stay right. Training goes on using
+        imported games of any age.
+        """
+        last = newest - self._keep
+        # Imported games may be among the newest, but `keep` counts games of self-play.
+        if last < self._last_imported:
+            last -= self.totals.imported
+        # At least twice what was added, so that a backlog shrinks.
+        last = min(last, self._dropped + max(DROPPED_AT_ONCE, 2 * added))
+        if not self._keep or last <= self._dropped:
+            return self._dropped
+        sql = "UPDATE games SET data = x'' WHERE seq > ? AND seq <= ? AND source != ?"
+        self._connection.execute(sql, (self._dropped, last, IMPORTED))
+        self._connection.execute(SET_DROPPED, (str(last),))
+        return last
 
     def _insert(self, entry: Entry) -> str:
         execute = self._connection.execute
@@ -462,6 +469,10 @@ class Store:
             self.newest = max(self.newest, row.game.seq)
             if row.game.source == IMPORTED:
                 self._last_imported = max(self._last_imported, row.game.seq)
+        # At once, or a disk of the same size would not hold all the records of a long run.
+        with reading(self._path), self._transaction():
+            dropped = self._drop(self.newest, len(rows))
+        self._dropped = dropped
 
     def close(self) -> None:
         self._connection.close()

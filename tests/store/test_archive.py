@@ -16,18 +16,18 @@ from free_ports import free_base_port
 from test_store import entry
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.store.archive import Archive, open_archive
+from azselfplay.store.archive import FOLDERS, Archive, open_archive
 from azselfplay.store.reader import Range, StoreReader
-from azselfplay.store.sqlite import STORED, Store
+from azselfplay.store.sqlite import IMPORTED, STORED, Store
 from protocol.records import FORMAT
 
 RUN = b"r" * 16
 
 
-def started(root: Path, disk: str, run: bytes = RUN, place: str = "") -> tuple[Store, Archive]:
+def started(root: Path, disk: str, run: bytes = RUN, place: str = "", keep: int = 0) -> tuple[Store, Archive]:
     for folder in (root / disk, root / "archive"):
         folder.mkdir(exist_ok=True)
-    store, archive = Store(root / disk / "games.db", "g"), open_archive(place or str(root / "archive"))
+    store, archive = Store(root / disk / "games.db", "g", keep), open_archive(place or str(root / "archive"))
     assert archive is not None
     archive.begin({"format": FORMAT, "game": "g", "id": run.hex()}, store)
     return store, archive
@@ -123,6 +123,36 @@ def test_an_archive_that_was_begun_late_restores_games_without_records_as_such(t
     started(tmp_path, "disk")
     started(tmp_path, "new")
     assert [one.seq for one in StoreReader(tmp_path / "new" / "games.db").rows(Range())] == [6, 7, 8]
+
+
+def test_a_store_that_keeps_few_records_is_restored_with_as_few(tmp_path: Path) -> None:
+    """The archive has them all, and they would not fit on a disk of the same size. Imported games stay."""
+    store, archive = started(tmp_path, "disk", keep=3)
+    for first in range(0, 12, 2):
+        source = IMPORTED if first == 4 else "workers"
+        store.commit([entry(number, source=source) for number in (first, first + 1)])
+        assert archive.keep(store)
+    store.close()
+    started(tmp_path, "new", keep=3)
+    assert [one.seq for one in StoreReader(tmp_path / "new" / "games.db").rows(Range())] == [5, 6, 10, 11, 12]
+    started(tmp_path, "all")
+    assert len(list(StoreReader(tmp_path / "all" / "games.db").rows(Range()))) == 12
+
+
+def test_files_of_others_in_an_archive_are_left_alone(tmp_path: Path) -> None:
+    """A NAS puts folders everywhere, a desktop files."""
+    store, archive = started(tmp_path, "disk")
+    foreign = [tmp_path / "archive" / folder / name for folder in FOLDERS for name in ("@eaDir", ".DS_Store")]
+    for path in foreign:
+        path.mkdir() if path.name == "@eaDir" else path.touch()
+    store.commit([entry(1)])
+    assert archive.keep(store)
+    (checkpoint := tmp_path / "step-000000001.state").touch()
+    archive.keep_checkpoint([checkpoint], 1)
+    store.close()
+    store, archive = started(tmp_path, "new")
+    assert (store.newest, archive.checkpoints()) == (1, [checkpoint.name])
+    assert all(path.exists() for path in foreign)
 
 
 def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> None:

@@ -117,14 +117,17 @@ def test_a_refusal_is_told_only_when_it_is_on_the_disk(committer: Committer, tmp
     assert committer.rejected == {"wrong_outcome": 1}
 
 
-def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(tmp_path: Path) -> None:
-    """Meanwhile only one batch is stored, and training hears of none. Later all games come in order."""
+def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile only one batch is stored, and training hears of none, also if the archive fails again at
+    once. Later all games come in order."""
     (tmp_path / "archive").mkdir()
     store, archive = Store(tmp_path / "games.db", GAME.name), open_archive(str(tmp_path / "archive"))
     assert archive is not None
     archive.begin({"format": FORMAT, "game": GAME.name, "id": ""}, store)
     committer = Committer(GAME, Expected("", 9, 20), store, archive=archive)
-    jobs = [job(game(seed)) for seed in range(5)]
+    jobs = [job(game(seed)) for seed in range(6)]
     assert committer.process(jobs[:2], 0).last_seq == 2
     (tmp_path / "archive").rename(tmp_path / "away")
     for several in (jobs[2:4], jobs[2:]):
@@ -132,10 +135,16 @@ def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(tmp_p
         assert ({done.status for done in result.done}, result.games, result.last_seq) == ({"retry"}, [], 2)
     assert store.newest == 4
     (tmp_path / "away").rename(tmp_path / "archive")
-    result = committer.process(jobs[3:], 0)
+    # Now it takes these two, and is away again before the next one.
+    keep, answers = archive.keep, iter((True, False))
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "keep", lambda store: next(answers) and keep(store))
+        result = committer.process(jobs[4:5], 0)
+    assert (archive.last, result.games, result.last_seq) == (4, [], 2)
+    result = committer.process(jobs[4:], 0)
     assert [done.status for done in result.done] == ["duplicate", "stored"]
-    assert ([record.uid for record in result.games], result.last_seq) == ([one.uid for one in jobs[2:]], 5)
-    assert len(result.players) == 3
+    assert ([record.uid for record in result.games], result.last_seq) == ([one.uid for one in jobs[2:]], 6)
+    assert len(result.players) == 4
     assert committer.process(jobs, 0).games == []
 
 
