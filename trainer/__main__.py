@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from azselfplay.host import config as settings
-from azselfplay.host.exits import Exit, Fatal, check_that_nothing_hides_our_packages, guarded, require
+from azselfplay.host.exits import (
+    Exit,
+    Fatal,
+    check_that_nothing_hides_our_packages,
+    guarded,
+    leave_at_once,
+    require,
+)
 from azselfplay.host.folders import check_folders
 
 if TYPE_CHECKING:
@@ -52,7 +58,7 @@ def _main() -> int:
     from trainer.service import Service
     from trainer.train_step import choose_device
 
-    place = place_of(config, os.environ)
+    given, place = config, place_of(config, os.environ)
     config = place.config
     for device in place.devices:
         choose_device(device)  # before it joins, because the server may come much later
@@ -67,6 +73,7 @@ def _main() -> int:
         if place.rank:
             follow(gang, config)
             return 0
+        ranks.given = given
     name = f"{socket.gethostname()}:{os.getpid()}"
     hello = Hello(PROTOCOL_VERSION, "trainer", name, secret=secrets.token_bytes(32))
 
@@ -78,9 +85,5 @@ def _main() -> int:
 
 
 if __name__ == "__main__":
-    code = guarded(_main)
-    if "trainer.gang" in sys.modules:
-        # Exit at once: a thread that waits for a lost rank would delay the end for minutes.
-        sys.stdout.flush()
-        os._exit(code)
-    sys.exit(code)
+    # A thread that waits for a lost rank, or reads an archive back, would delay the end for minutes or hours.
+    leave_at_once(guarded(_main))

@@ -35,6 +35,7 @@ from net.architectures.registry import Architecture, name_of, named
 from net.weights import BadWeights, from_bytes
 from protocol.messages import WeightsInfo
 from trainer.config import TrainerConfig
+from trainer.weights import SERVER
 
 log = logging.getLogger(__name__)
 
@@ -239,6 +240,12 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
     # Seeds the weights that are drawn: those of a new network, or of an added head.
     torch.manual_seed(config.seed)
     network = None
+    if config.weights == SERVER:  # not fetched, because there are checkpoints
+        raise Fatal(
+            "--weights server: the run has checkpoints, but none with a network that this version can use: "
+            "go on with the version that made them, or move them away (also from the --archive)",
+            Exit.BAD_DATA,
+        )
     if config.weights not in ("", NEW):
         try:
             data = read_weights(weights_named(config.weights, Path(config.runs)))

@@ -131,7 +131,7 @@ class WindowSettings:
 class SampleSettings:
     """Which positions are trained on, and how often."""
 
-    per_position: Annotated[float, Meta(gt=0)] = 2.0
+    per_position: Annotated[float, Meta(gt=0, le=1000)] = 2.0
     """How often a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4; KataGo: 4 or
     less). Plies without a full search and held-out games do not count. With 4, games of few plies are
     learned fastest, but in chess the network memorises the first games (docs/decisions/0018). A change

@@ -54,6 +54,8 @@ class Ranks:
 
     sync_norm = False
     """Whether batch normalisation asks all ranks, so that all must compute their rows at once."""
+    given: TrainerConfig | None = None
+    """The settings as the user gave them, if those of rank 0 have its own device and threads."""
 
     def prepare(self, network: nn.Module, settings: OptimizerSettings) -> None:
         """Change a network before training as the ranks need it."""

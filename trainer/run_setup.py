@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from dataclasses import dataclass, replace
@@ -72,7 +73,7 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
     removed again then.
     """
     folder = RunFolder(config.runs, config.run or welcome.run)
-    with folder.removed_if_refused(with_games=True):
+    with folder.removed_if_refused(with_games=True), contextlib.ExitStack() as undo:
         settings = settings_of(welcome)
         try:
             game = get_game(welcome.game)
@@ -87,8 +88,10 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
             check_begins_anew(config, folder, welcome.weights)
         folder.create(game.name, history, welcome.run_id)
         lock = folder.lock("trainer")
-        # For people and tools that inspect the run.
-        write_atomically(folder.trainer_config, to_toml(config).encode())
+        undo.callback(lock.close)
+        # For people and tools that inspect the run, and for a restart.
+        given = None if ranks is None else ranks.given
+        write_atomically(folder.trainer_config, to_toml(given or config).encode())
         store = Store(folder.games, game.name, config.keep_games)
         reader = StoreReader(folder.games)
         if archive is not None:
@@ -133,7 +136,17 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
                 played,
                 training.step,
             )
+        undo.pop_all()
         return Run(game, folder, lock, store, committer, training, resignation, reader, archive)
+
+
+def has_checkpoint(config: TrainerConfig, folder: RunFolder) -> bool:
+    """Return whether the folder has an intact checkpoint, or else the archive has one. Raises Fatal as
+    `open_archive`, and Fatal(TRY_AGAIN, DISK) if it cannot be known at the moment."""
+    if checkpoint.newest_intact(folder.checkpoints):
+        return True
+    archive = open_archive(config.archive)
+    return archive is not None and any(name.endswith(".state") for name in archive.checkpoints())
 
 
 def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:

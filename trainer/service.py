@@ -41,7 +41,7 @@ from trainer.figures import Curves, Figures, hours_until_full, log_line, watched
 from trainer.ingest import IngestTable, Job
 from trainer.ranks import Ranks
 from trainer.resign_threshold import resign_threshold
-from trainer.run_setup import Run, open_run, settings_of
+from trainer.run_setup import Run, has_checkpoint, open_run, settings_of
 from trainer.train_step import prepare_thread
 from trainer.weights import SAVE_AGAIN, SERVER, ServerWeights, WeightsOut
 
@@ -145,11 +145,11 @@ class Service:
     async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
         """Return the run, which begins with the server's weights if requested and without a checkpoint; None
         when the stop comes first."""
-        folder, found = RunFolder(self._config.runs, self._config.run or welcome.run), ""
+        folder = RunFolder(self._config.runs, self._config.run or welcome.run)
         # With a checkpoint nothing is asked of the server, whose weights may be lost or damaged.
-        if self._config.weights == SERVER:
-            found = await self.in_training_thread(checkpoint.newest_intact, folder.checkpoints)
-        if self._config.weights != SERVER or found:
+        if self._config.weights != SERVER or await self.in_training_thread(
+            has_checkpoint, self._config, folder
+        ):
             return await self.in_training_thread(open_run, self._config, welcome, self._ranks, "")
         with own_folder() as own:
             file = await self._server_weights.file(welcome, own, stop.finishing)

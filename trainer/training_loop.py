@@ -4,7 +4,7 @@ Imported games, which `azplay games RUN import` stores, come from other programs
 records are recognised by having no visits, and the store marks them (`store.sqlite.IMPORTED`). They never
 enter the window of self-play, but have a window of their own (`Imported`). They are used if
 `samples.imported_share` is above 0. Then the policy target of a position is the move that was played, and the
-value target is the game's result, whatever `loss.value_q_share` is.
+value target (win minus loss) is the game's result, whatever `loss.value_q_share` is.
 
 Training first makes steps of imported games alone, until each position was drawn `samples.per_position` times
 on average; these steps do not count for the budget of self-play. From then on imported games are a share of
@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from azselfplay.games.spec import Game
 from azselfplay.games.stubs import Movers
@@ -322,6 +323,14 @@ class TrainingLoop:
         samples = self._sampler.sample(self.window, self._rng, batch - more, self._newest, *shares)
         self._train_step.train(self._imported.added(samples, self._sampler, self._rng, more), minutes)
         self.budget.take_step()
+
+    def measured(self) -> tuple[HeldOutFigures | None, dict[str, float], dict[str, float]] | None:
+        """Return `held_out`, `probe_values` and `known_errors`; None if the device lacks memory for
+        them (steps are computed in parts)."""
+        with contextlib.suppress(torch.OutOfMemoryError):
+            return self.held_out(), self.probe_values(), self.known_errors()
+        log.warning("the figures of new weights are left out: the device is short of memory")
+        return None
 
     def held_out(self) -> HeldOutFigures | None:
         """Return the loss on games never trained on; None while there are too few."""

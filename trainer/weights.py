@@ -204,9 +204,9 @@ class WeightsOut:
         version, step, data = await in_thread(training.publish, self.server_version)
         self._step, self._renumber = step, False
         # Figures of the network that is published, so that figures and weights belong together.
-        figures.held_out = await in_thread(training.held_out) or figures.held_out
-        figures.probe_values = await in_thread(training.probe_values)
-        figures.known_errors = await in_thread(training.known_errors)
+        if measured := await in_thread(training.measured):
+            held_out, figures.probe_values, figures.known_errors = measured
+            figures.held_out = held_out or figures.held_out
         digest = hashlib.sha256(data).digest()
         info = WeightsInfo(version, step, digest, len(data), run.game.name, training.architecture)
         weights = Weights(info, data)

@@ -137,7 +137,8 @@ class RunFolder:
 
     @contextlib.contextmanager
     def removed_if_refused(self, *, with_games: bool = False) -> Iterator[None]:
-        """Remove the folder, if it is new, when the block raises before the folder contains a network.
+        """Remove the folder, if it is new, when the block raises before the folder contains a network. The
+        block must have closed its locks by then.
 
         with_games: also remove `games.db`, which this process has made and which has no games yet.
         """
@@ -151,7 +152,9 @@ class RunFolder:
                 *self.path.glob("checkpoints/*"),
                 *self.spool.rglob("*.game"),
             ]
-            if self.path in new and not kept and (with_games or not self.games.exists()):
+            # Another process may have made the folder just now, and work in it.
+            used = any(is_locked(self.lock_of(program)) for program in ("azserver", "trainer"))
+            if self.path in new and not (kept or used) and (with_games or not self.games.exists()):
                 shutil.rmtree(self.path, ignore_errors=True)
                 with contextlib.suppress(OSError):  # not empty: other runs are there by now
                     new[-1].rmdir()

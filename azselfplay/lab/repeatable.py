@@ -110,6 +110,8 @@ class RepeatableRun:
             reason = "--optimizer.cosine-minutes follows the clock: use --optimizer.cosine-steps"
         elif trainer.device not in ("auto", "cpu"):
             reason = f"--device {trainer.device} of the trainer: such a run is on the CPU; leave it out"
+        elif 0 < trainer.keep_games < games:
+            reason = f"--keep-games {trainer.keep_games}: a round of {games} games is read back; keep as many"
         elif server.gate.mode != "alphazero":
             reason = f"gate.mode {server.gate.mode}: such a run has no gate, each network plays; leave it out"
         if reason:

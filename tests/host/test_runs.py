@@ -228,6 +228,22 @@ def test_a_new_run_that_is_refused_leaves_nothing_but_what_was_learned(kept: str
     assert (tmp_path / "runs").exists() == bool(kept)
 
 
+def test_a_new_run_in_which_another_process_works_by_now_stays(tmp_path: Path) -> None:
+    mine, theirs = RunFolder(tmp_path, "a"), RunFolder(tmp_path, "a")
+    locks = []
+
+    def begin() -> None:
+        with mine.removed_if_refused():
+            theirs.create("chess", 1)
+            locks.append(theirs.lock("trainer"))
+            mine.lock("trainer")
+
+    with pytest.raises(Fatal, match="another trainer"):
+        begin()
+    assert theirs.about.exists()
+    locks[0].close()
+
+
 def test_a_run_that_was_there_stays_when_it_is_refused(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "a")
     folder.create("chess", 1)

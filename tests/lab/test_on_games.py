@@ -92,6 +92,11 @@ def test_flags_of_a_variant_lie_over_the_settings_of_the_run(run: RunFolder) -> 
     assert (settings.optimizer.batch, settings.loss.value_weight) == (64, TrainerConfig().loss.value_weight)
 
 
+def test_the_run_of_a_trainer_on_several_devices_is_compared_on_one(run: RunFolder) -> None:
+    run.trainer_config.write_text(to_toml({"device": "cuda:0,cuda:1"}))
+    assert on_games.settings_of(run, [], 1, 100).device == "cuda:0"
+
+
 @pytest.mark.parametrize("text", ["", "no flags", "=--seed 1"])
 def test_a_variant_without_name_or_flags_is_refused(text: str) -> None:
     with pytest.raises(Fatal, match="NAME=FLAGS") as caught:

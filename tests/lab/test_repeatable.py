@@ -153,6 +153,7 @@ def test_another_size_of_round_is_refused(tmp_path: Path) -> None:
     [
         (SERVER, varied(TRAINER, cosine_steps=0, cosine_minutes=3.0), "cosine-minutes follows the clock"),
         (SERVER, varied(TRAINER, device="cuda"), "--device cuda of the trainer"),
+        (SERVER, varied(TRAINER, keep_games=GAMES - 1), "--keep-games 11"),
         (replace(SERVER, gate=GateConfig("alphago_zero")), TRAINER, "gate.mode alphago_zero"),
     ],
 )

@@ -2,6 +2,8 @@
 
 import dataclasses
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -67,6 +69,35 @@ def test_without_its_disk_or_checkpoints_training_makes_the_same_steps(tmp_path:
     assert resumed.training.budget.samples == samples
     assert resumed.reader.quarantined() == {"keys/cheat"}
     close(resumed)
+
+
+def test_with_an_archived_checkpoint_the_server_is_asked_for_no_weights(tmp_path: Path) -> None:
+    """Here it could not give any."""
+    (tmp_path / "archive").mkdir()
+    settings = {"archive": str(tmp_path / "archive")}
+    run = opened(tmp_path / "lost", of_run(b"r"), **settings)
+    run.training.save()
+    assert run.archive is not None
+    checkpoint.upload(run.archive, run.folder.checkpoints)
+    close(run)
+
+    async def script(server: FakeServer, _: service.Service) -> None:
+        await server.until(lambda: server.figures)
+
+    told = msgspec.structs.replace(of_run(b"r"), weights=None)
+    beside_trainer(tmp_path / "new", script, told, weights="server", **settings)
+    assert (tmp_path / "new" / "run-1").exists()
+
+
+def test_a_trainer_that_is_stopped_at_once_waits_for_no_thread() -> None:
+    """One may read back an archive for hours."""
+    lines = [
+        "import runpy, threading",
+        "from azselfplay.host import exits",
+        "exits.guarded = lambda _: threading.Thread(target=threading.Event().wait).start() or 75",
+        "runpy.run_module('trainer', run_name='__main__')",
+    ]
+    assert subprocess.run([sys.executable, "-c", "\n".join(lines)], timeout=60).returncode == 75
 
 
 def test_an_archive_of_another_run_or_among_the_runs_is_refused(tmp_path: Path) -> None:

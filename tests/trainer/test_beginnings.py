@@ -25,10 +25,11 @@ from net.architectures.residual import Residual
 from net.weights import WeightsMeta, from_bytes, load, to_bytes
 from protocol.errors import Code
 from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, Goodbye, Hello, Refused, WeightsInfo, Welcome
-from trainer import service
-from trainer.checkpoint import why_no_takeover
+from trainer import checkpoint, service
+from trainer.checkpoint import Progress, why_no_takeover
 from trainer.config import TrainerConfig
-from trainer.run_setup import Run, open_run
+from trainer.ranks import Ranks
+from trainer.run_setup import Run, has_checkpoint, open_run
 from trainer.service import Service
 from trainer.weights import ServerWeights
 
@@ -84,6 +85,32 @@ def test_settings_that_do_not_suit_the_game_are_refused(tmp_path, changes: dict,
     fatal = refusal(tmp_path, welcome_at(0), **changes)
     assert (fatal.code, says in str(fatal)) == (Exit.CONFIG, True)
     assert not (tmp_path / "run-1").exists()
+
+
+def test_the_run_folder_has_the_settings_as_they_were_given(tmp_path: Path) -> None:
+    """A restart with this file is on all devices again, though rank 0 itself has one of them."""
+    ranks, own = Ranks(), varied(TrainerConfig(), runs=str(tmp_path), device="cpu", cpu_threads=1)
+    ranks.given = varied(own, device="cuda:0,cuda:1", cpu_threads=2)
+    close(open_run(own, welcome(), ranks))
+    written = read_toml(tmp_path / "run-1" / "trainer.toml")
+    assert (written["device"], written["cpu_threads"]) == ("cuda:0,cuda:1", 2)
+
+
+def test_checkpoints_whose_networks_are_of_no_use_are_named_and_stay(tmp_path: Path) -> None:
+    """With `--weights server` nothing was fetched, because there are checkpoints."""
+    run = opened(tmp_path, welcome_at(0))
+    other = get_game("connect_four")
+    data = to_bytes(build(named("1x8"), other, 1), WeightsMeta(other.name, 1, named("1x8")))
+    progress = Progress(9, 0, 1, 0, "adamw")
+    checkpoint.save(run.folder.checkpoints, progress, data, {}, np.random.default_rng(0))
+    close(run)
+    assert has_checkpoint(varied(TrainerConfig(), weights="server"), run.folder)
+    fatal = refusal(tmp_path, welcome_at(600), weights="server")
+    assert (fatal.code, "none with a network that this version can use" in str(fatal)) == (
+        Exit.BAD_DATA,
+        True,
+    )
+    assert checkpoint.is_there(run.folder.checkpoints)
 
 
 def test_damaged_checkpoints_are_none(tmp_path: Path) -> None:

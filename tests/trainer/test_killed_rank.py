@@ -99,6 +99,7 @@ async def trained(
                 f"next step after {time.monotonic() - lost_at:.1f} s"
             )
         await one.until_all_steps()
+        assert f'device = "{how[-1]}"' in (folder / "run-1" / "trainer.toml").read_text(encoding="utf-8")
         process.terminate()
         codes.append(await asyncio.wait_for(process.wait(), TIMEOUT))
         return (

@@ -2,6 +2,7 @@
 
 import weakref
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from changed_settings import varied
 from torch.overrides import TorchFunctionMode
+from training_runs import training
 from unsearched import without_policy
 
 import trainer.train_step
@@ -106,6 +108,14 @@ def test_without_memory_a_step_in_parts_has_the_loss_and_the_gradient_of_the_who
     torch.testing.assert_close(in_parts, whole, rtol=1e-4, atol=1e-6)
     assert figures[:-1] == pytest.approx(whole_figures[:-1], rel=1e-4)
     assert figures.heads == pytest.approx(whole_figures.heads, rel=1e-4)
+
+
+def test_weights_are_published_although_there_is_no_memory_to_measure_them(tmp_path: Path) -> None:
+    """Steps in parts may need less."""
+    one = training(tmp_path)
+    ShortOfMemory(one._train_step, 0)
+    assert one.measured() is None
+    assert one.measured() == (None, one.probe_values(), one.known_errors())
 
 
 def test_a_device_without_memory_for_one_position_ends_the_trainer_with_a_sentence() -> None:

@@ -26,6 +26,7 @@ OUT_OF_RANGE = (
     "loss.value-q-share=1.1", "loss.capped-value-weight=-0.1", "window.growth-min=0", "optimizer.ema=1.0",
     "samples.held-out=0.9", "optimizer.cosine-steps=-1", "optimizer.cosine-minutes=-1",
     "samples.surprise-share=-0.1", "samples.per-position=0.0", "samples.per-position=inf",
+    "samples.per-position=1e308",
     "loss.win-discount=0.0", "loss.win-discount=1.01", "optimizer.grad-clip=-1.0",
     "optimizer.weight-decay=-0.1", "optimizer.warmup-steps=-1", "loss.value-weight=-1.0",
     "publishing.checkpoint-seconds=-5.0",

@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -64,7 +65,8 @@ def settings_of(run: RunFolder, flags: Sequence[str], seed: int, steps: int) -> 
     if read_toml(run.trainer_config).get("optimizer", {}).get("cosine_minutes"):
         # The trainer refuses both settings at once.
         own += ["--optimizer.cosine-minutes", "0", "--optimizer.cosine-steps", str(steps)]
-    return load([*own, "--samples.held-out", HELD_OUT, *flags, "--seed", str(seed)], {})
+    config = load([*own, "--samples.held-out", HELD_OUT, *flags, "--seed", str(seed)], {})
+    return replace(config, device=config.devices[0])  # a run on several devices is compared on one
 
 
 def teach(
