@@ -290,8 +290,8 @@ class Start(NamedTuple):
     text: str
     """The position in the game's notation, as in the record."""
     is_sampled: bool = False
-    """Whether it was drawn for this game alone. Then the game gets no opening plies, which could destroy what
-    the position was drawn for (in KQK, the queen)."""
+    """Whether it was drawn for this game alone, and not from the usual starts. Then the game gets no opening
+    plies, which could destroy what the position was drawn for (in KQK, the queen)."""
 
 
 def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> Start:
@@ -303,7 +303,8 @@ def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generat
     names = generator_names(settings.start.generator)
     if names:
         assert game.generator is not None
-        return Start(game.generator.draw(names[int(rng.integers(len(names)))], rng), is_sampled=True)
+        name = names[int(rng.integers(len(names)))]
+        return Start(game.generator.draw(name, rng), is_sampled=name != game.generator.usual)
     lines = start_lines(settings.start.positions)
     return Start(lines[int(rng.integers(len(lines)))])
 

@@ -283,7 +283,10 @@ def by_surprise(
     rings, running, capacity = window.rings, window.surprise, window.capacity
     games = rings.game[numbers % capacity]
     begins, plies = rings.game_first[games], rings.game_plies[games].astype(np.int64)
-    low, high = np.maximum(begins, first), begins + plies - 1
+    # Where `numbers` has positions before `first`, because there are no targets after it, the rest of the
+    # game has none.
+    high = begins + plies - 1
+    low = np.where(high < first, begins, np.maximum(begins, first))
     # Sums run from the first position of a game; subtract the part before `low`, which is not drawn.
     before = np.where(low > begins, running[(low - 1) % capacity], 0.0).astype(np.float64)
     total = running[high % capacity] - before

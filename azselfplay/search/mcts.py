@@ -58,8 +58,7 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     tree.begin(is_cheap=is_cheap)
     await pool.run(tree)
     if _is_decided(tree):
-        proven = _proven(tree.proven_actions(), tree, is_cheap)
-        return _with_stats(proven, known, tree.mean_and_max_depth())
+        return _decided(tree, known, is_cheap)
     result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
     result = _with_stats(result, known, tree.mean_and_max_depth())
     settings = tree.settings
@@ -74,7 +73,12 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
         tree.extend(min(step, left))
         await pool.run(tree)
         left -= step
-        result = replace(result, candidates=candidates_of(tree.edges_of(0), result.actions))
+        if _is_decided(tree):
+            return _decided(tree, known, is_cheap)
+        # Of the candidates, leave out moves that are proven to lose by now.
+        edges = tree.edges_of(0)
+        actions = np.intersect1d(result.actions, edges["action"][tree.open_visits()[0] > 0])
+        result = replace(result, candidates=candidates_of(edges, actions if len(actions) else result.actions))
     return result
 
 
@@ -85,6 +89,12 @@ def _is_decided(tree: SearchTree) -> bool:
     if not tree.settings.search.solver:
         return False
     return tree.proof > 0 or (tree.proof < 0 and not tree.forest.selection.LEARNS_SHARES)
+
+
+def _decided(tree: SearchTree, known: NetView | None, is_cheap: bool) -> SearchResult:
+    """Return the result of a search that has proven the root; `known`: the `view` of `_with_stats`."""
+    proven = _proven(tree.proven_actions(), tree, is_cheap)
+    return _with_stats(proven, known, tree.mean_and_max_depth())
 
 
 def _with_stats(result: SearchResult, view: NetView | None, depths: tuple[float, int]) -> SearchResult:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Collection
+from contextlib import nullcontext
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -297,7 +298,11 @@ class ValueHead(nn.Module):
         """`[n, channels, rows, cols]` to `[n, outputs]`; the last layer is always computed in float32."""
         flat = self.narrow.relu(x).flatten(1)
         wide = torch.relu(self.hidden(flat)).float()
-        return F.linear(wide, self.out.weight.float(), self.out.bias.float())
+        kind = x.device.type
+        # In training, autocast would round again. In play there is none, to be compiled or exported.
+        off = torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+        with off:
+            return F.linear(wide, self.out.weight.float(), self.out.bias.float())
 
 
 class NumberHead(ValueHead):

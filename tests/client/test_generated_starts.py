@@ -79,6 +79,16 @@ def test_no_opening_plies_follow_a_start_that_was_drawn() -> None:
     assert any((record.visited == 0).any() for record in records if not record.start)
 
 
+def test_opening_plies_follow_the_starts_that_are_usual_in_a_game() -> None:
+    """In chess960 all games begin at them, so that the settings would have no effect otherwise."""
+    assert GAME.generator is not None
+    game = replace(GAME, generator=replace(GAME.generator, usual="edge"))
+    settings = resolve(self_play(simulations=8, random_share=1.0, random_plies=3), game)
+    records = [played(game, settings, UniformEvaluator(), Player(3).rng(number)) for number in range(9)]
+    assert {record.start for record in records} == set(BOARDS["edge"])
+    assert any((record.visited == 0).any() for record in records)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

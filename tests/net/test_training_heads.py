@@ -56,6 +56,13 @@ def test_outputs_of_all_heads(game: Game) -> None:
     assert torch.equal(every.policy, plain.policy)
 
 
+def test_the_last_layer_of_a_value_is_computed_in_float32_in_training_too() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        found = network(ALL, FOUR_SHAPE).all_heads(planes(FOUR_SHAPE))
+    assert found.policy.dtype == torch.bfloat16
+    assert found.value.dtype == found.training["moves_left"].dtype == torch.float32
+
+
 def test_weights_files_keep_the_heads() -> None:
     both = network(ALL, FOUR_SHAPE)
     back, meta = from_bytes(to_bytes(both, WeightsMeta("four_shape", 1, ALL)), game=FOUR_SHAPE, history=1)

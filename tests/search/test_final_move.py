@@ -66,6 +66,22 @@ def test_a_max_robust_search_goes_on_until_both_agree_or_its_bound():
     assert min(found) == 0 < max(found), "they differ in length"
 
 
+@pytest.mark.parametrize(
+    ("moves", "simulations", "final_extra", "proof"),
+    [("2 8 6 5", 16, 200, 1), ("6 9 8 1", 16, 64, 0), ("1 6 4", 12, 64, 0), ("3 6 2", 56, 64, -1)],
+)
+def test_what_a_search_proves_while_it_goes_on_counts(moves, simulations, final_extra, proof):
+    """A win is played, a loss only if all moves lose, and the target is that of a search that knew it."""
+    settings = varied(QUIET, simulations=simulations, final_move="max_robust", temperature_plies=0)
+    tree = make_tree("tic_tac_toe", varied(settings, solver=True, final_extra=final_extra), moves)
+    result = run(tree, HashEvaluator())
+    assert (np.sign(tree.proof), tree.edges_of(0)["visits"].sum() > simulations) == (proof, True)
+    action = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
+    assert np.sign(tree.edge_proofs(0)[tree.edges_of(0)["action"].tolist().index(action)]) == proof
+    assert result.visits.sum() <= simulations
+    assert not proof or result.actions.tolist() == tree.proven_actions().tolist()
+
+
 def test_a_search_whose_move_is_sampled_is_not_extended():
     settings = varied(QUIET, final_move="max_robust", final_extra=64, temperature_plies=30)
     for moves in ("", "1", "1 2", "4", "4 4"):
