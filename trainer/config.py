@@ -133,9 +133,9 @@ class SampleSettings:
 
     per_position: Annotated[float, Meta(gt=0, le=1000)] = 2.0
     """How often a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4; KataGo: 4 or
-    less). Plies without a full search and held-out games do not count. With 4, games of few plies are
-    learned fastest, but in chess the network memorises the first games (docs/decisions/0018). A change
-    applies to games that come later."""
+    less). Plies without a full search and held-out games do not count. With 4, short games are learned
+    fastest, but in chess the network memorises the first games (docs/decisions/0018). A change applies to
+    later games."""
     surprise_share: Share = 0.0
     """Share of the samples, 0..1, that are drawn within their game in proportion to KL(pi || P), that is,
     to how far the search disagreed with the network (KataGo: 0.5; AlphaZero: 0, all positions alike)."""
