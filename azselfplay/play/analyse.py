@@ -43,8 +43,8 @@ class AnalyseConfig:
     simulations: SomeSimulations = 800
     """Simulations of lines without a number of their own (AlphaZero: 800); 0 uses the network alone."""
     search: str = ""
-    """puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1; empty: as in the run's self-play, else
-    puct. Never with noise."""
+    """puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1; empty: the one that
+    plays best. Never with noise."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     in_flight: Count = 0

@@ -61,7 +61,7 @@ class RateConfig:
     """Games of each rated player, on average; 100 give intervals of about 75 Elo either way."""
     search: str = ""
     """Search of networks: puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1; empty:
-    as in the run's self-play, without noise. A network with another search counts as another player."""
+    the one that plays best. A network with another search counts as another player."""
     openings: str = "auto"
     """auto (built-in book, then random moves), book, random:PLIES or a file. The same for all games of a
     run's ratings, as are max_plies and seed."""

@@ -2,8 +2,8 @@
 
 All searches of the process share the evaluator's batches. A sparse network on the CPU is computed without
 torch, inside the search. A network that learned from a Gumbel root plays differently under PUCT, and its
-rating differs. So commands accept the name of a search (`gumbel?gumbel_c_scale=0.1`); by default they use the
-search of the run to which the weights belong.
+rating differs. So commands accept the name of a search (`gumbel?gumbel_c_scale=0.1`); by default they use
+FOR_PLAY, whatever search self-play uses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import read_toml
 from azselfplay.link.weights_files import read_weights
 from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
-from azselfplay.search.settings import FIELDS, FOR_EVALUATION, fields_of, resolve
+from azselfplay.search.settings import FIELDS, FOR_EVALUATION, FOR_PLAY, fields_of, resolve
 from net.sparse import Sparse, SparsePlayer
 from protocol.settings import SelfPlaySettings, changed
 
@@ -191,25 +191,30 @@ def _seen(game: Game, history: int) -> tuple[int, ...]:
 WORDS = {path.replace("gumbel.", "gumbel_").rpartition(".")[2]: path for path in FIELDS[1:]}
 """Settings by their short names in a search's name: ratings are stored under these names."""
 
+OF_ALL = ("search.solver", "search.look_ahead")
+OF_PUCT = tuple(path for path in fields_of("puct") if not path.startswith("moves."))
+"""What play takes from the search of self-play: of every search, and of PUCT."""
+
 
 def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:
     """Return the settings (not resolved) of the search that `text` names, or of the run in which `weights`
     were trained.
 
     `text` is SELECTION or SELECTION?SETTING=VALUE&..., such as `gumbel?gumbel_c_scale=0.1`. Settings that it
-    leaves out have their defaults, not the run's values. Without text, weights outside a run's folder get
-    PUCT with the defaults. Raises Fatal(CONFIG) for an invalid text, Fatal(BAD_DATA) for a run whose settings
-    cannot be read.
+    leaves out have their defaults, not the run's values. Without text it is FOR_PLAY, with the run's solver
+    and look_ahead, and with its constants of PUCT if that is its own search. Raises Fatal(CONFIG) for an
+    invalid text, Fatal(BAD_DATA) for a run whose settings cannot be read.
     """
-    settings = _parsed(text) if text else FOR_EVALUATION
+    settings = _parsed(text) if text else FOR_PLAY
     folder = None if weights is None or text else weights.resolve().parent
     # A run's folder has a settings file beside the folder `weights`.
     if folder is not None and folder.name == "weights" and (folder.parent / "config.toml").is_file():
         file = folder.parent / "config.toml"
         try:
             found = flattened(read_toml(file).get("self_play", {}))
-            # Take only the search from the run's settings: noise and temperature are for self-play.
-            settings = _with({path: found[path] for path in FIELDS if path in found}, strict=True)
+            trained = _with({path: found[path] for path in FIELDS if path in found}, strict=True)
+            kept = OF_PUCT if trained.search.selection == "puct" else OF_ALL
+            settings = changed(FOR_PLAY, {path: attrgetter(path)(trained) for path in kept})
         except (OSError, ValueError, AttributeError, TypeError) as error:
             raise Fatal(
                 f"{file} does not say how the run searches ({error}); name the search, for example puct",
@@ -258,7 +263,7 @@ def _parsed(text: str) -> SelfPlaySettings:
 
 
 def _with(changes: Mapping[str, Any], *, strict: bool) -> SelfPlaySettings:
-    """Return the default search with some fields changed. Raises ValidationError (a ValueError) for a wrong
+    """Return FOR_EVALUATION with some fields changed. Raises ValidationError (a ValueError) for a wrong
     type."""
     # Text is parsed without `strict`, because every number in it is a string.
     read = msgspec.convert(nested(changes), SelfPlaySettings, strict=strict)

@@ -37,8 +37,8 @@ class TruthConfig:
     simulations: str = "0,64"
     """Simulations per move, separated by commas; 0 is the raw policy, without search."""
     search: str = ""
-    """puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1; empty: as in the run's self-play, else
-    puct. Never with noise."""
+    """puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1; empty: the one that
+    plays best. Never with noise."""
     untrained: bool = True
     """Also measure an untrained network of the same shape, because search alone finds much."""
     limit: Count = 0

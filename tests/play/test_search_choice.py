@@ -15,7 +15,7 @@ from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.nets import LoadedNet, search_for, search_name
 from azselfplay.play.truth_errors import chosen_actions, rows_for
 from azselfplay.search.evaluator import UniformEvaluator
-from azselfplay.search.settings import FOR_EVALUATION
+from azselfplay.search.settings import FOR_EVALUATION, FOR_PLAY
 from protocol.settings import SelfPlaySettings
 from server.config import ServerConfig
 
@@ -52,17 +52,24 @@ def test_a_name_says_only_what_is_not_as_usual_and_is_used() -> None:
     assert search_name(varied(GUMBEL, c_scale=0.1, c_init=3.0)) == "gumbel?gumbel_c_scale=0.1"
 
 
-def test_without_a_word_it_is_the_search_of_the_run_but_without_its_noise(tmp_path: Path) -> None:
-    trained = self_play(selection="gumbel", c_scale=0.3, root_noise=0.25, temperature=1.0)
+def test_without_a_word_a_network_that_explored_with_gumbel_plays_with_puct(tmp_path: Path) -> None:
+    trained = self_play(selection="gumbel", c_scale=0.3, solver=True, root_noise=0.25, temperature=1.0)
     weights = run_of(tmp_path, trained)
-    assert search_for("", GAME, weights) == varied(GUMBEL, c_scale=0.3)
+    assert search_for("", GAME, weights) == varied(FOR_PLAY, solver=True)
     assert search_for("puct", GAME, weights) == FOR_EVALUATION
     assert search_for("gumbel", GAME, weights) == GUMBEL
 
 
-def test_weights_of_no_run_are_searched_with_puct(tmp_path: Path) -> None:
-    assert search_for("", GAME, tmp_path / "net.safetensors") == FOR_EVALUATION
-    assert search_for("", GAME) == FOR_EVALUATION
+def test_without_a_word_a_network_of_puct_plays_with_its_constants_and_the_best_lower_bound(
+    tmp_path: Path,
+) -> None:
+    weights = run_of(tmp_path, self_play(c_init=2.5, final_move="visits", root_noise=0.25))
+    assert search_for("", GAME, weights) == varied(FOR_EVALUATION, c_init=2.5, final_move="secure")
+
+
+def test_weights_of_no_run_are_searched_as_all_that_play(tmp_path: Path) -> None:
+    assert search_for("", GAME, tmp_path / "net.safetensors") == FOR_PLAY
+    assert search_for("", GAME) == FOR_PLAY
 
 
 @pytest.mark.parametrize(
