@@ -8,8 +8,7 @@ import pytest
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.link.weights_files import short_hash
-from azselfplay.play import export as onnx_command
+from azselfplay.link.weights_files import read_weights, short_hash
 from azselfplay.play.nets import load_net, meta_of
 from net.architectures.network import build
 from net.architectures.registry import named
@@ -31,7 +30,7 @@ def change_last_number(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-4] + struct.pack("<f", 1.0))
 
 
-@pytest.mark.parametrize("load", [load_net, meta_of, onnx_command._model])
+@pytest.mark.parametrize("load", [load_net, meta_of, read_weights])
 def test_a_file_that_changed_after_it_was_named_is_refused(load, file: Path) -> None:
     """A link is followed."""
     file.with_name("newest").symlink_to(file.name)

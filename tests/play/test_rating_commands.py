@@ -20,8 +20,10 @@ from azselfplay.play import tournament as matches
 from azselfplay.play.book import Gone, Rated, anchors_of, fixed_ratings, points_of
 from azselfplay.play.builtin_players import Blend
 from azselfplay.play.ladder import Ladder, LadderConfig, Scaling, ScalingConfig, find_network
+from azselfplay.play.nets import search_name
 from azselfplay.play.player import Player
 from azselfplay.play.players import make_player
+from azselfplay.search.settings import FOR_PLAY
 from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, to_bytes
@@ -168,7 +170,8 @@ def test_weights_that_were_removed_are_noticed_before_they_play(run: RunFolder, 
 def test_scaling_rates_one_network_at_doubling_searches(run: RunFolder, capsys) -> None:
     asyncio.run(Scaling(ScalingConfig(network=run.path, **FEW | {"simulations": 3})).run(Stop()))
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in lines[1:4]] == [["v2", "@1"], ["v2", "@2"], ["v2", "@3"]]
+    search = search_name(FOR_PLAY)
+    assert [line.split()[1] for line in lines[1:4]] == [f"@{n}/{search}" for n in (1, 2, 3)]
     assert len(list((run.path / "plots").glob("scaling-*.png"))) == 1
     newest = points_of(run)[-1]
     assert find_network(newest.path)[0].sha256.startswith(newest.sha256)
