@@ -35,7 +35,6 @@ from net.architectures.registry import Architecture, name_of, named
 from net.weights import BadWeights, from_bytes
 from protocol.messages import WeightsInfo
 from trainer.config import TrainerConfig
-from trainer.weights import SERVER
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +43,8 @@ KEPT = 3
 """Newest checkpoints that are kept; older ones are removed."""
 NEW = "new"
 """Used as the value of `--weights`: a new network, whatever the server plays with."""
+SERVER = "server"
+"""The value of `--weights` that stands for the weights that the server plays with."""
 
 
 @dataclass(frozen=True)

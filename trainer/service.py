@@ -35,7 +35,7 @@ from protocol.errors import Code
 from protocol.messages import Goodbye, Hello, Message, RelayGame, TrainerStatus, Welcome, encode
 from protocol.records import GameRecord
 from trainer import checkpoint
-from trainer.checkpoint import why_no_takeover
+from trainer.checkpoint import SERVER, why_no_takeover
 from trainer.config import TrainerConfig
 from trainer.figures import Curves, Figures, hours_until_full, log_line, watched, why_not_stored
 from trainer.ingest import IngestTable, Job
@@ -43,7 +43,7 @@ from trainer.ranks import Ranks
 from trainer.resign_threshold import resign_threshold
 from trainer.run_setup import Run, has_checkpoint, open_run, settings_of
 from trainer.train_step import prepare_thread
-from trainer.weights import SAVE_AGAIN, SERVER, ServerWeights, WeightsOut
+from trainer.weights import SAVE_AGAIN, ServerWeights, WeightsOut
 
 log = logging.getLogger(__name__)
 

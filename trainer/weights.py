@@ -38,8 +38,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-SERVER = "server"
-"""The value of `--weights` that stands for the weights that the server plays with."""
 LAST_WEIGHTS = 20.0
 """Seconds that the server has to accept the last weights of a trainer that stops."""
 SAVE_AGAIN = 30.0

@@ -48,12 +48,12 @@ from protocol.records import GameRecord, sha256, to_bytes
 from server.config import ServerConfig
 from server.preparation import opened_run, with_start_positions
 from server.weights import WeightsStore
+from trainer.checkpoint import SERVER
 from trainer.config import TrainerConfig
 from trainer.ingest import Job
 from trainer.resign_threshold import resign_threshold
 from trainer.run_setup import open_run
 from trainer.train_step import prepare_thread
-from trainer.weights import SERVER
 
 GAMES_AT_A_TIME = 64
 """Games in flight if the settings do not say."""
