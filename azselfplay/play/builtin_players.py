@@ -50,9 +50,9 @@ def leave_if_thinking(code: int) -> None:
 class NetPlayer(Player):
     """Searches with `simulations` per move (0: plays the policy's first choice, without a search).
 
-    It plays without noise and without temperature: the most visited move, or the winner of sequential halving
-    with a Gumbel root. The tree is kept from move to move unless the search says otherwise (a search with a
-    Gumbel root does not keep it).
+    It plays without noise and without temperature: the move of `final_move`, or the winner of sequential
+    halving with a Gumbel root. The tree is kept from move to move unless the search says otherwise (a search
+    with a Gumbel root does not keep it).
     """
 
     def __init__(

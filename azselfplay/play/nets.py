@@ -1,9 +1,9 @@
 """Networks loaded behind a batching evaluator in this process, and the search that they use.
 
 All searches of the process share the evaluator's batches. A sparse network on the CPU is computed without
-torch, inside the search. A network that learned from a Gumbel root plays differently under PUCT, and its
-rating differs. So commands accept the name of a search (`gumbel?gumbel_c_scale=0.1`); by default they use
-FOR_PLAY, whatever search self-play uses.
+torch, inside the search. A network plays differently under another search, and its rating differs. So
+commands accept the name of a search (`gumbel?gumbel_c_scale=0.1`); by default they use FOR_PLAY, whatever
+search self-play uses, and engines `puct`.
 """
 
 from __future__ import annotations
@@ -191,41 +191,44 @@ def _seen(game: Game, history: int) -> tuple[int, ...]:
 WORDS = {path.replace("gumbel.", "gumbel_").rpartition(".")[2]: path for path in FIELDS[1:]}
 """Settings by their short names in a search's name: ratings are stored under these names."""
 
-OF_ALL = ("search.solver", "search.look_ahead")
-OF_PUCT = tuple(path for path in fields_of("puct") if not path.startswith("moves."))
-"""What play takes from the search of self-play: of every search, and of PUCT."""
-
 
 def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:
-    """Return the settings (not resolved) of the search that `text` names, or of the run in which `weights`
-    were trained.
+    """Return the settings (not resolved) of the search that `text` names; without text, FOR_PLAY with
+    `solver` and `look_ahead` of the run in which `weights` were trained.
 
     `text` is SELECTION or SELECTION?SETTING=VALUE&..., such as `gumbel?gumbel_c_scale=0.1`. Settings that it
-    leaves out have their defaults, not the run's values. Without text it is FOR_PLAY, with the run's solver
-    and look_ahead, and with its constants of PUCT if that is its own search. Raises Fatal(CONFIG) for an
-    invalid text, Fatal(BAD_DATA) for a run whose settings cannot be read.
+    leaves out have their defaults, not the run's values. Raises Fatal(CONFIG) for an invalid text,
+    Fatal(BAD_DATA) for a run whose settings cannot be read.
     """
-    settings = _parsed(text) if text else FOR_PLAY
-    folder = None if weights is None or text else weights.resolve().parent
-    # A run's folder has a settings file beside the folder `weights`.
-    if folder is not None and folder.name == "weights" and (folder.parent / "config.toml").is_file():
-        file = folder.parent / "config.toml"
-        try:
-            found = flattened(read_toml(file).get("self_play", {}))
-            trained = _with({path: found[path] for path in FIELDS if path in found}, strict=True)
-            kept = OF_PUCT if trained.search.selection == "puct" else OF_ALL
-            settings = changed(FOR_PLAY, {path: attrgetter(path)(trained) for path in kept})
-        except (OSError, ValueError, AttributeError, TypeError) as error:
-            raise Fatal(
-                f"{file} does not say how the run searches ({error}); name the search, for example puct",
-                Exit.BAD_DATA,
-            ) from error
+    if text:
+        settings = _parsed(text)
+    else:
+        own = search_of_run(weights).search
+        settings = changed(FOR_PLAY, {"search.solver": own.solver, "search.look_ahead": own.look_ahead})
     # Check the settings for the game here, so that a wrong text is refused before anything is loaded.
     try:
         resolve(settings, game)
     except ValueError as error:
         raise Fatal(f"the search {text or search_name(settings)!r}: {error}", Exit.CONFIG) from error
     return settings
+
+
+def search_of_run(weights: Path | None) -> SelfPlaySettings:
+    """Return the search of the self-play in which `weights` were trained, without its noise and temperature;
+    FOR_EVALUATION outside of a run. Raises Fatal(BAD_DATA) for a run whose settings cannot be read."""
+    folder = None if weights is None else weights.resolve().parent
+    # A run's folder has a settings file beside the folder `weights`.
+    if folder is None or folder.name != "weights" or not (folder.parent / "config.toml").is_file():
+        return FOR_EVALUATION
+    file = folder.parent / "config.toml"
+    try:
+        found = flattened(read_toml(file).get("self_play", {}))
+        return _with({path: found[path] for path in FIELDS if path in found}, strict=True)
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise Fatal(
+            f"{file} does not say how the run searches ({error}); name the search, for example puct",
+            Exit.BAD_DATA,
+        ) from error
 
 
 def search_name(settings: SelfPlaySettings) -> str:

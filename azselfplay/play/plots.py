@@ -111,7 +111,7 @@ def draw_scaling(
     2)."""
     figure, panels = new_figure(1, 1, (8, 5.5))
     axis = panels[0][0]
-    figure.suptitle(title)
+    figure.suptitle(title, wrap=True)
     simulations = [one.entrant.simulations for one in searches]
     _curve(axis, simulations, searches, "the network")
     axis.set_xscale("log", base=2)

@@ -12,7 +12,7 @@ from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.analysis import Analyst, Request
 from azselfplay.play.builtin_players import NetPlayer
-from azselfplay.play.nets import LoadedNet, search_for, search_name
+from azselfplay.play.nets import LoadedNet, search_for, search_name, search_of_run
 from azselfplay.play.truth_errors import chosen_actions, rows_for
 from azselfplay.search.evaluator import UniformEvaluator
 from azselfplay.search.settings import FOR_EVALUATION, FOR_PLAY
@@ -56,15 +56,9 @@ def test_without_a_word_a_network_that_explored_with_gumbel_plays_with_puct(tmp_
     trained = self_play(selection="gumbel", c_scale=0.3, solver=True, root_noise=0.25, temperature=1.0)
     weights = run_of(tmp_path, trained)
     assert search_for("", GAME, weights) == varied(FOR_PLAY, solver=True)
+    assert search_of_run(weights) == varied(GUMBEL, c_scale=0.3, solver=True)
     assert search_for("puct", GAME, weights) == FOR_EVALUATION
     assert search_for("gumbel", GAME, weights) == GUMBEL
-
-
-def test_without_a_word_a_network_of_puct_plays_with_its_constants_and_the_best_lower_bound(
-    tmp_path: Path,
-) -> None:
-    weights = run_of(tmp_path, self_play(c_init=2.5, final_move="visits", root_noise=0.25))
-    assert search_for("", GAME, weights) == varied(FOR_EVALUATION, c_init=2.5, final_move="secure")
 
 
 def test_weights_of_no_run_are_searched_as_all_that_play(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from azselfplay.host.processes import python_module
 from azselfplay.host.runs import RunFolder, is_locked, newest_row, write_atomically
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.link.finding import newest_weights
-from azselfplay.play.nets import search_for
+from azselfplay.play.nets import search_for, search_of_run
 from protocol.settings import SelfPlaySettings
 
 LOOK_EVERY = 1.0
@@ -80,7 +80,8 @@ class Trained:
 
     def search(self, recipe: Recipe, game: Game) -> SelfPlaySettings:
         """Return the search of this run's networks when they are judged."""
-        return search_for(recipe.judge_search, game, self.folder.weights / "any")
+        text = recipe.judge_search
+        return search_for(text, game) if text else search_of_run(self.folder.weights / "any")
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields except the folder."""

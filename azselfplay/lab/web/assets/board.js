@@ -269,7 +269,7 @@ export class Board {
     return svgEl("rect", { x: x - size / 2, y: y - size / 2, width: size, height: size, class: value > 0 ? "owner" : "owner second" });
   }
 
-  arrow({ clicks, share, text }) {
+  arrow({ clicks, share, size: weight = share, text }) {
     const spots = clicks.map((name) => this.spots.get(name));
     if (!spots.length || spots.includes(undefined)) return [];
     const title = svgEl("title", {}, `${text} ${(100 * share).toFixed(0)} %`);
@@ -279,12 +279,12 @@ export class Board {
     if (spots.length === 1) {
       // A disc in the middle, or at the top of a column, which is free where the column can be chosen.
       const cy = spot.height > 2 * spot.width ? spot.y + size / 2 : y1;
-      return [svgEl("circle", { cx: x1, cy, r: size * (0.12 + 0.26 * share), class: "shade" }, title)];
+      return [svgEl("circle", { cx: x1, cy, r: size * (0.12 + 0.26 * weight), class: "shade" }, title)];
     }
     const [x2, y2] = middle(spots[spots.length - 1]);
     const length = Math.hypot(x2 - x1, y2 - y1) || 1;
     const [dx, dy] = [(x2 - x1) / length, (y2 - y1) / length];
-    const wide = size * (0.05 + 0.15 * share);
+    const wide = size * (0.05 + 0.15 * weight);
     const [hx, hy] = [x2 - dx * size * 0.32, y2 - dy * size * 0.32];
     // One outline around shaft and head.
     const shape = [[1, x1, y1], [1, hx, hy], [2.8, hx, hy], [0, x2, y2], [-2.8, hx, hy], [-1, hx, hy], [-1, x1, y1]]

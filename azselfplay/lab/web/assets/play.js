@@ -52,7 +52,9 @@ const said = (texts, people) => (inLetters() ? texts : people);
 function draw() {
   const { found } = game;
   const isHint = found?.is_hint && found.side === game.side && !game.over;
-  const arrows = isHint ? found.lines.slice(0, HINTS).map((line) => ({ clicks: line.clicks, share: line.share, text: line.said[0] })) : [];
+  const arrows = isHint ? found.lines.slice(0, HINTS).map((line, i, all) => (
+    // Largest is what it would play, which need not be the most visited move.
+    { clicks: line.clicks, share: line.share, size: i ? line.share : Math.max(...all.map(({ share }) => share)), text: line.said[0] })) : [];
   const legal = inLetters() ? game.legal.map((move) => ({ ...move, said: move.text })) : game.legal;
   const owners = found?.owners ?? {}; // of a network that tells them
   territory.hidden = !Object.keys(owners).length;
