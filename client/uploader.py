@@ -160,11 +160,15 @@ class Uploader:
             self._enqueue(self._uploads.add(uid, size, self._loop.time()))
         if self.spool.games:
             log.info("%d games from an earlier start wait in %s", self.spool.games, self.spool.folder)
+        kept_at = None
         while True:
             self._show_room()
             again_at = self._again_at if self._failed else None
             # Somebody may move the kept games away, to make room.
-            kept_at = self._loop.time() + WRITE_AGAIN if self.spool.full and self.spool.kept else None
+            if not (self.spool.full and self.spool.kept):
+                kept_at = None
+            elif kept_at is None:
+                kept_at = self._loop.time() + WRITE_AGAIN
             dues = [self._uploads.next_wake(), self._write_at if self._writes else None, again_at, kept_at]
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min((due for due in dues if due is not None), default=None)):
@@ -172,7 +176,8 @@ class Uploader:
             # Clear before the work: whatever comes during the work must wake the next turn.
             self._wake.clear()
             await self._work()
-            if kept_at is not None:
+            if kept_at is not None and self._loop.time() >= kept_at:
+                kept_at = None
                 with suppress(OSError):
                     await asyncio.to_thread(self.spool.count_kept)
 

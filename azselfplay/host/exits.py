@@ -6,6 +6,7 @@ The codes follow sysexits, so that a supervisor can tell what is worth retrying 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib.util
 import io
@@ -85,8 +86,9 @@ class Fatal(Exception):
 
 def leave_at_once(code: int) -> NoReturn:
     """End the process without waiting for its threads. Call this when everything else has ended."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or its disk is full
+            stream.flush()
     os._exit(code)
 
 

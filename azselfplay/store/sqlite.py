@@ -470,6 +470,8 @@ class Store:
             if row.game.source == IMPORTED:
                 self._last_imported = max(self._last_imported, row.game.seq)
         # At once, or a disk of the same size would not hold all the records of a long run.
+        if not rows:
+            return
         with reading(self._path), self._transaction():
             dropped = self._drop(self.newest, len(rows))
         self._dropped = dropped

@@ -299,8 +299,10 @@ class ValueHead(nn.Module):
         flat = self.narrow.relu(x).flatten(1)
         wide = torch.relu(self.hidden(flat)).float()
         kind = x.device.type
-        # In training, autocast would round again. In play there is none, to be compiled or exported.
-        off = torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+        # In training, autocast would round again. In play there is none, to be compiled or exported; the type
+        # `meta` knows none.
+        is_on = kind != "meta" and torch.is_autocast_enabled(kind)
+        off = torch.autocast(kind, enabled=False) if is_on else nullcontext()
         with off:
             return F.linear(wide, self.out.weight.float(), self.out.bias.float())
 
