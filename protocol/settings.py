@@ -230,7 +230,7 @@ class MoveSettings:
     temperature_plies: Annotated[int, Meta(ge=0, le=1_000_000)] = 30
     """Plies after which the most visited move is played (AlphaZero: 30)."""
     final_move: Literal["visits", "robust", "max", "max_robust", "secure"] = "visits"
-    """The move played after `temperature_plies` (in matches: `secure`): `visits` = most visited, ties go to
+    """The move played after `temperature_plies` (in play: `secure`): `visits` = most visited, ties go to
     the first (AlphaZero); `robust` = most visited, ties go to the highest value; `max` = highest value;
     `max_robust` = an action that is both, searching on for up to `final_extra` simulations to find one, else
     `robust`; `secure` = highest value - 1 / sqrt(visits). `search.selection = gumbel` plays

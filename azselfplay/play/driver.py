@@ -64,8 +64,8 @@ class EngineConfig:
     """MiB of the search tree."""
     leaves: Count = 0
     """Most positions evaluated in one batch; 0: as many as suit the device."""
-    search: str = "puct"
-    """puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1."""
+    search: str = ""
+    """puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1; empty: the best."""
     nodes: Annotated[int, Meta(ge=0, le=10**9)] = 0
     """Simulations per move when the GUI gives no number; 0: no limit (gumbel: 800)."""
     seed: Seed = 0
@@ -159,7 +159,7 @@ def prepare(setup: Setup, seed: int, runs: Path = RUNS) -> Thinker:
         check_fits(net, game)
         # More leaves in flight than the device's batch would only make the search less focused.
         leaves = setup.leaves or min(MOST_LEAVES, net.target_rows)
-        search = search_for(setup.search, game)
+        search = search_for(setup.search, game, weights)
         thinker = Thinker(net, setup.hash_mib, leaves, seed, search, game, tables)
     # The GUI's Hash option may ask for more memory than there is.
     except MemoryError as error:

@@ -3,7 +3,7 @@
 All searches of the process share the evaluator's batches. A sparse network on the CPU is computed without
 torch, inside the search. A network plays differently under another search, and its rating differs. So
 commands accept the name of a search (`gumbel?gumbel_c_scale=0.1`); by default they use FOR_PLAY, whatever
-search self-play uses, and engines `puct`.
+search self-play uses.
 """
 
 from __future__ import annotations

@@ -29,8 +29,9 @@ class Setup:
     """Memory of the tree, in MiB."""
     leaves: int = 0
     """Most positions evaluated together; 0: as many as suit the device."""
-    search: str = "puct"
-    """A selection, or a selection with settings (`play.nets`). The GUI's option sets only the selection."""
+    search: str = ""
+    """A selection, or a selection with settings (`play.nets`); empty: FOR_PLAY. The GUI's option sets only
+    the selection."""
     game: str = DEFAULT_GAME
     """Name of the game played. The network may be for another variant with the same board."""
     syzygy_path: str = ""
@@ -102,8 +103,8 @@ class Request:
     """Whether the search looks for a mate. It ends by itself with a proven mate, or when the tree is full."""
     stop_when_proven: bool = False
     may_move_early: bool = False
-    """Whether to stop once no other move can become the most visited one. This is allowed if later moves can
-    use the saved time and the move is not drawn at random."""
+    """Whether to stop once the move is clear. This is allowed if later moves can use the saved time and the
+    move is not drawn at random."""
     from_start: bool = False
     """Whether `seconds` count from the start of the search, which may come later than `began`."""
     claims: frozenset[str] = frozenset()

@@ -69,8 +69,9 @@ def _announced(options: Options, spec: Spec) -> str:
     value = getattr(options.setup if spec.field in _IN_SETUP else options, spec.field)
     if spec.kind == "check":
         return str(value).lower()
-    # The choices list no settings.
-    return str(value).partition("?")[0] if spec.kind == "combo" else str(value) or "<empty>"
+    if spec.kind == "combo":  # the choices list no settings, and the first stands for the default
+        return str(value).partition("?")[0] or spec.choices[0]
+    return str(value) or "<empty>"
 
 
 _LEAVES = Spec("MinibatchSize", "leaves", "spin", 0, 1024)

@@ -172,10 +172,9 @@ off."""
 FOR_PLAY = changed(
     FOR_EVALUATION, {"search.c_init": 0.8, "search.fpu_reduction": 0.1, "moves.final_move": "secure"}
 )
-"""The search with which networks play if none is named (engines: `puct`): self-play has to explore, and play
-has not. With 64 simulations it is 120 to 140 Elo better in chess and shogi than the Gumbel search of their
-self-play, in chess with 400 too (results/what_was_tried.md). The paper has a c_init of 1.25 and plays the
-most visited move."""
+"""The search with which networks play if none is named: self-play has to explore, and play has not. With 64
+simulations it is 120 to 140 Elo better in chess and shogi than the Gumbel search of their self-play, in chess
+with 400 too (results/what_was_tried.md). The paper has a c_init of 1.25 and plays the most visited move."""
 
 
 def evaluation_settings(settings: SelfPlaySettings, *more: str) -> SelfPlaySettings:

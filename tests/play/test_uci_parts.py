@@ -205,3 +205,9 @@ def test_a_search_with_settings_is_announced_by_its_selection_and_replaced_by_an
     )
     assert UCI.changed(options, "Search", "gumbel") is options
     assert UCI.changed(options, "Search", "thompson").setup.search == "thompson"
+
+
+def test_the_search_that_plays_best_is_announced_as_puct_and_stays_when_a_gui_sends_it_back():
+    announced = UCI.announced(Options())
+    assert "option name Search type combo default puct var puct var gumbel var thompson" in announced
+    assert UCI.changed(Options(), "Search", "puct").setup.search == ""
