@@ -273,8 +273,8 @@ class StartSettings:
     generator: str = ""
     """Instead of `positions`: kinds of start positions, separated by commas; one is drawn at random for each
     game (chess: material such as KQK,KRPKR; either colour has either side's men, nobody is in check;
-    chess960: numbers of start positions, and `all` where nothing is set here). No opening plies follow any
-    but `all`."""
+    chess960: numbers of start positions, and `all` where nothing is set here). Opening plies follow
+    `all` only."""
     share: Share = 0.0
     """Share of games that begin at one of `positions`, or at one drawn by `generator`; each line or kind is
     equally likely (AlphaZero: 0)."""

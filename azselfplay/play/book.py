@@ -164,7 +164,7 @@ def network(point: Point, simulations: int, search: str = "puct") -> Candidate:
     """Return a network of a run that makes `simulations` of `search` per move (`play.nets.search_name`). The
     player's name is the same in every ladder of the run.
     """
-    # PUCT is the usual search, so it is left out of names.
+    # PUCT with its defaults was the usual search, so names leave it out.
     how = f"@{simulations}" if search == "puct" else f"@{simulations}/{search}"
     entrant = Entrant(
         name=f"v{point.version}-{short_hash(point.sha256)}{how}",

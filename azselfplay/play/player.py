@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from azselfplay.games.game_history import GameHistory
 
 KINDS = (
-    "net:NETWORK@N   a run or a weights file, N simulations per move (default 800), its search at play",
+    "net:NETWORK@N   a run or a weights file, N simulations a move (default 800), the search that plays best",
     "net:NETWORK@N/S the same with another search S: puct, thompson, gumbel?gumbel_c_scale=0.1 ...",
     "policy:NETWORK  the network's policy alone: its first choice",
-    "untrained@N     a tiny network with random weights, N simulations per move, puct; or untrained@N/S",
+    "untrained@N     a tiny network with random weights, N simulations per move; or untrained@N/S",
     "random          any legal move",
     "greedy          wins at once, else takes material; in games without material, avoids losing at once",
     "alphabeta:N     N plies of alpha-beta with the game's heuristic",

@@ -130,7 +130,9 @@ class Dialect:
         # A GUI may send back what was announced: a search keeps its settings, which no choice names.
         if spec.kind == "combo" and text == _announced(options, spec):
             return options
-        change: dict[str, Any] = {spec.field: spec.parsed(text)}
+        # Of the searches, `puct` is announced for the one that plays best, and so it means that one.
+        value = "" if spec is _SEARCH and text == spec.choices[0] else spec.parsed(text)
+        change: dict[str, Any] = {spec.field: value}
         if spec.field in _IN_SETUP:
             return replace(options, setup=replace(options.setup, **change))
         return replace(options, **change)

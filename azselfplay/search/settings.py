@@ -167,8 +167,7 @@ begin, how long they are, and so on."""
 FOR_EVALUATION = SelfPlaySettings(
     noise=NoiseSettings(root_noise=0.0), moves=MoveSettings(temperature=0.0, temperature_plies=0)
 )
-"""The default search for evaluation. All other features of self-play (cheap searches, random plies, ...) are
-off."""
+"""PUCT with the defaults, without all other features of self-play (cheap searches, random plies, ...)."""
 FOR_PLAY = changed(
     FOR_EVALUATION, {"search.c_init": 0.8, "search.fpu_reduction": 0.1, "moves.final_move": "secure"}
 )

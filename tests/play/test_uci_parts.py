@@ -211,3 +211,4 @@ def test_the_search_that_plays_best_is_announced_as_puct_and_stays_when_a_gui_se
     announced = UCI.announced(Options())
     assert "option name Search type combo default puct var puct var gumbel var thompson" in announced
     assert UCI.changed(Options(), "Search", "puct").setup.search == ""
+    assert UCI.changed(Options(Setup(search="gumbel")), "Search", "puct").setup.search == ""
