@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments import results
 from azselfplay.lab.experiments.measures import Judgement, Measure, check_judge, share
 from azselfplay.lab.experiments.results import read_seeds, write_page, write_seed
-from azselfplay.lab.experiments.training import Snapshot, Trained, command_of, read_trained
+from azselfplay.lab.experiments.training import Snapshot, Trained, command_of, read_trained, trained_before
 from azselfplay.search.settings import resolve
 from protocol.settings import SelfPlaySettings
 from server.config import ServerConfig
@@ -154,7 +155,7 @@ def test_the_page_says_which_seeds_were_run_with_other_settings(tmp_path: Path) 
 
 def test_a_run_that_is_judged_later_keeps_settings_and_machine_of_its_training(tmp_path) -> None:
     then = recipes.from_settings("x", {**MINIMAL, "games": 7})
-    now = recipes.from_settings("x", {**MINIMAL, "games": 9})
+    now = recipes.from_settings("x", {**MINIMAL, "games": 9, "judge_search": "puct"})
     made = json.loads(json.dumps({**MADE, "recipe": recipes.to_settings(then)}))
     trained = a_run(tmp_path, made)
     snapshots = trained.folder.path / "snapshots"
@@ -164,6 +165,19 @@ def test_a_run_that_is_judged_later_keeps_settings_and_machine_of_its_training(t
     write_seed(tmp_path / "out", now, 1, read_trained(trained.folder), judged())
     about = read_seeds(tmp_path / "out")[1]
     assert (about["recipe"]["games"], about["machine"]["processor"]) == (7, "p")
+    assert about["recipe"]["judge_search"] == "puct"  # with which the figures were made
+
+
+def test_a_run_is_trained_again_only_if_a_setting_of_training_differs(tmp_path: Path) -> None:
+    then = recipes.from_settings("x", MINIMAL)
+    made = json.loads(json.dumps({**MADE, "recipe": then.of_a_run, "asked_minutes": 5.0}))
+    trained = a_run(tmp_path, made)
+    (trained.folder.path / "snapshots").mkdir(parents=True)
+    (trained.folder.path / "snapshots/trained.json").write_text(json.dumps(trained.to_json()))
+    judged_otherwise = replace(then, judge_search="puct", targets={"wins": 0.5}, opponents=("random",))
+    assert trained_before(trained.folder, judged_otherwise, 5.0) == trained
+    assert trained_before(trained.folder, replace(then, games=9), 5.0) is None
+    assert trained_before(trained.folder, then, 6.0) is None
 
 
 def test_a_run_that_is_missing_or_unfinished_cannot_be_judged(tmp_path: Path) -> None:

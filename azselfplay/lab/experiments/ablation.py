@@ -355,13 +355,15 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
     processors, commits = (", ".join(sorted({one[key] for one in runs})) for key in ("processor", "commit"))
     variants = "\n".join(f"- `{name}`: `{json.dumps(one)}`" for name, one in ablation.variants.items())
     recipe = to_toml(settings_of(ablation.recipe))
+    search = ablation.recipe.judge_search
+    judged = f"All search with {search}." if search else "Each variant searches as it trained."
     return (
         f"# {ablation.title}\n\n"
         f"`python -m azselfplay.lab.experiments.ablation {ablation.name}`: "
         f"{minutes_text(ablation.minutes)} a run, "
         f"one core of {processors}, commit {commits}. Mean over seeds with its 95 % "
         "interval (Student's t, the spread of runs taken as common to all variants); in brackets the "
-        "difference from the recipe. Each variant searches as it trained.\n\n"
+        f"difference from the recipe. {judged}\n\n"
         f"{table(runs, BASE)}\n\n{remarks(runs)}"
         f"![Each run, and the mean of each variant with its interval]({PICTURE})\n\n"
         f"Variants, laid over the recipe:\n\n{variants}\n\n"

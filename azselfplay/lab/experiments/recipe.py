@@ -18,6 +18,11 @@ from net.architectures.registry import check_plays, is_sparse
 FOLDER = Path(__file__).parent / "recipes"
 MINUTES = 10.0
 """Minutes of a game without a recipe."""
+JUDGING = (
+    *("title", "judge", "targets", "seeds", "judge_simulations", "match_simulations", "opponents"),
+    *("opening", "judge_search"),
+)
+"""Settings with which networks are judged: runs that differ only in these were trained alike."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,16 @@ class Recipe:
     def of_a_run(self) -> dict[str, Any]:
         """All settings but `default_on`, which says nothing about a run."""
         return {name: value for name, value in asdict(self).items() if name != "default_on"}
+
+    @property
+    def of_training(self) -> dict[str, Any]:
+        """The settings that affect training."""
+        return {name: value for name, value in self.of_a_run.items() if name not in JUDGING}
+
+    @property
+    def of_judging(self) -> dict[str, Any]:
+        """The settings that affect only the judging."""
+        return {name: value for name, value in self.of_a_run.items() if name in JUDGING}
 
 
 def names() -> list[str]:

@@ -37,8 +37,10 @@ EARLY = 0.97
 
 def write_seed(folder: Path, recipe: Recipe, seed: int, trained: Trained, found: Judgement) -> None:
     """Write one seed's file. It has the recipe and the machine of the training, also if the run is judged
-    later. An old run that did not store its recipe gets the recipe's present settings."""
+    later, but the present settings of judging. An old run that did not store its recipe gets all present
+    settings."""
     about = {"recipe": recipe.of_a_run, "seed": seed, "machine": {}, **trained.to_json(), **found.to_json()}
+    about["recipe"] = {**about["recipe"], **recipe.of_judging}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"seed-{seed}.json", (json.dumps(about, indent=1) + "\n").encode())
 

@@ -132,7 +132,7 @@ def train(
         raise Fatal(
             f"{folder.path} exists, but this run makes its own folder: remove or move that one", Exit.CONFIG
         )
-    provenance = {**_asked(recipe, minutes), "machine": describe_machine()}
+    provenance = {"recipe": recipe.of_a_run, "asked_minutes": minutes, "machine": describe_machine()}
     command = command_of(recipe, seed, minutes, runs, folder.name, folder.path / "recipe")
     tell(" ".join(command))
     # This counts processes that have ended, so not yet those of this run.
@@ -176,18 +176,16 @@ def remove_unfinished(folder: RunFolder) -> None:
 
 
 def trained_before(folder: RunFolder, recipe: Recipe, minutes: float) -> Trained | None:
-    """Return the finished run in `folder` if it was made with these settings in this number of minutes, else
-    None."""
+    """Return the finished run in `folder` if it was trained with these settings in this number of minutes,
+    else None. It may have been made to be judged in another way."""
     if not _about(folder).exists():
         return None
     found = read_trained(folder)
     # Convert as JSON does: tuples become lists.
-    same = json.loads(json.dumps(_asked(recipe, minutes)))
-    return found if {name: found.provenance.get(name) for name in same} == same else None
-
-
-def _asked(recipe: Recipe, minutes: float) -> dict[str, Any]:
-    return {"recipe": recipe.of_a_run, "asked_minutes": minutes}
+    asked = json.loads(json.dumps(recipe.of_training))
+    stored = found.provenance.get("recipe", {})
+    same = {name: stored.get(name) for name in asked} == asked
+    return found if same and found.provenance.get("asked_minutes") == minutes else None
 
 
 def read_trained(folder: RunFolder) -> Trained:
