@@ -12,6 +12,7 @@ import pytest
 from deploy_commands import container, documents, is_with_keys, parsed, pod_specs, rendered_for
 
 from azselfplay.host.exits import NOT_RETRIED
+from client.spool import MAX_BYTES
 
 MANIFESTS = [
     pytest.param(document, id=f"{file}-{document['kind']}") for file, document in documents("kubernetes")
@@ -79,10 +80,12 @@ def test_a_pod_has_its_keys_from_a_secret_that_its_group_may_read(name: str) -> 
             assert reference == {"name": volume["secretName"], "key": "server-key"}
 
 
-def test_a_client_has_as_many_workers_as_processors() -> None:
-    variables = container(pod_specs()["azclient"])["env"]
-    (variable,) = [variable for variable in variables if variable["name"] == "AZ_WORKERS"]
-    assert variable["valueFrom"]["resourceFieldRef"]["resource"] == "limits.cpu"
+def test_a_client_counts_its_workers_itself_and_its_volume_holds_all_their_spools() -> None:
+    pod = pod_specs()["azclient"]
+    one = container(pod)
+    assert "AZ_WORKERS" not in [variable["name"] for variable in one["env"]]
+    (size,) = [volume["emptyDir"]["sizeLimit"] for volume in pod["volumes"] if volume["name"] == "spool"]
+    assert int(size.removesuffix("Gi")) * 2**30 > int(one["resources"]["limits"]["cpu"]) * MAX_BYTES
 
 
 def test_the_job_ends_for_the_codes_that_would_come_again_and_outlives_a_drained_node() -> None:

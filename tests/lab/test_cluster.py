@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import yaml
 from free_ports import free_base_port
 
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
@@ -230,6 +231,20 @@ def test_skypilot_asks_for_gpus_of_a_kind() -> None:
     assert "  accelerators: H100:2\n" in rendered(cluster_in(example()), "skypilot")["trainer.yaml"]
     with pytest.raises(Fatal, match="needs the kind of the GPUs of trainer"):
         rendered(cluster_in(changed("places.box-1.gpu", "")), "skypilot")
+
+
+def test_skypilot_starts_a_part_again_after_a_fault_but_not_after_a_wrong_setting(tmp_path: Path) -> None:
+    task = yaml.safe_load(rendered(cluster_in(example()), "skypilot")["trainer.yaml"])
+    codes = tmp_path / "codes"
+    codes.write_text("75\n137\n78\n0\n")
+    stand_in = 'code=$(head -n1 "$CODES"); sed -i 1d "$CODES"; exit "$code"'
+    for name, text in (("python", stand_in), ("sleep", "")):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    script = task["run"].replace("$HOME/azselfplay/bin", str(tmp_path))
+    assert subprocess.run(["bash", "-c", script], env=os.environ | {"CODES": str(codes)}).returncode == 78
+    assert codes.read_text() == "0\n"
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool here (Debian: prometheus)")

@@ -8,6 +8,7 @@ consists only of an empty value is left out.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab.cluster.plan import METRICS_PORT, Cluster, Part, check, elsewhere, planned, targets
+from client.spool import MAX_BYTES
 
 TEMPLATES = Path(__file__).parent / "templates"
 PROGRAMS = "/opt/azselfplay/bin/"
@@ -31,8 +33,6 @@ TASKS = 1000
 """Number of metrics ports that are reserved for the tasks of one Slurm array."""
 SECRET = "SECRET"
 """Placeholder for the server's key, which a pod reads from a secret."""
-RETRIED = sorted({*map(int, Exit), 1, 134, 135, 137, 139} - {*map(int, NOT_RETRIED), Exit.OK, Exit.FOUND})
-"""Exit codes after which a restart may help: our own, and those of a process that a signal ended."""
 
 Files = dict[str, str]
 """Texts by path."""
@@ -136,6 +136,8 @@ def _kubernetes(cluster: Cluster) -> Files:
             "port": run.port,
             "bulk": run.port + 1,
             "last_metrics": max(one.metrics_port for one in parts),
+            # There are at most as many workers as processors.
+            "spool_gb": math.ceil(part.table.cpus * MAX_BYTES / 2**30) + 1,
         }
         files[f"{values['name']}.yaml"] = _filled(f"kubernetes_{values['kind']}.yaml", values)
         if part.name == "server":
@@ -236,7 +238,8 @@ def _skypilot(cluster: Cluster) -> Files:
             "accelerators": f"  accelerators: {kinds.pop()}:{part.table.gpus}" if part.table.gpus else "",
             "ports": ports if part.name == "server" else "",
             "envs": "" if part.name == "server" else "envs:\n  AZ_SERVER: null",
-            "retried": ", ".join(map(str, RETRIED)),
+            "launch": "sky jobs launch" if part.group else f"sky launch -c {values['name']}",
+            "final": " | ".join(map(str, part.final)),
         }
         files[f"{values['name']}.yaml"] = _filled("skypilot.yaml", values)
     return files
