@@ -1,10 +1,9 @@
 """Self-play: a worker has many slots (`GamePool`), each with one coroutine that plays game after game.
 
-A game begins at a start position. Next come plies drawn uniformly from the legal ones, and plies drawn from
-the network's own policy (`Opening`; there are none after a start that a generator drew). None of these plies
-is searched or trained on: they make games differ. Each later ply is searched, until the result is certain;
-plies that the rules want after that are drawn uniformly too. `Resigning` knows when a side resigns
-(docs/decisions/0011-resignation.md).
+A game begins at a start position. Next come plies drawn uniformly from the legal ones (`opening_plies`; none
+after a start that a generator drew). They are neither searched nor trained on: they make games differ. Each
+later ply is searched, until the result is certain; plies that the rules want after that are drawn uniformly
+too. `Resigning` knows when a side resigns (docs/decisions/0011-resignation.md).
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from azselfplay.games.spec import RESIGNATION, Game, State, outcome_for_first_player
 from azselfplay.host.aio import first_of
@@ -185,10 +183,7 @@ async def _play(
     tree.reset(start)
     columns = _Columns(is_played_on=resigning.is_played_on(rng))
     # Plies that make games differ. They are neither searched nor trained on.
-    opening = Opening(tree, start)
-    if not is_sampled:
-        opening.play_random()
-        await opening.play_sampled(pool)
+    opening = [] if is_sampled else opening_plies(tree, start)
     reason = tree.end_reason()
     while reason is None and not tree.is_decided():
         # Some searches are cheap: their moves are played but not trained on (KataGo's playout cap
@@ -197,7 +192,7 @@ async def _play(
         result = await search(tree, pool, is_cheap=is_cheap)
         # Only now, because before its first answer the evaluator does not know the version.
         if not columns.actions:
-            for unsearched in opening.actions:
+            for unsearched in opening:
                 columns.add_unsearched(unsearched, pool.evaluator.version)
         action = choose_action(result, tree.ply, settings, rng)
         columns.add(action, result, pool.evaluator.version)
@@ -309,66 +304,26 @@ def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generat
     return Start(lines[int(rng.integers(len(lines)))])
 
 
-class Opening:
-    """The plies of one game before its first search. `tree` is at `start`; `actions` are the plies played so
-    far.
-
-    The game is never decided here: if an action would end or decide it, that kind of opening stops before the
-    action.
-    """
-
-    def __init__(self, tree: SearchTree, start: State) -> None:
-        self._tree = tree
-        self._start = start
-        self._settings = tree.settings
-        self._rng = tree.rng
-        self.actions: list[int] = []
-
-    def play_random(self) -> None:
-        """Play 0 to `random_plies` legal actions, all equally likely, in a `random_share` of games."""
-        settings, rng = self._settings, self._rng
-        for _ in range(self._plies(settings.opening.random_share, settings.opening.random_plies)):
-            if not self._play(int(rng.choice(self._tree.legal_actions()))):
-                break
-
-    async def play_sampled(self, pool: SearchPool) -> None:
-        """Play 0 to `opening.policy_plies` actions drawn from the network's policy, in an
-        `opening.policy_share` of games."""
-        settings = self._settings
-        for _ in range(self._plies(settings.opening.policy_share, settings.opening.policy_plies)):
-            await pool.expand(self._tree)
-            view = self._tree.view_of_net()
-            index = sampled(view.priors, self._rng)
-            if not self._play(int(view.actions[index])):
-                break
-
-    def _plies(self, share: float, most: int) -> int:
-        """Return how many plies of a kind this game has. No random number is drawn for a kind that is off."""
-        if most == 0 or self._rng.random() >= share:
-            return 0
-        return int(self._rng.integers(most, endpoint=True))
-
-    def _play(self, action: int) -> bool:
-        """Play an action, or take it back if it ends or decides the game. Returns whether it was played."""
-        tree = self._tree
+def opening_plies(tree: SearchTree, start: State) -> list[int]:
+    """Play 0 to `random_plies` legal actions, all equally likely, in a `random_share` of games, and return
+    them. `tree` is at `start`. An action that would end or decide the game is not played: the opening stops
+    before it."""
+    opening, rng = tree.settings.opening, tree.rng
+    actions: list[int] = []
+    # Draw no number where there are no such plies, so that settings that are off change no game.
+    if opening.random_plies == 0 or rng.random() >= opening.random_share:
+        return actions
+    for _ in range(int(rng.integers(opening.random_plies, endpoint=True))):
+        action = int(rng.choice(tree.legal_actions()))
         tree.advance(action)
-        if tree.end_reason() is None and not tree.is_decided():
-            self.actions.append(action)
-            return True
-        # A tree cannot take a move back: the opening is played again without it.
-        tree.reset(self._start)
-        for again in self.actions:
-            tree.advance(again)
-        return False
-
-
-def sampled(priors: npt.NDArray[np.float32], rng: np.random.Generator) -> int:
-    """Return an index sampled from `priors [n]`; if all of them are 0, all are equally likely."""
-    weights = np.maximum(priors.astype(np.float64), 0.0)
-    cumulative = np.cumsum(weights if weights.any() else np.ones(len(priors)))
-    index = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-    # Rounding may place the drawn number at the very end of the sum.
-    return min(int(index), len(weights) - 1)
+        if tree.end_reason() is not None or tree.is_decided():
+            # A tree cannot take a move back: the opening is played again without it.
+            tree.reset(start)
+            for again in actions:
+                tree.advance(again)
+            break
+        actions.append(action)
+    return actions
 
 
 class Resigning:

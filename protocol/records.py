@@ -27,8 +27,8 @@ IMPROVED_POLICY = 2
 """Flag set together with POLICY_TARGET: the visits of this ply are not counts, but shares of the improved
 policy that add up to SHARES (`search.selection = gumbel`)."""
 PRUNED_TARGET = 4
-"""Flag set together with POLICY_TARGET: forced visits, visits caused by noise, or visits of moves proven to
-be worse were removed, so the sum is smaller (`forced_playouts`, `prune_noise`, `solver`)."""
+"""Flag set together with POLICY_TARGET: visits of moves proven to be worse were removed, so the sum is
+smaller (`search.solver`; earlier versions also removed visits that only the noise caused)."""
 SEARCH_DIFFERS = 8
 """Flag of a ply whose most visited action (ties go to the lowest index) did not have the largest prior:
 search and raw network prefer different moves."""

@@ -192,21 +192,13 @@ class GumbelSettings:
 
 @dataclass(frozen=True)
 class NoiseSettings:
-    """Exploration at the root, and which part of it is removed from the policy target."""
+    """Exploration at the root."""
 
     root_noise: Share = 0.25
     """Share of Dirichlet noise in the priors of the root (AlphaZero: 0.25); 0 switches it off. With
     `search.selection = gumbel` there is Gumbel noise instead, in full for any share above 0."""
     dirichlet_alpha: Constant = 0.0
     """Shape of that noise; 0 takes the game's (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
-    forced_playouts: Annotated[float, Meta(ge=0, le=100)] = 0.0
-    """In a search with noise, every visited root action gets at least sqrt(this * prior * all visits) visits,
-    so that moves raised by noise are examined (KataGo: 2); 0: off. Those that the search did not want are
-    removed from the policy target and from the visits that moves are drawn by. Not with `search.selection =
-    gumbel`."""
-    prune_noise: bool = False
-    """Also remove visits that only the noise caused, with and without forced playouts (KataGo: yes;
-    AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
 
 
 @dataclass(frozen=True)
@@ -251,13 +243,6 @@ class OpeningSettings:
     AlphaZero: 0)."""
     random_plies: Annotated[int, Meta(ge=0, le=1000)] = 0
     """Such a game begins with 0 to this many random plies, each number equally likely (chess: try 12)."""
-    policy_share: Share = 0.0
-    """Share of games that begin with plies drawn from the network's own policy, one evaluation each; they
-    follow the random plies of the same game, if it has any. This varies openings around those that are
-    really played (as in KataGo; AlphaZero: 0)."""
-    policy_plies: Annotated[int, Meta(ge=0, le=1000)] = 0
-    """Such a game begins with 0 to this many policy plies, each number equally likely (KataGo on 19x19: 14 on
-    average, exponentially distributed)."""
 
 
 @dataclass(frozen=True)

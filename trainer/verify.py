@@ -20,7 +20,6 @@ from azselfplay.games.jit import bind, kernel, signed
 from azselfplay.games.spec import NO_ROOT, PLY_CAP, RESIGNATION, Game, Positions, outcome_for_first_player
 from azselfplay.games.stubs import bindings, end_reason, legal_actions, play
 from azselfplay.search.selection import selection
-from azselfplay.search.selection.pruning import prunes
 from protocol.errors import Code
 from protocol.records import (
     IMPROVED_POLICY,
@@ -79,8 +78,7 @@ class Expected:
     resign_value: float = 0.0
     """Highest root value at which a side may resign; 0: nobody ever resigns."""
     pruned: bool = False
-    """Whether visits may be missing from policy targets (settings `forced_playouts`, `prune_noise` and
-    `solver`)."""
+    """Whether visits may be missing from policy targets (`search.solver`)."""
     run: bytes = b""
     """Identity of the run. Games that name a run must name this one; empty: any."""
 
@@ -95,7 +93,7 @@ class Expected:
             frozenset(settings.start.positions.splitlines() if settings.start.share > 0 else ()),
             tuple(settings.start.generator.split(",")) if settings.start.generator else (),
             settings.resignation.value,
-            prunes(settings),
+            settings.search.solver,
         )
 
 
@@ -352,7 +350,7 @@ def replay(
             # The next search keeps the visits of the action played, without the first one, which evaluated
             # the position itself. A search that improves the policy (gumbel) keeps none.
             kept = 0 if is_improved else max(played - 1, 0)
-        else:  # pruning may have removed the visits of the action played
+        else:  # visits of the action played may have been left out
             kept = min(simulations + kept - 1, MOST_VISITS)
         first = last
         play(positions[ply], action, positions[ply + 1])

@@ -59,7 +59,7 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     await pool.run(tree)
     if _is_decided(tree):
         return _decided(tree, known, is_cheap)
-    result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
+    result: SearchResult = tree.forest.selection.result(tree, is_cheap=is_cheap)
     result = _with_stats(result, known, tree.mean_and_max_depth())
     settings = tree.settings
     # Do not extend a cheap search, which is to save time, nor the search for a move that is sampled.

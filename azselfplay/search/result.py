@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.jit import jit
-from azselfplay.search.selection.pruning import prunes
 from protocol.records import MOST_KL, PRIOR_FLOOR
 
 if TYPE_CHECKING:
@@ -45,8 +44,7 @@ class SearchResult:
     scores: RootScores | None = None
     """Set by a search with a Gumbel root, unless its result is proven."""
     is_pruned: bool = False
-    """Whether `visits` may lack forced playouts, visits caused by noise, or visits of moves that are proven
-    to be worse."""
+    """Whether `visits` may lack visits of moves that are proven to be worse."""
     candidates: Candidates | None = None
     """The actions that `final_move` chooses from; None if it chooses by visits, or if the result is
     proven."""
@@ -97,11 +95,11 @@ def result_of_visits(
     tree: SearchTree, left: npt.NDArray[np.int32], value: float, *, is_cheap: bool
 ) -> SearchResult:
     """Return the result of a search whose policy target is its visits, and whose root has this `value`. `left
-    [n]`: what remains of the visits of the root's n edges (`SearchTree.open_visits`, and pruning)."""
+    [n]`: what remains of the visits of the root's n edges (`SearchTree.open_visits`)."""
     edges, settings = tree.edges_of(0), tree.settings
     actions, visits = listed(edges["action"], left)
-    # The record of a cheap search has no flag for pruning and needs none: its visits are not a policy target.
-    is_pruned = not is_cheap and prunes(settings) and bool((left < edges["visits"]).any())
+    # The record of a cheap search has no flag for this and needs none: its visits are not a policy target.
+    is_pruned = not is_cheap and bool((left < edges["visits"]).any())
     by_value = settings.moves.final_move != "visits"
     return SearchResult(
         actions,

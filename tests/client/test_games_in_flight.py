@@ -21,8 +21,8 @@ KINDS: dict[str, dict[str, object]] = {
     "puct": {},
     "gumbel": {"selection": "gumbel"},
     "fresh trees": {"reuse_tree": False, "final_move": "max_robust", "temperature_plies": 2},
-    "openings": {"policy_share": 0.5, "policy_plies": 3, "random_share": 0.5, "random_plies": 3},
-    "cheap searches": {"cheap_probability": 0.5, "cheap_simulations": 3, "forced_playouts": 2.0},
+    "openings": {"random_share": 0.5, "random_plies": 3},
+    "cheap searches": {"cheap_probability": 0.5, "cheap_simulations": 3},
 }
 
 

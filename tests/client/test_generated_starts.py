@@ -71,7 +71,7 @@ def test_a_share_of_games_begins_at_positions_that_are_drawn_anew() -> None:
 def test_no_opening_plies_follow_a_start_that_was_drawn() -> None:
     """Other games of the run have opening plies; in a game from a generated position every ply is
     searched."""
-    changes = {"random_share": 1.0, "random_plies": 3, "policy_share": 1.0, "policy_plies": 3}
+    changes = {"random_share": 1.0, "random_plies": 3}
     records = [play(number, settings_for("edge", 0.5, **changes)) for number in range(30)]
     drawn = [record for record in records if record.start]
     assert 5 <= len(drawn) <= 25

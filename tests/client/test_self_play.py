@@ -90,29 +90,11 @@ def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
     assert len({tuple(record.actions.tolist()) for record in records}) > 20
 
 
-@pytest.mark.parametrize("reuse_tree", [True, False])
-@pytest.mark.parametrize("pruning", [{"forced_playouts": 2.0}, {"prune_noise": True}], ids=str)
-def test_what_is_pruned_from_targets_the_trainer_does_without(
-    reuse_tree: bool, pruning: dict[str, object]
-) -> None:
-    """The cheap searches in between have no noise and no forced visits."""
-    changes = {**pruning, "reuse_tree": reuse_tree, "cheap_probability": 0.3, "simulations": 60}
-    records, game = accepted("connect_four", 8, **changes), get_game("connect_four")
-    flags = np.concatenate([record.flags for record in records])
-    assert set(flags) <= {0, 1, 5}
-    assert {0, 5} <= set(flags)
-    settings = settings_for("connect_four", **changes)
-    unpruned = Expected.of(varied(settings, forced_playouts=0.0, prune_noise=False), game)
-    refused = Verifier(game).check(next(one for one in records if 5 in one.flags), unpruned, 0)
-    assert refused is not None
-    assert refused.code == Code.WRONG_SETTINGS
-
-
 @pytest.mark.parametrize("final_move", ["max", "robust", "max_robust", "secure"])
 def test_games_with_every_choice_of_the_final_move_hold(final_move: str) -> None:
     """This holds with pruned targets, too: every move played was visited, and the search that goes on after
     it leaves no trace."""
-    changes = {"final_move": final_move, "temperature_plies": 2, "forced_playouts": 2.0, "final_extra": 8}
+    changes = {"final_move": final_move, "temperature_plies": 2, "solver": True, "final_extra": 8}
     accepted("connect_four", 6, **changes)
 
 
@@ -129,6 +111,20 @@ def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
         assert (np.isnan(record.prior_kl) == random).all()
     assert set(lengths) == set(range(7))
     assert 20 <= lengths.count(0) <= 45
+
+
+def test_random_plies_of_a_workers_first_game_have_the_version_of_its_first_search() -> None:
+    """An evaluator learns the version with its first answer; games of version 0 count as untrained."""
+
+    class New(LeafByLeaf):
+        def answer(self, leaf: Leaf) -> Answer:
+            self.version = 7
+            return super().answer(leaf)
+
+    game, settings = get_game("connect_four"), settings_for("connect_four", random_share=1.0, random_plies=6)
+    for number in range(3):
+        record = played(game, settings, New(version=0), Player(3).rng(number))
+        assert (record.versions == 7).all()
 
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])

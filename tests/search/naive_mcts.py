@@ -107,7 +107,7 @@ class NaiveSearch:
         reduction = self.settings.search.fpu_reduction
         if node is not self.root or self.settings.noise.root_noise == 0:
             return self.best(node, visits, value, reduction)
-        return self.forced(visits) or self.best(node, visits, value, reduction=0.0)
+        return self.best(node, visits, value, reduction=0.0)
 
     def is_proven(self, node: Node) -> bool:  # noqa: ARG002
         """Return whether simulations end at this node because its result is known (`NaiveSolver`)."""
@@ -157,51 +157,3 @@ class NaiveSearch:
             c_base, c_init = settings.search.c_base, settings.search.c_init
             c_puct = math.log((1.0 + parent_visits + c_base) / c_base) + c_init
         return c_puct * math.sqrt(parent_visits) * prior / (1 + visits)
-
-    def forced(self, visits: int) -> Edge | None:
-        """Return the first root edge that was tried and has too few visits (KataGo, section 3.2)."""
-        for edge in self.root.edges:
-            if 0 < edge.visits**2 < self.settings.noise.forced_playouts * float(edge.prior) * (visits - 1):
-                return edge
-        return None
-
-    def without_noise(self, clean: list[np.float32]) -> dict[int, int]:
-        """Return the visits of the root's actions minus those that the `clean` priors would not have led
-        to."""
-        total = sum(edge.visits for edge in self.root.edges)
-        own = [Edge(edge.action, prior) for edge, prior in zip(self.root.edges, clean, strict=True)]
-        best = max(range(len(own)), key=lambda i: self.root.edges[i].visits)
-
-        def score(i: int, visits: int) -> float:
-            edge = self.root.edges[i]
-            return float(edge.value_sum) / edge.visits + self.exploration(own[i], total + 1, visits)
-
-        kept = {}
-        for i, edge in enumerate(self.root.edges):
-            wanted = edge.visits
-            if i != best and edge.visits and edge.prior > clean[i]:
-                while wanted and score(i, wanted - 1) < score(best, self.root.edges[best].visits):
-                    wanted -= 1
-                wanted = 0 if wanted == 1 < edge.visits else wanted
-            if wanted:
-                kept[edge.action] = wanted
-        return kept
-
-    def pruned(self) -> dict[int, int]:
-        """Return the visits of the root's actions without those that were forced and not wanted."""
-        total = sum(edge.visits for edge in self.root.edges)
-        best = max(self.root.edges, key=lambda edge: edge.visits)
-
-        def score(edge: Edge, visits: int) -> float:
-            return float(edge.value_sum) / edge.visits + self.exploration(edge, total + 1, visits)
-
-        kept = {best.action: best.visits}
-        for edge in self.root.edges:
-            if edge is best or not edge.visits:
-                continue
-            forced = int(math.sqrt(self.settings.noise.forced_playouts * float(edge.prior) * total))
-            fewer = range(max(0, edge.visits - forced), edge.visits)
-            left = min((n for n in fewer if score(edge, n) < score(best, best.visits)), default=edge.visits)
-            if left > 1 or left == edge.visits:
-                kept[edge.action] = left
-        return kept

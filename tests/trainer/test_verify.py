@@ -194,19 +194,14 @@ def test_the_sum_of_a_pruned_target_and_the_one_after_it_are_bounded(
 ) -> None:
     """How many visits the played action lost is unknown; one ply later, the number is known again."""
     record = pruned(sums)
-    rejection = verdict(record, forced_playouts=2.0)
+    rejection = verdict(record, solver=True)
     assert (rejection and str(rejection)) == (wanted and f"bad_visits: {wanted}")
     assert naive_verdict(GAMES["connect_four"], record) == (wanted and "bad_visits")
 
 
-def test_a_run_that_prunes_what_noise_caused_takes_pruned_targets_though_nothing_is_forced() -> None:
-    assert verdict(pruned({0: 40, 1: 150}), prune_noise=True) is None
-    assert code_of(verdict(pruned({0: 40, 1: 200}), prune_noise=True)) == Code.BAD_VISITS
-
-
 @pytest.mark.parametrize(
     ("flag", "visits", "settings"),
-    [(3, 10_000, {"selection": "gumbel"}), (5, 100, {"forced_playouts": 2.0})],
+    [(3, 10_000, {"selection": "gumbel"}), (5, 100, {"solver": True})],
     ids=["improved", "pruned"],
 )
 def test_improved_and_pruned_targets_belong_to_runs_that_ask_for_them(

@@ -40,9 +40,8 @@ class Selection(Protocol):
     def begin(self, tree: Any, *, is_cheap: bool) -> None:
         """Prepare the root for a search: noise, plan."""
 
-    def result(self, tree: Any, view: Any, *, is_cheap: bool) -> Any:
-        """Return the result of a search (`search.result.SearchResult`): policy target and value. `view`: the
-        network's own evaluation of the root (`search.tree.NetView`)."""
+    def result(self, tree: Any, *, is_cheap: bool) -> Any:
+        """Return the result of a search (`search.result.SearchResult`): policy target and value."""
 
     def root_scores(self, tree: Any) -> Any:
         """Return a tuple whose first entry has the `scores` of the root's edges (`search.result.RootScores`),

@@ -26,7 +26,7 @@ from protocol.records import PRIOR_FLOOR, SHARES
 from protocol.settings import SelfPlaySettings
 
 if TYPE_CHECKING:
-    from azselfplay.search.tree import NetView, SearchTree
+    from azselfplay.search.tree import SearchTree
 
 FIELDS = ("gumbel.considered", "gumbel.c_scale", "search.solver", "search.look_ahead")
 LEARNS_SHARES = True
@@ -80,7 +80,7 @@ def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]
     return schedule
 
 
-def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
+def result(tree: SearchTree, *, is_cheap: bool) -> SearchResult:
     """Return the improved policy and its value. A cheap search is no policy target and returns its visits
     instead."""
     root, shares, value = root_scores(tree)

@@ -17,12 +17,11 @@ import numpy.typing as npt
 from azselfplay.games.jit import kernel
 from azselfplay.search.layout import BLOCKED, Tree
 from azselfplay.search.result import SearchResult, result_of_visits
-from azselfplay.search.selection.pruning import pruned
 from azselfplay.search.tree_kernel import is_lost, value_sum_of
 from protocol.settings import SelfPlaySettings
 
 if TYPE_CHECKING:
-    from azselfplay.search.tree import NetView, SearchTree
+    from azselfplay.search.tree import SearchTree
 
 FIELDS = (
     *("search.exploration", "search.c_base", "search.c_init", "search.c_puct"),
@@ -36,7 +35,7 @@ KEEPS_SUBTREE = True
 EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
 ALPHAZERO, ALPHAGO_ZERO, UCB = range(3)
 
-EXPLORATION, C_BASE, C_INIT, C_PUCT, FORCED_PLAYOUTS, FPU_ABSOLUTE, FPU_REDUCTION, FPU_VALUE = range(8)
+EXPLORATION, C_BASE, C_INIT, C_PUCT, FPU_ABSOLUTE, FPU_REDUCTION, FPU_VALUE = range(7)
 """Indices of the parameters."""
 
 
@@ -47,7 +46,6 @@ def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
         search.c_base,
         search.c_init,
         search.c_puct,
-        settings.noise.forced_playouts,
         search.fpu == "absolute",
         search.fpu_reduction,
         search.fpu_value,
@@ -77,21 +75,15 @@ def dirichlet(rng: np.random.Generator, alpha: float, count: int) -> npt.NDArray
     return noise
 
 
-def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
-    """Return the result. Its policy target is the visits of the root, without those that the settings
-    prune."""
-    noise = tree.settings.noise
-    left, value = tree.open_visits()
-    if noise.root_noise > 0 and not is_cheap and (noise.prune_noise or noise.forced_playouts > 0):
-        edges, compared = tree.edges_of(0), left > 0
-        left[compared] = pruned(edges[compared], view.priors[compared], tree.settings)
-    return result_of_visits(tree, left, value, is_cheap=is_cheap)
+def result(tree: SearchTree, *, is_cheap: bool) -> SearchResult:
+    """Return the result. Its policy target is the visits of the root (`SearchTree.open_visits`)."""
+    return result_of_visits(tree, *tree.open_visits(), is_cheap=is_cheap)
 
 
 @kernel
 def exploration_factor(parameters: Any, parent_visits: int) -> float:
     """Return the factor of the prior in the exploration term, before the division by 1 + n (UCB: by sqrt(1 +
-    n)). `parameters`: float64[8]."""
+    n)). `parameters`: float64[7]."""
     if parameters[EXPLORATION] == ALPHAZERO:
         base = parameters[C_BASE]
         c_puct = math.log((1.0 + parent_visits + base) / base) + parameters[C_INIT]
@@ -146,30 +138,9 @@ def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: f
 
 
 @kernel
-def forced_edge(tree: Tree) -> int:
-    """Return the first root edge that has visits, but fewer than its forced playouts; -1 if none has (KataGo,
-    arXiv 1902.10565, section 3.2)."""
-    state, edges = tree.state[0], tree.edges
-    total = state.root_visits - 1
-    first = tree.nodes[0].first_edge
-    for edge in range(first, first + tree.nodes[0].edge_count):
-        n = float(edges[edge].visits)
-        if tree.state[0].solves and n > 0.0 and is_lost(tree, 0, edge):
-            continue
-        if n > 0.0 and n * n < tree.parameters[FORCED_PLAYOUTS] * edges[edge].prior * total:
-            return int(edge)
-    return -1
-
-
-@kernel
 def choose_root(tree: Tree) -> int:
-    """Return the root edge as `best_edge` does, but forced playouts come first, and with noise there is no
-    fpu reduction."""
+    """Return the root edge as `best_edge` does; with noise there is no fpu reduction."""
     state, parameters = tree.state[0], tree.parameters
-    if state.has_noise and parameters[FORCED_PLAYOUTS] > 0.0:
-        forced = forced_edge(tree)
-        if forced >= 0:
-            return forced
     value = float(state.root_value_sum) / state.root_visits
     reduction = 0.0 if state.has_noise else parameters[FPU_REDUCTION]
     return best_edge(tree, 0, state.root_visits + state.waiting, value, reduction)

@@ -27,7 +27,7 @@ from protocol.records import PRIOR_FLOOR
 from protocol.settings import SelfPlaySettings
 
 if TYPE_CHECKING:
-    from azselfplay.search.tree import NetView, SearchTree
+    from azselfplay.search.tree import SearchTree
 
 FIELDS = (*("moves.final_move", "moves.final_extra"), *("search.solver", "search.look_ahead"))
 LEARNS_SHARES = False
@@ -59,7 +59,7 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
     """Do nothing: no preparation is needed."""
 
 
-def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
+def result(tree: SearchTree, *, is_cheap: bool) -> SearchResult:
     """Return the result. Its policy target is the visits of the root."""
     return result_of_visits(tree, *tree.open_visits(), is_cheap=is_cheap)
 
