@@ -24,7 +24,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal, leave_at_once
 from azselfplay.play.kernel_players import Think, alphabeta_think, random_think
 from azselfplay.play.nets import LoadedNet
-from azselfplay.play.player import Choice, Clock, Player, PlayerFailed, Seat
+from azselfplay.play.player import Clock, Player, PlayerFailed, Seat
 from azselfplay.search.evaluator import LeafBatch, evaluate
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
@@ -36,7 +36,7 @@ from protocol.settings import SelfPlaySettings, changed
 THREADS = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="player")
 """Thread pool in which slow players think, for all games together. A thread starts only when it is needed."""
 
-CALLS: set[Future[Choice]] = set()
+CALLS: set[Future[int]] = set()
 """Calls in the pool that have not ended. Nothing ends a call early, even if its game is given up."""
 
 
@@ -126,20 +126,19 @@ class NetSeat(Seat):
         """Make the tree."""
         self._follow(game_history)
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> int:
         tree, net = self._follow(game_history), self._player.net
         evaluator = net.evaluator
         if not self._player.simulations:
             # No search: the network's own first choice.
             leaf = tree.root_leaf()
             answer = await evaluate(evaluator, LeafBatch.of(leaf))
-            return Choice(int(leaf.actions[np.argmax(answer.priors)]), float(answer.values[0]), 1)
+            return int(leaf.actions[np.argmax(answer.priors)])
         # A sparse network runs inside the search, without the evaluator, so its positions are counted here.
         before = tree.forest.evaluated
         result = await search(tree, SearchPool(tree.forest, evaluator))
         net.evaluator.rows += tree.forest.evaluated - before
-        best = choose_action(result, tree.ply, tree.settings, self._rng)
-        return Choice(best, result.value, self._player.simulations)
+        return choose_action(result, tree.ply, tree.settings, self._rng)
 
 
 class ThinkingPlayer(Player):
@@ -156,7 +155,7 @@ class ThinkingPlayer(Player):
     async def sit_down(self, seed: int) -> Seat:
         return ThinkingSeat(self, np.random.default_rng(seed))
 
-    async def think(self, game_history: GameHistory, rng: np.random.Generator) -> Choice:
+    async def think(self, game_history: GameHistory, rng: np.random.Generator) -> int:
         """Return the move to play; `rng` breaks ties."""
         # For such a quick move, a thread costs more than it saves.
         if not self._threaded:
@@ -179,7 +178,7 @@ class ThinkingSeat(Seat):
             await self._player.think(game_history, np.random.default_rng(0))
             self._player.is_ready = True
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> int:
         return await self._player.think(game_history, self._rng)
 
 
@@ -218,7 +217,7 @@ class BlendSeat(Seat):
     async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
         await self._inner.be_ready(game_history, clock)
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> int:
         if self._rng.random() < self._share:
             return await self._inner.choose(game_history, clock)
         return random_think(game_history, self._rng)
@@ -241,12 +240,12 @@ def solver_think(game: Game) -> Think:
     # Made only once, because this compiles the game's kernels.
     before = alphabeta_think(game, solution.depth) if solution.depth else None
 
-    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+    def think(game_history: GameHistory, rng: np.random.Generator) -> int:
         known = solution.known(game_history.states)
         if known is not None:
             # Sorted, because the order of a set may differ between processes, but the seed alone should
             # decide.
-            return Choice(int(rng.choice(sorted(known.keeps))), float(known.value))
+            return int(rng.choice(sorted(known.keeps)))
         if before is None:
             raise PlayerFailed(f"{game.notation.state_to_text(game_history.state)} is not solved")
         return before(game_history, rng)
@@ -262,12 +261,12 @@ def tablebase_think(game: Game) -> Think:
     """
     table = table_of(game, "tablebase")
 
-    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+    def think(game_history: GameHistory, rng: np.random.Generator) -> int:
         known = table.probe(game_history.state)
         if known is None:
             position = game.notation.state_to_text(game_history.state)
             raise PlayerFailed(f"no endgame table for {position}; there are {table.covers}")
-        return Choice(int(rng.choice(sorted(known.best))), float(known.value))
+        return int(rng.choice(sorted(known.best)))
 
     return think
 

@@ -65,8 +65,8 @@ class EngineConfig:
     leaves: Count = 0
     """Most positions evaluated in one batch; 0: as many as suit the device."""
     search: str = ""
-    """puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1; empty: the one that
-    plays best."""
+    """puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1; empty: the one that plays best, with
+    `solver` and `look_ahead` if the file is in a run that has them."""
     nodes: Annotated[int, Meta(ge=0, le=10**9)] = 0
     """Simulations per move when the GUI gives no number; 0: no limit (gumbel: 800)."""
     seed: Seed = 0

@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 
 from azselfplay.games.game_history import GameHistory
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play.player import Choice, Clock, Player, PlayerFailed, PlayerResigned, Seat
+from azselfplay.play.player import Clock, Player, PlayerFailed, PlayerResigned, Seat
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ class Connection(Protocol):
         """Announce a game, and wait until the engine can move at once, with its network loaded. `seed`: for
         an engine that accepts one."""
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> int:
         """Return the engine's move in the game that was begun last. Raises PlayerResigned if it resigns."""
 
     async def quit(self) -> None:
@@ -191,7 +191,7 @@ class EngineSeat(Seat):
         patience = max(START_SECONDS, self._player.spec.timeout)
         await self._answer(lambda engine: engine.begin_game(game_history, clock, self._seed), patience)
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> int:
         if not self._is_ready:
             await self.be_ready(game_history, clock)
         spec = self._player.spec

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import re
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
 
 import chess
 import chess.engine
@@ -33,7 +31,7 @@ from azselfplay.play.engine_player import (
 )
 from azselfplay.play.gtp_board import as_json, rules_of, stones_of
 from azselfplay.play.gtp_lines import NAMES
-from azselfplay.play.player import Choice, Clock, PlayerResigned
+from azselfplay.play.player import Clock, PlayerResigned
 from azselfplay.play.syzygy import board_of
 
 EXAMPLES = {
@@ -113,7 +111,7 @@ class UciConnection:
         with _engine_errors():
             await protocol.ping()
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> int:
         board = board_of(game_history)
         spec = self._spec
         limit = chess.engine.Limit(nodes=spec.nodes, depth=spec.depth, time=spec.movetime)
@@ -126,16 +124,11 @@ class UciConnection:
             limit.white_inc = limit.black_inc = clock.increment
         elif not spec.has_limit:
             limit.nodes = USUAL_NODES
-        wanted = chess.engine.INFO_SCORE | chess.engine.INFO_BASIC
         with _engine_errors():
-            played = await self._protocol.play(board, limit, info=wanted)
+            played = await self._protocol.play(board, limit)
         if played.move is None:
             raise EngineError(f"gave no move in {board.fen()}")
-        action = game_history.game.notation.action_from_text(game_history.state, played.move.uci())
-        score = played.info.get("score")
-        # Convert the expected score, 0 to 1, to a value in [-1, 1].
-        value = None if score is None else 2.0 * score.relative.wdl().expectation() - 1.0
-        return Choice(action, value, int(played.info.get("nodes", 0)))
+        return game_history.game.notation.action_from_text(game_history.state, played.move.uci())
 
     async def quit(self) -> None:
         with _engine_errors():
@@ -208,10 +201,6 @@ def option_of(line: str) -> chess.engine.Option | None:
     return chess.engine.Option(name, kind, default, low, high, values)
 
 
-CENTIPAWN_SCALE = 600.0
-"""Centipawns at which the expected score is 73 to 27, as in most shogi engines."""
-
-
 class UsiConnection:
     """One engine process."""
 
@@ -242,21 +231,19 @@ class UsiConnection:
         await self._process.send("usinewgame")
         await self._be_ready()
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> int:
         start = f"sfen {game_history.start}" if game_history.start else "startpos"
         moves = game_history.moves_text()
         await self._process.send(" ".join(["position", start, *(["moves", *moves] if moves else [])]))
         await self._process.send(go_line(self._spec, clock, game_history.side_to_move))
-        # The last score before the move counts; an `info` line without a score keeps the earlier one.
-        value, nodes = None, 0
         while not (line := await self._process.line()).startswith("bestmove"):
-            value, nodes = heard(line, value, nodes)
+            pass
         move = [*line.split(), ""][1]
         if move == "resign":
             raise PlayerResigned
         if move == "win":
             raise EngineError("declares that it has won, which these rules do not know")
-        return Choice(game_history.game.notation.action_from_text(game_history.state, move), value, nodes)
+        return game_history.game.notation.action_from_text(game_history.state, move)
 
     async def quit(self) -> None:
         await self._process.send("quit")
@@ -284,24 +271,6 @@ def go_line(spec: EngineSpec, clock: Clock | None, side: int) -> str:
     if spec.nodes is not None or (clock is None and not spec.has_limit):
         words += ["nodes", str(spec.nodes or USUAL_NODES)]
     return " ".join(words)
-
-
-def heard(line: str, value: float | None, nodes: int) -> tuple[float | None, int]:
-    """Return (value for the side to move, nodes) after an `info` line, which may contain neither."""
-    words = line.split()
-    # Free text follows `string`, so its numbers mean nothing.
-    if words[:1] != ["info"] or "string" in words[:2]:
-        return value, nodes
-    # Pair each word with the next one: keys and values, in any order.
-    pairs = dict(pairwise(words))
-    if pairs.get("nodes", "").isdecimal():
-        nodes = int(pairs["nodes"])
-    if pairs.get("score") == "mate":
-        value = -1.0 if pairs.get("mate", "").startswith("-") else 1.0
-    elif re.fullmatch(r"-?[0-9]{1,9}", pairs.get("cp", "")):
-        # The logistic expected score as a value: 2 / (1 + exp(-x)) - 1 is tanh(x / 2).
-        value = math.tanh(int(pairs["cp"]) / (2 * CENTIPAWN_SCALE))
-    return value, nodes
 
 
 def _ms(seconds: float) -> str:
@@ -355,7 +324,7 @@ class GtpConnection:
             raise EngineError(f"refuses {text!r}: {lines[0]}")
         return "\n".join(lines)
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> int:
         game, side = game_history.game, game_history.side_to_move
         for ply in range(len(self._played), game_history.ply):  # its own moves are already on its board
             action, state = game_history.actions[ply], game_history.states[ply]
@@ -371,7 +340,7 @@ class GtpConnection:
             raise PlayerResigned
         action = game.notation.action_from_text(game_history.state, move)
         self._played.append(action)
-        return Choice(action)
+        return action
 
     async def begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
         """Set up the board and the clock. An engine that loads its network late, such as ours, loads it

@@ -43,25 +43,20 @@ from azselfplay.games.stubs import (
     wins_among,
 )
 from azselfplay.games.stubs import bindings as rules_bindings
-from azselfplay.play.player import Choice
 
-Think = Callable[[GameHistory, np.random.Generator], Choice]
-
-VALUE_SCALE = 400.0
-"""Number of heuristic units that gives a player's value tanh(1) = 0.76. Values serve only for
-adjudication."""
+Think = Callable[[GameHistory, np.random.Generator], int]
 
 
-def random_think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+def random_think(game_history: GameHistory, rng: np.random.Generator) -> int:
     """Return a random legal action."""
-    return Choice(int(rng.choice(game_history.legal_actions())))
+    return int(rng.choice(game_history.legal_actions()))
 
 
 def greedy_think(game: Game) -> Think:
     """Return a player that takes the best move after one ply; ties are broken at random."""
     kernels = kernels_for(game.name)
 
-    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+    def think(game_history: GameHistory, rng: np.random.Generator) -> int:
         actions, replies, spare = (np.zeros(game.max_legal, np.uint16) for _ in range(3))
         scores = np.zeros(game.max_legal, np.int64)
         count = kernels.greedy_scores(
@@ -69,7 +64,7 @@ def greedy_think(game: Game) -> Think:
         )
         # Draw among the best moves: otherwise the player's games would all be the same.
         best = np.flatnonzero(scores[:count] == scores[:count].max())
-        return Choice(int(actions[rng.choice(best)]), simulations=int(count))
+        return int(actions[rng.choice(best)])
 
     return think
 
@@ -78,15 +73,15 @@ def alphabeta_think(game: Game, depth: int) -> Think:
     """Return a player that searches `depth` plies deep plus quiescence; ties are broken at random."""
     kernels_for(game.name)
 
-    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
-        action, value, seen = alphabeta(
+    def think(game_history: GameHistory, rng: np.random.Generator) -> int:
+        action, _, _ = alphabeta(
             # The root moves are in random order, because ties go to the first one.
             game,
             game_history,
             depth,
             rng.permutation(game_history.legal_actions()),
         )
-        return Choice(action, squashed(value), seen)
+        return action
 
     return think
 
@@ -96,7 +91,7 @@ def rollout_think(game: Game, simulations: int) -> Think:
     tree."""
     kernels = kernels_for(game.name)
 
-    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+    def think(game_history: GameHistory, rng: np.random.Generator) -> int:
         # A playout may continue up to the ply cap.
         room = max(1, game_history.max_plies - game_history.ply) + 1
         tree = Tree(
@@ -108,7 +103,7 @@ def rollout_think(game: Game, simulations: int) -> Think:
         )
         # The seed must not be 0, because xorshift would stay at 0 for ever.
         seed = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        action, value = kernels.run_rollouts(
+        action = kernels.run_rollouts(
             tree,
             _with_room(game_history, room),
             game_history.ply + 1,
@@ -117,7 +112,7 @@ def rollout_think(game: Game, simulations: int) -> Think:
             seed,
             simulations,
         )
-        return Choice(int(action), float(value), simulations)
+        return int(action)
 
     return think
 
@@ -155,14 +150,6 @@ def alphabeta(
         buffer, game_history.ply + 1, depth, game_history.max_plies, root, stack
     )
     return int(root[chosen]), int(value), int(stack.seen[0])
-
-
-def squashed(value: int) -> float:
-    """Return a heuristic value as a number in [-1, 1]; a forced win or loss is exactly +1 or -1."""
-    # A win is worth WIN minus its distance in plies, and no game has 10,000 plies.
-    if abs(value) >= WIN - 10_000:
-        return 1.0 if value > 0 else -1.0
-    return float(np.tanh(max(-INFINITE, value) / VALUE_SCALE))
 
 
 def _with_room(game_history: GameHistory, plies: int) -> Positions:
@@ -415,9 +402,8 @@ class Tree(NamedTuple):
 @kernel
 def run_rollouts(
     tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, seed: Words, simulations: int
-) -> tuple[int, float]:
-    """Return (most visited action, its mean value for the side to move). The game is not over at `positions[n
-    - 1]`.
+) -> int:
+    """Return the most visited action. The game is not over at `positions[n - 1]`.
 
     positions  [max_plies + 2, state_words]; actions  [max_legal] scratch; seed  [1]
     """
@@ -430,7 +416,7 @@ def run_rollouts(
     for e in range(1, nodes[0, 1]):
         if edges[e, 2] > edges[best, 2]:
             best = e
-    return edges[best, 0], edges[best, 3] / max(1, edges[best, 2])
+    return int(edges[best, 0])
 
 
 @kernel

@@ -2,9 +2,10 @@
 
 `Ladder` rates the networks of a run over training. `Scaling` rates one network over simulations per move
 (AlphaZero's Figure 2, with simulations instead of thinking time). Both record their games in a book
-(`Session`), print a table and draw plots. `python -m azselfplay.play.ladder GAME` measures the fixed players
-of a game against each other; its ratings are copied to `games/GAME/knowledge.py`, so that all ladders of a
-game share one scale and need no games between fixed players.
+(`Session`) and print a table; `azplay report` and `azplay web` draw it. `python -m azselfplay.play.ladder
+GAME` measures the fixed players of a game against each other; its ratings are copied to
+`games/GAME/knowledge.py`, so that all ladders of a game share one scale and need no games between fixed
+players.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.host.runs import RunLock
 from azselfplay.host.view import aligned
 from azselfplay.link.finding import RUNS, run_named
-from azselfplay.link.weights_files import read_weights, short_hash
+from azselfplay.link.weights_files import read_weights
 from protocol.settings import Count, Plies, Seed, Simulations
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from azselfplay.play.book import Candidate, Entrant, Point, Rated
 
 LADDER_EXAMPLES = (
-    "azplay ladder runs/chess-tiny                         # rate, print, draw; again: only what is missing",
+    "azplay ladder runs/chess-tiny                         # rate and print; again: only what is missing",
     "azplay ladder runs/chess-tiny --points 20 --games 200 --simulations 400 --device cuda:0",
     "azplay ladder runs/chess-tiny --watch                 # beside the trainer, new weights as they come",
 )
@@ -44,7 +45,7 @@ LADDER_EXAMPLES = (
 SCALING_EXAMPLES = (
     "azplay scaling runs/chess-tiny                        # the newest network at 1, 2, 4 ... 256",
     "azplay scaling runs/chess-tiny --simulations 1600 --games 200 --device cuda:0",
-    "azplay scaling runs/chess-tiny/weights/000045-1a2b3c4d.safetensors --out /tmp/plots",
+    "azplay scaling runs/chess-tiny/weights/000045-1a2b3c4d.safetensors",
 )
 
 
@@ -60,8 +61,9 @@ class RateConfig:
     games: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
     """Games of each rated player, on average; 100 give intervals of about 75 Elo either way."""
     search: str = ""
-    """Search of networks: puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1; empty:
-    the one that plays best. A network with another search counts as another player."""
+    """Search of networks: puct, gumbel, thompson, or such as gumbel?gumbel_c_scale=0.1; empty: the one that
+    plays best, with `solver` and `look_ahead` if the file is in a run that has them. A network with another
+    search counts as another player."""
     openings: str = "auto"
     """auto (built-in book, then random moves), book, random:PLIES or a file. The same for all games of a
     run's ratings, as are max_plies and seed."""
@@ -70,14 +72,11 @@ class RateConfig:
     seed: Seed = 0
     """Seed of the openings and of players that choose at random."""
     anchors: str = ""
-    """Players to compare with, weak to strong, separated by commas, `random` first; all of them are drawn.
-    Empty: the game's own, of which those near the networks are drawn."""
+    """Players to compare with, weak to strong, separated by commas, `random` first; empty: the game's own."""
     device: str = "cpu"
     """cpu or cuda:N."""
     threads: Count = 0
     """CPU threads of a network; 0: as many as cores."""
-    out: str = ""
-    """Folder of the plots; empty: plots/ in the run."""
     runs: Path = RUNS
     """Folder of all runs."""
 
@@ -85,7 +84,7 @@ class RateConfig:
 @dataclass(frozen=True, kw_only=True)
 class LadderConfig(RateConfig):
     """Rates networks of a run against each other and against fixed players: Elo with 95 % intervals over
-    steps, games and hours. Results are kept in RUN/ratings.json; plots go to RUN/plots."""
+    steps, games and hours. Results are kept in RUN/ratings.json."""
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
@@ -100,7 +99,7 @@ class LadderConfig(RateConfig):
 @dataclass(frozen=True, kw_only=True)
 class ScalingConfig(RateConfig):
     """Rates one network at 1, 2, 4 ... simulations per move against itself and fixed players. The results are
-    kept in scaling.json, in the run's folder or beside the weights file; plots go to plots/ there."""
+    kept in scaling.json, in the run's folder or beside the weights file."""
 
     network: Positional[str]
     """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
@@ -130,7 +129,7 @@ HEADINGS = ("player", "step", "games before", "hours", "Elo", "95 %", "games", "
 
 
 class Ladder:
-    """One run's ladder: the players on it, and the rounds of rating, printing and drawing."""
+    """One run's ladder: the players on it, and the rounds of rating and printing."""
 
     def __init__(self, settings: LadderConfig) -> None:
         from azselfplay.games import get_game
@@ -147,7 +146,6 @@ class Ladder:
     async def run(self, stop: aio.Stop) -> None:
         """Rate once, or with --watch until a signal."""
         from azselfplay.play.book import Gone, networks_at, points_of
-        from azselfplay.play.plots import draw_ladder
 
         settings, book = self._settings, self._session.book
 
@@ -161,14 +159,7 @@ class Ladder:
                     print(f"{gone}: choosing again", file=sys.stderr)
                     continue
                 networks = networks_at(book.players.values(), settings.simulations, self._search)
-                rated, fixed = self._session.report(networks)
-                games = sum(score.games for score in book.scores())
-                title = (
-                    f"{self._run.name}: {self._game.name}, {settings.simulations} simulations a move "
-                    f"({self._search}), {games:,} rated games"
-                )
-                folder = Path(settings.out) if settings.out else self._run.path / "plots"
-                self._session.drawn(draw_ladder(folder, title, rated, fixed))
+                self._session.report(networks)
                 newest = players[-1].entrant.sha256
                 while settings.watch and points_of(self._run)[-1].sha256 == newest:
                     with contextlib.suppress(TimeoutError):
@@ -203,21 +194,16 @@ class Scaling:
         from azselfplay.play.strength import SCALING
 
         # The network is chosen once, because an ongoing run has a newer one an hour later.
-        point, name, self._folder = find_network(settings.network, settings.runs)
+        point, name, folder = find_network(settings.network, settings.runs)
         game = get_game(name)
-        self._settings = settings
         self._sha256 = point.sha256
         self._search = search_name(search_for(settings.search, game, point.path))
-        self._title = (
-            f"{self._folder.name}: {name}, network v{point.version} (step {point.step:,}), {self._search}"
-        )
         self._networks = [network(point, count, self._search) for count in doublings(settings.simulations)]
-        self._session = Session(game, settings, self._folder / SCALING)
+        self._session = Session(game, settings, folder / SCALING)
 
     async def run(self, stop: aio.Stop) -> None:
-        """Play the missing games, print the table, draw the figure."""
+        """Play the missing games and print the table."""
         from azselfplay.play.book import Gone, searches_of
-        from azselfplay.play.plots import draw_scaling
 
         try:
             await self._session.play(self._networks, stop)
@@ -227,16 +213,8 @@ class Scaling:
             ) from gone
         finally:
             await self._session.close()
-        book = self._session.book
-        networks = searches_of(book.players.values(), self._sha256, self._search)
-        rated, fixed = self._session.report(networks)
         # The file may also hold games of other networks.
-        names = {one.name for one in networks}
-        games = sum(score.games for score in book.scores() if names & {score.first, score.second})
-        title = f"{self._title}, {games:,} games of {len(rated)} searches"
-        folder = Path(self._settings.out) if self._settings.out else self._folder / "plots"
-        name = f"scaling-{short_hash(self._sha256)}"
-        self._session.drawn(draw_scaling(folder, name, title, rated, fixed))
+        self._session.report(searches_of(self._session.book.players.values(), self._sha256, self._search))
 
 
 def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Path]:
@@ -319,11 +297,10 @@ class Session:
         play, is_over = self.matches.play, stop.finishing.is_set
         await play_on(self.book, [*names[0], *names[1]], chain_of(*names), self.fixed, goal, play, is_over)
 
-    def report(self, networks: Sequence[Entrant]) -> tuple[list[Rated], list[Rated]]:
-        """Print a table of all rated players. Returns the players to draw: the networks in the given order,
-        and the fixed players that `--anchors` names, or else the fixed players near the networks."""
+    def report(self, networks: Sequence[Entrant]) -> list[Rated]:
+        """Print a table of all rated players: `networks` in the given order, and the fixed players, which are
+        returned."""
         from azselfplay.play.book import Rated
-        from azselfplay.play.plots import in_sight
 
         ratings = self.book.fit(self.fixed).ratings
         fixed = [player for player in self.book.players.values() if player.version is None]
@@ -346,11 +323,8 @@ class Session:
                 ]
             )
         print(aligned(rows), flush=True)
-        return found[0], found[1] if self._settings.anchors else in_sight(found[1], found[0])
-
-    def drawn(self, files: Sequence[Path]) -> None:
-        """Print where the results and plots are."""
-        print(f"kept in {self.book.path}, drawn in {files[0]}", file=sys.stderr, flush=True)
+        print(f"kept in {self.book.path}", file=sys.stderr, flush=True)
+        return found[1]
 
 
 CALIBRATE_EXAMPLES = (
@@ -392,8 +366,7 @@ async def calibrate(settings: CalibrateConfig, stop: aio.Stop) -> None:
         await session.play([], stop)
     finally:
         await session.close()
-    _, rated = session.report([])
-    print({one.entrant.name: round(one.rating.elo) for one in rated})
+    print({one.entrant.name: round(one.rating.elo) for one in session.report([])})
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import RUNS, weights_named
 from azselfplay.play.elo import BOUND, EloEstimate, Sprt, estimate, pair_counts, won_drawn_lost
 from azselfplay.play.player import KINDS, Player
-from azselfplay.play.players import make_player
+from azselfplay.play.players import make_player, split
 from protocol.settings import Count, Plies, Positive, Seed
 
 if TYPE_CHECKING:
@@ -66,10 +66,6 @@ class MatchConfig:
     it, but any player that oversteps it loses."""
     sprt: str = ""
     """ELO0,ELO1, such as 0,10: stop as soon as one of the two is accepted at 5 % error."""
-    win_plies: Count = 0
-    """Adjudicate a win when both players see a value of 0.95 or more for this many plies; 0: never."""
-    draw_plies: Count = 0
-    """Adjudicate a draw when all values are within 0.02 for this many plies, from ply 80; 0: never."""
     tables: bool = False
     """End a game by the game's endgame tables (chess: KQK, KRK, KPK, KBNK)."""
     syzygy_path: str = ""
@@ -126,10 +122,8 @@ def game_of_match(config: MatchConfig, specs: tuple[str, str]) -> Game:
     from azselfplay.play.nets import game_for
 
     # Only these kinds name a game's network: a blend or an engine may name files too, but they tell no game.
-    files = [rest for kind, _, rest in (spec.partition(":") for spec in specs) if kind in ("net", "policy")]
-    weights = None
-    if files and not config.game:
-        weights = weights_named(files[0].rpartition("@")[0] or files[0], config.runs)
+    files = [rest for kind, rest, _ in map(split, specs) if kind in ("net", "policy")]
+    weights = weights_named(files[0], config.runs) if files and not config.game else None
     return game_for(config.game, weights, DEFAULT_GAME)
 
 
@@ -161,21 +155,18 @@ class Match:
 
     def __init__(self, config: MatchConfig, specs: tuple[str, str]) -> None:
         from azselfplay.play.openings import check_lengths, openings_for
-        from azselfplay.play.runner import Adjudication, known_results
+        from azselfplay.play.runner import known_results
         from azselfplay.play.syzygy import open_tables
 
         game = game_of_match(config, specs)
         self.sprt = sprt_from(config.sprt)
         self.clock = clock_from(config.clock)
         # This comes first, so that a game without tables is refused before openings are read.
-        known = known_results(game) if config.tables else None
+        self.known = known_results(game) if config.tables else None
         if config.syzygy_path:
-            known = open_tables(game, config.syzygy_path).result
+            self.known = open_tables(game, config.syzygy_path, only_results=True).result
         self.config = config
         self.game = game
-        self.adjudication = Adjudication(
-            win_plies=config.win_plies, draw_plies=config.draw_plies, known=known
-        )
         self.pairs = (config.games + 1) // 2
         self.openings = openings_for(game, config.openings, self.pairs, config.seed)
         check_lengths(self.openings, config.max_plies)
@@ -240,9 +231,7 @@ class Match:
             print(f"{start}{progress(so_far, 2 * self.pairs)}", end=end, file=sys.stderr, flush=True)
 
         config = self.config
-        settings = MatchSettings(
-            config.concurrent, config.max_plies, self.adjudication, self.clock, config.seed
-        )
+        settings = MatchSettings(config.concurrent, config.max_plies, self.known, self.clock, config.seed)
         playing = asyncio.ensure_future(
             play_match(
                 self.game, a, b, self.openings, settings, on_game=on_game, until=decided if sprt else None

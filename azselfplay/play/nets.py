@@ -73,7 +73,7 @@ def load_net(
     `game_name`, with `history` positions in its features (0: the game's default).
 
     Raises Fatal(BAD_DATA) if the file is not a weights file or is damaged, or if `game_name` is given and the
-    network plays another game.
+    network plays another game; Fatal(TRY_AGAIN) if the device has no memory left.
     """
     from net.weights import BadWeights, read_meta
 
@@ -120,7 +120,10 @@ def _behind_evaluator(
         torch.manual_seed(seed)
         network = build(named(preset), game, history).eval()
         meta = WeightsMeta(game.name, history, network.architecture)
-    inference.use(network, meta)
+    try:
+        inference.use(network, meta)
+    except torch.OutOfMemoryError as error:
+        raise Fatal(f"{device} has no memory left for the network: use another", Exit.TRY_AGAIN) from error
     step = meta.step
 
     @torch.inference_mode()
@@ -216,11 +219,13 @@ def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySe
 def search_of_run(weights: Path | None) -> SelfPlaySettings:
     """Return the search of the self-play in which `weights` were trained, without its noise and temperature;
     FOR_EVALUATION outside of a run. Raises Fatal(BAD_DATA) for a run whose settings cannot be read."""
-    folder = None if weights is None else weights.resolve().parent
-    # A run's folder has a settings file beside the folder `weights`.
-    if folder is None or folder.name != "weights" or not (folder.parent / "config.toml").is_file():
+    if weights is None:
         return FOR_EVALUATION
+    folder = weights.resolve().parent
+    # A run's folder has a settings file beside the folders with its networks.
     file = folder.parent / "config.toml"
+    if folder.name not in ("weights", "snapshots") or not file.is_file():
+        return FOR_EVALUATION
     try:
         found = flattened(read_toml(file).get("self_play", {}))
         return _with({path: found[path] for path in FIELDS if path in found}, strict=True)

@@ -1,7 +1,7 @@
 """The interface that every player of a match has, and the list of the kinds of players for `--help`.
 
 A `Player` plays any number of games at once. For each game it returns a `Seat`; the match asks the seat for
-one move after the other, and the seat answers with a `Choice`. This module needs no numpy, so that `--help`
+one move after the other, and the seat answers with an action. This module needs no numpy, so that `--help`
 can list the kinds of players quickly. `play.players` makes a player from its text; the players themselves are
 in `play.builtin_players` (networks, solvers, blends), `play.kernel_players` (searches without a network) and
 `play.engine_player` (other programs).
@@ -58,8 +58,8 @@ class Seat:
         """Prepare for the first move in `game_history`, while no clock runs. `clock`: the clock at this move.
         Raises PlayerFailed."""
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
-        """Return the move to play in `game_history`, whose game is not over. Raises PlayerFailed or
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> int:
+        """Return the action to play in `game_history`, whose game is not over. Raises PlayerFailed or
         PlayerResigned."""
         raise NotImplementedError
 
@@ -74,17 +74,6 @@ class Clock:
     remaining: float
     increment: float = 0.0
     opponent: float = 0.0
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A player's move."""
-
-    action: int
-    value: float | None = None
-    """Value for the side to move, in [-1, 1]; None if the player gives none."""
-    simulations: int = 0
-    """Positions searched; 0 if the player does not count them."""
 
 
 class PlayerFailed(Exception):

@@ -31,13 +31,9 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
     Raises Fatal(CONFIG) for an invalid spec, an engine that is not installed, or a kind that cannot play the
     game; Fatal(BAD_DATA) for a weights file that cannot be used.
     """
-    kind, _, rest = spec.partition(":")
-    # In `untrained@64`, the number comes before any colon.
-    kind, _, how = kind.partition("@")
+    kind, rest, how = split(spec)
     if kind in ("net", "untrained", "policy"):
         file, simulations, search = "" if kind == "untrained" else rest, 0, ""
-        if kind == "net":  # split at the last @, because a path may contain one
-            file, _, how = rest.rpartition("@") if "@" in rest else (rest, "", "")
         if kind != "policy":
             number, _, search = how.partition("/")
             simulations = _number(spec, number, DEFAULT_SIMULATIONS, MAX_SIMULATIONS)
@@ -75,6 +71,16 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
     if kind in ("random", "greedy"):  # too quick to be worth a thread
         return ThinkingPlayer(spec, random_think if kind == "random" else greedy_think(game), threaded=False)
     return ThinkingPlayer(spec, solver_think(game) if kind == "solver" else tablebase_think(game))
+
+
+def split(spec: str) -> tuple[str, str, str]:
+    """Return a player's kind, what follows the colon, and what follows the @ of `net` and `untrained`."""
+    kind, _, rest = spec.partition(":")
+    # In `untrained@64`, the number comes before any colon.
+    kind, _, how = kind.partition("@")
+    if kind == "net" and "@" in rest:  # split at the last @, because a path may contain one
+        rest, _, how = rest.rpartition("@")
+    return kind, rest, how
 
 
 @dataclass

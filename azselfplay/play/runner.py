@@ -33,8 +33,8 @@ FAILURE = "failure"
 TIME = "time"
 """Reason of a game lost on time."""
 
-WON, DRAWN, TABLE = "adjudicated_win", "adjudicated_draw", "tablebase"
-"""Reasons of games that were adjudicated."""
+TABLE = "tablebase"
+"""Reason of a game that was adjudicated by tables."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,8 @@ class ClockSettings:
     increment: float = 0.0
 
 
-@dataclass(frozen=True)
-class Adjudication:
-    """When games are ended early; by default never."""
-
-    win_value: float = 0.95
-    """Least magnitude of both players' values for a win, in [0, 1]."""
-    win_plies: int = 0
-    """Plies in a row; 0 switches it off."""
-    draw_value: float = 0.02
-    draw_plies: int = 0
-    """Plies in a row; 0 switches it off."""
-    draw_from: int = 80
-    """Ply from which on games may be adjudicated as draws."""
-    known: Callable[[GameHistory], int | None] | None = None
-    """Returns the result for the side to move, None if it is unknown (`known_results`)."""
+Known = Callable[[GameHistory], int | None]
+"""Returns the result for the side to move, None if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +57,8 @@ class MatchSettings:
     """Number of concurrent games."""
     max_plies: int = 0
     """0: the game's own cap."""
-    adjudication: Adjudication = Adjudication()
+    known: Known | None = None
+    """Ends a game where the result is known; None: games are played to their end."""
     clock: ClockSettings | None = None
     """None: there is no clock, and the games depend on the seed alone."""
     seed: int = 0
@@ -92,7 +80,7 @@ class PlayedGame:
     outcome: int
     """+1, 0 or -1 for `first`."""
     reason: str
-    """The rules' name, ply_cap, RESIGNATION, FAILURE, TIME, adjudicated_win, adjudicated_draw, tablebase."""
+    """The rules' name, ply_cap, RESIGNATION, FAILURE, TIME, TABLE."""
     plies: int
     failed: str = ""
     """Name of the player who failed or lost on time."""
@@ -196,7 +184,7 @@ async def play_game(
     or both players would draw the same random numbers. `swapped`: whether that one is B of the match.
     """
     game_history = opening.game_history(game, settings.max_plies)
-    judge, time_limit = Judge(settings.adjudication), settings.clock
+    time_limit = settings.clock
     names = [player.name for player, _ in seeded]
     seats: list[Seat] = []
     clock = Clock(time_limit.base, time_limit.increment, time_limit.base) if time_limit else None
@@ -212,15 +200,17 @@ async def play_game(
             await seats[side].be_ready(game_history, clock)
         while True:
             reason = game_history.end_reason()
-            ended = judge.verdict(game_history) if reason is None else (game_history.outcome(), reason)
-            if ended is not None:
-                outcome, reason = ended
+            if reason is not None:
+                outcome = game_history.outcome()
                 break
             side = game_history.side_to_move
+            if settings.known is not None and (value := settings.known(game_history)) is not None:
+                outcome, reason = outcome_for_first_player(value, side), TABLE
+                break
             if time_limit is not None:
                 clock = Clock(left[side], time_limit.increment, left[1 - side])
             began = time.monotonic()
-            choice = await seats[side].choose(game_history, clock)
+            action = await seats[side].choose(game_history, clock)
             # The time includes waiting for other games' batches, so with a clock only few games should run at
             # once.
             took = time.monotonic() - began
@@ -234,9 +224,8 @@ async def play_game(
                 # The increment is added after the move, as on a chess clock, so it cannot rescue an
                 # overstepped time.
                 left[side] += time_limit.increment
-            judge.heard(choice.value, side)
             try:
-                game_history.play(choice.action)
+                game_history.play(action)
             except ValueError as error:  # an illegal move
                 raise PlayerFailed(str(error)) from error
     except PlayerResigned:
@@ -264,64 +253,7 @@ async def play_game(
     )
 
 
-class Judge:
-    """Watches one game, and decides whether it ends early. Pure: it takes values and returns a verdict."""
-
-    def __init__(self, rules: Adjudication) -> None:
-        self._rules = rules
-        self._winning, self._level = _Row(), _Row()
-        self._winner = 0
-
-    def heard(self, value: float | None, side: int) -> None:
-        """Note that `side` (0: the first player) has moved, and that it gave the position before its move
-        this `value`."""
-        rules = self._rules
-        opinion = None if value is None else outcome_for_first_player(1, side) * value
-        # A player without values (None) is never clear, so that its opponent alone cannot end the game.
-        clear = opinion is not None and abs(opinion) >= rules.win_value
-        winner = (1 if opinion > 0 else -1) if clear and opinion is not None else 0
-        if not clear or winner != self._winner:
-            self._winning = _Row()
-        if clear:
-            self._winning.add(side)
-        self._winner = winner
-        if opinion is not None and abs(opinion) <= rules.draw_value:
-            self._level.add(side)
-        else:
-            self._level = _Row()
-
-    def verdict(self, game_history: GameHistory) -> tuple[int, str] | None:
-        """Return (outcome for the first player, reason) if the game ends here, else None."""
-        rules = self._rules
-        if rules.known is not None:
-            value = rules.known(game_history)
-            if value is not None:
-                return outcome_for_first_player(value, game_history.side_to_move), TABLE
-        if self._winning.has(rules.win_plies):
-            return self._winner, WON
-        if self._level.has(rules.draw_plies) and game_history.ply >= rules.draw_from:
-            return 0, DRAWN
-        return None
-
-
-class _Row:
-    """A row of consecutive plies with the same kind of value, and the sides that gave these values."""
-
-    def __init__(self) -> None:
-        self.plies = 0
-        self.sides: set[int] = set()
-
-    def add(self, side: int) -> None:
-        self.plies += 1
-        self.sides.add(side)
-
-    def has(self, plies: int) -> bool:
-        """Return whether the row has at least `plies` plies (0: never) with values from both sides. One side
-        alone does not suffice, because it may move many times in a row."""
-        return 0 < plies <= self.plies and len(self.sides) == 2
-
-
-def known_results(game: Game) -> Callable[[GameHistory], int | None]:
+def known_results(game: Game) -> Known:
     """Return a function that looks up values for the side to move in the game's tables. Raises Fatal(CONFIG)
     for a game without tables."""
     probe = table_of(game, "--tables").probe
@@ -333,10 +265,7 @@ def known_results(game: Game) -> Callable[[GameHistory], int | None]:
     return known
 
 
-TERMINATIONS = {
-    **{FAILURE: "abandoned", TIME: "time forfeit"},
-    **dict.fromkeys((WON, DRAWN, TABLE), "adjudication"),
-}
+TERMINATIONS = {FAILURE: "abandoned", TIME: "time forfeit", TABLE: "adjudication"}
 """Values of PGN's Termination tag (section 9.8.1 of the standard), by reason; else it is "normal"."""
 
 

@@ -34,20 +34,26 @@ UNKNOWN = KeyError, *DAMAGED
 """KeyError: there is no such table, or the position has castling rights."""
 
 
-def open_tables(game: Game, folders: str) -> Tables:
-    """Open the tables in `folders`, which are separated as in PATH. Raises Fatal(CONFIG) if one of them is no
-    folder, if none has a table, or if the game is not chess."""
+def open_tables(game: Game, folders: str, *, only_results: bool = False) -> Tables:
+    """Open the tables in `folders`, which are separated as in PATH. `only_results`: nobody asks for `best`.
+    Raises Fatal(CONFIG) if one of them cannot be read, if none has the tables that are needed, or if the game
+    is not chess."""
     if game.notation.engine_protocol != "uci":
         raise Fatal(f"Syzygy tables are of chess, not of {game.name}", Exit.CONFIG)
     import chess.syzygy
 
-    found, tables = 0, chess.syzygy.Tablebase()
+    tables = chess.syzygy.Tablebase()
     for folder in folders.split(os.pathsep):
-        if not Path(folder).is_dir():
-            raise Fatal(f"the Syzygy path names {folder}, which is no folder", Exit.CONFIG)
-        found += tables.add_directory(folder)
-    if not found:
+        try:
+            if not Path(folder).is_dir():
+                raise Fatal(f"the Syzygy path names {folder}, which is no folder", Exit.CONFIG)
+            tables.add_directory(folder)
+        except OSError as error:
+            raise Fatal(f"cannot read Syzygy tables in {folder}: {error.strerror}", Exit.CONFIG) from error
+    if not tables.wdl:
         raise Fatal(f"no Syzygy tables (KQvK.rtbw and so on) are in {folders}", Exit.CONFIG)
+    if not tables.dtz and not only_results:
+        raise Fatal(f"to play by Syzygy tables, {folders} needs KQvK.rtbz and so on, too", Exit.CONFIG)
     return Tables(tables, max(map(len, tables.wdl)) - 1)  # KQvK has three men
 
 

@@ -96,7 +96,7 @@ def test_a_player_of_the_gate_plays_the_same_whatever_the_seed() -> None:
         async def moves(seed: int, player: NetPlayer = player) -> list[int]:
             game_history, seat = GameHistory(TIC), await player.sit_down(seed)
             while game_history.end_reason() is None:
-                game_history.play((await seat.choose(game_history)).action)
+                game_history.play(await seat.choose(game_history))
             return game_history.actions
 
         games = [asyncio.run(moves(seed)) for seed in (1, 2)]

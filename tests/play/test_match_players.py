@@ -23,15 +23,15 @@ from azselfplay.games.conformance import playouts
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.jit import bind
 from azselfplay.games.knowledge import Heuristic
-from azselfplay.games.spec import Game
+from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.games.stubs import bindings as rules_bindings
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play import kernel_players
+from azselfplay.play import kernel_players, match
 from azselfplay.play.builtin_players import NetPlayer, ThinkingPlayer
 from azselfplay.play.kernel_players import alphabeta
 from azselfplay.play.nets import LoadedNet
 from azselfplay.play.openings import random_openings
-from azselfplay.play.player import Choice, Clock, PlayerFailed
+from azselfplay.play.player import Clock, PlayerFailed
 from azselfplay.play.players import make_player
 from azselfplay.search.evaluator import UniformEvaluator
 
@@ -47,10 +47,10 @@ CHESS_POSITIONS = (
 )
 
 
-def chosen(game: Game, spec: str, game_history: GameHistory, seed: int = 0) -> Choice:
+def chosen(game: Game, spec: str, game_history: GameHistory, seed: int = 0) -> int:
     """Return the move of a player made from `spec`."""
 
-    async def play() -> Choice:
+    async def play() -> int:
         player = make_player(spec, game)
         seat = await player.sit_down(seed)
         try:
@@ -112,6 +112,14 @@ def late_lines() -> list[tuple[GameHistory, int]]:
     return found
 
 
+def best_outcome(game_history: GameHistory) -> int:
+    """Return the outcome for the first player under perfect play."""
+    if game_history.end_reason() is not None:
+        return game_history.outcome()
+    value = np.sign(alphabeta(DOTS, game_history, 8, game_history.legal_actions())[1])
+    return outcome_for_first_player(int(value), game_history.side_to_move)
+
+
 def test_alphabeta_knows_whose_move_it_is(untaught: SimpleNamespace) -> None:
     """Where players move twice, a search to the end finds the value of retrograde analysis, and a search of
     three plies finds what plain minimax finds."""
@@ -126,7 +134,10 @@ def test_rollouts_and_greedy_know_whose_move_it_is(untaught: SimpleNamespace) ->
     for game_history, value in late_lines():
         legal = game_history.legal_actions().tolist()
         if len(legal) <= 4:
-            assert np.round(chosen(DOTS, "rollouts:4000", game_history).value or 0) == value
+            side = game_history.side_to_move
+            game_history.play(chosen(DOTS, "rollouts:4000", game_history))
+            assert value == outcome_for_first_player(best_outcome(game_history), side)
+            game_history = replay(DOTS, "", game_history.moves_text()[:-1])
         states = np.zeros((game_history.ply + 3, DOTS.state_words), np.uint64)
         actions, scores = np.zeros(DOTS.max_legal, np.uint16), np.zeros(DOTS.max_legal, np.int64)
         states[: game_history.ply + 1] = game_history.states
@@ -141,8 +152,8 @@ def test_rollouts_and_greedy_know_whose_move_it_is(untaught: SimpleNamespace) ->
 def test_greedy_takes_the_queen_and_mates_when_it_can() -> None:
     hanging = GameHistory(CHESS, "4k3/8/8/3q4/4P3/8/8/4K3 w - - 0 1")
     mate = GameHistory(CHESS, "6k1/5ppp/8/8/8/8/1q3PPP/R2Q2K1 w - - 0 1")
-    assert CHESS.notation.action_to_text(hanging.state, chosen(CHESS, "greedy", hanging).action) == "e4d5"
-    mates = {CHESS.notation.action_to_text(mate.state, chosen(CHESS, "greedy", mate).action)}
+    assert CHESS.notation.action_to_text(hanging.state, chosen(CHESS, "greedy", hanging)) == "e4d5"
+    mates = {CHESS.notation.action_to_text(mate.state, chosen(CHESS, "greedy", mate))}
     assert mates <= {"a1a8", "d1d8"}
 
 
@@ -150,7 +161,7 @@ def test_greedy_takes_the_queen_and_mates_when_it_can() -> None:
 def test_a_win_at_once_is_played_else_the_other_sides_is_blocked(spec: str) -> None:
     game = get_game("connect_four")
     for moves in ("1 2 1 2 1 2", "1 2 1 2 1"):
-        assert chosen(game, spec, replay(game, "", moves.split())).action == 0
+        assert chosen(game, spec, replay(game, "", moves.split())) == 0
 
 
 @pytest.mark.parametrize("spec", ["rollouts:50", "alphabeta:2", "greedy", "random"])
@@ -164,12 +175,12 @@ def test_a_move_is_found_where_a_search_would_count_the_game_as_over(
 ) -> None:
     game = get_game(name)
     game_history = replay(game, "", moves.split())
-    assert chosen(game, spec, game_history).action in game_history.legal_actions()
+    assert chosen(game, spec, game_history) in game_history.legal_actions()
 
 
 def test_tablebase_mates_in_one_and_fails_where_there_is_no_table() -> None:
     mate = GameHistory(CHESS, "7k/8/6K1/8/8/8/8/R7 w - - 0 1")
-    assert CHESS.notation.action_to_text(mate.state, chosen(CHESS, "tablebase", mate).action) == "a1a8"
+    assert CHESS.notation.action_to_text(mate.state, chosen(CHESS, "tablebase", mate)) == "a1a8"
     with pytest.raises(PlayerFailed, match="no endgame table"):
         chosen(CHESS, "tablebase", GameHistory(CHESS))
 
@@ -201,9 +212,9 @@ def test_a_player_with_a_clock_has_thought_once_before_its_first_game() -> None:
     """So its code is compiled while no clock runs."""
     calls, game = [], get_game("tic_tac_toe")
 
-    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+    def think(game_history: GameHistory, rng: np.random.Generator) -> int:
         calls.append(rng)
-        return Choice(0)
+        return 0
 
     async def begin(clocks: list[Clock | None]) -> None:
         player = ThinkingPlayer("one", think)
@@ -223,3 +234,16 @@ def test_the_search_of_a_network_is_compiled_before_its_first_game(monkeypatch: 
     for simulations in (0, 8):
         asyncio.run(NetPlayer("one", net, simulations).prepare())
     assert warmed == [("tic_tac_toe", "puct", None)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "file"), [("net:a@b/c@20/puct", "a@b/c"), ("policy:a@b/c", "a@b/c"), ("net:a", "a")]
+)
+def test_the_game_of_a_match_is_that_of_the_file_that_plays(
+    spec: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path may contain an @; the policy has no number after it."""
+    asked: list[str] = []
+    monkeypatch.setattr(match, "weights_named", lambda name, _: asked.append(name))
+    assert match.game_of_match(match.MatchConfig(), (spec, "random")).name == "chess"
+    assert asked == [file]

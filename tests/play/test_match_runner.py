@@ -28,13 +28,9 @@ from azselfplay.play.openings import (
 )
 from azselfplay.play.players import make_player
 from azselfplay.play.runner import (
-    DRAWN,
     TABLE,
     TIME,
-    WON,
-    Adjudication,
     ClockSettings,
-    Judge,
     MatchSettings,
     PlayedGame,
     Until,
@@ -166,42 +162,9 @@ def test_max_plies_ends_a_game_as_a_draw() -> None:
 
 def test_known_endings_end_a_game_when_asked_to() -> None:
     rook = Opening("rook", "7k/8/5K2/8/8/8/8/R7 b - - 0 1")
-    games = match(CHESS, "random", "random", [rook], adjudication=Adjudication(known=known_results(CHESS)))
+    games = match(CHESS, "random", "random", [rook], known=known_results(CHESS))
     assert [(game.reason, game.outcome, game.plies) for game in games] == [(TABLE, 1, 0)] * 2
     assert '[Termination "adjudication"]' in to_pgn(CHESS, knowledge_of(CHESS).formats[0], games[0], "")
-
-
-def test_judge_gives_a_win_when_both_agree_long_enough() -> None:
-    judge, positions = Judge(Adjudication(win_value=0.9, win_plies=4)), GameHistory(CHESS)
-    for value, side in ((0.95, 0), (-0.95, 1), (0.5, 0), (-0.95, 1), (0.95, 0), (-0.99, 1)):
-        judge.heard(value, side)
-        assert judge.verdict(positions) is None
-    judge.heard(0.97, 0)
-    assert judge.verdict(positions) == (1, WON)
-    judge.heard(None, 1)
-    assert judge.verdict(positions) is None
-
-
-def test_a_player_who_moves_many_times_in_a_row_agrees_with_himself_only() -> None:
-    """The other player must have reported a value, too."""
-    rules = Adjudication(win_value=0.9, win_plies=3, draw_plies=3, draw_from=0)
-    judge, positions = Judge(rules), GameHistory(CHESS)
-    for value in (0.95, 0.0):
-        for side in (0, 0, 0):
-            judge.heard(value, side)
-            assert judge.verdict(positions) is None
-        judge.heard(-value, 1)
-        assert judge.verdict(positions) == ((1, WON) if value else (0, DRAWN))
-
-
-def test_judge_gives_a_draw_only_late_and_for_level_values() -> None:
-    game_history = GameHistory(CHESS)
-    early, late = (Judge(Adjudication(draw_plies=3, draw_from=ply)) for ply in (10, 0))
-    for judge in (early, late):
-        for side in (0, 1, 0):
-            judge.heard(0.01, side)
-    assert early.verdict(game_history) is None
-    assert late.verdict(game_history) == (0, DRAWN)
 
 
 def test_random_openings_are_legal_distinct_open_and_seeded() -> None:

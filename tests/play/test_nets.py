@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
@@ -12,6 +13,7 @@ from azselfplay.link.weights_files import read_weights, short_hash
 from azselfplay.play.nets import load_net, meta_of
 from net.architectures.network import build
 from net.architectures.registry import named
+from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, save
 
@@ -63,3 +65,13 @@ def test_a_whole_file_is_loaded_and_a_name_without_a_hash_says_nothing(file: Pat
     load_net(file).close()
     change_last_number(file)
     load_net(file.rename(file.with_name("my-net"))).close()
+
+
+def test_a_device_without_memory_left_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB")
+
+    monkeypatch.setattr(Inference, "use", full)
+    with pytest.raises(Fatal, match="has no memory left") as caught:
+        load_net(None, "tic_tac_toe", preset="1x8")
+    assert caught.value.code == Exit.TRY_AGAIN

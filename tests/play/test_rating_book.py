@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play.book import Book, Entrant, Point, Rated, thinned
-from azselfplay.play.bradley_terry import Rating, Score, chain_of
+from azselfplay.play.book import Book, Entrant, Point, thinned
+from azselfplay.play.bradley_terry import Score, chain_of
 from azselfplay.play.elo import score_of_elo
-from azselfplay.play.plots import in_sight
 from azselfplay.play.tournament import Goal, games_of, play_on
 
 ZERO = {"random": 0.0}
@@ -103,16 +102,6 @@ def test_a_failed_write_leaves_the_book_as_it_was(tmp_path: Path, monkeypatch: p
         tournament(tmp_path / "r", ["v0", "v1"], 100)
     assert caught.value.code == Exit.DISK
     assert (tmp_path / "r").read_bytes() == before
-
-
-def rated(elo: float, margin: float) -> Rated:
-    return Rated(Entrant(f"a{elo}", "a"), Rating(elo, margin, 1, 0.5))
-
-
-def test_only_fixed_players_near_the_networks_are_drawn() -> None:
-    anchors = [rated(elo, 0) for elo in (0, 300, 500, 600, 1000, 2000)]
-    shown = in_sight(anchors, [rated(480, 30), rated(700, 40)])
-    assert [anchor.rating.elo for anchor in shown] == [300, 500, 600, 1000]
 
 
 def points(steps: list[int]) -> list[Point]:

@@ -1,4 +1,4 @@
-"""The commands on a real, tiny run: what they print, keep and draw, and how they refuse bad input."""
+"""The commands on a real, tiny run: what they print and keep, and how they refuse bad input."""
 
 import asyncio
 import hashlib
@@ -15,11 +15,10 @@ from azselfplay.games.spec import Game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
-from azselfplay.play import plots
 from azselfplay.play import tournament as matches
-from azselfplay.play.book import Gone, Rated, anchors_of, fixed_ratings, points_of
+from azselfplay.play.book import Entrant, Gone, anchors_of, fixed_ratings, points_of
 from azselfplay.play.builtin_players import Blend
-from azselfplay.play.ladder import Ladder, LadderConfig, Scaling, ScalingConfig, find_network
+from azselfplay.play.ladder import Ladder, LadderConfig, Scaling, ScalingConfig, Session, find_network
 from azselfplay.play.nets import search_name
 from azselfplay.play.player import Player
 from azselfplay.play.players import make_player
@@ -78,13 +77,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_ladder_rates_draws_and_later_adds_only_what_is_missing(run: RunFolder, capsys) -> None:
+def test_a_ladder_rates_and_later_adds_only_what_is_missing(run: RunFolder, capsys) -> None:
     settings = LadderConfig(run=run.path, **FEW)
     asyncio.run(Ladder(settings).run(Stop()))
     first = capsys.readouterr()
     names = [line.split()[0] for line in first.out.splitlines()]
     assert names == ["player", "v0", "v1", "v2", "random", "greedy"]
-    assert {path.name for path in (run.path / "plots").iterdir()} == {"ladder.png", "ladder.svg"}
     kept = json.loads((run.path / "ratings.json").read_bytes())
     assert sum(one["wins"] + one["draws"] + one["losses"] for one in kept["pairings"]) >= 6
     asyncio.run(Ladder(settings).run(Stop()))
@@ -113,37 +111,18 @@ def test_two_processes_do_not_rate_into_one_file(run: RunFolder) -> None:
 def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(run: RunFolder, monkeypatch) -> None:
     stop, rated = Stop(), []
 
-    def draw(folder: Path, title: str, rated_now: list[Rated], anchors: object) -> list[Path]:
-        rated.append([one.entrant.step for one in rated_now])
+    def report(session: Session, networks: list[Entrant]) -> None:
+        rated.append([one.step for one in networks])
         if len(rated) == 1:
             add_weights(run, 3)
         else:
             stop.request()
-        return [folder]
 
-    monkeypatch.setattr(plots, "draw_ladder", draw)
+    monkeypatch.setattr(Session, "report", report)
     monkeypatch.setattr("azselfplay.play.ladder.WATCH_SECONDS", 0.1)
     ladder = Ladder(LadderConfig(run=run.path, **FEW, watch=True))
     asyncio.run(asyncio.wait_for(ladder.run(stop), 240))
     assert rated == [[0, 100, 200], [0, 100, 200, 300]]
-
-
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(("named", "drawn"), [("", []), ("random,greedy", ["random", "greedy"])])
-def test_fixed_players_that_are_named_are_all_drawn(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch, named: str, drawn: list[str]
-) -> None:
-    """Other fixed players are drawn only where they are near the networks."""
-    shown: list[str] = []
-
-    def draw(folder: Path, title: str, rated: object, anchors: list[Rated]) -> list[Path]:
-        shown.extend(one.entrant.name for one in anchors)
-        return [folder]
-
-    monkeypatch.setattr(plots, "draw_ladder", draw)
-    monkeypatch.setattr(plots, "in_sight", lambda *_: [])
-    asyncio.run(Ladder(LadderConfig(run=run.path, **FEW | {"anchors": named})).run(Stop()))
-    assert shown == drawn
 
 
 @pytest.mark.usefixtures("quick")
@@ -172,7 +151,6 @@ def test_scaling_rates_one_network_at_doubling_searches(run: RunFolder, capsys) 
     lines = capsys.readouterr().out.splitlines()
     search = search_name(FOR_PLAY)
     assert [line.split()[1] for line in lines[1:4]] == [f"@{n}/{search}" for n in (1, 2, 3)]
-    assert len(list((run.path / "plots").glob("scaling-*.png"))) == 1
     newest = points_of(run)[-1]
     assert find_network(newest.path)[0].sha256.startswith(newest.sha256)
     assert find_network(newest.path)[2] == run.path.resolve()
@@ -205,7 +183,7 @@ def test_a_blend_plays_another_players_move_in_its_share_of_moves() -> None:
         player = make_player(spec, GAME)
         assert isinstance(player, Blend)
         seats = [await player.sit_down(seed) for seed in range(300)]
-        return float(np.mean([(await seat.choose(game_history)).action == 2 for seat in seats]))
+        return float(np.mean([await seat.choose(game_history) == 2 for seat in seats]))
 
     assert asyncio.run(wins("blend:greedy:50")) == pytest.approx(0.5 + 0.5 / 5, abs=0.07)
 

@@ -59,6 +59,7 @@ def test_without_a_word_a_network_that_explored_with_gumbel_plays_with_puct(tmp_
     assert search_of_run(weights) == varied(GUMBEL, c_scale=0.3, solver=True)
     assert search_for("puct", GAME, weights) == FOR_EVALUATION
     assert search_for("gumbel", GAME, weights) == GUMBEL
+    assert search_for("", GAME, weights.parent.parent / "snapshots" / "any") == varied(FOR_PLAY, solver=True)
 
 
 def test_weights_of_no_run_are_searched_as_all_that_play(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
         game_history = GameHistory(GAME)
         for move in moves:
             game_history.play(move)
-        return (await seat.choose(game_history)).action
+        return await seat.choose(game_history)
 
     async def analysed(moves: tuple[int, ...]) -> int:
         answer = await analyst.answer(Request(1, "", tuple(str(move + 1) for move in moves), 12))

@@ -130,3 +130,24 @@ def test_a_path_without_tables_and_another_game_are_refused_in_a_sentence(tmp_pa
         with pytest.raises(Fatal, match=said) as refused:
             open_tables(get_game(game), folder)
         assert refused.value.code == Exit.CONFIG
+
+
+def test_tables_that_cannot_serve_are_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody plays by results without distances, nor by distances without results."""
+    (tmp_path / "KQvK.rtbz").touch()
+    with pytest.raises(Fatal, match="no Syzygy tables"):
+        open_tables(GAME, str(tmp_path))
+    (tmp_path / "KQvK.rtbz").rename(tmp_path / "KQvK.rtbw")
+    with pytest.raises(Fatal, match=r"needs KQvK\.rtbz"):
+        open_tables(GAME, str(tmp_path))
+    assert open_tables(GAME, str(tmp_path), only_results=True).result(GameHistory(GAME, LADDER)) is None
+
+    def unreadable(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(chess.syzygy.Tablebase, "add_directory", unreadable)
+    with pytest.raises(Fatal, match=r"cannot read Syzygy tables in .*Permission denied") as refused:
+        open_tables(GAME, str(tmp_path))
+    assert refused.value.code == Exit.CONFIG
