@@ -306,7 +306,11 @@ def load(name: str | Path, *, device: str = "cpu", runs: str | Path = RUNS) -> R
         else:
             weights = weights_named(name, folder)
             net = load_net(weights, device=device)
-        return Run(net, search_for("", net.game, weights))
+        try:
+            return Run(net, search_for("", net.game, weights))
+        except BaseException:
+            net.close()
+            raise
 
 
 def play(

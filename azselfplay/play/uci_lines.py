@@ -121,17 +121,21 @@ class Dialect:
             lines.append(line + "".join(f" var {choice}" for choice in spec.choices))
         return lines
 
-    def changed(self, options: Options, name: str, text: str) -> Options:
-        """Return the options after a setoption. Raises ValueError saying what is wrong with the setoption."""
+    def changed(self, options: Options, name: str, text: str, first: Setup | None = None) -> Options:
+        """Return the options after a setoption. `first`: the set-up that was announced at the start. Raises
+        ValueError saying what is wrong with the setoption."""
         spec = next((spec for spec in self.options if spec.name.lower() == name.lower()), None)
         if spec is None:
             known = ", ".join(spec.name for spec in self.options)
             raise ValueError(f"unknown option {shown(name)}; known: {known}")
-        # A GUI may send back what was announced: a search keeps its settings, which no choice names.
-        if spec.kind == "combo" and text == _announced(options, spec):
-            return options
+        value = spec.parsed(text)
+        # A GUI may send back what was announced: a search with its settings, which no choice names.
+        begun = Options(first or Setup())
+        if spec.kind == "combo" and text == _announced(begun, spec):
+            value = getattr(begun.setup, spec.field)
         # Of the searches, `puct` is announced for the one that plays best, and so it means that one.
-        value = "" if spec is _SEARCH and text == spec.choices[0] else spec.parsed(text)
+        elif spec is _SEARCH and text == spec.choices[0]:
+            value = ""
         change: dict[str, Any] = {spec.field: value}
         if spec.field in _IN_SETUP:
             return replace(options, setup=replace(options.setup, **change))

@@ -15,9 +15,10 @@ import pytest
 from process_marks import wait_for
 
 import azselfplay as az
-from azselfplay.host.exits import Exit
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, is_locked
 from azselfplay.lab import api
+from azselfplay.play.nets import LoadedNet
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +116,18 @@ def test_a_closed_network_says_so_and_keeps_nobody_waiting() -> None:
     for ask in (position.evaluate, position.search, lambda: az.play(run, "random")):
         with pytest.raises(az.Error, match="this network is closed: load it again"):
             ask()
+
+
+def test_a_network_whose_run_cannot_be_read_is_closed_again(monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise Fatal("config.toml does not say how the run searches", Exit.BAD_DATA)
+
+    closed, close = list[LoadedNet](), LoadedNet.close
+    monkeypatch.setattr(api, "search_for", refuse)
+    monkeypatch.setattr(LoadedNet, "close", lambda net: (closed.append(net), close(net)))
+    with pytest.raises(az.Error, match="does not say how the run searches"):
+        az.load("tic_tac_toe")
+    assert len(closed) == 1
 
 
 def test_without_torch_an_untrained_network_is_refused_with_what_to_install(monkeypatch) -> None:

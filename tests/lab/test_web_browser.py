@@ -98,6 +98,21 @@ def test_a_game_is_found_again_after_leaving_the_page_and_after_many_others(
     sync_api.expect(page.locator(".played-moves li")).to_have_count(4)
 
 
+def test_a_game_that_cannot_be_opened_leaves_the_running_one_as_it_was(
+    page: sync_api.Page, site: str
+) -> None:
+    page.goto(site + "/run/a-run/play")
+    page.get_by_role("button", name="New game").click()
+    page.get_by_role("button", name="cell 5", exact=True).click()
+    sync_api.expect(page.locator(".played-moves li")).to_have_count(2)
+    page.get_by_text("Settings of a new game").click()
+    page.locator("textarea").fill("nonsense")
+    page.get_by_role("button", name="New game").click()
+    sync_api.expect(page.get_by_role("alert")).to_contain_text("The position cannot be used")
+    page.locator(".spot").first.click()
+    sync_api.expect(page.locator(".played-moves li")).to_have_count(4)
+
+
 def test_hints_and_moves_work_with_the_keyboard(page: sync_api.Page, site: str) -> None:
     page.goto(site + "/run/a-run/play")
     page.get_by_role("button", name="New game").press("Enter")

@@ -203,8 +203,15 @@ def test_a_search_with_settings_is_announced_by_its_selection_and_replaced_by_an
     assert "option name Search type combo default gumbel var puct var gumbel var thompson" in (
         UCI.announced(options)
     )
-    assert UCI.changed(options, "Search", "gumbel") is options
-    assert UCI.changed(options, "Search", "thompson").setup.search == "thompson"
+    assert UCI.changed(options, "Search", "thompson", options.setup).setup.search == "thompson"
+
+
+@pytest.mark.parametrize("search", ["gumbel?gumbel_considered=4", "puct?c_init=2.5", ""])
+def test_a_gui_that_returns_to_the_announced_search_gets_it_with_its_settings(search: str):
+    first = Setup(search=search)
+    away = UCI.changed(Options(first), "Search", "thompson", first)
+    announced = search.partition("?")[0] or "puct"
+    assert UCI.changed(away, "Search", announced, first).setup.search == search
 
 
 def test_the_search_that_plays_best_is_announced_as_puct_and_stays_when_a_gui_sends_it_back():

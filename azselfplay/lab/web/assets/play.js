@@ -25,7 +25,7 @@ const hint = button("Hint", () => order("hint"));
 const back = button("Take back", () => order("back", true));
 const present = button("Back to the game", () => trying(() => look(null)));
 const flip = button("Flip the board", () => { turned = !turned; trying(() => look(at)); });
-const rematch = button("Rematch", () => trying(() => start({ ...terms, side: 1 - game.side, moves: [] })), { class: "main" });
+const rematch = button("Rematch", () => trying(playAgain), { class: "main" });
 const shows = el("input", { type: "checkbox", onchange: () => draw() });
 const owns = el("input", { type: "checkbox", onchange: () => draw() });
 const territory = el("label", { class: "check" }, owns, " Show territory");
@@ -79,7 +79,7 @@ function told() {
     const score = game.score === null ? "" : ` (${game.sides[ahead]} +${fixed(Math.abs(game.score), game.score % 1 ? 1 : 0)})`;
     return `${RESULT[mine]}: ${ending(game.over)}${score}.`;
   }
-  if (!game.is_mine) return "The network thinks ...";
+  if (!game.is_mine) return busy ? "The network thinks ..." : "The network did not move. Take your move back, or load the page again.";
   const all = said(game.moves, game.said);
   const last = game.moves.length > game.first ? `The network played ${all[all.length - 1]}. ` : "";
   return `${last}Your move: you are ${game.sides[game.side]}.`;
@@ -196,14 +196,16 @@ async function start(left) {
   const wanted = left ?? { weights: chosen.get("weights"), side: Number(chosen.get("side")), simulations: Number(chosen.get("simulations")), position: (chosen.get("position") ?? "").trim(), ...from };
   wait.textContent = "Loading the network. The first game of a kind takes up to a minute, while its rules are compiled.";
   try {
-    if (game) await ask(`/api/play/${game.room}/leave`, {}).catch(() => null);
-    game = at = null;
-    turned = false;
+    const before = game;
     await open(wanted).catch((error) => {
       // One that can never be opened must not stop the page at each load.
-      if (left && error.status === BAD_REQUEST) localStorage.removeItem(kept);
+      if (left && !before && error.status === BAD_REQUEST) localStorage.removeItem(kept);
       throw error;
     });
+    // Only now: if the new game had not been opened, this one would go on.
+    if (before) await ask(`/api/play/${before.room}/leave`, {}).catch(() => null);
+    at = null;
+    turned = false;
     about.hidden = false;
     setup.open = false;
     await reply();
@@ -212,6 +214,15 @@ async function start(left) {
     busy = false;
     if (game) draw();
   }
+}
+
+/** Begins the same game with the other side, against the newest network if the server has removed this one. */
+async function playAgain() {
+  const wanted = { ...terms, side: 1 - game.side, moves: [] };
+  await start(wanted).catch((error) => {
+    if (error.status !== BAD_REQUEST) throw error;
+    return start({ ...wanted, weights: "" });
+  });
 }
 
 /** Shows the position at once, and the game as soon as the network is ready. */
