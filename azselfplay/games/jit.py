@@ -127,8 +127,9 @@ def foreign_key(module: str, file: str) -> str:
     """Return a hash of the sources of another package with jitted functions, such as a game; "" for our own
     packages. `module` is one of the package's modules, and `file` its file ("" for code that was typed in).
 
-    All files of the package count, whether or not they contain compiled code. For a module outside of a
-    package, the modules in its folder count that it imports, directly or not.
+    All its `.py` files count, whether or not they contain compiled code, but no other package that it imports
+    (docs/add_a_game.md says so). For a module outside of a package, the modules in its folder count that it
+    imports, directly or not.
     """
     if module.partition(".")[0] in PACKAGES:
         return ""

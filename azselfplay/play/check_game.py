@@ -1,7 +1,7 @@
 """The command `azplay check-game`: checks whether a game meets the assumptions of search and training.
 
 azselfplay's own games pass the same checks (`games.conformance`). The checks also run on a game from another
-package. Compiled code checks every array index meanwhile.
+package. Compiled code checks every array index meanwhile. The last check plays a game as a worker does.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def main() -> int:
     except Exception as error:
         print(f"FAILED  random games cannot be played\n        {_said(error)}")
         return int(Exit.FOUND)
-    failed, checks = 0, CHECKS
-    if game.sparse is None:
-        checks = tuple(check for check in CHECKS if check not in SPARSE_CHECKS)
+    failed = 0
+    left_out = SPARSE_CHECKS if game.sparse is None else ()
+    checks = (*(check for check in CHECKS if check not in left_out), self_play_is_accepted)
     for check in checks:
         fault = fault_of(check, game, playouts)
         failed += bool(fault)
@@ -74,6 +74,28 @@ def main() -> int:
     print(f"{game.name}: {what}, in {len(playouts)} random games of {plies / len(playouts):.0f} plies")
     print(how_they_ended(game, playouts))
     return int(Exit.FOUND if failed else Exit.OK)
+
+
+def self_play_is_accepted(game: Game, playouts: Playouts) -> None:  # noqa: ARG001
+    """Search and trainer can compile the rules, and the trainer accepts a game of self-play."""
+    import asyncio
+
+    import numpy as np
+
+    from azselfplay.games.conformance import must
+    from azselfplay.search.evaluator import UniformEvaluator
+    from azselfplay.search.forest import Forest
+    from azselfplay.search.pool import SearchPool
+    from azselfplay.search.settings import resolve
+    from client.self_play import play_game
+    from protocol.settings import SearchSettings, SelfPlaySettings
+    from trainer.verify import Expected, Verifier
+
+    settings = resolve(SelfPlaySettings(search=SearchSettings(simulations=4)), game)
+    pool = SearchPool(Forest(game, settings), UniformEvaluator())
+    record = asyncio.run(play_game(pool, np.random.default_rng(0)))
+    fault = Verifier(game).check(record, Expected.of(settings, game), 0)
+    must(fault is None, "{}", fault)
 
 
 def fault_of(check: Check, game: Game, playouts: Playouts) -> str:

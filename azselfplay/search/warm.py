@@ -47,7 +47,8 @@ def warm(game_name: str, selection: str = "puct", network: OwnNetwork | None = N
     compiled = Compiled(game, selection, network="" if network is None else network.code.name)
     settings = resolve(SelfPlaySettings(search=SearchSettings(selection=selection, simulations=4)), game)
     tree = SearchTree(Forest(game, settings, network=network), np.random.default_rng(0))
-    tree.reset(game.notation.state_from_text(""))
+    start = game.notation.state_from_text("")
+    tree.reset(start)
 
     async def two_moves() -> None:
         pool = SearchPool(tree.forest, UniformEvaluator() if network is None else network)
@@ -55,7 +56,8 @@ def warm(game_name: str, selection: str = "puct", network: OwnNetwork | None = N
         for _ in range(2):
             result = await search(tree, pool)
             tree.advance(int(result.actions[0]))
-            tree.end_reason()
+            if tree.end_reason() is not None:  # some games are over after one move
+                tree.reset(start)
 
     asyncio.run(two_moves())
     seconds = time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""`azplay check-game` finds the fault of games that break a promise; 15 of the 21 checks have such a game."""
+"""`azplay check-game` finds the fault of games that break a promise, and none in games that only look odd."""
 
 import dataclasses
 import re
@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import CHECKS, SPARSE_CHECKS, Check, random_games
+from azselfplay.games.conformance import (
+    CHECKS,
+    SPARSE_CHECKS,
+    Check,
+    Playout,
+    earlier_roots_end_games_too,
+    random_games,
+)
 from azselfplay.games.spec import EndReason, Game, Symmetry
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play.check_game import fault_of, main
+from azselfplay.play.check_game import fault_of, main, self_play_is_accepted
 
 GAME = get_game("tic_tac_toe")
 FOUR = get_game("connect_four")
@@ -80,9 +87,57 @@ BROKEN = {
     "sparse_features_are_repeatable": dataclasses.replace(
         FOUR, sparse=dataclasses.replace(FOUR.sparse, describe=described_out_of_range)
     ),
+    "winning_moves_are_not_ruled_out": with_rules(GAME, maybe_wins=lambda *_: 0),
+    "cells_have_owners": dataclasses.replace(GAME, owners=lambda _: np.full(9, 2, np.int8)),
     "sparse_features_fit": dataclasses.replace(FOUR, sparse=dataclasses.replace(FOUR.sparse, name="mine")),
 }
 """Games with one fault each, by the name of the check that finds it."""
+
+
+def nothing_on_a_young_board(positions, n, history, features) -> None:
+    GAME.rules.encode(positions, n, history, features)
+    if n < 7:
+        features[:] = 0
+
+
+SOUND = {
+    "outcomes_convert": dataclasses.replace(GAME, score=lambda _: 1, max_plies=3),
+    "features_are_written_whole": with_rules(GAME, encode=nothing_on_a_young_board),
+    "symmetries_are_permutations": get_game("dots_and_boxes_1x3"),
+    "nonsense_is_refused": with_text(
+        GAME,
+        action_to_text=lambda _, action: str(action),
+        action_from_text=lambda state, text: GAME.notation.action_from_text(state, str(int(text) + 1)),
+    ),
+}
+"""Games that look odd and have no fault, by the name of the check that could be misled."""
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_an_odd_game_without_a_fault_passes(name: str) -> None:
+    """A score at a game that was cut off, an empty board, symmetries that move no cell, a move named 0."""
+    check: Check = next(one for one in CHECKS if one.__name__ == name)
+    assert not fault_of(check, SOUND[name], tuple(random_games(SOUND[name], 4)))
+
+
+def test_a_long_game_is_asked_for_its_ends_a_bounded_number_of_times() -> None:
+    asked = []
+    game = with_rules(GAME, end_reason=lambda *_: asked.append(1) or 0)
+    long = Playout(np.repeat(next(random_games(GAME, 1)).positions[:1], 3000, axis=0), [], 0)
+    earlier_roots_end_games_too(game, (long,))
+    assert 5000 <= len(asked) <= 200 * 50
+
+
+def test_rules_that_cannot_be_compiled_or_that_no_run_can_play_are_found(monkeypatch) -> None:
+    """Called one by one, such rules pass every other check."""
+
+    def in_plain_python(positions, n, actions) -> int:
+        return int(GAME.rules.legal_actions(positions, n, actions))
+
+    plain = dataclasses.replace(with_rules(GAME, legal_actions=in_plain_python), name="tic_tac_toe_plain")
+    monkeypatch.setattr("azselfplay.search.compiled.get_game", lambda _: plain)
+    assert "TypingError" in fault_of(self_play_is_accepted, plain, ())
+    assert "max_plies" in fault_of(self_play_is_accepted, dataclasses.replace(GAME, max_plies=20_000), ())
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -99,8 +154,8 @@ def test_the_command_says_what_each_check_found(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["azplay check-game", "tic_tac_toe"])
     assert main() == Exit.OK
     out = capsys.readouterr().out.splitlines()
-    assert [line[:8].strip() for line in out[:-2]] == ["ok"] * len(CHECKS)
-    assert out[-2].startswith(f"tic_tac_toe: all {len(CHECKS)} checks passed, in 12 random games of ")
+    assert [line[:8].strip() for line in out[:-2]] == ["ok"] * (len(CHECKS) + 1)
+    assert out[-2].startswith(f"tic_tac_toe: all {len(CHECKS) + 1} checks passed, in 12 random games of ")
     monkeypatch.setattr("azselfplay.games.get_game", lambda _: BROKEN["rules_see_no_symmetry"])
     assert main() == Exit.FOUND
     out = capsys.readouterr().out.splitlines()
@@ -131,7 +186,7 @@ def test_without_sparse_features_these_are_not_said_to_be_well(monkeypatch, caps
     assert main() == Exit.OK
     out = capsys.readouterr().out
     assert "\n-       It has no sparse features" in out
-    assert f"all {len(CHECKS) - len(SPARSE_CHECKS)} checks passed" in out
+    assert f"all {len(CHECKS) - len(SPARSE_CHECKS) + 1} checks passed" in out
 
 
 def test_ends_that_are_the_wrong_way_round_are_shown(monkeypatch, capsys) -> None:
