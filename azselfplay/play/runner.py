@@ -183,8 +183,7 @@ async def play_game(
     `seeded`: the players with their seeds; the first one plays the game's first side. The seeds must differ,
     or both players would draw the same random numbers. `swapped`: whether that one is B of the match.
     """
-    game_history = opening.game_history(game, settings.max_plies)
-    time_limit = settings.clock
+    game_history, time_limit = opening.game_history(game, settings.max_plies), settings.clock
     names = [player.name for player, _ in seeded]
     seats: list[Seat] = []
     clock = Clock(time_limit.base, time_limit.increment, time_limit.base) if time_limit else None
