@@ -17,6 +17,7 @@ was suspended for an hour and its successor, only one can add the next games; th
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -50,6 +51,8 @@ because a trainer never stores more than one without archiving it."""
 HASH_BYTES = 32
 ABOUT = "run.json"
 FOLDERS = ("trainers", "games", "checkpoints")
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+"""Errors of a hard link on exFAT, SMB and FUSE."""
 _OURS = re.compile(r"[0-9]{12}|step-[0-9]+\.(state|safetensors)")
 """The name of an object in one of these folders."""
 
@@ -150,8 +153,11 @@ class Bucket:
                     },
                     retry_config={"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
                 )
-            self.put("writable", b"")
-            self.remove("writable")
+            # Not the name that another trainer may try at this moment.
+            name = f"writable.{secrets.token_hex(4)}"
+            self.put(name, b"")
+            keeps = not self.create(name, b"")
+            self.remove(name)
         except OSError as error:
             why = str(error.__cause__)
             if _NO_CREDENTIALS.search(why):
@@ -164,6 +170,12 @@ class Bucket:
                 text = f"the archive {url} does not answer: {error}; check the network, or start again later"
                 raise Fatal(text, Exit.TRY_AGAIN) from error
             raise Fatal(f"--archive {url} cannot be written: {error}; {todo}", Exit.USAGE) from error
+        if not keeps:
+            text = (
+                f"--archive {url}: this store ignores `If-None-Match: *`, so two trainers could overwrite "
+                "each other's games; use another store"
+            )
+            raise Fatal(text, Exit.USAGE)
 
     def create(self, name: str, data: bytes) -> bool:
         with self._asked():
@@ -220,7 +232,16 @@ def open_archive(place: str) -> Archive | None:
     if not (Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK)):
         text = f"--archive {place} is no folder that can be written: mount its disk, or make the folder"
         raise Fatal(text, Exit.USAGE)
-    return Archive(Folder(Path(place)), place)
+    folder = Folder(Path(place))
+    try:
+        folder.create("writable", b"")
+        folder.remove("writable")
+    except OSError as error:
+        # A full disk may have room later.
+        if error.errno in NO_LINKS:
+            text = f"--archive {place}: its disk has no hard links ({error.strerror}); use another one"
+            raise Fatal(text, Exit.USAGE) from error
+    return Archive(folder, place)
 
 
 class Archive:
@@ -296,9 +317,9 @@ class Archive:
                 if [row.game.uid for row in known] != found:
                     raise Fatal(
                         f"the games from number {int(name)} on are others in games.db than in {self._place}: "
-                        "another trainer has gone on with the run meanwhile. Move games.db and the "
-                        "checkpoints beside it away: they are read back from the archive. Of the games that "
-                        "only this games.db has, none was acknowledged",
+                        "another trainer has gone on with the run meanwhile, or games.db was salvaged. Move "
+                        "games.db and the checkpoints beside it away: they are read back from the archive. "
+                        "Of the games that only this games.db has, none was acknowledged",
                         Exit.BAD_DATA,
                     )
                 store.restore(rows[len(known) :])

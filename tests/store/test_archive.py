@@ -1,6 +1,7 @@
 """With an archive, no acknowledged game is lost with a disk, and one trainer at a time goes on with a run."""
 
 import dataclasses
+import errno
 import random
 import shutil
 import subprocess
@@ -202,6 +203,30 @@ def test_a_bucket_that_cannot_be_used_is_named_before_anything_starts(
     away = refusal(tmp_path, "disk", place=f"{bucket}/run")
     assert (away.code, "does not answer" in str(away)) == (Exit.TRY_AGAIN, True)
     assert "\n" not in f"{missing}{away}"
+
+
+def test_a_bucket_that_overwrites_what_should_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two trainers of a run would not notice each other."""
+    obstore = pytest.importorskip("obstore", reason="obstore is not installed")
+    monkeypatch.setattr(obstore.store, "from_url", lambda *_, **__: obstore.store.MemoryStore())
+    assert open_archive("s3://bucket/run") is not None
+    put = obstore.put
+    monkeypatch.setattr(obstore, "put", lambda store, name, data, **_: put(store, name, data))
+    with pytest.raises(Fatal, match="ignores `If-None-Match") as caught:
+        open_archive("s3://bucket/run")
+    assert caught.value.code == Exit.USAGE
+
+
+def test_a_folder_without_hard_links_is_refused_at_once(tmp_path: Path, monkeypatch) -> None:
+    """On exFAT no game could ever be archived."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    with pytest.raises(Fatal, match="no hard links") as caught:
+        open_archive(str(tmp_path))
+    assert (caught.value.code, list(tmp_path.iterdir())) == (Exit.USAGE, [])
 
 
 def test_nothing_imports_obstore_before_a_bucket_is_asked_for(tmp_path: Path) -> None:
