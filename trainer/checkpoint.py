@@ -14,7 +14,7 @@ import hashlib
 import io
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from azselfplay.link.weights_files import read_weights
 from azselfplay.store.archive import Archive
 from net.architectures.network import Network, build, with_heads
 from net.architectures.registry import Architecture, name_of, named
-from net.weights import BadWeights, from_bytes
+from net.weights import BadWeights, from_bytes, read_meta
 from protocol.messages import WeightsInfo
 from trainer.config import TrainerConfig
 
@@ -71,6 +71,11 @@ class Progress:
     """Minutes of training."""
     imported: int = 0
     """Samples of imported games alone (`trainer.training_loop.Imported`)."""
+    forgiven: float = 0.0
+    """Allowed samples that are not made (`trainer.pacing.SampleBudget`)."""
+    imported_allowed: float = 0.0
+    """Samples allowed by imported games, up to the game with number `imported_seq`."""
+    imported_seq: int = 0
 
 
 @dataclass(frozen=True)
@@ -248,11 +253,8 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
             Exit.BAD_DATA,
         )
     if config.weights not in ("", NEW):
-        try:
-            data = read_weights(weights_named(config.weights, Path(config.runs)))
+        with _given(config) as data:
             network = from_bytes(data, game=game, history=history)[0]
-        except BadWeights as error:
-            raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
         if config.net and architecture_of(config.net) != network.architecture.played:
             raise Fatal(
                 f"--weights {config.weights} holds a network {name_of(network.architecture)}, and --net asks "
@@ -275,15 +277,33 @@ def architecture_of(name: str) -> Architecture:
         raise Fatal(f"{error}; give another --net", Exit.CONFIG) from None
 
 
+@contextlib.contextmanager
+def _given(config: TrainerConfig) -> Iterator[bytes]:
+    """Yield the weights file that `--weights` names. Raises Fatal(BAD_DATA) if it, or its use, fails."""
+    try:
+        yield read_weights(weights_named(config.weights, Path(config.runs)))
+    except BadWeights as error:
+        raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
+
+
 def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsInfo | None) -> None:
-    """Check that a run without a usable checkpoint may begin. Raises Fatal(BAD_DATA) if a new network would
-    replace trained weights, unless the user insists. `played`: the server's weights."""
-    # Replacing an untrained network does no harm, and with --weights the user has decided.
-    if played is None or played.step == 0 or config.weights:
+    """Check that a run without a usable checkpoint may begin. Raises Fatal(BAD_DATA) if a new network, or one
+    with fewer steps, would replace trained weights, unless the user insists. `played`: the server's
+    weights."""
+    # Replacing an untrained network does no harm, and with these words the user has decided.
+    if played is None or played.step == 0 or config.weights in (NEW, SERVER):
         return
+    begins = "a new network"
+    if config.weights:
+        # A setting stays in files: what was meant for the first start must not undo the training since.
+        with _given(config) as data:
+            step = read_meta(data).step
+        if step >= played.step:
+            return
+        begins = f"--weights {config.weights}, of step {step},"
     raise Fatal(
         f"the server plays with weights of step {played.step} (version {played.version}), and there is no "
-        f"checkpoint to go on from in {folder.checkpoints}: a new network would replace them. Restore the "
+        f"checkpoint to go on from in {folder.checkpoints}: {begins} would replace them. Restore the "
         "checkpoints or name the right run folder (--runs, --run); or go on from the server's weights with a "
         "new optimizer (--weights server); or insist on a new network (--weights new)",
         Exit.BAD_DATA,
@@ -295,7 +315,8 @@ def why_no_takeover(config: TrainerConfig) -> str:
     can. The name of the run is unknown before the server's WELCOME, so the checkpoints of any run count."""
     runs = Path(config.runs)
     folders = [runs / config.run] if config.run else runs.glob("*")
-    if config.weights or config.archive or any(is_there(folder / "checkpoints") for folder in folders):
+    can_begin = config.weights == SERVER or config.archive
+    if can_begin or any(is_there(folder / "checkpoints") for folder in folders):
         return ""
     return (
         f"this trainer cannot take over, because it sees no checkpoints in {runs / config.run}: give it the "

@@ -49,6 +49,9 @@ RATE_SECONDS = 300.0
 """Length of the time over which the rate of games is computed."""
 RATE_APART = 5.0
 """Least seconds between two remembered counts of games."""
+PACE_SECONDS, LEAST_PACE_SECONDS, PACE_APART = 3600.0, 600.0, 60.0
+"""Time over which training is compared with the games that came, least such time, and least seconds between
+two remembered counts."""
 POINT_SECONDS, LONGEST_POINT_SECONDS = 2.0, 60.0
 """Least and most seconds between two points of a curve; between these bounds, a hundredth of the time since
 the start."""
@@ -68,6 +71,9 @@ class Figures:
     trouble: str = ""
     """Why games cannot be stored at the moment (`why_not_stored`)."""
     turn: Turn | None = None
+    paces: tuple[float, Rate, Rate] | None = None
+    """Since when samples of self-play were trained on without a pause, and rates of those trained on and
+    those allowed; None while there are none."""
     steps: StepFigures | None = None
     """Figures of the last turn that made steps."""
     held_out: HeldOutFigures | None = None
@@ -102,9 +108,24 @@ class Figures:
         self.damaged = run.reader.damaged
         self.architecture = run.training.architecture
 
-    def on_turn(self, turn: Turn) -> None:
+    def on_turn(self, turn: Turn, now: float) -> None:
         self.turn = turn
         self.steps = turn.figures or self.steps
+        if turn.allowed is None:
+            self.paces = None
+        elif self.paces is None:
+            totals = (turn.samples, turn.allowed)
+            self.paces = now, *(Rate(PACE_SECONDS, PACE_APART, total, now) for total in totals)
+
+    def kept_up(self, now: float) -> float | None:
+        """Return the samples trained on in the last hour as a share of those that its games allowed; None if
+        it is unknown, or training waits for games."""
+        if self.turn is None or self.turn.allowed is None or self.paces is None:
+            return None
+        since, done, wanted = self.paces
+        made, allowed = done.per_second(self.turn.samples, now), wanted.per_second(self.turn.allowed, now)
+        is_known = self.turn.more and allowed > 0 and now - since >= LEAST_PACE_SECONDS
+        return made / allowed if is_known else None
 
     def as_dict(self, totals: Totals, now: float) -> dict[str, Any]:
         """Return the figures of TRAINER_STATUS."""
@@ -168,11 +189,9 @@ def why_not_stored(run: Run, seconds: float = 0.0) -> str:
         return (
             f"a commit has lasted {seconds:.0f} s: {disks} does not answer. Look at the mount or the network"
         )
-    trouble, folder = run.store.trouble, run.folder.path
-    if run.archive is not None:
-        trouble = trouble or run.archive.trouble
-    if trouble:
-        return trouble
+    folder = run.folder.path
+    if run.committer.trouble:
+        return run.committer.trouble
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
@@ -183,8 +202,8 @@ def why_not_stored(run: Run, seconds: float = 0.0) -> str:
 def hours_until_full(run: Run, games_per_h: float, keep_games: int) -> float | None:
     """Return in how many hours the run's disk is full, if games go on to come like this; None if it is
     unknown, or if there is room for the `keep_games` games of self-play that the store keeps (0: all)."""
-    totals = run.store.totals
-    games = totals.games.total() + totals.imported
+    kept = run.store.kept
+    games = kept + run.store.totals.imported
     if not games or not games_per_h:
         return None
     try:
@@ -192,7 +211,7 @@ def hours_until_full(run: Run, games_per_h: float, keep_games: int) -> float | N
     except OSError:
         return None
     bytes_a_game = used / games
-    if keep_games and (keep_games - totals.games.total()) * bytes_a_game <= free:
+    if keep_games and (keep_games - kept) * bytes_a_game <= free:
         return None
     return free / (bytes_a_game * games_per_h)
 

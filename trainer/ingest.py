@@ -203,6 +203,11 @@ class Committer:
         """Newest weights version in any stored game."""
         return self._store.totals.newest_version
 
+    @property
+    def trouble(self) -> str:
+        """Why no game can be stored at the moment; "" if the last commit succeeded."""
+        return self._store.trouble or (self._archive.trouble if self._archive else "")
+
     def process(self, jobs: Sequence[Job], newest_version: int) -> Committed:
         """Check all jobs, commit and archive them together. Once this returns they may be acknowledged.
 

@@ -7,8 +7,7 @@ Games of players in quarantine are stored but not trained on. The trick: at any 
 amounts that `Quarantine` has removed from it is the budget without any quarantine, because each new game
 counts in one or the other. So a release restores exactly what is missing. The removed amounts are part of
 each checkpoint, like the budget; a restart compares them with the store and catches up. Steps already made
-are not undone: if the samples so far exceed what the remaining positions allow, training waits until new
-positions make up the difference.
+are not undone: the samples that exceed what the remaining positions allow are forgiven until the release.
 """
 
 from __future__ import annotations
@@ -38,6 +37,21 @@ class SampleBudget:
     """Positions of all games so far that may be trained on: policy targets, of games not held out."""
     allowed: float = 0.0
     """Samples that these positions allow."""
+    forgiven: float = 0.0
+    """Allowed samples that are not made, because their positions left the window long ago; below 0: samples
+    beyond the allowed ones, which new positions need not make up for."""
+
+    @property
+    def owed(self) -> float:
+        """Samples that may be made now."""
+        return self.allowed - self.samples - self.forgiven
+
+    def limit(self, window_targets: int) -> None:
+        """Forgive samples that would use the window's `window_targets` positions more often than
+        `samples_per_position` says, such as those for a backlog far larger than the window."""
+        # At least a step: otherwise a small window with large steps would never be trained on.
+        most = max(self.batch, self.samples_per_position * window_targets)
+        self.forgiven += max(0.0, self.owed - most)
 
     def add_positions(self, positions: int) -> None:
         """Add positions that arrived for training."""
@@ -48,17 +62,17 @@ class SampleBudget:
         """Count a step."""
         self.samples += self.batch
 
-    def restore(self, samples: int, learned_from: int, allowed: float) -> None:
+    def restore(self, samples: int, learned_from: int, allowed: float, forgiven: float = 0.0) -> None:
         """Restore saved counts."""
         self.samples, self.learned_from, self.allowed = samples, learned_from, allowed
+        self.forgiven = forgiven
 
     def steps(self, window_positions: int) -> int:
         """Return how many steps may be made now, with this many positions in the window."""
         # From an empty window nothing can be drawn, whatever the settings say.
         if window_positions < max(self.min_positions, 1):
             return 0
-        # Never below 0: a quarantine may take back what steps have used already.
-        return max(int((self.allowed - self.samples) // self.batch), 0)
+        return max(int(self.owed // self.batch), 0)
 
     def waiting_for(self, window_positions: int) -> str:
         """Return what the next step waits for, as text for people; "" if it waits for nothing."""
@@ -69,7 +83,7 @@ class SampleBudget:
             # After a restart there have been steps already.
             return f"{missing:,} more positions before the {'next' if self.samples else 'first'} step"
         # Told in positions, because people see these arrive.
-        missing = math.ceil((self.samples + self.batch - self.allowed) / self.samples_per_position)
+        missing = math.ceil((self.batch - self.owed) / self.samples_per_position)
         return f"{max(missing, 1):,} more positions for the next step"
 
 
@@ -97,6 +111,8 @@ class Taken:
     """Positions that could be trained on."""
     allowed: float = 0.0
     """Samples that these positions would allow."""
+    forgiven: float = 0.0
+    """What the removal added to `SampleBudget.forgiven`: at most 0."""
 
 
 class Quarantine:
@@ -110,21 +126,24 @@ class Quarantine:
 
     def restore(self, taken: Mapping[str, Sequence[float]]) -> None:
         """Restore what `as_dict` returned, together with the budget of that time."""
-        self._taken = {name: Taken(int(positions), allowed) for name, (positions, allowed) in taken.items()}
+        # Checkpoints of earlier versions lack the last number.
+        self._taken = {name: Taken(int(positions), *more) for name, (positions, *more) in taken.items()}
         self.players = frozenset(self._taken)
 
-    def as_dict(self) -> dict[str, tuple[int, float]]:
-        return {name: (taken.positions, taken.allowed) for name, taken in self._taken.items()}
+    def as_dict(self) -> dict[str, tuple[int, float, float]]:
+        return {name: (taken.positions, taken.allowed, taken.forgiven) for name, taken in self._taken.items()}
 
     def take(self, player: str, positions: int) -> None:
         """Remove a player with `positions` positions in the budget."""
-        # At the present ratio, because the ratio when they came is unknown. `give_back` returns the same
+        # At the mean ratio so far, because the ratio when they came is unknown. `give_back` returns the same
         # amounts.
-        self._taken[player] = Taken()
+        budget, allowed = self._budget, positions * self._budget.allowed / max(1, self._budget.learned_from)
+        budget.learned_from -= positions
+        budget.allowed -= allowed
+        forgiven = min(0.0, budget.owed)
+        budget.forgiven += forgiven
+        self._taken[player] = Taken(positions, allowed, forgiven)
         self.players |= {player}
-        self.add(player, positions)
-        self._budget.learned_from -= positions
-        self._budget.allowed -= self._taken[player].allowed
 
     def add(self, player: str, positions: int) -> None:
         """Count new positions of a player in quarantine."""
@@ -137,3 +156,4 @@ class Quarantine:
         self.players -= {player}
         self._budget.learned_from += taken.positions
         self._budget.allowed += taken.allowed
+        self._budget.forgiven -= taken.forgiven

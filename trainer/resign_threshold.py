@@ -47,11 +47,10 @@ def resign_threshold(
     if threshold.is_on and settings.resignation.play_on > 0:
         # Read as many games as should contain enough played-on games.
         count = min(MOST_READ, int(GAMES / settings.resignation.play_on))
-        first = max(1, newest - count + 1)
-        left_out = reader.not_trained_on(first, newest, reader.quarantined())
-        for seq, record in reader.records(game, first, newest):
-            if seq not in left_out:
-                threshold.on_game(record)
+        numbers = reader.newest_of_play(count, newest)
+        left_out = reader.not_trained_on(numbers[0], newest, reader.quarantined()) if numbers else ()
+        for _, record in reader.whole(game, [seq for seq in numbers if seq not in left_out]):
+            threshold.on_game(record)
         log.info("resignation: %s", threshold.as_dict())
     return threshold
 

@@ -23,7 +23,7 @@ from protocol.messages import Welcome
 from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
 from trainer import checkpoint
-from trainer.checkpoint import check_begins_anew
+from trainer.checkpoint import NEW, check_begins_anew
 from trainer.config import TrainerConfig
 from trainer.ingest import Committer
 from trainer.ranks import Ranks
@@ -90,21 +90,27 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
         lock = folder.lock("trainer")
         undo.callback(lock.close)
         # For people and tools that inspect the run, and for a restart.
-        given = None if ranks is None else ranks.given
-        write_atomically(folder.trainer_config, to_toml(given or config).encode())
+        given = (ranks and ranks.given) or config
+        # A new network is consented to for this start only.
+        given = replace(given, weights="") if given.weights == NEW else given
+        write_atomically(folder.trainer_config, to_toml(given).encode())
         store = Store(folder.games, game.name, config.keep_games)
         reader = StoreReader(folder.games)
         if archive is not None:
             checkpoint.fetch(archive, folder.checkpoints)
-        begun = replace(config, weights=weights or config.weights)
-        training = TrainingLoop(begun, game, history, welcome.network, folder.checkpoints, ranks)
+        begun, played = replace(config, weights=weights or config.weights), welcome.weights
+        # Version 0 has no step of this run.
+        step = played.step if weights and played is not None and played.version else 0
+        training = TrainingLoop(begun, game, history, welcome.network, folder.checkpoints, ranks, step)
         # There were checkpoints, but none of them could be used.
         if not training.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)
         if archive is not None:
-            # On an empty disk, only the checkpoint knows which players are in quarantine.
-            for player in () if store.newest else sorted(training.quarantine.players):
-                set_quarantine(folder.games, player, held=True)
+            # With a store older than the checkpoint, only the checkpoint knows who is in quarantine.
+            held = training.quarantine.players
+            changed = held ^ reader.quarantined() if store.newest < training.last_seq else ()
+            for player in sorted(changed):
+                set_quarantine(folder.games, player, held=player in held)
             archive.begin(folder.describe(), store)
         # The run's identity comes from WELCOME; the settings do not contain it.
         expected = replace(Expected.of(settings, game), run=welcome.run_id)
@@ -128,12 +134,11 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
         resignation = resign_threshold(settings, game, reader, store.newest)
         # The checkpoint may be older than the weights that play: after a backup was restored, or newer ones
         # lost.
-        played = welcome.weights.step if welcome.weights is not None else 0
-        if played > training.step and training.has_checkpoint:
+        if played is not None and played.step > training.step and training.has_checkpoint:
             log.warning(
                 "the server plays with weights of step %d; training goes on from step %d, and what it "
                 "publishes replaces them",
-                played,
+                played.step,
                 training.step,
             )
         undo.pop_all()

@@ -265,7 +265,10 @@ class Service:
             await self._games_came.wait()
             self._games_came.clear()
             unwatched: list[GameRecord] = []
-            while self._jobs:
+            # A commit of nothing shows whether the trouble is over: players may send no game meanwhile.
+            tries_again = bool(run.committer.trouble)
+            while self._jobs or tries_again:
+                tries_again = False
                 most = JOBS_PER_COMMIT if run.archive is None else archive.GAMES
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
                 # `server_version` counts too: after a return to an older checkpoint, the server's weights are
@@ -332,6 +335,9 @@ class Service:
             held = run.training.quarantine.players
             await self.in_training_thread(run.training.follow_quarantine, run.reader)
             if run.training.quarantine.players != held:
+                # The archive learns of a quarantine by a checkpoint.
+                if run.training.has_checkpoint:
+                    await self.save(run)
                 # The few games that come meanwhile do not count.
                 run.resignation = await self.in_training_thread(
                     resign_threshold,
@@ -371,14 +377,13 @@ class Service:
             self._work_came.clear()
             if not await self.in_training_thread(run.training.follows_quarantine, run.reader):
                 log.warning("the quarantine has changed: the window is filled again")
-                await self.save(run)
                 return
             # Take the games that are there now; the event loop may add others while the thread works.
             came = [self._fresh.popleft() for _ in range(len(self._fresh))]
             games, players = [record for record, _ in came], [player for _, player in came]
             last_seq, positions = self._last_seq, run.store.totals.positions
             turn = await self.in_training_thread(run.training.turn, games, last_seq, positions, players)
-            self._figures.on_turn(turn)
+            self._figures.on_turn(turn, time.monotonic())
             # More steps are allowed already: the next turn needs no new game.
             if turn.more:
                 self._work_came.set()
@@ -404,10 +409,12 @@ class Service:
             self._figures.rate.note(run.store.totals.games.total(), now)
             lasts = 0.0 if self._commit_since is None else now - self._commit_since
             self._figures.trouble = why_not_stored(run, lasts)
+            if run.committer.trouble:
+                self._games_came.set()
             figures = self._figures.as_dict(run.store.totals, now)
             hours = hours_until_full(run, figures["games_per_h"], self._config.keep_games)
-            wanted = self._figures.turn.wanted_samples if self._figures.turn else None
-            figures["alerts"] = self._figures.alerts = watch.alerts(figures, hours, wanted)
+            kept_up = self._figures.kept_up(now)
+            figures["alerts"] = self._figures.alerts = watch.alerts(figures, hours, kept_up)
             self._connection.send(TrainerStatus(figures))
             if self._figures.turn is not None:  # until then the window and its figures are incomplete
                 curves.write(figures, now)

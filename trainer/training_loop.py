@@ -73,8 +73,10 @@ class Turn:
     samples_per_position: float | None
     """Samples for each position that may be trained on, over all games so far; None without positions, and
     while steps of imported games alone hold up those of self-play."""
-    wanted_samples: float | None
-    """Samples for each such position that the settings have allowed so far; None if the other is."""
+    samples: int
+    """Samples of self-play trained on so far."""
+    allowed: float | None
+    """Samples that the games have allowed so far; None if `samples_per_position` is."""
 
 
 class TrainingLoop:
@@ -90,9 +92,10 @@ class TrainingLoop:
         preset: str,
         folder: Path,
         ranks: Ranks | None = None,
+        step: int = 0,
     ) -> None:
-        """Continue from the newest checkpoint in `folder`, or begin with a new network; `ranks` as for
-        `TrainStep`."""
+        """Continue from the newest checkpoint in `folder`, or begin with a new network at `step`; `ranks` as
+        for `TrainStep`."""
         self._config = config
         self._folder = folder
         self._game = game
@@ -133,6 +136,8 @@ class TrainingLoop:
         )
         if found is not None:
             self._restore(found)
+        elif step:
+            self._train_step.restore(step, None)
         self._train_step.begin()
 
     def _restore(self, found: checkpoint.Checkpoint) -> None:
@@ -155,9 +160,11 @@ class TrainingLoop:
         self._train_step.restore(progress.step, found.optimizer_state if same else None)
         self._rng = found.rng
         self.version, self.last_seq = progress.version, progress.last_seq
-        self.budget.restore(progress.samples, progress.learned_from, progress.allowed)
+        self.budget.restore(progress.samples, progress.learned_from, progress.allowed, progress.forgiven)
         self.quarantine.restore(progress.quarantined)
-        self._imported.samples = progress.imported
+        imported = self._imported
+        imported.samples, imported.allowed = progress.imported, progress.imported_allowed
+        imported.last_seq = progress.imported_seq
         self._began -= 60 * progress.minutes
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
 
@@ -213,7 +220,7 @@ class TrainingLoop:
         old = reader.old_between(self._filled + 1, end)
         players = reader.players_between(self._filled + 1, end) if self.quarantine.players else {}
         for seq, record in reader.records(self._game, self._filled + 1, end):
-            # Stored, but not trained on: its weights were too old, or it is imported.
+            # Stored, but not trained on: `store.sqlite.Entry.is_old`.
             if seq in old or (seq < self._first_in_window and not self._held_out.takes(record.uid)):
                 continue
             try:
@@ -223,7 +230,10 @@ class TrainingLoop:
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
         self._filled = max(self._filled, end)
         self.last_seq = max(self.last_seq, self._filled)
-        return self._filled >= newest
+        is_done = self._filled >= newest
+        if is_done:
+            self.budget.limit(self.window.targets)
+        return is_done
 
     def follows_quarantine(self, reader: StoreReader) -> bool:
         """Return whether the quarantine in the store is still the one that training follows."""
@@ -257,6 +267,7 @@ class TrainingLoop:
         """
         for record, player in zip(games, players or [""] * len(games), strict=True):
             self._add(record, player)
+        self.budget.limit(self.window.targets)
         # Growth depends on all positions that ever came, not on those in the window.
         if self._config.window.growth:
             self._newest = grown_window(positions, self._config.window.growth_min)
@@ -275,8 +286,10 @@ class TrainingLoop:
         waiting_for = "" if steps else self.budget.waiting_for(self._learnable)
         count = 0 if self._imported.steps(self._optimizer.batch) else self.budget.learned_from
         done = self.budget.samples / count if count else None
-        wanted = self.budget.allowed / count if count else None
-        return Turn(self.step, drawn_from, figures, steps > 0, waiting_for, shares, norm, done, wanted)
+        allowed, samples = self.budget.allowed if count else None, self.budget.samples
+        return Turn(
+            self.step, drawn_from, figures, steps > 0, waiting_for, shares, norm, done, samples, allowed
+        )
 
     @property
     def _minutes(self) -> float:
@@ -384,6 +397,9 @@ class TrainingLoop:
             self.quarantine.as_dict(),
             self._minutes,
             self._imported.samples,
+            self.budget.forgiven,
+            self._imported.allowed,
+            self._imported.last_seq,
         )
         # Always version 0, so that a step saved before and after publishing has the same weights file.
         weights, trained = self._train_step.weights(0), self._train_step.trained_weights()
@@ -411,6 +427,10 @@ class Imported:
         """None without games, and before `fill`."""
         self.samples = 0
         """Samples of the steps of imported games alone."""
+        self.allowed = 0.0
+        """Samples that imported games have allowed these steps, each position at the ratio when it came."""
+        self.last_seq = 0
+        """`seq` of the newest game that `allowed` includes."""
         self._is_read = False
 
     def fill(self, reader: StoreReader) -> None:
@@ -425,8 +445,12 @@ class Imported:
         movers = Movers(self._game)
         # Exactly as large as needed: each position has one visited move, and a game at least one position.
         self.window = Window(self._game, positions, 1.0, 1.0)
-        for record in reader.whole(self._game, numbers):
+        new = 0
+        for seq, record in reader.whole(self._game, numbers):
             self.window.add(learnable(record, movers(record.start, record.actions), self._win_discount))
+            new += record.plies if seq > self.last_seq else 0
+        self.allowed += self._settings.per_position * new
+        self.last_seq = max(self.last_seq, numbers[-1])
         if not self.window.games:
             log.warning("no imported game could be read")
             self.window = None
@@ -437,8 +461,7 @@ class Imported:
         """Return how many steps of imported games alone are left."""
         if self.window is None or not self.window.positions:
             return 0
-        allowed = self._settings.per_position * self.window.positions
-        return max(0, int((allowed - self.samples) // batch))
+        return max(0, int((self.allowed - self.samples) // batch))
 
     def alone(self, sampler: Sampler, rng: np.random.Generator, batch: int) -> Samples:
         """Return the samples of a step of imported games alone."""

@@ -57,7 +57,7 @@ DISK_HOURS = 24.0
 """Hours until the disk is full below which there is an alert."""
 
 BEHIND = 0.7
-"""Part of the wanted samples a position below which the trainer cannot keep up with the games."""
+"""Part of the allowed samples below which the trainer cannot keep up with the games."""
 
 LAG = 3.0
 """Number of weights versions that games may be behind."""
@@ -146,8 +146,9 @@ class Signs:
     lag: float | None = None
     """Weights versions that the newest games are behind (median); None: unknown."""
     samples_per_position: float | None = None
-    wanted_samples: float | None = None
-    """Samples a position that the trainer's settings allowed; None: unknown."""
+    kept_up: float | None = None
+    """Samples trained on in the last hour as a share of those that its games allowed; None: unknown, or
+    training waits for games."""
     disk_hours: float | None = None
     """Hours until the run's disk is full, if games go on to come as they do; None: unknown or never."""
     step: float | None = None
@@ -284,10 +285,9 @@ def disk_fills(signs: Signs) -> str:
 
 @alert("training too slow")
 def too_slow(signs: Signs) -> str:
-    done, wanted = signs.samples_per_position, signs.wanted_samples
-    if done is None or wanted is None or done >= BEHIND * wanted:
+    if signs.kept_up is None or signs.kept_up >= BEHIND:
         return ""
-    return f"{done:.2f} samples a position were trained on, and {wanted:.3g} are wanted"
+    return f"{signs.kept_up:.0%} of the samples for the last hour's games were made (limit {BEHIND:.0%})"
 
 
 @alert("memorising")
@@ -369,13 +369,12 @@ class Watch:
         self,
         figures: Mapping[str, Any],
         disk_hours: float | None = None,
-        wanted_samples: float | None = None,
+        kept_up: float | None = None,
     ) -> list[str]:
         """Return short texts of all present alerts. Alerts that began or ended since the last call are
         logged.
 
-        figures: the trainer's figures, with the keys of docs/protocol.md. disk_hours, wanted_samples: see
-        `Signs`.
+        figures: the trainer's figures, with the keys of docs/protocol.md. disk_hours, kept_up: see `Signs`.
         """
         # Keep one lesson per LESSON_STEPS steps, so that the lessons span enough of the training to be
         # compared.
@@ -386,7 +385,7 @@ class Watch:
             self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))
         signs = Signs(
             self._game, list(self._stretches), list(self._lessons), self.lag,
-            figures["samples_per_position"], wanted_samples, disk_hours, figures["step"], self._network,
+            figures["samples_per_position"], kept_up, disk_hours, figures["step"], self._network,
         )  # fmt: skip
         found = {one.name: one for one in find_alerts(signs)}
         for name, one in found.items():

@@ -98,11 +98,11 @@ class Rate:
     `total` events at the time `now`, on any one clock; `apart`: least seconds between two remembered
     totals."""
 
-    def __init__(self, seconds: float, apart: float, total: int, now: float) -> None:
+    def __init__(self, seconds: float, apart: float, total: float, now: float) -> None:
         self._seconds, self._apart = seconds, apart
         self._seen = deque([(now, total)])
 
-    def note(self, total: int, now: float) -> None:
+    def note(self, total: float, now: float) -> None:
         """Note that there are `total` events now. Time before the first new one does not count."""
         if total == self._seen[-1][1] and len(self._seen) == 1:
             self._seen[0] = (now, total)
@@ -111,7 +111,7 @@ class Rate:
         while len(self._seen) > 1 and now - self._seen[1][0] >= self._seconds:
             self._seen.popleft()
 
-    def per_second(self, total: int, now: float) -> float:
+    def per_second(self, total: float, now: float) -> float:
         """Note the total, and return the rate."""
         self.note(total, now)
         since, before = self._seen[0]

@@ -92,10 +92,10 @@ class StoreReader:
         """Return the games in `wanted` with their records, all intact and of `game`."""
         return self._whole(game, self.rows(wanted))
 
-    def whole(self, game: Game, numbers: Sequence[int]) -> Iterator[GameRecord]:
-        """Yield the records of the games `numbers`, all intact and of `game`."""
-        for _, record in self._whole(game, self.numbered(numbers)):
-            yield record
+    def whole(self, game: Game, numbers: Sequence[int]) -> Iterator[tuple[int, GameRecord]]:
+        """Yield `(number, record)` of the games `numbers`; all are intact and of `game`."""
+        for stored, record in self._whole(game, self.numbered(numbers)):
+            yield stored.seq, record
 
     def records(self, game: Game, first: int, last: int) -> Iterator[tuple[int, GameRecord]]:
         """Yield `(number, record)` of the games `first .. last`, oldest first; all are intact and of
@@ -154,7 +154,7 @@ class StoreReader:
         return 1
 
     def not_trained_on(self, first: int, last: int, held: Collection[str]) -> frozenset[int]:
-        """Return the numbers of the games among `first .. last` that are too old, or by a player in
+        """Return the numbers of the games among `first .. last` that are `Entry.is_old`, or by a player in
         `held`."""
         players = self.players_between(first, last) if held else {}
         return self.old_between(first, last).union(seq for seq, name in players.items() if name in held)
@@ -163,6 +163,15 @@ class StoreReader:
         """Return the numbers of the games among `first .. last` that are not trained on."""
         rows = self.query("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", first, last)
         return frozenset(int(seq) for (seq,) in rows)
+
+    def newest_of_play(self, count: int, last: int) -> list[int]:
+        """Return the ascending numbers of the newest `count` games up to `last` that are not among the
+        `old_games`."""
+        sql = (
+            "SELECT seq FROM games WHERE seq <= ? AND NOT EXISTS "
+            "(SELECT 1 FROM old_games WHERE old_games.seq = games.seq) ORDER BY seq DESC LIMIT ?"
+        )
+        return sorted(int(seq) for (seq,) in self.query(sql, last, count))
 
     def count(self, source: str) -> int:
         """Return the number of games from a source (`store.sqlite.Entry`)."""

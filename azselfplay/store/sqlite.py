@@ -389,6 +389,12 @@ class Store:
             self._size_cache()
         return statuses + [REJECTED] * len(rejects)
 
+    @property
+    def kept(self) -> int:
+        """Games of self-play that have not lost their records."""
+        imported = self.totals.imported if self._last_imported <= self._dropped else 0
+        return self.totals.games.total() - max(0, self._dropped - imported)
+
     def _drop(self, newest: int, added: int) -> int:
         """Drop records of games that are not among the newest, after `added` games were added; `newest`: the
         number of the last one. Returns the number up to which records are dropped.

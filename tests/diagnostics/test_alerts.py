@@ -99,11 +99,9 @@ def test_a_disk_that_is_full_within_a_day_is_told() -> None:
     assert names(disk_hours=23.0) == ["disk fills"]
 
 
-def test_a_trainer_that_cannot_keep_up_is_told_by_its_samples_a_position() -> None:
-    """Nothing is told where either number is unknown."""
-    assert names(samples_per_position=1.1, wanted_samples=1.5) == names(samples_per_position=0.1) == []
-    assert names(wanted_samples=1.5) == []
-    assert names(samples_per_position=1.0, wanted_samples=1.5) == ["training too slow"]
+def test_a_trainer_that_cannot_keep_up_is_told() -> None:
+    assert names(kept_up=0.71) == names(kept_up=None, samples_per_position=0.1) == []
+    assert names(kept_up=0.69) == ["training too slow"]
 
 
 def test_old_weights_are_told_by_the_lag() -> None:

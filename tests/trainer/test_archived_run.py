@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import msgspec
 import pytest
 from fake_server import FakeServer
@@ -41,7 +42,7 @@ def five_steps(run: Run) -> bytes:
     return run.training.publish(0)[2]
 
 
-@pytest.mark.parametrize("lost", ["disk", "checkpoints"])
+@pytest.mark.parametrize("lost", ["disk", "checkpoints", "newest games"])
 def test_without_its_disk_or_checkpoints_training_makes_the_same_steps(tmp_path: Path, lost: str) -> None:
     """This holds although the server plays with trained weights, a player is in quarantine, and games came
     after the checkpoint."""
@@ -49,6 +50,8 @@ def test_without_its_disk_or_checkpoints_training_makes_the_same_steps(tmp_path:
     settings = {"archive": str(tmp_path / "archive"), "held_out": 0.1, "ema": 0.9}
     first = opened(tmp_path / "a", of_run(b"r"), **settings)
     ten_games(first, 0)
+    backup = tmp_path / "backup.db"
+    apsw.Connection(str(first.folder.games)).execute("VACUUM INTO ?", (str(backup),))
     ten_games(first, 10, "cheat")
     set_quarantine(first.folder.games, "keys/cheat", held=True)
     five_steps(first)
@@ -60,6 +63,8 @@ def test_without_its_disk_or_checkpoints_training_makes_the_same_steps(tmp_path:
     close(first)
     if lost == "disk":
         shutil.rmtree(tmp_path / "a")
+    elif lost == "newest games":
+        backup.replace(first.folder.games)
     else:
         for state in first.folder.checkpoints.glob("*.state"):
             state.write_bytes(b"torn")
@@ -98,6 +103,24 @@ def test_a_trainer_that_is_stopped_at_once_waits_for_no_thread() -> None:
         "runpy.run_module('trainer', run_name='__main__')",
     ]
     assert subprocess.run([sys.executable, "-c", "\n".join(lines)], timeout=60).returncode == 75
+
+
+def test_the_archive_learns_of_a_quarantine_at_once(tmp_path: Path) -> None:
+    (tmp_path / "archive").mkdir()
+
+    def archived() -> set[str]:
+        states = sorted((tmp_path / "archive" / "checkpoints").glob("*.state"))
+        return {player for state in states for player in checkpoint.check(state).quarantined}
+
+    async def script(server: FakeServer, _: service.Service) -> None:
+        for seed in range(60):
+            server.play(game(seed))
+        await server.until(lambda: server.offers)
+        set_quarantine(tmp_path / "runs" / "run-1" / "games.db", "keys/cheat", held=True)
+        await server.until(lambda: archived() == {"keys/cheat"})
+
+    settings = {"archive": str(tmp_path / "archive"), "checkpoint_seconds": 1e6}
+    beside_trainer(tmp_path / "runs", script, of_run(b"r"), net="1x8", steps=1, **settings)
 
 
 def test_an_archive_of_another_run_or_among_the_runs_is_refused(tmp_path: Path) -> None:

@@ -145,12 +145,23 @@ def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path
     run = opened(tmp_path, welcome_at(600), weights="new")
     run.training.save()
     close(run)
+    assert not read_toml(run.folder.trainer_config)["weights"], "it is said once"
     close(opened(tmp_path, welcome_at(600)))
     assert "--weights" not in caplog.text
     close(opened(tmp_path, welcome_at(600), weights="new"))
     assert "goes on from its checkpoint: --weights is for runs without one" in caplog.text
-    weights = next(run.folder.checkpoints.glob("*.safetensors"))
-    close(opened(tmp_path / "other", welcome_at(600), weights=str(weights)))
+
+
+@pytest.mark.parametrize("step", [599, 600])
+def test_weights_with_which_a_run_once_began_do_not_replace_those_trained_since(tmp_path, step: int) -> None:
+    """A lost folder, or another machine with the same settings, would otherwise undo the training."""
+    sizes, file = Residual(1, 8), tmp_path / "net.safetensors"
+    file.write_bytes(to_bytes(build(sizes, GAME, 1), WeightsMeta(GAME.name, 1, sizes, step)))
+    if step == 600:
+        close(opened(tmp_path / "runs", welcome_at(600), weights=str(file)))
+        return
+    fatal = refusal(tmp_path / "runs", welcome_at(600), weights=str(file))
+    assert (fatal.code, "of step 599, would replace them" in str(fatal)) == (Exit.BAD_DATA, True)
 
 
 def test_weights_of_another_network_than_asked_for_are_refused(tmp_path: Path) -> None:
@@ -222,6 +233,7 @@ def test_a_second_trainer_that_cannot_take_over_says_so_while_it_waits(tmp_path,
     waits = varied(TrainerConfig(), runs=str(tmp_path))
     assert why_no_takeover(waits)
     assert not why_no_takeover(varied(waits, weights="server"))
+    assert why_no_takeover(varied(waits, weights="net.safetensors"))
     run.training.save()
     close(run)
     assert not why_no_takeover(waits)
@@ -229,7 +241,8 @@ def test_a_second_trainer_that_cannot_take_over_says_so_while_it_waits(tmp_path,
 
 
 def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(tmp_path, monkeypatch) -> None:
-    """A standby on another machine has no checkpoint; it begins with the network that plays."""
+    """A standby on another machine has no checkpoint; it begins with the network that plays, at its step, on
+    which the learning rate depends."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     torch.manual_seed(8)
     sizes = Residual(2, 96)
@@ -253,7 +266,7 @@ def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(tmp_path, monkeypa
 
     asyncio.run(scenario(info))
     assert read_toml(tmp_path / "run-1" / "trainer.toml")["weights"] == "server"
-    (file,) = (tmp_path / "run-1" / "checkpoints").glob("*.safetensors")
+    file = tmp_path / "run-1" / "checkpoints" / "step-000000600.safetensors"
     begun, _ = load(file, game=GAME, history=1)
     played, _ = from_bytes(data, game=GAME, history=1)
     assert all(torch.equal(tensor, played.state_dict()[name]) for name, tensor in begun.state_dict().items())

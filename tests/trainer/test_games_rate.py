@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from azselfplay.host.metrics import Rate
 from azselfplay.store.sqlite import Totals
-from trainer.figures import RATE_APART, RATE_SECONDS, hours_until_full
+from trainer.figures import RATE_APART, RATE_SECONDS, Figures, hours_until_full
 
 
 @given(steps=st.lists(st.tuples(st.floats(0.0, 400.0), st.integers(0, 1000)), max_size=60))
@@ -39,14 +39,38 @@ def test_a_run_that_becomes_faster_soon_shows_it() -> None:
 def test_the_hours_until_the_disk_is_full_follow_from_the_size_of_the_games(tmp_path, monkeypatch) -> None:
     folder = SimpleNamespace(path=tmp_path, games=tmp_path / "games.db")
     folder.games.write_bytes(bytes(7000))
-    run = SimpleNamespace(folder=folder, store=SimpleNamespace(totals=Totals(Counter(workers=10))))
+    run = SimpleNamespace(folder=folder, store=SimpleNamespace(totals=Totals(), kept=10))
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=700_000))
     assert hours_until_full(run, 100.0, keep_games=0) == 10.0
     assert hours_until_full(run, 100.0, keep_games=1011) == 10.0
     assert hours_until_full(run, 100.0, keep_games=1010) is None
     assert hours_until_full(run, 100.0, keep_games=5) is None
     assert hours_until_full(run, 0.0, keep_games=0) is None
+    # Ten thousand games without their records take no room.
+    run.store.totals = Totals(Counter(workers=10_010))
+    assert hours_until_full(run, 100.0, keep_games=0) == 10.0
     # Imported games are kept besides those.
-    run.store.totals = Totals(Counter(workers=7), imported=3)
+    run.store.totals, run.store.kept = Totals(imported=3), 7
     assert hours_until_full(run, 100.0, keep_games=1008) == 10.0
     assert hours_until_full(run, 100.0, keep_games=1007) is None
+
+
+def test_training_is_compared_with_the_games_of_the_last_hour() -> None:
+    """A trainer that was fast enough for a week is told within the hour, and so is the end of it."""
+    figures, samples, allowed, now = Figures(0.0), 10**9, 10**9, 0.0
+
+    def after(seconds: int, made: int) -> float | None:
+        """Let games allow ten samples a second, of which `made` are made."""
+        nonlocal samples, allowed, now
+        for _ in range(0, seconds, 60):
+            samples, allowed, now = samples + 60 * made, allowed + 600, now + 60
+            turn = SimpleNamespace(samples=samples, allowed=allowed, more=True, figures=None)
+            figures.on_turn(turn, now)  # type: ignore[arg-type]
+            found = figures.kept_up(now)
+        return found
+
+    assert after(540, 5) is None
+    assert after(3600, 5) == 0.5
+    assert after(3660, 10) == 1.0
+    figures.turn.more = False  # type: ignore[union-attr,misc]
+    assert figures.kept_up(now) is None, "training waits for games"

@@ -68,7 +68,7 @@ def test_samples_a_position_are_told_once_self_play_is_trained_on(tmp_path: Path
     fill(one, path, 50)
     one.turn_seconds = 0.0
     begun = one.turn([], 50, 1000)
-    assert (begun.samples_per_position, begun.wanted_samples) == (None, None)
+    assert (begun.samples_per_position, begun.allowed) == (None, None)
     one.turn_seconds = 10.0
     to_the_end(one, [], 50)
     assert to_the_end(one, [], 50).samples_per_position == pytest.approx(2.0, abs=0.2)
@@ -129,6 +129,17 @@ def test_a_restart_does_not_begin_with_them_again_and_takes_up_new_ones(tmp_path
     newer = training(tmp_path / "run", imported_share=0.5, positions=1000)
     fill(newer, path, 60)
     assert newer._imported.steps(32) == pytest.approx(2 * 30 * 6 / 32, abs=1)
+
+
+def test_settings_changed_in_a_run_bring_no_second_warm_start(tmp_path: Path) -> None:
+    path = stored(tmp_path)
+    one = training(tmp_path / "run", imported_share=0.5)
+    fill(one, path, 30)
+    to_the_end(one, [], 30)
+    one.save()
+    again = training(tmp_path / "run", imported_share=0.5, per_position=20.0)
+    fill(again, path, 30)
+    assert again._imported.steps(32) == 0
 
 
 def test_the_target_is_the_move_played_and_the_value_the_result_for_the_side_to_move() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.pacing import SampleBudget, grown_window
+from trainer.pacing import Quarantine, SampleBudget, grown_window
 
 
 def budget(positions: int = 0, samples: int = 0) -> SampleBudget:
@@ -53,6 +53,38 @@ def test_account_goes_on_where_it_stood() -> None:
     one.restore(300, 500, 1000.0)
     one.add_positions(200)
     assert (one.steps(500), one.learned_from) == (8, 700)
+
+
+def test_a_backlog_allows_no_more_samples_than_the_window_has_room_for() -> None:
+    """What came before and comes later counts as ever."""
+    one = budget(500, 1000)
+    one.add_positions(10**7)
+    one.limit(500_000)
+    assert one.steps(500_000) * one.batch == 2 * 500_000
+    assert (one.learned_from, one.allowed) == (500 + 10**7, 2 * (500 + 10**7))
+    one.add_positions(50)
+    assert one.steps(500_000) * one.batch == 2 * 500_000 + 100
+
+
+def test_a_step_larger_than_the_window_allows_is_made_once_enough_positions_came() -> None:
+    one = SampleBudget(100, 0.1, 10)
+    for _ in range(20):
+        one.add_positions(50)
+        one.limit(50)
+    assert one.steps(50) == 1
+
+
+def test_a_quarantine_takes_back_no_steps_and_a_release_allows_none_again() -> None:
+    one = budget(1000, 2000)
+    quarantine = Quarantine(one)
+    one.samples_per_position = 4.0  # for later positions
+    quarantine.take("player", 900)
+    assert (one.learned_from, one.allowed, one.owed) == (100, 200.0, 0.0)
+    one.samples_per_position = 2.0
+    assert one.waiting_for(500) == "50 more positions for the next step"
+    quarantine.restore(quarantine.as_dict())
+    quarantine.give_back("player")
+    assert (one.learned_from, one.allowed, one.owed) == (1000, 2000.0, 0.0)
 
 
 @pytest.mark.parametrize("factor", [1, 16, 81, 256])

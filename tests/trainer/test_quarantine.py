@@ -146,7 +146,7 @@ def test_games_in_quarantine_stay_stored_and_count_once_by_their_uid(tmp_path: P
 
 
 def test_without_positions_left_to_pay_for_its_steps_training_waits(tmp_path: Path) -> None:
-    """Steps cannot be undone: new positions must pay for them first."""
+    """Steps cannot be undone, and need not be paid for again."""
     one = Beside(tmp_path, positions=5000)
     one.play(60)
     while one.loop.turn([], one.store.newest, 10**6).more:
@@ -157,7 +157,7 @@ def test_without_positions_left_to_pay_for_its_steps_training_waits(tmp_path: Pa
     assert one.loop.budget.allowed < one.loop.budget.samples
     turn = one.loop.turn([], one.store.newest, 10**6)
     assert (turn.step, turn.more) == (steps, False)
-    assert "more positions for the next step" in turn.waiting_for
+    assert turn.waiting_for == "16 more positions for the next step"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from test_service import beside_trainer
 from azselfplay.games import get_game
 from azselfplay.store.players import set_quarantine
 from azselfplay.store.reader import StoreReader
-from azselfplay.store.sqlite import Store
+from azselfplay.store.sqlite import IMPORTED, Store
 from bench.random_games import entry, random_game
 from protocol.records import PLAYED_ON, GameRecord
 from trainer import service
@@ -94,6 +94,18 @@ def test_a_new_trainer_knows_what_the_stored_games_say(tmp_path: Path) -> None:
     assert resign_threshold(few, GAME, reader, store.newest).as_dict()["played_on"] == 25
     off = varied(SETTINGS, value=0.0)
     assert resign_threshold(off, GAME, reader, store.newest).as_dict() == {}
+    reader.close()
+    store.close()
+
+
+def test_a_new_trainer_looks_past_imported_games(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("trainer.resign_threshold.MOST_READ", 1)
+    store = Store(tmp_path / "games.db", GAME.name)
+    store.commit([entry(record) for record in played_on(25)])
+    imported = random_game(GAME, np.random.default_rng(99), simulations=20)
+    store.commit([dataclasses.replace(entry(imported, IMPORTED), is_old=True)])
+    reader = StoreReader(tmp_path / "games.db")
+    assert resign_threshold(SETTINGS, GAME, reader, store.newest).as_dict()["played_on"] == 1
     reader.close()
     store.close()
 

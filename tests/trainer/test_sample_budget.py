@@ -11,7 +11,7 @@ from unsearched import cheaply_searched, without_search
 def test_turn_makes_the_steps_that_games_allow(tmp_path: Path) -> None:
     """Positions at 2 samples each allow steps of 32; those of held-out games allow none. Then the turn says
     what it waits for."""
-    one, records = training(tmp_path / "a", held_out=0.3), games(55)
+    one, records = training(tmp_path / "a", held_out=0.3, positions=1000), games(55)
     turn = to_the_end(one, records, 55)
     positions = sum(record.plies for record in records if one.trains_on(record.uid))
     assert 0 < positions == one.budget.learned_from < sum(record.plies for record in records)
@@ -25,26 +25,26 @@ def test_what_was_allowed_stays_so_when_settings_change(tmp_path: Path) -> None:
     """A run that goes on with fewer samples a position, and with games half of whose moves are random, makes
     the steps that the new games allow. It neither waits because of old games nor makes up for them."""
     records, later = games(40), [without_search(record, 3) for record in games(40, seed=1)]
-    one = training(tmp_path / "a", per_position=4.0)
+    one = training(tmp_path / "a", per_position=4.0, positions=1000)
     before = to_the_end(one, records, 40)
     one.save()
     path = stored(tmp_path, records + later[:10])
-    again = training(tmp_path / "a", per_position=1.0)
+    again = training(tmp_path / "a", per_position=1.0, positions=1000)
     fill(again, path, 50)
     after = to_the_end(again, later[10:], 80)
     played, searched = sum(one.plies for one in records), sum(one.plies - 3 for one in later)
     assert (one.budget.learned_from, again.budget.learned_from) == (played, played + searched)
     assert before.step == 4 * played // 32
     assert after.step == (4 * played + searched) // 32 > before.step
+    assert (before.allowed, after.allowed) == (4 * played, 4 * played + searched)
     wanted = (4 * played + searched) / (played + searched)
-    assert (before.wanted_samples, after.wanted_samples) == (4.0, wanted)
     assert after.samples_per_position == pytest.approx(wanted, abs=0.1)
 
 
 def test_cheap_searches_allow_no_step_and_are_not_learned_from(tmp_path: Path) -> None:
     """Of games with a playout cap only the full searches count: one ply in four."""
     records = [cheaply_searched(one, np.arange(one.plies) % 4 > 0) for one in games(60)]
-    one = training(tmp_path / "a", per_position=4.0)
+    one = training(tmp_path / "a", per_position=4.0, positions=1000)
     turn = to_the_end(one, records, 60)
     full = sum(len(range(0, record.plies, 4)) for record in records)
     assert one.budget.learned_from == full
@@ -57,3 +57,14 @@ def test_nothing_is_trained_on_while_nothing_was_searched(tmp_path: Path) -> Non
     one.budget.allowed = 1e6
     assert to_the_end(one, [without_search(game, 9) for game in searched], 30).step == 0
     assert one.turn(searched, 60, 400).step > 0
+
+
+def test_a_backlog_is_trained_on_no_more_than_the_window_that_is_left_of_it(tmp_path: Path) -> None:
+    """This holds for stored games that a checkpoint does not know, and is the same after another restart."""
+    path, one = stored(tmp_path, games(300)), training(tmp_path / "a")
+    fill(one, path, 300)
+    assert to_the_end(one, [], 300).step == 2 * one.window.targets // 32
+    one.save()
+    again = training(tmp_path / "a")
+    fill(again, path, 300)
+    assert (again.budget.steps(200), again.budget.allowed) == (0, one.budget.allowed)

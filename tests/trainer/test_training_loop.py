@@ -311,7 +311,7 @@ def test_published_weights_may_have_half_the_bytes_and_checkpoints_have_all(tmp_
     assert file.read_bytes() == other.read_bytes()
 
 
-def test_games_that_were_too_old_do_not_come_back_into_the_window(tmp_path: Path) -> None:
+def test_games_that_are_left_out_of_training_do_not_come_back_into_the_window(tmp_path: Path) -> None:
     """After a restart the window is the same: such games are neither in it nor counted when it is filled."""
     records = games(60)
     entries = [
