@@ -8,11 +8,12 @@ quarantine.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,6 +33,10 @@ are compared again and again, and games of one network resemble each other more 
 MATTERS = {"lengths": 0.25, "resignations": 0.1, "value errors": 0.1}
 """Least difference that matters: lengths as a share of the others' mean, resignations as a share of games,
 value errors (squared, 0..4) directly."""
+
+LONGEST_GAP = 600.0
+"""Most seconds between two games that count for a rate."""
+T = TypeVar("T")
 
 
 @dataclass
@@ -155,10 +160,12 @@ def compare(name: str, mine: Sums, others: Sums) -> Compared:
     return Compared(mine.mean, z, abs(z) >= SURE and abs(difference) >= MATTERS[name] * scale)
 
 
-def rates(times: Sequence[tuple[str, float]]) -> dict[str, float]:
+def rates(times: Sequence[tuple[T, float]]) -> dict[T, float]:
     """Return games per hour by player, over the time from the first to the last of all games `(player,
-    seconds)`. The result is empty if all games came at the same moment, for example if there is only one."""
-    moments = [time for _, time in times] or [0.0]
-    seconds = max(moments) - min(moments)
+    seconds)`, in the order of the store. The result is empty if all games came at the same moment, for
+    example if there is only one."""
+    # A longer gap is a pause, or a clock that was set; one below 0 is the latter, too.
+    gaps = (later - time for (_, time), (_, later) in itertools.pairwise(times))
+    seconds = sum(min(max(gap, 0.0), LONGEST_GAP) for gap in gaps)
     counts = Counter(player for player, _ in times if seconds)
     return {player: 3600 * count / max(seconds, 1.0) for player, count in counts.items()}

@@ -115,6 +115,7 @@ def test_a_collapse_is_on_the_page_and_on_stderr(tmp_path: Path, monkeypatch, ca
     assert "ALERT draw collapse: 100%, 100%, 100% draws" in printed.err
     assert "<h3>draw collapse</h3>" in text
     assert "<h3>repetitions</h3>" in text
+    assert "Likely cause" in text
 
 
 @pytest.fixture
@@ -128,7 +129,9 @@ def begun(tmp_path: Path) -> Path:
 def test_a_run_that_has_just_begun_has_a_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its charts have no figures."""
     assert report(monkeypatch, begun) == Exit.OK
-    assert "No game is finished yet" in (begun / "report.html").read_text()
+    text = (begun / "report.html").read_text()
+    assert "No game is finished yet" in text
+    assert "Not recorded." in text, "it is not said that there are no alerts"
 
 
 def test_names_in_a_run_cannot_break_the_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:

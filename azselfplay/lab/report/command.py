@@ -36,6 +36,7 @@ class ReportConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(ReportConfig, command="azplay report", examples=EXAMPLES)
+    from azselfplay.diagnostics.advice import told
     from azselfplay.host.runs import RunFolder, write_atomically
     from azselfplay.store.reader import open_games
 
@@ -51,7 +52,7 @@ def main() -> int:
     except OSError as error:
         raise Fatal(f"cannot write {out}: {error.strerror}; choose another --out", Exit.DISK) from error
     # Print alerts for scripts, which do not read the page.
-    for alert in report.alerts:
-        print(f"ALERT {alert}", file=sys.stderr)
+    for alert in report.alerts or ():
+        print(f"ALERT {told(alert)}", file=sys.stderr)
     print(out)
     return int(Exit.OK)

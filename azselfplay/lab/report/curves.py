@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from azselfplay.diagnostics.alerts import LESSONS, Lesson
 from azselfplay.host.reading import json_in, open_regular
 
 STEP = "trainer/step"
-LEARNED = ("policy_loss", "policy_entropy", "value_loss")
 MOST = 1000
 """Number of moments that a curve should have; a page is rarely wider in pixels."""
 CHUNK = 1 << 20
@@ -328,24 +326,6 @@ class Curves:
     def damaged(self) -> int:
         """Lines that could not be read, or are not yet whole."""
         return self._damaged + bool(self._rest)
-
-    def lessons(self) -> list[Lesson]:
-        """Return losses at points spread over the last half of training."""
-        known = [row for row in self.rows if all(f"trainer/{name}" in row for name in LEARNED)]
-        # The beginning of training says nothing.
-        last = known[len(known) // 2 :]
-        # Take as many as the trainer's own `Watch` compares.
-        chosen = last[:: max(1, -(-len(last) // LESSONS))]
-        return [
-            Lesson(
-                int(row[STEP]),
-                row["trainer/policy_loss"],
-                row["trainer/policy_entropy"],
-                row["trainer/value_loss"],
-                row.get("trainer/held_out_value_loss"),
-            )
-            for row in chosen
-        ]
 
 
 def row_of(line: bytes) -> dict[str, float] | None:

@@ -1,7 +1,7 @@
 """Figures of a run's games, in bins of neighbouring weights versions with enough games in each bin.
 
 Making the bins reads only columns of the store's index, so a run with millions of games takes seconds.
-Openings, values and visits need whole records; an evenly spread sample of these is read from each bin. A game
+Values need whole records; an evenly spread sample of these is read from each bin. A game
 counts for the newest weights that played in it, as in `azplay games stats`.
 """
 
@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.diagnostics.stretches import Stretch
 from azselfplay.games import get_game
 from azselfplay.games.stubs import Movers, Signs
 from azselfplay.store.reader import StoreReader
@@ -115,16 +114,12 @@ def merged(versions: Sequence[Bin], most: int = BINS) -> list[Bin]:
 class Sampled:
     """Sums over the sampled games of a bin."""
 
-    stretch: Stretch = field(default_factory=Stretch)
+    games: int = 0
     values: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
     """[VALUE_BINS] searched plies by root value; the sums below have the same bins."""
     value_sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(VALUE_BINS))
     outcome_sums: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
     """Sums of the outcome for the side to move."""
-
-    @property
-    def games(self) -> int:
-        return self.stretch.games
 
 
 def take_sample(games: StoreReader, bins: Sequence[Bin], most: int) -> tuple[list[Sampled], int]:
@@ -154,7 +149,7 @@ def take_sample(games: StoreReader, bins: Sequence[Bin], most: int) -> tuple[lis
 
 def add(sums: Sampled, record: GameRecord, movers: Signs) -> None:
     """Count a game. `movers` int8[plies of the game]: +1 where the first player moves, else -1."""
-    sums.stretch.add(record, movers)
+    sums.games += 1
     # Plies without a search have no search value.
     searched = record.visited > 0
     values = record.root_values[searched]

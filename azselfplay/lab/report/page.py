@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import re
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,30 +22,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from azselfplay.diagnostics.advice import link_to
-from azselfplay.diagnostics.alerts import (
-    LEAST_STEPS,
-    NEWEST_GAMES,
-    SMALLEST_STRETCH,
-    Alert,
-    Signs,
-    find_alerts,
-    is_judged,
-)
+from azselfplay.diagnostics.advice import ADVICE, link_to
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.game_texts import said
 from azselfplay.games.knowledge import RESULTS, picture_of
 from azselfplay.games.spec import Game, State
-from azselfplay.host.reading import read_json
-from azselfplay.host.runs import RunFolder
-from azselfplay.lab.report.curves import STEP, Curves
+from azselfplay.host.runs import RunFolder, newest_row
+from azselfplay.lab.report.curves import Curves
 from azselfplay.lab.report.figures import VALUE_BINS, Bin, Sampled, by_version, merged, take_sample
 from azselfplay.lab.report.settings import settings_of
 from azselfplay.lab.report.stored_games import plies, versions
 from azselfplay.lab.report.strength import strength_of
 from azselfplay.store.reader import StoreReader
-from azselfplay.store.sqlite import IMPORTED
 from protocol.records import BadRecord
 
 ASSETS = Path(__file__).parents[1] / "web" / "assets"
@@ -56,11 +44,6 @@ SCRIPTS = ("core", "chart", "strength", "curves", "settings", "report")
 
 IN_MODULES = re.compile(r"^import .*\n|^export ", re.MULTILINE)
 """The imports and exports that a script needs only as a separate module."""
-
-UNJUDGED = (
-    f"The games were not judged: alerts need {SMALLEST_STRETCH} games in one bin, most of them by trained "
-    "weights. Read this page again when there are more games."
-)
 
 GAMES_PER_BIN = 200
 """Games that are read in full, in each of about 24 bins of weights versions."""
@@ -107,7 +90,8 @@ class Report:
     damaged: int
     """Games that could not be read."""
     games: list[Shown]
-    alerts: list[Alert]
+    alerts: list[str] | None
+    """The newest that the trainer has recorded; None: it recorded none in this run."""
 
 
 def collect(run: RunFolder, games: StoreReader, per_bin: int = GAMES_PER_BIN) -> Report:
@@ -118,28 +102,13 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int = GAMES_PER_BIN) ->
         curves.look()
     bins = merged(by_version(games))
     sampled, damaged = take_sample(games, bins, per_bin)
-    newest_row = curves.rows[-1] if curves.rows else {}
-    # Use the trainer's last report, so that all tools agree; if there is none, count from the files.
-    lag, network = newest_row.get("trainer/weights_age"), ""
-    with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
-        current = read_json(run.weights / "current.json")
-        if lag is None:
-            newest = int(current["version"])
-            sql = "SELECT version_max FROM games WHERE source != ? ORDER BY seq DESC LIMIT ?"
-            played = [int(version) for (version,) in games.query(sql, IMPORTED, NEWEST_GAMES)]
-            if len(played) == NEWEST_GAMES:
-                lag = max(0, newest - statistics.median_low(played))
-        network = str(current["architecture"])
-    signs = Signs(
-        get_game(games.game), [sums.stretch for sums in sampled], curves.lessons(), lag,
-        newest_row.get("trainer/samples_per_position"), step=newest_row.get(STEP), network=network,
-    )  # fmt: skip
+    alerts = newest_row(run).get("alerts")
     # If run.json is missing, use what the store knows, because a report must also work for runs that went
     # wrong.
     about = run.describe() if run.about.is_file() else {"game": games.game}
     return Report(
         run, about, run.read_figures(), curves, bins, sampled, damaged, sample_games(games),
-        find_alerts(signs),
+        [str(alert) for alert in alerts] if isinstance(alerts, list) else None,
     )  # fmt: skip
 
 
@@ -205,7 +174,7 @@ def page(report: Report) -> str:
         )
     read, total = sum(one.games for one in report.sampled), sum(one.games for one in report.bins)
     notes = [
-        f"Results and ends count all {total:,} games. Alerts and root values come from {read:,} of them, "
+        f"Results and ends count all {total:,} games. Root values come from {read:,} of them, "
         f"evenly spread over {len(report.bins)} bins of weights versions.",
         "A game in which several weights versions played counts for the newest.",
     ]
@@ -238,22 +207,22 @@ def page(report: Report) -> str:
 
 
 def _alerts(report: Report) -> str:
-    unjudged = "" if any(is_judged(sums.stretch) for sums in report.sampled) else UNJUDGED
-    step = report.curves.rows[-1].get(STEP) if report.curves.rows else None
-    if step is not None and step < LEAST_STEPS:
-        unjudged = f"Nothing is judged before step {LEAST_STEPS:,}."
     if not report.alerts:
-        said = unjudged or "None. docs/troubleshooting.md describes all alerts."
-        return f'<p class="{"alert" if unjudged else "note"}">{said}</p>'
-    found = "\n".join(
-        f'<div class="alert"><h3>{escape(one.name)}</h3>{escape(one.seen)}.<br>'
-        f"<b>What to do:</b> {escape(one.advice.first)}.<br>"
-        f"<b>Likely cause:</b> {escape(one.advice.cause)}.<br>"
-        f"<b>What else to change:</b> {escape(one.advice.change)}. "
-        f"<b>More:</b> {escape(link_to(one.name))}.</div>"
-        for one in report.alerts
-    )
-    return f"<p>{unjudged}</p>\n{found}" if unjudged else found
+        known = "None. docs/troubleshooting.md describes all alerts."
+        return f'<p class="note">{"Not recorded." if report.alerts is None else known}</p>'
+    found = []
+    for alert in report.alerts:
+        name, _, seen = alert.partition(": ")
+        text = f"<h3>{escape(name)}</h3>{escape(seen)}."
+        if (advice := ADVICE.get(name)) is not None:  # a newer trainer may know more alerts
+            text += (
+                f"<br><b>What to do:</b> {escape(advice.first)}.<br>"
+                f"<b>Likely cause:</b> {escape(advice.cause)}.<br>"
+                f"<b>What else to change:</b> {escape(advice.change)}. "
+                f"<b>More:</b> {escape(link_to(name))}."
+            )
+        found.append(f'<div class="alert">{text}</div>')
+    return "\n".join(found)
 
 
 def _facts(report: Report) -> str:

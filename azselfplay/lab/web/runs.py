@@ -156,7 +156,8 @@ def state_of(run: RunFolder) -> State:
     if left and Left.ELSEWHERE not in left:
         return State.ENDED
     # A lock that another machine holds cannot be seen from here.
-    if time.time() - _grew_at(run) < FRESH:
+    # If its clock is ahead, or was, the difference is below 0.
+    if abs(time.time() - _grew_at(run)) < FRESH:
         return State.RUNNING
     return State.SILENT if left else State.ENDED
 

@@ -12,19 +12,18 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder, shown_settings
 from azselfplay.host.view import rows as as_rows
-from azselfplay.lab.report.curves import STEP, Curves
+from azselfplay.lab.report.curves import Curves
 from azselfplay.lab.report.strength import strength_of
 from azselfplay.lab.web.guarding import FAULT, Trouble, trouble_of
 from azselfplay.lab.web.players import Players
@@ -44,11 +43,6 @@ KEPT = 8
 
 OLD = 10.0
 """Seconds after which figures are out of date."""
-
-VERSION = "trainer/weights_version"
-
-LOOKS_BACK = 300.0
-"""Seconds over which the speed of training is measured."""
 
 Reading = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
 """Runs a function in a thread that reads files."""
@@ -76,13 +70,10 @@ class Files:
         with self._in_thread:
             self.curves.look()
             about = summary(self.run)
-            pace = Pace.of(shown_settings(self.run.trainer_config))
-            to_next = seconds_to_next(self.curves.rows, pace, time.time()) if about["running"] else None
             return {
                 "summary": about,
                 "alerts": [_with_advice(text) for text in about["alerts"]],
                 "players": self.players.rates(None if about["running"] else about["changed"]),
-                "next_weights_s": to_next,
                 "row": self.curves.rows[-1] if self.curves.rows else None,
             }
 
@@ -307,38 +298,3 @@ class ServerFigures:
             self._context.term()
         self._task = self._context = self._connection = None
         self._figures, self._came = {}, -OLD
-
-
-class Pace(Struct, frozen=True):
-    """`[publishing]` of the trainer's settings: weights are published after this many steps or seconds."""
-
-    steps: int = 100
-    seconds: float = 30.0
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Pace:
-        """Return the settings in trainer.toml, or defaults if they are missing or invalid."""
-        try:
-            return msgspec.convert(settings.get("publishing", {}), cls)
-        except msgspec.ValidationError:  # a person may have edited the file
-            return cls()
-
-
-def seconds_to_next(rows: Sequence[Mapping[str, float]], pace: Pace, now: float) -> float | None:
-    """Return the seconds until the next weights are published; None while there is no training.
-
-    rows: rows of figures.jsonl, oldest first. `now` in seconds since 1970, like their `time`.
-    """
-    recent = [row for row in rows if row["time"] >= now - LOOKS_BACK and VERSION in row]
-    if len(recent) < 2:
-        return None
-    steps, seconds = (recent[-1][name] - recent[0][name] for name in (STEP, "time"))
-    # No step was made in this time, or the clock was set back.
-    if steps <= 0 or seconds <= 0:
-        return None
-    newest = recent[-1]
-    came = next((row for row in recent if row[VERSION] == newest[VERSION]), newest)
-    steps_left = pace.steps - (newest[STEP] - came[STEP])
-    # Weights are published after the steps or after the seconds, whichever comes first.
-    at = min(newest["time"] + steps_left * seconds / steps, came["time"] + pace.seconds)
-    return max(0.0, at - now)

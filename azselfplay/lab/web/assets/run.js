@@ -27,11 +27,6 @@ function fill(live) {
   return [`${Math.round((100 * live.mean_batch) / live.target_rows)} %`, `${fixed(live.mean_batch, 1)} of ${count(live.target_rows)} positions`];
 }
 
-function next(found) {
-  if (found.next_weights_s !== null) return ["in " + duration(found.next_weights_s), ""];
-  return ["–", found.live?.trainer?.waiting_for ? `training waits for ${found.live.trainer.waiting_for}` : ""];
-}
-
 const many = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
 
 function liveCards(live) {
@@ -56,13 +51,13 @@ function strengthCard({ summary: { strength }, row }) {
 
 function drawCards(found) {
   const { summary: about, live } = found;
+  const waiting = live?.trainer?.waiting_for;
   cards.replaceChildren(
     strengthCard(found),
     card("Game", words(about.game), `network ${about.network ?? "?"}`),
     card("Created", ago(about.created), stateOf(about)[0]),
     card("Games", count(about.games), about.running ? `${count(about.games_per_h)} an hour` : ""),
-    card("Training step", count(about.step), `weights version ${count(about.version)}`),
-    ...(about.running ? [card("Next weights", ...next(found))] : []),
+    card("Training step", count(about.step), waiting ? `training waits for ${waiting}` : `weights version ${count(about.version)}`),
     ...(live ? liveCards(live) : about.running ? awaitedCards(found.server) : []),
   );
 }
@@ -84,7 +79,7 @@ function drawPlayers(found) {
   const rows = found.players.map((one) => [one.player, one.kind, count(one.games_per_h), fixed(one.positions_per_s, 1), taken(one.seconds_per_game), count(one.version), `${duration(one.seen)} ${last}`]);
   players.replaceChildren(el("h2", {}, "Workers and clients"),
     rows.length ? table("Workers and clients", columns, rows) : el("p", { class: "note" }, "No game has come in during the last ten minutes."),
-    el("p", { class: "note" }, `Rates over the last ten minutes${isRunning ? "" : " of the run"}, or since its first game if that is less, from the games that the trainer has stored.`));
+    el("p", { class: "note" }, `From the newest 1,000 games that the trainer has stored.`));
 }
 
 function drawFigures(found) {
