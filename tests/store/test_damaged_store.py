@@ -190,6 +190,14 @@ def test_a_damaged_index_ends_the_trainer_with_what_to_do_and_that_mends_it(tmp_
     store.close()
 
 
+def test_a_run_with_an_archive_gets_its_games_back_from_there(tmp_path: Path) -> None:
+    """A salvage would lose games that the archive has."""
+    (tmp_path / "trainer.toml").write_text('archive = "/mnt/copy"')
+    said = str(damaged(tmp_path / "games.db", apsw.CorruptError("malformed")))
+    assert "read back from the archive /mnt/copy" in said
+    assert "salvage" not in said
+
+
 def test_a_file_that_was_cut_off_is_salvaged_up_to_there(tmp_path: Path) -> None:
     path = a_store(tmp_path / "run-1", 300)
     path.write_bytes(path.read_bytes()[:-PAGE_SIZE])
