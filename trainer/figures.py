@@ -114,8 +114,8 @@ class Figures:
         if turn.allowed is None:
             self.paces = None
         elif self.paces is None:
-            totals = (turn.samples, turn.allowed)
-            self.paces = now, *(Rate(PACE_SECONDS, PACE_APART, total, now) for total in totals)
+            done, wanted = (Rate(PACE_SECONDS, PACE_APART, n, now) for n in (turn.samples, turn.allowed))
+            self.paces = now, done, wanted
 
     def kept_up(self, now: float) -> float | None:
         """Return the samples trained on in the last hour as a share of those that its games allowed; None if

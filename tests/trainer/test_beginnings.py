@@ -145,7 +145,7 @@ def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path
     run = opened(tmp_path, welcome_at(600), weights="new")
     run.training.save()
     close(run)
-    assert not read_toml(run.folder.trainer_config)["weights"], "it is said once"
+    assert not read_toml(run.folder.trainer_config).get("weights"), "it is said once"
     close(opened(tmp_path, welcome_at(600)))
     assert "--weights" not in caplog.text
     close(opened(tmp_path, welcome_at(600), weights="new"))
@@ -155,7 +155,7 @@ def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path
 @pytest.mark.parametrize("step", [599, 600])
 def test_weights_with_which_a_run_once_began_do_not_replace_those_trained_since(tmp_path, step: int) -> None:
     """A lost folder, or another machine with the same settings, would otherwise undo the training."""
-    sizes, file = Residual(1, 8), tmp_path / "net.safetensors"
+    sizes, file = named("1x8"), tmp_path / "net.safetensors"
     file.write_bytes(to_bytes(build(sizes, GAME, 1), WeightsMeta(GAME.name, 1, sizes, step)))
     if step == 600:
         close(opened(tmp_path / "runs", welcome_at(600), weights=str(file)))
