@@ -14,10 +14,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
+from azselfplay.host.config import received
 from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.search.settings import resolve
 from azselfplay.search.warm import warm
@@ -47,7 +46,7 @@ def read_welcome(welcome: Welcome) -> Run:
     setting."""
     try:
         game = get_game(welcome.game)
-        settings = msgspec.convert(welcome.self_play, SelfPlaySettings)
+        settings = received(SelfPlaySettings, welcome.self_play)
         # The published weights name the network; a server without weights names the network that it will
         # make.
         named = (welcome.weights.architecture if welcome.weights is not None else "") or welcome.network

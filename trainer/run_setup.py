@@ -7,12 +7,11 @@ import logging
 import time
 from dataclasses import dataclass, replace
 
-import msgspec
 import numpy as np
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
-from azselfplay.host.config import to_toml
+from azselfplay.host.config import received, to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, RunLock, write_atomically
 from azselfplay.store.archive import Archive, open_archive
@@ -55,8 +54,8 @@ def settings_of(welcome: Welcome) -> SelfPlaySettings:
     """Return the settings by which games of this run are played. Raises Fatal(PROTOCOL) if they are not
     understood."""
     try:
-        return msgspec.convert(welcome.self_play, SelfPlaySettings)
-    except msgspec.ValidationError as error:
+        return received(SelfPlaySettings, welcome.self_play)
+    except ValueError as error:
         raise Fatal(
             f"the server's self-play settings are not understood ({error}); "
             "run the same version of server and trainer",

@@ -20,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
+import msgspec
+
 from azselfplay.games.names import with_board
 from azselfplay.host.exits import BESIDE, Exit, Fatal
 from azselfplay.host.flags import parse_flags, what_was_meant
@@ -188,6 +190,15 @@ def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found[key] = value
     return found
+
+
+def received(config_class: type[T], tables: Mapping[str, Any]) -> T:
+    """Return settings that another program sent as nested tables. Raises ValueError for a value that is not
+    allowed, and for a setting that this version does not know."""
+    # msgspec ignores names that it does not know.
+    if unknown := flattened(tables).keys() - settings_in(cast(type, config_class)).keys():
+        raise ValueError(f"{min(unknown)!r} is no setting of this version")
+    return msgspec.convert(tables, config_class)
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

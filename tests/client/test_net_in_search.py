@@ -108,6 +108,17 @@ def test_a_game_without_features_ends_the_worker_with_a_sentence() -> None:
     assert caught.value.code == Exit.PROTOCOL
 
 
+def test_a_setting_that_only_the_server_knows_ends_worker_and_trainer_with_a_sentence() -> None:
+    """Such as one of a later version: games without it would be games of another run."""
+    from trainer.run_setup import settings_of  # imports torch, which the process above must not
+
+    newer = welcome(self_play={**SETTINGS, "search": {**SETTINGS["search"], "depth": 3}})
+    for read in (read_welcome, settings_of):
+        with pytest.raises(Fatal, match=r"'search\.depth' is no setting of this version") as caught:
+            read(newer)
+        assert caught.value.code == Exit.PROTOCOL
+
+
 @pytest.mark.parametrize(("workers", "expected"), [(0, 4), (3, 3)])
 def test_azclient_starts_a_worker_on_each_core_where_the_network_is_in_the_search(
     workers: int, expected: int, monkeypatch: pytest.MonkeyPatch
