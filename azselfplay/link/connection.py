@@ -59,7 +59,8 @@ REACT_AFTER = 0.001
 """Seconds added to a due time, so that the timer never fires just before it."""
 AFTER_AN_END = 0.2
 """Fewest seconds between the end of a connection and the next dial. The wait is drawn at random, up to twice
-as long, so that the peers of a restarting server do not all dial at once."""
+as long, so that the peers of a restarting server do not all dial at once. Each further end without a session
+in between doubles it, up to `FIRST_REDIAL`."""
 FIRST_REDIAL = 30.0
 """Seconds without a sign of the server after which we dial again: the longest time that libzmq waits between
 two attempts. The time doubles until something is heard, so that many peers do not dial an absent server at
@@ -231,6 +232,7 @@ class Connection:
                     # `_on_connected` sends a HELLO that came before the connection was there.
                     self._unsent_hello = message if isinstance(message, Hello) and not sent else None
                 case Joined(welcome):
+                    self._redial.joined()
                     log.info("joined %s: run %s, game %s", self._server, welcome.run, welcome.game)
                     self._on_joined(welcome)
                 case Lost(reason):
@@ -290,7 +292,7 @@ class Connection:
         self._has_ended = True
         self._is_connected = False
         hang_up(self._socket, self.endpoint)
-        self._redial.ended(time.monotonic(), random.uniform(AFTER_AN_END, 2 * AFTER_AN_END))
+        self._redial.ended(time.monotonic(), random.uniform(1.0, 2.0))
         self._changed.set()
 
     def _on_refused_handshake(self, reason: str) -> None:
@@ -347,16 +349,22 @@ class Redial:
     def __init__(self) -> None:
         self._quiet_since: float | None = None
         self._wait = FIRST_REDIAL
+        self._after_end = AFTER_AN_END
 
     def waits(self, now: float) -> None:
         """Note that nothing comes from the server: the connection has ended, or there is no session."""
         if self._quiet_since is None:
             self._quiet_since = now
 
-    def ended(self, now: float, wait: float) -> None:
-        """Note that the connection has ended: dial after `wait` seconds, and after that with the usual
-        waits."""
-        self._quiet_since, self._wait = now, wait
+    def ended(self, now: float, factor: float) -> None:
+        """Note that the connection has ended: dial soon (`AFTER_AN_END`, times `factor`), and after that with
+        the usual waits."""
+        self._quiet_since, self._wait = now, factor * self._after_end
+        self._after_end = min(2 * self._after_end, FIRST_REDIAL / 2)
+
+    def joined(self) -> None:
+        """Note that a session has begun: a message alone may come from a server that ends each connection."""
+        self._after_end = AFTER_AN_END
 
     def heard(self) -> None:
         """Note that a message has come."""

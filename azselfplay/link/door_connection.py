@@ -46,7 +46,7 @@ class DoorLimits:
     """Most connections from one address; thousands of workers may be behind one."""
     dials_of_address: PaceLimits = PaceLimits(rate=30.0, burst=30.0)
     """New connections from one address; further ones are turned away and dial again. A thousand workers
-    behind one address have all joined after some 35 s. Thirty CURVE handshakes a second take a hundredth of a
+    behind one address have all joined after some 50 s. Thirty CURVE handshakes a second take a hundredth of a
     core."""
     strangers: int = 1000
     """Most connections without a session; the oldest goes. One address needs half a minute to fill this."""
