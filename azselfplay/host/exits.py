@@ -98,6 +98,7 @@ def guarded(main: Callable[[], int]) -> int:
     A full or read-only disk, missing permissions, and a missing optional package are reported the same way.
     Any other exception is a bug: its traceback is printed, and the code is INTERNAL.
     """
+    _open_closed_streams()
     # The name under which the command was called: a script's, or the module's for `python -m package.module`.
     called = sys.argv[0] if sys.argv and sys.argv[0] else "azselfplay"
     command, spec = Path(called).stem, getattr(sys.modules.get("__main__"), "__spec__", None)
@@ -176,9 +177,19 @@ def _fault(command: str) -> int:
     if getattr(error, "errno", None) in OUT_OF_FILES:  # an OSError, or ZeroMQ's own
         _say(f"{command}: error: {error}; raise the limit on open files (ulimit -n), or run fewer programs")
         return int(Exit.TRY_AGAIN)
-    traceback.print_exc()
+    with contextlib.suppress(OSError, ValueError):
+        traceback.print_exc()
     _say(f"{command}: error: this is a bug in azselfplay; please report it with the traceback above")
     return int(Exit.INTERNAL)
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null in place of a stream that was closed before our start (`2>&-`). Python sets it to None,
+    and the next file to be opened would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It gets the lowest number that is free, which is the closed stream's.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _say(text: str) -> None:
@@ -186,7 +197,8 @@ def _say(text: str) -> None:
 
     from azselfplay.host.logs import as_line  # imported only when needed: most commands end well
 
-    print(as_line(text, ERROR), file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError, ValueError):  # as in `leave_at_once`: the exit code still says it
+        print(as_line(text, ERROR), file=sys.stderr, flush=True)
 
 
 _COMMANDS = {

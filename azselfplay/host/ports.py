@@ -338,11 +338,13 @@ def bind_message(endpoint: str, number: int, text: str) -> str:
 
 
 def place_to_listen(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
-    """Return the address to bind a socket of that family to. Raises OSError if this host has none."""
+    """Return the address to bind a socket of that family to: of a name with several, the one that is dialled
+    (`wants_ipv6`). Raises OSError if this host has none."""
     try:
-        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:  # a part between dots is empty or too long
         raise OSError(errno.EINVAL, "it is no host name") from error
+    family, _, _, _, place = min(places, key=lambda found: found[0] != socket.AF_INET)
     return family, place
 
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import errno
+import io
 import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import zmq
@@ -133,6 +135,31 @@ def test_a_path_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().err
     assert "bytes that are not UTF-8 text; rename it" in said
     assert "/tmp/Jos\\udce9" in said
+
+
+@pytest.mark.parametrize(("error", "code"), [(Fatal("no", Exit.CONFIG), 78), (KeyError("no"), 70)])
+def test_a_stderr_that_takes_nothing_changes_no_exit_code(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def main() -> int:
+        raise error
+
+    full = io.StringIO()
+    monkeypatch.setattr(full, "write", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+    monkeypatch.setattr(sys, "stderr", full)
+    assert guarded(main) == code
+
+
+def test_streams_that_were_closed_before_the_start_take_what_is_written_to_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def main() -> int:
+        print("to nobody", sys.stderr.isatty(), sys.stdin.read(), file=sys.stderr)
+        return 0
+
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert guarded(main) == 0
 
 
 def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import zmq
 from router_socket import dealer
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.ports import Address, network_of, parse_address, parse_listen
+from azselfplay.host.ports import Address, network_of, parse_address, parse_listen, place_to_listen
 from azselfplay.link.door import Door
 from azselfplay.link.sockets import Channel, new_context
 
@@ -121,6 +121,17 @@ def test_a_client_reaches_a_server_over_ipv6() -> None:
 def test_a_server_that_listens_on_all_addresses_is_reached_over_ipv4_too_and_counts_it_as_such() -> None:
     port = free_ipv6().rpartition(":")[2]
     assert asyncio.run(echoed(f"tcp://[::]:{port}", f"tcp://127.0.0.1:{port}")) == (b"over ::1", "127.0.0.1")
+
+
+def test_a_name_with_addresses_of_both_kinds_is_listened_on_where_it_is_dialled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    families = (socket.AF_INET6, socket.AF_INET, socket.AF_INET)
+    found = [(family, 1, 6, "", (f"place {index}", 7)) for index, family in enumerate(families)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    assert place_to_listen("localhost", 7) == (socket.AF_INET, ("place 1", 7))
+    del found[1:]
+    assert place_to_listen("localhost", 7) == (socket.AF_INET6, ("place 0", 7))
 
 
 def test_a_name_without_an_ipv4_address_is_dialled_over_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
