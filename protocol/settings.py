@@ -104,8 +104,10 @@ def bare(kind: Any) -> tuple[Any, Meta]:
 def converted(value: Any, kind: Any, *, strict: bool = True) -> Any:
     """Return a value as the type of its setting. `strict=False`: from text, as in a variable. Raises
     ValueError saying what is allowed."""
+    # An empty text, such as an empty variable's, is no path: `Path("")` would be the current folder.
+    given = None if value == "" and bare(kind)[0] is Path else value
     try:
-        found = msgspec.convert(value, kind, strict=strict, dec_hook=lambda custom, given: custom(given))
+        found = msgspec.convert(given, kind, strict=strict, dec_hook=lambda custom, text: custom(text))
     except msgspec.ValidationError as error:
         raise ValueError(f"must be {allowed(kind)}, not {value!r}") from error
     # NaN passes any limit, and no setting means infinity.

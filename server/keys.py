@@ -76,7 +76,8 @@ def say_address(config: ServerConfig, allowed: Allowed | None) -> None:
     if allowed is not None:
         # Another machine cannot dial 0.0.0.0 and the like.
         host = socket.gethostname() if config.listen in ANYWHERE else config.listen
-        place = host if config.port == DEFAULT_PORT else Address(host, config.port).server
+        # After an IPv6 address, the port says where the address ends.
+        place = host if config.port == DEFAULT_PORT and ":" not in host else Address(host, config.port).server
         key = shlex.quote(as_text(allowed.pair.public))
         allow = server_command(allowed.path.parent, "allow")
         log.info("port %d, for %d allowed keys (%s client NAME KEY)", config.port, len(allowed), allow)

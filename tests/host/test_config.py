@@ -32,6 +32,8 @@ class Config:
     """Share."""
     runs: Path = Path("runs")
     """Folder."""
+    key: Path | None = None
+    """File."""
     fast: bool = False
     """Switch."""
     device: Literal["cpu", "remote"] = "remote"
@@ -112,6 +114,7 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -
         ("AZ_WORKERS", "many", "AZ_WORKERS must be a whole number"),
         ("AZ_FAST", "maybe", "true or false"),
         ("AZ_RATE", "1.5", "AZ_RATE must be a number from 0 to 1, not '1.5'"),
+        ("AZ_RUNS", "", "AZ_RUNS must be a path, not ''"),
     ],
 )
 def test_mistakes_in_the_environment_are_named(monkeypatch, name: str, value: str, message: str) -> None:
@@ -119,6 +122,15 @@ def test_mistakes_in_the_environment_are_named(monkeypatch, name: str, value: st
     monkeypatch.setenv(name, value)
     with pytest.raises(Fatal, match=message):
         settings("--server", "x")
+
+
+def test_an_empty_text_for_a_path_gives_none_and_not_the_current_folder(monkeypatch, tmp_path) -> None:
+    """Such as `${KEY:-}` in a file of Docker Compose."""
+    monkeypatch.setenv("AZ_KEY", "")
+    assert settings("--server", "x").key is None
+    monkeypatch.delenv("AZ_KEY")
+    (tmp_path / "empty.toml").write_text('key = ""\n')
+    assert settings("--server", "x", "--config", str(tmp_path / "empty.toml")).key is None
 
 
 def test_variables_that_are_exported_for_all_programs_are_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,8 +275,10 @@ def test_listening_to_others_needs_keys_or_a_word_that_it_does_not(folder: Path,
         allowed = open_allowed(config)
         assert allowed is not None
         say_address(config, allowed)
+        say_address(ServerConfig(listen="fd00::1:2", keys=folder), allowed)
     key = shlex.quote(as_text(allowed.pair.public))
     assert f"azclient --server 10.1.2.3:5700 --server-key {key}" in caplog.text
+    assert f"azclient --server [fd00::1:2]:5600 --server-key {key}" in caplog.text
     assert as_text(allowed.pair.secret) not in caplog.text
     with pytest.raises(Fatal, match="leave out --keys"):
         ServerConfig(listen="0.0.0.0", insecure=True, keys=folder).check()
