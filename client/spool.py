@@ -118,7 +118,10 @@ class Spool:
                 reason = ""
             # A damaged file would be refused again and again.
             if reason:
-                self._set_aside(path, reason)
+                try:
+                    self._set_aside(path, reason)
+                except OSError as error:
+                    log.error("damaged game %s stays where it is: %s", path.stem, error)
                 continue
             size = found[bytes.fromhex(path.stem)] = path.stat().st_size
             self._add(path, size)
@@ -202,17 +205,17 @@ class Spool:
                 # A note that has rotted does not end the worker.
                 if reason.exists() and not fits(reason.read_text("utf-8", "replace"), path, terms):
                     continue
-                size = path.stat().st_size
+                uid, size = bytes.fromhex(path.stem), path.stat().st_size
                 path.rename(self.folder / path.name)
                 reach("spool.taken_back")
                 self._count_kept(-1, -size)
                 self._add(path, size)
-                found[bytes.fromhex(path.stem)] = size
+                found[uid] = size
                 # Remove the reason last: a kept game without one would be offered again whatever the terms
                 # are.
                 with contextlib.suppress(OSError):  # a reason without a game does no harm
                     reason.unlink(missing_ok=True)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # or somebody else's file, whose name is no uid
                 log.error("game %s stays in %s for now: %s", path.stem, path.parent, error)
         if found:
             log.info("%d kept games are offered again: settings or weights have changed", len(found))

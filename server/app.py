@@ -47,6 +47,7 @@ from server.preparation import (
     first_weights,
     network_of_run,
     opened_run,
+    warn_of_waiting_games,
     with_start_positions,
 )
 from server.weights import WeightsStore
@@ -119,6 +120,8 @@ class App:
                 log.info("no evaluator is started (--gpus none): clients play with evaluators of their own")
         await check_gate_device(config.gate, stop)
         workers = self._workers(devices, in_search=is_sparse(network))
+        if not workers:
+            warn_of_waiting_games(folder)
         tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(PORTS)]
         settings = FrontSettings(
             run=folder.name,

@@ -43,6 +43,16 @@ FILE_MARK = "@"
 """If `start.positions` begins with this, it names a file."""
 
 
+def warn_of_waiting_games(folder: RunFolder) -> None:
+    """Warn if the server's own workers of an earlier start left games: only workers send them."""
+    if count := sum(1 for _ in folder.spool.glob("*/worker-*/*.game")):
+        log.warning(
+            "%d games of earlier workers wait in %s: the next start with a worker sends them to the trainer",
+            count,
+            folder.spool,
+        )
+
+
 class Stopped(Exception):
     """azserver was stopped during the preparation."""
 

@@ -56,6 +56,13 @@ def test_no_game_refused_for_what_it_was_played_under_is_deleted(tmp_path, monke
     assert left == {uid(number).hex() for number in (0, 2, 4, 6, 7, 8, 9)}
 
 
+def test_a_file_whose_name_is_no_uid_stays_among_the_kept_games(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 1)
+    (tmp_path / "kept" / "mine.game").touch()
+    assert list(spool.take_back(ELSEWHERE)) == [uid(1)]
+    assert kept(tmp_path) == ["mine"]
+
+
 def test_kept_games_count_and_fill_the_spool(tmp_path: Path) -> None:
     """This holds after a restart, too. A worker whose games nobody takes stops and deletes none."""
     spool = filled(tmp_path, 1, 2, max_games=3)

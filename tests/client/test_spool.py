@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from client_records import record, uid
@@ -65,6 +66,15 @@ def test_unreadable_files_are_set_aside_with_the_reason(tmp_path: Path) -> None:
     assert spool.rejected == 2
     reason = (tmp_path / "rejected" / f"{uid(3).hex()}.reason").read_text()
     assert uid(1).hex() in reason
+
+
+def test_a_damaged_file_that_a_full_disk_cannot_set_aside_hides_no_good_game(tmp_path, monkeypatch) -> None:
+    fill(opened(tmp_path), 1)
+    damaged = tmp_path / f"{uid(2).hex()}.game"
+    damaged.write_bytes(b"garbage")
+    monkeypatch.setattr(Path, "write_text", Mock(side_effect=OSError(errno.ENOSPC, "no space left")))
+    assert list(Spool(tmp_path).open()) == [uid(1)]
+    assert damaged.exists()
 
 
 def test_a_file_that_rots_while_it_waits_is_set_aside(tmp_path: Path) -> None:

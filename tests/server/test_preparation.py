@@ -33,6 +33,7 @@ from server.preparation import (
     network_of_run,
     opened_run,
     output_of,
+    warn_of_waiting_games,
     with_start_positions,
 )
 from server.weights import WeightsStore
@@ -215,6 +216,18 @@ def test_the_network_of_a_run_is_that_of_its_weights_or_of_the_given_file(tmp_pa
         name(ServerConfig(net="sparse", weights=other), store)
     store.add(b"weights", 3, 30, "sparse")
     assert name(ServerConfig(net="4x64"), WeightsStore(tmp_path, "chess")) == "sparse"
+
+
+def test_games_that_earlier_workers_left_are_told_to_a_server_without_workers(tmp_path, caplog) -> None:
+    run = RunFolder(tmp_path, "run")
+    warn_of_waiting_games(run)
+    assert not caplog.records
+    left = run.spool / "chess-run+0" / "worker-1"
+    (left / "kept").mkdir(parents=True)
+    for name in ("a.game", "b.game", "kept/c.game"):
+        (left / name).touch()
+    warn_of_waiting_games(run)
+    assert caplog.messages[0].startswith(f"2 games of earlier workers wait in {run.spool}: ")
 
 
 def test_a_server_without_evaluators_has_no_workers_of_its_own() -> None:
