@@ -251,6 +251,11 @@ class WeightsPull:
         self._pulling, self._paused_until = None, now + pause
         return [Damaged(info, tries, pause)]
 
+    def arriving(self, info: WeightsInfo, now: float) -> None:
+        """Note that a web server has sent a part of the awaited chunk."""
+        if self._is_fetching and info is self._pulling:
+            self._asked = dict.fromkeys(self._asked, now + self._timeout)
+
     def not_fetched(self, info: WeightsInfo, reason: str, now: float) -> list[Instruction]:
         """Handle a web server that does not send the right bytes: request the whole file from the server, or
         begin with newer weights."""
@@ -471,10 +476,16 @@ class WeightsDownloader:
 
     async def _read(self, fetch: Fetch) -> None:
         """Read a file from a web server, or report why that failed."""
+        info = fetch.info
         try:
-            await read_file(fetch.url, fetch.info, partial(self._take, fetch.info.sha256))
+            await read_file(
+                fetch.url,
+                info,
+                partial(self._take, info.sha256),
+                lambda: self._pull.arriving(info, self._now()),
+            )
         except (ValueError, OSError) as error:
-            self._react(self._pull.not_fetched(fetch.info, str(error), self._now()))
+            self._react(self._pull.not_fetched(info, str(error), self._now()))
 
     def _end_fetching(self) -> None:
         self._fetch = None

@@ -37,10 +37,12 @@ def check_url(url: str) -> None:
         )
 
 
-async def read_file(url: str, info: WeightsInfo, on_piece: Callable[[int, bytes], bool]) -> None:
+async def read_file(
+    url: str, info: WeightsInfo, on_piece: Callable[[int, bytes], bool], on_bytes: Callable[[], None]
+) -> None:
     """Read the file of these weights from the folder at `url`, and call `on_piece(offset, data)` for each
-    `CHUNK` bytes of it, in order, until it returns False. Raises ValueError if something else comes, OSError
-    if the network fails."""
+    `CHUNK` bytes of it, in order, until it returns False; `on_bytes()` whenever bytes have come. Raises
+    ValueError if something else comes, OSError if the network fails."""
     check_url(url)
     parts = urlsplit(url)
     host, is_tls = parts.hostname, parts.scheme == "https"
@@ -59,7 +61,14 @@ async def read_file(url: str, info: WeightsInfo, on_piece: Callable[[int, bytes]
             size = "no length" if length is None else f"{int(length[1])} bytes"
             raise ValueError(f"the file there has {size} instead of {info.size}")
         for offset in range(0, info.size, CHUNK):
-            if not on_piece(offset, await reader.readexactly(min(CHUNK, info.size - offset))):
+            piece, wanted = bytearray(), min(CHUNK, info.size - offset)
+            # Not `readexactly`: on a slow line, a whole chunk takes longer than a server may be silent.
+            while len(piece) < wanted:
+                if not (part := await reader.read(wanted - len(piece))):
+                    raise ValueError(f"the answer ends early, after {offset + len(piece)} bytes")
+                piece += part
+                on_bytes()
+            if not on_piece(offset, bytes(piece)):
                 return
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         raise ValueError(f"the answer ends early: {error}") from error

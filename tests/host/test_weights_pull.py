@@ -243,6 +243,14 @@ def test_a_web_server_needs_no_session_and_no_answer_of_the_server_disturbs_it()
     assert told == [Complete(info(), bytearray(DATA))]
 
 
+def test_a_part_of_a_chunk_shows_that_a_slow_web_server_still_sends() -> None:
+    pull = fetching(info())
+    pull.arriving(info(2), 8.0)
+    assert pull.next_wake() == 1.0 + TIMEOUT
+    pull.arriving(pull._pulling, 9.0)
+    assert (pull.tick(1.0 + TIMEOUT), pull.next_wake()) == ([], 9.0 + TIMEOUT)
+
+
 def test_all_chunks_are_asked_for_when_a_web_server_falls_silent_and_newer_weights_try_it_again() -> None:
     """Nothing that the web server sent is kept: it may have been wrong."""
     pull = fetching(info())
