@@ -44,8 +44,9 @@ log = logging.getLogger("evaluator")
 
 WATCH_EVERY = 10.0
 FIRST_LOAD, SILENCE = 600.0, 120.0
-"""Longest silence of the evaluator, seconds: up to the first weights, for which it opens the device, may
-compile the network and tries batch sizes; and later. A call of the device may never return."""
+"""Longest silence of the evaluator, seconds: up to the first weights of an architecture, for which it opens
+the device, may compile the network and tries batch sizes; and later. A call of the device may never
+return."""
 
 
 class PulledWeights:
@@ -60,7 +61,10 @@ class PulledWeights:
         """Held while weights are added to `_waiting`, and while `_error` is set."""
         self._error: BaseException | None = None
         """What ended the evaluator."""
+        self._architecture = ""
+        """Architecture of the weights received last."""
         self._has_loaded = False
+        """Whether weights of that architecture have been loaded."""
         self.heard = time.monotonic()
         """When the evaluator's loop was last heard of."""
         self._wake, self._woken = socket.socketpair()
@@ -77,6 +81,8 @@ class PulledWeights:
         with self._lock:
             if self._error is not None:
                 raise self._error
+            if info.architecture != self._architecture:
+                self._architecture, self._has_loaded = info.architecture, False
             self._waiting.put((weights, done))
         self._wake.send(b"\0")
         return done.result()

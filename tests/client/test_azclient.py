@@ -6,7 +6,7 @@ import select
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -159,6 +159,22 @@ def test_an_evaluator_that_is_silent_for_too_long_ends_its_process(
     monkeypatch.setattr("client.evaluator.leave_at_once", leave)
     asyncio.run(some_turns())
     assert codes == [Exit.TRY_AGAIN] * ends
+
+
+def test_weights_of_another_architecture_may_take_as_long_as_the_first() -> None:
+    """A trainer may begin the run with another network than the untrained one of the server."""
+    control, error = PulledWeights(), Fatal("the end")
+    control._loading = Future()
+    control.loaded(LoadWeights(1, bytes(32), "w"))
+    control.heard -= 300.0
+    assert control.hangs()
+    info = WeightsInfo(2, 2, bytes(32), 1, "chess", "19x256")
+    with ThreadPoolExecutor(1) as thread:
+        loading = thread.submit(control.load, Path("w"), info)
+        select.select([control], [], [])
+        assert not control.hangs()
+        control.fail(error)
+        assert loading.exception() is error
 
 
 def test_a_device_that_hangs_while_it_is_opened_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
