@@ -29,7 +29,7 @@ from client.config import ClientConfig, count_gpus, default_spool, devices_for
 EXAMPLES = (
     "azclient doctor gpu-box                        # can this machine play for it?",
     "azclient doctor gpu-box:5700 --run chess-1     # and is it the run that I mean?",
-    "azclient doctor gpu-box --seconds 0 --json     # for scripts, without measuring",
+    "azclient doctor gpu-box --json                 # for scripts",
 )
 NEEDS = Needs(files=256, usual_files=1024, folder="the spool")
 
@@ -69,9 +69,7 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     except Fatal as error:
         found, _, todo = str(error).partition(": ")
         findings.append(fault("device", found, todo))
-    # Measuring compiles code, which could not be kept without a cache.
-    seconds = 0.0 if machine.cache.error else settings.seconds
-    facts = probe(address, seconds, settings.run, settings.game)
+    facts = probe(address, settings.run, settings.game)
     findings += service_findings(facts)
     welcome = facts.welcome
     identity = welcome.run_id.hex() if welcome is not None else ""

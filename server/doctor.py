@@ -56,8 +56,7 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     from azselfplay.diagnostics.doctor.probe import probe
 
     folder = RunFolder(settings.runs, settings.run or f"{settings.game}-{settings.net}")
-    cache = compiled_code_folder()
-    machine = look_at(folder.path, cache)
+    machine = look_at(folder.path, compiled_code_folder())
     locked = is_locked(folder.lock_of("azserver"))
     findings = machine_findings(
         machine,
@@ -67,10 +66,8 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     host = "127.0.0.1" if settings.listen in ANYWHERE else settings.listen
     keys = keys_folder(settings.listen, settings.keys, insecure=settings.insecure)
     address = Address(host, settings.port, None if keys is None else server_keys(keys))
-    # If the run is not locked, a server that answers belongs to another run, and its players must not be
-    # disturbed. Nothing is measured either where compiled code cannot be kept.
-    seconds = settings.seconds if locked and not machine.cache.error else 0.0
-    facts = probe(address, seconds, folder.name, settings.game)
+    # If the run is not locked, a server that answers belongs to another run.
+    facts = probe(address, folder.name, settings.game)
     return findings + (service_findings(facts) if locked else free_ports(facts, address))
 
 

@@ -157,16 +157,14 @@ def test_doctors_and_status_find_a_running_server_well(run: Watched, tmp_path: P
     code, said, errors = call("azclient", "doctor", address, "--run", RUN, *spool)
     assert (faults(said), errors) == (set(), "")
     assert code == (Exit.FOUND if said["fault"] else Exit.OK)
-    measured = next(one["found"] for one in said["findings"] if one["check"] == "throughput")
-    assert re.match(r"[\d,]+ evaluations a second", measured)
-    code, said, _ = call("azserver", "doctor", *machine(run.port, runs), "--seconds", "0", "--json")
+    code, said, _ = call("azserver", "doctor", *machine(run.port, runs), "--json")
     assert faults(said) == set()
     assert any("an azserver works on it" in one["found"] for one in said["findings"])
     code, said, _ = call("azplay", "status", RUN, "--runs", str(runs), "--json")
     assert (said["live"], said["figures"]["game"]) == (True, "tic_tac_toe")
     code, said, _ = call("azplay", "status", "--server", address, "--json")
     assert said["figures"]["evaluators"] == 1
-    code, said, _ = call("azclient", "doctor", address, "--game", "chess", "--seconds", "0", *spool)
+    code, said, _ = call("azclient", "doctor", address, "--game", "chess", *spool)
     assert (code, faults(said)) == (Exit.FOUND, {"game"})
 
 
@@ -185,7 +183,7 @@ def test_a_server_shows_its_own_run_with_its_live_figures(run: Watched) -> None:
 
 def test_faults_of_the_machine_end_in_their_own_exit_status(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    words = [*machine(free_base_port(), tmp_path / "runs"), "--seconds", "0", "--json"]
+    words = [*machine(free_base_port(), tmp_path / "runs"), "--json"]
     code, said, _ = call("azserver", "doctor", *words, AZ_JIT_CACHE=str(tmp_path / "file" / "jit"))
     assert (code, faults(said)) == (Exit.FOUND, {"compiled code"})
     limited = ["bash", "-c", 'ulimit -n 200 && exec "$0" "$@"', sys.executable, "-m", "server.main", "doctor"]

@@ -12,7 +12,6 @@ from azselfplay.diagnostics.doctor.service import (
     Level,
     PortFacts,
     ServiceFacts,
-    Throughput,
     as_json,
     as_text,
     exit_status,
@@ -38,7 +37,7 @@ def welcome(**changes: object) -> Welcome:
 
 def service(**changes: object) -> ServiceFacts:
     ports = [PortFacts(name, f"h:{port}", answer=welcome()) for name, port in (("leaves", 1), ("bulk", 2))]
-    usual = ServiceFacts(ports, "x 1", FIGURES, 0.1, Throughput(1000, 2.0, 0.01))
+    usual = ServiceFacts(ports, "x 1", FIGURES, 0.1)
     return replace(usual, **changes)  # type: ignore[arg-type]
 
 
@@ -89,9 +88,6 @@ def test_a_gpu_that_is_asked_for_must_be_there() -> None:
         (service(figures={**FIGURES, "sessions": {}, "trainer": {"not_stored": "full"}}), "", Level.FAULT),
         (service(figures={**FIGURES, "faults": 2}), "faults", Level.WARNING),
         (service(figures={**FIGURES, "trainer": {"alerts": ["memorising: x"]}}), "learning", Level.WARNING),
-        (service(throughput=Throughput(0, 7.0)), "throughput", Level.FAULT),
-        (service(throughput=Throughput(why_not="busy")), "throughput", Level.WARNING),
-        (service(throughput=Throughput(why_not="no", only_watches=True)), "", Level.WARNING),
     ],
 )
 def test_a_server_is_judged_by_its_facts(facts: ServiceFacts, check: str, level: Level) -> None:

@@ -31,8 +31,8 @@ def test_commands_flags_and_runs_are_completed(tmp_path: Path) -> None:
     assert candidates(tmp_path, "azplay", "ladder", "--poi") == ["--points"]
     assert candidates(tmp_path, "azplay", "ladder", "ch") == ["chess-tiny"]
     assert candidates(tmp_path, ".venv/bin/azserver", "--lis") == ["--listen"]
-    assert candidates(tmp_path, "azclient", "--sec") == []
-    assert candidates(tmp_path, "azclient", "doctor", "--sec") == ["--seconds"], "a flag of doctor only"
+    assert candidates(tmp_path, "azclient", "--js") == []
+    assert candidates(tmp_path, "azclient", "doctor", "--js") == ["--json"], "a flag of doctor only"
     assert "--self-play.search.simulations" in candidates(tmp_path, "azserver", "--self-play.")
 
 

@@ -105,16 +105,14 @@ async def test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else(server: S
     await own.join("worker")
 
 
-def test_the_servers_own_doctor_measures_nothing_and_leaves_no_warning(tmp_path, caplog) -> None:
+def test_the_servers_own_doctor_leaves_no_warning(tmp_path, caplog) -> None:
     """Earlier, each check left a warning about a refused client."""
 
     async def scenario(server: Server) -> None:
         await server.bench.evaluator()
         keys = DialKeys(server.public, Allowed(server.folder).pair)
         address = Address("127.0.0.1", int(server.endpoints["leaves"].rpartition(":")[2]), keys)
-        measured = (await asyncio.to_thread(probe, address, 0.2)).throughput
-        assert measured is not None
-        assert measured.only_watches
+        assert (await asyncio.to_thread(probe, address)).figures is not None
 
     play_locked(tmp_path, scenario)
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []

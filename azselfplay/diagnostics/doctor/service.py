@@ -2,8 +2,7 @@
 
 `machine` and `probe` gather facts. Pure functions turn facts into findings: `machine` has those for the
 machine, this module those for a server as its peers see it. docs/troubleshooting.md lists all checks. `azplay
-status` shows the findings about a run's health; a doctor also says why a server cannot be reached, and
-measures its throughput.
+status` shows the findings about a run's health; a doctor also says why a server cannot be reached.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from azselfplay.host.ports import UNKNOWN_NAME
 from azselfplay.host.view import aligned
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
-from protocol.settings import Amount
 
 CLOCK_WARNING, CLOCK_FAULT = 5.0, 60.0
 """Seconds of difference between the two clocks from which there is a warning or a fault."""
@@ -39,8 +37,6 @@ WRONG_PROTOCOL = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
 class DoctorOptions:
     """How a doctor checks, besides the settings of what it checks."""
 
-    seconds: Amount = 2.0
-    """Seconds for measuring evaluations through a running azserver, as one more player; 0: not measured."""
     json: bool = False
     """Print JSON, for scripts."""
 
@@ -129,20 +125,6 @@ class PortFacts:
 
 
 @dataclass(frozen=True)
-class Throughput:
-    """A short measurement."""
-
-    rows: int = 0
-    seconds: float = 0.0
-    round_trip: float = 0.0
-    """Seconds of the first request."""
-    why_not: str = ""
-    """Why there was no measurement."""
-    only_watches: bool = False
-    """Whether there was no measurement because our key may not request evaluations."""
-
-
-@dataclass(frozen=True)
 class ServiceFacts:
     """Facts about a server."""
 
@@ -153,8 +135,6 @@ class ServiceFacts:
     """The figures of STATUS."""
     clock_ahead: float | None = None
     """Seconds by which the server's clock is ahead of ours; None: unknown."""
-    throughput: Throughput | None = None
-    """None: not measured."""
     run: str = ""
     """The expected run, and in the next field the expected game; empty: any."""
     game: str = ""
@@ -209,25 +189,6 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
             findings.append(warning("clock", found, todo) if is_off else ok("clock", found))
     if facts.figures is not None:
         findings += figure_findings(facts.figures)
-    if (measured := facts.throughput) is not None:
-        check = "throughput"
-        if measured.only_watches:
-            text = "not measured from here, because this machine's key only watches"
-            findings.append(ok(check, f"{text}; `azclient doctor HOST` on a client measures it"))
-        elif measured.why_not:
-            text = f"not measured: {measured.why_not}"
-            findings.append(warning(check, text, "try again when the server is ready"))
-        elif not measured.rows:
-            text = f"no evaluation came back within {measured.seconds:.1f} s"
-            # The handshake and the status have come through before, so small packets do arrive.
-            todo = (
-                "look at azserver's log: its evaluators may hang, or the network may lose large packets (MTU)"
-            )
-            findings.append(fault(check, text, todo))
-        else:
-            rate, first_ms = measured.rows / measured.seconds, 1000 * measured.round_trip
-            text = f"{rate:,.0f} evaluations a second, first answer after {first_ms:.0f} ms"
-            findings.append(ok(check, text))
     return findings
 
 
