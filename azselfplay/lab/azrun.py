@@ -39,7 +39,6 @@ def _main() -> int:
     check_folders(settings.runs, "--runs")
     # These imports are slow, so they come only after the flags have been checked.
     from azselfplay.host.aio import run
-    from azselfplay.lab.azrun_texts import compile_seconds
     from azselfplay.lab.launcher import GRACE, Launcher
 
     # Port and folder are kept until the parts have ended.
@@ -65,8 +64,7 @@ def _main() -> int:
             return int(Exit.OK)
         # If no number of workers was given, azserver has chosen one. The client waits for these workers.
         settings = replace(settings, workers=server.workers)
-        compiling = compile_seconds(server) if settings.minutes else 0.0
-        launcher = Launcher(settings, port, commands, compiling, {"client": GRACE + drain})
+        launcher = Launcher(settings, port, commands, {"client": GRACE + drain})
         run(launcher.main)
     return launcher.report()
 

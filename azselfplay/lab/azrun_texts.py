@@ -1,6 +1,5 @@
 """Texts of azrun for people. The start says what begins and where to look; then there is one line for each
-new event; the end says what was finished and what to do with it. All functions except `compile_seconds` are
-pure.
+new event; the end says what was finished and what to do with it. All functions are pure.
 
 `Milestones` finds new events by comparing the figures of STATUS with the previous ones, so the parts do not
 have to report events. `Troubles` reads errors from the parts' own logs and exit codes; the last error of a
@@ -10,7 +9,6 @@ part counts until the part has worked for a while without another.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -21,7 +19,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from azselfplay.diagnostics.advice import told
 from azselfplay.host.exits import EXTRAS, Exit, is_installed
@@ -30,9 +28,6 @@ from azselfplay.host.runs import RunFolder
 from azselfplay.lab.azrun_config import RunConfig
 from azselfplay.link.finding import RUNS
 from client.spool import REJECTED, SUFFIX
-
-if TYPE_CHECKING:
-    from server.config import ServerConfig
 
 SHOWN = (
     ("play", "play against it"),
@@ -43,10 +38,6 @@ SHOWN = (
 
 LOOKS = 2
 """Number of commands from SHOWN that are named at the end."""
-
-SHARE = 1 / 3
-"""A warning is printed at the start if compiling takes more than this share of `--minutes`. On a busy
-machine, compiling takes up to three times as long as expected."""
 
 FRESH = 120.0
 """Seconds for which an error counts as unsolved. A part that keeps failing fails more often than this."""
@@ -68,8 +59,8 @@ def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
     comes = "Next: games begin again, and training goes on from step {:,}."
     if not (step := folder.read_figures().get("step") or 0):
         comes = (
-            "Next: the search is compiled for this game if necessary, games begin, and training begins when "
-            "there are enough of them."
+            "Next: the search is compiled for this game if necessary (up to two minutes), games begin, and "
+            "training begins when there are enough of them."
         )
     watch = f"{_command('azplay', elsewhere=True)} {look} {_run(settings, folder)}"
     when = f"It ends by itself after {_minutes(settings)}; " if settings.minutes else ""
@@ -80,30 +71,6 @@ def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
         f"To watch it, in another terminal: {watch}",
         comes.format(step),
         f"{when}Ctrl-C ends it cleanly, and the same command continues it.",
-    ]
-
-
-def compile_seconds(server: ServerConfig) -> float:
-    """Return the expected seconds that azserver will compile with these settings on this machine; 0: nothing
-    to compile."""
-    from azselfplay.games import get_game
-    from azselfplay.search.warm import Compiled
-    from net.sparse import code_name
-
-    game = get_game(server.game)
-    compiled = Compiled(game, server.self_play.search.selection, network=code_name(game, server.net))
-    return 0.0 if compiled.is_ready else compiled.expected_seconds
-
-
-def warning(settings: RunConfig, seconds: float) -> list[str]:
-    """Return a warning for the start if little time will be left for games. `seconds`: from
-    `compile_seconds`."""
-    if not settings.minutes or seconds <= SHARE * 60 * settings.minutes:
-        return []
-    return [
-        f"WARNING: --minutes {settings.minutes:g} is short: compiling the search of {settings.game} counts, "
-        f"and takes about {seconds:.0f} s here, more on a busy machine. --minutes "
-        f"{longer(settings.minutes, seconds)} leaves time for games and training."
     ]
 
 
@@ -286,21 +253,13 @@ def ending(
     elif step:
         rows.append((_again(), "continue it"))
     else:  # nobody plays against an untrained network
-        seconds, spent = float(figures.get("preparing_s") or 0.0), ""
-        if figures.get("preparing"):
-            spent = (
-                f": it ended while the search was being compiled, after {seconds:.0f} s. The parts that were "
-                "ready are kept, and the next start compiles the others"
-            )
-        elif seconds:
-            spent = (
-                f": getting the search ready took {seconds:.0f} s of it. The next start loads what was "
-                "compiled"
-            )
         time = _minutes(settings) if settings.minutes else "this time"
         more = " Give it more --minutes." if settings.minutes else ""
-        lines.append(f"The network is untrained: {time} was too short for training to begin{spent}.{more}")
-        rows = [(_again(settings, seconds), "continue it")]
+        lines.append(
+            f"The network is untrained: {time} was too short for training to begin. The first start also "
+            f"compiles the search, which the next one loads.{more}"
+        )
+        rows = [(_again(), "continue it")]
     width = max(len(command) for command, _ in rows)
     return [
         *lines,
@@ -334,24 +293,7 @@ def _run(settings: RunConfig, folder: RunFolder) -> str:
     return folder.name if settings.runs == RUNS else shlex.quote(str(folder.path))
 
 
-def _again(settings: RunConfig | None = None, seconds: float = 0.0) -> str:
-    """Return the command that the user gave, which continues the same run. With `settings` that have minutes,
-    of which `seconds` went into compiling, the command gets more minutes."""
-    words = sys.argv[1:]
-    if settings and settings.minutes:
-        flag = "--minutes"
-        words = [
-            word
-            # Drop the old `--minutes N`, in either spelling.
-            for before, word in itertools.pairwise(["", *words])
-            if flag not in (before, word) and not word.startswith(f"{flag}=")
-        ]
-        words += [flag, str(longer(settings.minutes, seconds))]
+def _again() -> str:
+    """Return the command that the user gave, which continues the same run."""
     # azrun, or azcluster.
-    return f"{_command(Path(sys.argv[0]).stem)} {shlex.join(words)}".rstrip()
-
-
-def longer(minutes: float, seconds: float) -> int:
-    """Return the suggested minutes for a run that was given `minutes`, of which `seconds` go into
-    compiling."""
-    return int(2 * minutes + 2 * seconds / 60) + 1
+    return f"{_command(Path(sys.argv[0]).stem)} {shlex.join(sys.argv[1:])}".rstrip()

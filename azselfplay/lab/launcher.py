@@ -25,7 +25,7 @@ from azselfplay.host.processes import Children
 from azselfplay.host.runs import RunFolder, has_final_figures
 from azselfplay.host.view import View
 from azselfplay.lab.azrun_config import TRAINER_GRACE, Commands, RunConfig, run_name
-from azselfplay.lab.azrun_texts import Milestones, Troubles, beginning, ending, warning
+from azselfplay.lab.azrun_texts import Milestones, Troubles, beginning, ending
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status
@@ -81,13 +81,10 @@ class Launcher:
         settings: RunConfig,
         port: int,
         commands: Commands,
-        compiling: float = 0.0,
         graces: Mapping[str, float] = {},
     ) -> None:
-        """`commands`: the processes. `compiling`: seconds that azserver will probably compile. `graces`:
-        seconds for a clean end, by part."""
+        """`commands`: the processes. `graces`: seconds for a clean end, by part."""
         self.settings = settings
-        self._compiling = compiling
         self.name = run_name(settings)
         self.folder = RunFolder(settings.runs, self.name)
         self.port = port
@@ -118,8 +115,7 @@ class Launcher:
             warnings.addFilter(lambda record: not (self._is_ending and record.name == CONNECTION_LOG))
             stack.enter_context(warnings)
             parts = self._parts(view)
-            told = beginning(self.settings, self.folder, self.port)
-            for text in [*told, *warning(self.settings, self._compiling)]:
+            for text in beginning(self.settings, self.folder, self.port):
                 view.note(text)
             async with asyncio.TaskGroup() as group:
                 # This event is set at once, because only the client has to wait.

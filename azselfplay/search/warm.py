@@ -1,15 +1,13 @@
-"""Compiles a game's rules and search into the disk cache, and estimates how long that takes on this machine.
+"""Compiles a game's rules and search into the disk cache.
 
 `warm` plays two moves with a tiny search, and leaves a note beside the compiled code (`Compiled`). Like the
-code, a note is valid only for exactly these sources. The times in the notes of older sources predict how long
-the next compilation will take. `client.warm` is the command line.
+code, a note is valid only for exactly these sources. `client.warm` is the command line.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +25,6 @@ from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree
 from protocol.settings import SearchSettings, SelfPlaySettings
-
-USUAL_SECONDS = 20.0
-"""Estimated seconds to compile on a machine without notes. On an idle machine it took 6 to 9 s
-(docs/decisions/0002), on a busy one 30."""
-LEAST_SECONDS = 4.0
-"""Notes with a shorter time are ignored: they measured loading code that was compiled before notes
-existed."""
 
 
 def warm(game_name: str, selection: str = "puct", network: OwnNetwork | None = None) -> float:
@@ -60,9 +51,8 @@ def warm(game_name: str, selection: str = "puct", network: OwnNetwork | None = N
                 tree.reset(start)
 
     asyncio.run(two_moves())
-    seconds = time.perf_counter() - began
-    compiled.took(seconds)
-    return seconds
+    compiled.note()
+    return time.perf_counter() - began
 
 
 @dataclass(frozen=True)
@@ -82,27 +72,18 @@ class Compiled:
         """Whether the code is compiled, so that it only needs to be loaded."""
         return self._note.exists()
 
-    @property
-    def expected_seconds(self) -> float:
-        """Expected time to compile: the last time measured on this machine, for older sources or else for
-        another game."""
-        same = self._times(f"*/compiled-{self._what}.*.json")
-        return (same or self._times("*/compiled-*.json") or [USUAL_SECONDS])[-1]
-
-    def took(self, seconds: float) -> None:
-        """Note that the code is compiled, and how long that took. The first note is kept, because later ones
-        would measure loading."""
+    def note(self) -> None:
+        """Note that the code is compiled."""
         with contextlib.suppress(OSError):
-            if not self.is_ready:
-                self._note.write_text(json.dumps({"seconds": round(seconds, 1), "at": time.time()}))
+            self._note.touch()
 
     def announcement(self) -> str:
         """Return a message for the people who wait."""
         if self.is_ready:
             return f"loading the compiled search of {self.game.name}"
         return (
-            f"compiling search kernels for {self.game.name} (first time, or after a change of the code; "
-            f"about {self.expected_seconds:.0f} s, more on a busy machine)"
+            f"compiling search kernels for {self.game.name} (first time, or after a change of the code: "
+            "up to two minutes)"
         )
 
     @property
@@ -114,12 +95,3 @@ class Compiled:
         # A game of another package has its own key; that of our sources is the folder's name.
         key = foreign_key_of(self.game.rules.end_reason) or "own"
         return self.cache / f"compiled-{self._what}.{key}.json"
-
-    def _times(self, pattern: str) -> list[float]:
-        """Return the seconds in matching notes, the oldest first."""
-        found = []
-        for path in self.cache.parent.glob(pattern):
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                note = json.loads(path.read_text())
-                found.append((float(note["at"]), float(note["seconds"])))
-        return [seconds for _, seconds in sorted(found) if seconds >= LEAST_SECONDS]

@@ -82,14 +82,14 @@ def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_n
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/azrun", "--minutes", "1", "--run", "run"])
-    figures = {"preparing_s": 41.2, "trainer": {"games": 30, "step": 0}}
+    figures = {"trainer": {"games": 30, "step": 0}}
     lines = azrun_texts.ending(
         RunConfig(runs=tmp_path, run="run", minutes=1), RunFolder(tmp_path, "run"), figures
     )
-    assert "1 minute was too short for training to begin: getting the search ready took 41 s" in lines[1]
+    assert "1 minute was too short for training to begin" in lines[1]
     assert not any("azplay" in line for line in lines)
     assert "continue it" in lines[-1]
-    assert lines[-1].split("   ")[0].split()[1:] == ["--run", "run", "--minutes", "4"]
+    assert lines[-1].split("   ")[0].split()[1:] == ["--minutes", "1", "--run", "run"]
 
 
 @pytest.mark.parametrize("process", [b"trainer", b"trainer rank 1"])
