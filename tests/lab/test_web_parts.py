@@ -103,7 +103,9 @@ def test_rates_are_those_of_the_newest_games_whatever_becomes_of_the_clock(tmp_p
     received_at(1000.0)
     assert {row["kind"] for row in players.rates(1400.0)} == {"worker of azserver", "azclient"}
     assert players.rates(1700.0) == []
+    players.close()
     received_at("'x'")
+    players = Players(folder / "games.db")
     assert players.rates(1400.0) == [], "a damaged row ends in no traceback"
     (folder / "games.db").unlink()
     assert players.rates(1400.0) == []
