@@ -61,10 +61,10 @@ class PulledWeights:
         """Held while weights are added to `_waiting`, and while `_error` is set."""
         self._error: BaseException | None = None
         """What ended the evaluator."""
-        self._architecture = ""
+        self._loaded: str | None = None
+        """Architecture of the weights in use; None before the first ones."""
+        self._received = ""
         """Architecture of the weights received last."""
-        self._has_loaded = False
-        """Whether weights of that architecture have been loaded."""
         self.heard = time.monotonic()
         """When the evaluator's loop was last heard of."""
         self._wake, self._woken = socket.socketpair()
@@ -81,8 +81,7 @@ class PulledWeights:
         with self._lock:
             if self._error is not None:
                 raise self._error
-            if info.architecture != self._architecture:
-                self._architecture, self._has_loaded = info.architecture, False
+            self._received = info.architecture
             self._waiting.put((weights, done))
         self._wake.send(b"\0")
         return done.result()
@@ -104,12 +103,15 @@ class PulledWeights:
         self.alive()
 
     def loaded(self, weights: LoadWeights) -> None:
-        self._has_loaded = True
+        self._loaded = self._received
         self.alive()
         log.info("weights version %d are in use", weights.version)
         self._taken().set_result("")
 
     def refused(self, weights: LoadWeights, reason: str) -> None:  # noqa: ARG002 (the downloader logs it)
+        # It goes on with the weights in use.
+        if self._loaded is not None:
+            self._received = self._loaded
         self._taken().set_result(reason)
 
     def report(self, report: EvaluatorReport) -> None:  # noqa: ARG002 (the workers count their own leaves)
@@ -120,7 +122,7 @@ class PulledWeights:
 
     def hangs(self) -> bool:
         """Return whether the evaluator has been silent for too long."""
-        limit = SILENCE if self._has_loaded else FIRST_LOAD
+        limit = SILENCE if self._received == self._loaded else FIRST_LOAD
         return time.monotonic() - self.heard > limit
 
     def fail(self, error: BaseException) -> None:

@@ -32,7 +32,7 @@ from azselfplay.link.weights_files import read_weights
 from azselfplay.store.archive import Archive
 from net.architectures.network import Network, build, with_heads
 from net.architectures.registry import Architecture, name_of, named
-from net.weights import BadWeights, from_bytes, read_meta
+from net.weights import BadWeights, from_bytes
 from protocol.messages import WeightsInfo
 from trainer.config import TrainerConfig
 
@@ -287,25 +287,25 @@ def _given(config: TrainerConfig) -> Iterator[bytes]:
 
 
 def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsInfo | None) -> None:
-    """Check that a run without a usable checkpoint may begin. Raises Fatal(BAD_DATA) if a new network, or one
-    with fewer steps, would replace trained weights, unless the user insists. `played`: the server's
-    weights."""
+    """Check that a run without a usable checkpoint may begin. Raises Fatal(BAD_DATA) if its network would
+    replace weights that this run has trained, unless the user insists. `played`: the server's weights."""
     # Replacing an untrained network does no harm, and with these words the user has decided.
     if played is None or played.step == 0 or config.weights in (NEW, SERVER):
         return
     begins = "a new network"
     if config.weights:
         # A setting stays in files: what was meant for the first start must not undo the training since.
+        # Before version 1 the run has trained nothing.
         with _given(config) as data:
-            step = read_meta(data).step
-        if step >= played.step:
-            return
-        begins = f"--weights {config.weights}, of step {step},"
+            if played.version == 0 or hashlib.sha256(data).digest() == played.sha256:
+                return
+        begins = f"--weights {config.weights}"
     raise Fatal(
         f"the server plays with weights of step {played.step} (version {played.version}), and there is no "
         f"checkpoint to go on from in {folder.checkpoints}: {begins} would replace them. Restore the "
         "checkpoints or name the right run folder (--runs, --run); or go on from the server's weights with a "
-        "new optimizer (--weights server); or insist on a new network (--weights new)",
+        "new optimizer (--weights server); or insist on a new network (--weights new). Other weights begin a "
+        "run of their own (azserver --run)",
         Exit.BAD_DATA,
     )
 

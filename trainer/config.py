@@ -206,7 +206,7 @@ class TrainerConfig:
     weights: str = ""
     """Initial weights of a run without a checkpoint: a weights file; the newest network of another run;
     `server`, the weights that the server plays with; or `new`, an untrained network, even if it replaces
-    trained weights of the server, which is refused otherwise."""
+    weights that the run has trained, which is refused otherwise."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N. Several, such as cuda:0,cuda:1, share each batch: the trainer starts a
     process for each (docs/operate.md)."""

@@ -202,8 +202,7 @@ def why_not_stored(run: Run, seconds: float = 0.0) -> str:
 def hours_until_full(run: Run, games_per_h: float, keep_games: int) -> float | None:
     """Return in how many hours the run's disk is full, if games go on to come like this; None if it is
     unknown, or if there is room for the `keep_games` games of self-play that the store keeps (0: all)."""
-    kept = run.store.kept
-    games = kept + run.store.totals.imported
+    games = run.store.kept
     if not games or not games_per_h:
         return None
     try:
@@ -211,7 +210,7 @@ def hours_until_full(run: Run, games_per_h: float, keep_games: int) -> float | N
     except OSError:
         return None
     bytes_a_game = used / games
-    if keep_games and (keep_games - kept) * bytes_a_game <= free:
+    if keep_games and (keep_games - games + run.store.totals.imported) * bytes_a_game <= free:
         return None
     return free / (bytes_a_game * games_per_h)
 

@@ -49,8 +49,8 @@ class SampleBudget:
     def limit(self, window_targets: int) -> None:
         """Forgive samples that would use the window's `window_targets` positions more often than
         `samples_per_position` says, such as those for a backlog far larger than the window."""
-        # At least a step: otherwise a small window with large steps would never be trained on.
-        most = max(self.batch, self.samples_per_position * window_targets)
+        # And a step, for which samples are saved up: a small window with large steps is trained on, too.
+        most = self.samples_per_position * window_targets + self.batch
         self.forgiven += max(0.0, self.owed - most)
 
     def add_positions(self, positions: int) -> None:

@@ -265,10 +265,7 @@ class Service:
             await self._games_came.wait()
             self._games_came.clear()
             unwatched: list[GameRecord] = []
-            # A commit of nothing shows whether the trouble is over: players may send no game meanwhile.
-            tries_again = bool(run.committer.trouble)
-            while self._jobs or tries_again:
-                tries_again = False
+            while self._jobs:
                 most = JOBS_PER_COMMIT if run.archive is None else archive.GAMES
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
                 # `server_version` counts too: after a return to an older checkpoint, the server's weights are
@@ -338,6 +335,8 @@ class Service:
                 # The archive learns of a quarantine by a checkpoint.
                 if run.training.has_checkpoint:
                     await self.save(run)
+                # The samples of these players are no longer, or again, among those allowed.
+                self._figures.paces = None
                 # The few games that come meanwhile do not count.
                 run.resignation = await self.in_training_thread(
                     resign_threshold,
@@ -409,8 +408,6 @@ class Service:
             self._figures.rate.note(run.store.totals.games.total(), now)
             lasts = 0.0 if self._commit_since is None else now - self._commit_since
             self._figures.trouble = why_not_stored(run, lasts)
-            if run.committer.trouble:
-                self._games_came.set()
             figures = self._figures.as_dict(run.store.totals, now)
             hours = hours_until_full(run, figures["games_per_h"], self._config.keep_games)
             kept_up = self._figures.kept_up(now)

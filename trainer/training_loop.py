@@ -445,7 +445,8 @@ class Imported:
         movers = Movers(self._game)
         # Exactly as large as needed: each position has one visited move, and a game at least one position.
         self.window = Window(self._game, positions, 1.0, 1.0)
-        new = 0
+        # A backup may lack imported games, whose numbers others then get.
+        self.last_seq, new = min(self.last_seq, reader.span()[1]), 0
         for seq, record in reader.whole(self._game, numbers):
             self.window.add(learnable(record, movers(record.start, record.actions), self._win_discount))
             new += record.plies if seq > self.last_seq else 0

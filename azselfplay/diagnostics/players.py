@@ -36,6 +36,8 @@ value errors (squared, 0..4) directly."""
 
 LONGEST_GAP = 600.0
 """Most seconds between two games that count for a rate."""
+SHORTEST = 10.0
+"""Least seconds that a rate is divided by."""
 T = TypeVar("T")
 
 
@@ -160,12 +162,14 @@ def compare(name: str, mine: Sums, others: Sums) -> Compared:
     return Compared(mine.mean, z, abs(z) >= SURE and abs(difference) >= MATTERS[name] * scale)
 
 
-def rates(times: Sequence[tuple[T, float]]) -> dict[T, float]:
-    """Return games per hour by player, over the time from the first to the last of all games `(player,
-    seconds)`, in the order of the store. The result is empty if all games came at the same moment, for
-    example if there is only one."""
+def rates(times: Sequence[tuple[T, float]], until: float | None = None) -> dict[T, float]:
+    """Return games per hour by player, over the time from the first of all games `(player, seconds)`, in the
+    order of the store, to `until` (None: to the last one). The result is empty if that is no time, for
+    example if there is only one game."""
+    ends = [time for _, time in times] + ([] if until is None else [until])
     # A longer gap is a pause, or a clock that was set; one below 0 is the latter, too.
-    gaps = (later - time for (_, time), (_, later) in itertools.pairwise(times))
+    gaps = (later - earlier for earlier, later in itertools.pairwise(ends))
     seconds = sum(min(max(gap, 0.0), LONGEST_GAP) for gap in gaps)
     counts = Counter(player for player, _ in times if seconds)
-    return {player: 3600 * count / max(seconds, 1.0) for player, count in counts.items()}
+    # Games of one commit come within milliseconds.
+    return {player: 3600 * count / max(seconds, SHORTEST) for player, count in counts.items()}

@@ -84,7 +84,7 @@ class RunConfig:
     says otherwise. Empty: the best that we know for the game, chosen by whether there is a GPU; `list` prints
     all; a file such as mine.toml; `none`: the programs' own settings. docs/learning.md."""
     minutes: Amount = 0.0
-    """Minutes to run; 0 runs until Ctrl-C. Compiling the search counts: it takes up to a minute the first
+    """Minutes to run; 0 runs until Ctrl-C. Compiling the search counts: it takes up to two minutes the first
     time that a game is played on this machine."""
     repeatable: Count = 0
     """Games of a round: the whole run in one process, on the CPU, so many games and then the training steps

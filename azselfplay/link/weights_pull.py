@@ -229,6 +229,7 @@ class WeightsPull:
         # event loop. Chunks to be requested again are among the first WINDOW + 1 of `_to_ask`.
         missing = chain(self._asked, islice(self._to_ask, WINDOW + 1))
         end = min(missing, default=len(self._data))
+        self._is_silent = False
         if end > self._digested:
             self._digest.update(memoryview(self._data)[self._digested : end])
             self._digested = end
@@ -254,6 +255,7 @@ class WeightsPull:
     def arriving(self, info: WeightsInfo, now: float) -> None:
         """Note that a web server has sent a part of the awaited chunk."""
         if self._is_fetching and info is self._pulling:
+            self._is_silent = False
             self._asked = dict.fromkeys(self._asked, now + self._timeout)
 
     def not_fetched(self, info: WeightsInfo, reason: str, now: float) -> list[Instruction]:
@@ -312,12 +314,12 @@ class WeightsPull:
         if not (self._joined or self._is_fetching):
             return []
         asks: list[Instruction] = []
-        info, is_silent = self._pulling, self._is_fetching and not self._digested
+        info, is_silent = self._pulling, self._is_fetching and self._is_silent
         # Newer weights do not wait for a web server that has sent nothing yet.
         if info is None or (is_silent and info is not self._newest):
             self._pulling = info = self._newest
             self._data = bytearray(info.size)
-            self._digest, self._digested = hashlib.sha256(), 0
+            self._digest, self._digested, self._is_silent = hashlib.sha256(), 0, True
             # In order, because the hash is computed as the chunks come.
             self._to_ask = deque(range(0, info.size, CHUNK))
             self._asked = {}

@@ -2,9 +2,9 @@
 
 `Ladder` rates the networks of a run over training. `Scaling` rates one network over simulations per move
 (AlphaZero's Figure 2, with simulations instead of thinking time). Both record their games in a book
-(`Session`) and print a table; `azplay report` and `azplay web` draw it. `python -m azselfplay.play.ladder
-GAME` measures the fixed players of a game against each other; its ratings are copied to
-`games/GAME/knowledge.py`, so that all ladders of a game share one scale and need no games between fixed
+(`Session`) and print a table; `azplay report` and `azplay web` draw the ladder. `python -m
+azselfplay.play.ladder GAME` measures the fixed players of a game against each other; its ratings are copied
+to `games/GAME/knowledge.py`, so that all ladders of a game share one scale and need no games between fixed
 players.
 """
 

@@ -51,7 +51,7 @@ because a trainer never stores more than one without archiving it."""
 HASH_BYTES = 32
 ABOUT = "run.json"
 FOLDERS = ("trainers", "games", "checkpoints")
-NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """Errors of a hard link on exFAT, SMB and FUSE."""
 _OURS = re.compile(r"[0-9]{12}|step-[0-9]+\.(state|safetensors)")
 """The name of an object in one of these folders."""

@@ -328,6 +328,9 @@ class Store:
             self.totals.add(readable(source), (low, high), outcome, readable(reason), plies, games)
             if readable(source) == IMPORTED:
                 self._last_imported = max(self._last_imported, last)
+        sql = "SELECT count(*) FROM games WHERE seq <= ? AND source = ?"
+        ((self._spared,),) = execute(sql, (self._dropped, IMPORTED))
+        """Imported games up to `_dropped`, which keep their records."""
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -391,9 +394,9 @@ class Store:
 
     @property
     def kept(self) -> int:
-        """Games of self-play that have not lost their records."""
-        imported = self.totals.imported if self._last_imported <= self._dropped else 0
-        return self.totals.games.total() - max(0, self._dropped - imported)
+        """Games that have not lost their records; imported ones never do."""
+        spared = self.totals.imported if self._last_imported <= self._dropped else self._spared
+        return self.newest - self._dropped + spared
 
     def _drop(self, newest: int, added: int) -> int:
         """Drop records of games that are not among the newest, after `added` games were added; `newest`: the

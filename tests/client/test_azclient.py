@@ -173,6 +173,11 @@ def test_weights_of_another_architecture_may_take_as_long_as_the_first() -> None
         loading = thread.submit(control.load, Path("w"), info)
         select.select([control], [], [])
         assert not control.hangs()
+        control.refused(control.receive(), "it goes on with those in use")  # type: ignore[arg-type]
+        assert control.hangs()
+        assert loading.result()
+        loading = thread.submit(control.load, Path("w"), info)
+        select.select([control], [], [])
         control.fail(error)
         assert loading.exception() is error
 

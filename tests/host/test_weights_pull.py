@@ -251,6 +251,13 @@ def test_a_part_of_a_chunk_shows_that_a_slow_web_server_still_sends() -> None:
     assert (pull.tick(1.0 + TIMEOUT), pull.next_wake()) == ([], 9.0 + TIMEOUT)
 
 
+def test_newer_weights_wait_for_a_web_server_that_has_sent_a_part_of_the_first_chunk() -> None:
+    pull = WeightsPull()
+    pull.joined(info(), 0.0, URL)
+    pull.arriving(pull._pulling, 5.0)
+    assert pull.offered(info(2), 6.0) == []
+
+
 def test_all_chunks_are_asked_for_when_a_web_server_falls_silent_and_newer_weights_try_it_again() -> None:
     """Nothing that the web server sent is kept: it may have been wrong."""
     pull = fetching(info())

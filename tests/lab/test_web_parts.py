@@ -90,7 +90,7 @@ def test_rates_are_those_of_the_newest_games_whatever_becomes_of_the_clock(tmp_p
 
     games = records("tic_tac_toe", 8)
     folder = store_run(tmp_path / "run", "tic_tac_toe", [entry(game) for game in games[:4]])
-    for was_set, now in (("0", 1050.0), ("-86400 * (seq > 3)", -85000.0), ("-1000 * (seq < 2)", 1050.0)):
+    for was_set, now in (("0", 1050.0), ("-86400 * (seq > 3)", -85350.0), ("-1000 * (seq < 2)", 1050.0)):
         players = Players(folder / "games.db")
         received_at(f"1000 + 10 * seq + {was_set}")
         (row,) = players.rates(now)
@@ -100,6 +100,10 @@ def test_rates_are_those_of_the_newest_games_whatever_becomes_of_the_clock(tmp_p
     store = Store(folder / "games.db", "tic_tac_toe")
     store.commit([entry(game, "clients") for game in games[4:]])
     store.close()
+    received_at("1000 + 0.001 * seq")
+    assert sum(row["games_per_h"] for row in players.rates(1300.0)) == pytest.approx(96, rel=0.01)
+    players.close()
+    players = Players(folder / "games.db")
     received_at(1000.0)
     assert {row["kind"] for row in players.rates(1400.0)} == {"worker of azserver", "azclient"}
     assert players.rates(1700.0) == []

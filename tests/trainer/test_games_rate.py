@@ -50,7 +50,7 @@ def test_the_hours_until_the_disk_is_full_follow_from_the_size_of_the_games(tmp_
     run.store.totals = Totals(Counter(workers=10_010))
     assert hours_until_full(run, 100.0, keep_games=0) == 10.0
     # Imported games are kept besides those.
-    run.store.totals, run.store.kept = Totals(imported=3), 7
+    run.store.totals = Totals(imported=3)
     assert hours_until_full(run, 100.0, keep_games=1008) == 10.0
     assert hours_until_full(run, 100.0, keep_games=1007) is None
 

@@ -60,11 +60,14 @@ def test_nothing_is_trained_on_while_nothing_was_searched(tmp_path: Path) -> Non
 
 
 def test_a_backlog_is_trained_on_no_more_than_the_window_that_is_left_of_it(tmp_path: Path) -> None:
-    """This holds for stored games that a checkpoint does not know, and is the same after another restart."""
-    path, one = stored(tmp_path, games(300)), training(tmp_path / "a")
-    fill(one, path, 300)
-    assert to_the_end(one, [], 300).step == 2 * one.window.targets // 32
+    """Such are stored games that an old checkpoint does not know."""
+    known, backlog = games(30), games(300, seed=1)
+    one = training(tmp_path / "a")
+    to_the_end(one, known, 30)
     one.save()
-    again = training(tmp_path / "a")
-    fill(again, path, 300)
-    assert (again.budget.steps(200), again.budget.allowed) == (0, one.budget.allowed)
+    again, path = training(tmp_path / "a"), stored(tmp_path, known + backlog)
+    before = again.budget.samples
+    fill(again, path, 330)
+    to_the_end(again, [], 330)
+    assert again.budget.learned_from == sum(record.plies for record in known + backlog)
+    assert 0 < again.budget.samples - before <= 2 * again.window.targets + 32

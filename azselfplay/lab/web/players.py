@@ -103,7 +103,7 @@ class Players:
         recent = [one for one in played if one.at >= now - WINDOW]
         for game in recent:
             by_player.setdefault((game.kind, game.player), []).append(game)
-        per_hour = rates([((one.kind, one.player), one.at) for one in recent])
+        per_hour = rates([((one.kind, one.player), one.at) for one in recent], now)
         rows = []
         for (kind, player), games in by_player.items():
             games_per_h = per_hour.get((kind, player), 0.0)

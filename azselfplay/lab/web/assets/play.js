@@ -9,7 +9,7 @@ const query = new URLSearchParams(location.search);
 const from = { game: Number(query.get("game")) || 0, ply: Number(query.get("ply")) || 0 };
 const toMove = query.get("side") === "1" ? 1 : 0; // in that position
 const RESULT = { 1: "You won", 0: "A draw", "-1": "You lost" };
-const BAD_REQUEST = 400, GONE = 410;
+const BAD_REQUEST = 400, NOT_FOUND = 404, GONE = 410;
 const HINTS = 3; // moves shown on the board
 const kept = `play ${run}`;
 const button = (text, act, attributes = {}) => el("button", { type: "button", onclick: act, ...attributes }, text);
@@ -79,7 +79,10 @@ function told() {
     const score = game.score === null ? "" : ` (${game.sides[ahead]} +${fixed(Math.abs(game.score), game.score % 1 ? 1 : 0)})`;
     return `${RESULT[mine]}: ${ending(game.over)}${score}.`;
   }
-  if (!game.is_mine) return busy ? "The network thinks ..." : "The network did not move. Take your move back, or load the page again.";
+  if (!game.is_mine) {
+    const todo = game.moves.length > game.first ? "Take your move back" : "Begin a new game";
+    return busy ? "The network thinks ..." : `The network did not move. ${todo}.`;
+  }
   const all = said(game.moves, game.said);
   const last = game.moves.length > game.first ? `The network played ${all[all.length - 1]}. ` : "";
   return `${last}Your move: you are ${game.sides[game.side]}.`;
@@ -220,7 +223,7 @@ async function start(left) {
 async function playAgain() {
   const wanted = { ...terms, side: 1 - game.side, moves: [] };
   await start(wanted).catch((error) => {
-    if (error.status !== BAD_REQUEST) throw error;
+    if (error.status !== NOT_FOUND) throw error;
     return start({ ...wanted, weights: "" });
   });
 }
