@@ -79,7 +79,7 @@ function drawPlayers(found) {
   const rows = found.players.map((one) => [one.player, one.kind, count(one.games_per_h), fixed(one.positions_per_s, 1), taken(one.seconds_per_game), count(one.version), `${duration(one.seen)} ${last}`]);
   players.replaceChildren(el("h2", {}, "Workers and clients"),
     rows.length ? table("Workers and clients", columns, rows) : el("p", { class: "note" }, "No game has come in during the last ten minutes."),
-    el("p", { class: "note" }, `From the newest 1,000 games that the trainer has stored.`));
+    el("p", { class: "note" }, `From the newest 1,000 games of the last ten minutes.`));
 }
 
 function drawFigures(found) {
