@@ -118,7 +118,7 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
     require("train", "azcluster up")
     server = plan.check(parts)
     run, lock = cluster.run, _lock(cluster)
-    check_folders(Path(run.runs), "runs of [run]")
+    check_folders(Path(run.runs), "`runs` in [run]")
     Path(run.runs).mkdir(parents=True, exist_ok=True)
     from azselfplay.host.aio import run as run_until_signal
     from azselfplay.lab.launcher import Launcher

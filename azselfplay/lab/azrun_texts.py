@@ -256,8 +256,8 @@ def ending(
         time = _minutes(settings) if settings.minutes else "this time"
         more = " Give it more --minutes." if settings.minutes else ""
         lines.append(
-            f"The network is untrained: {time} was too short for training to begin. The first start also "
-            f"compiles the search, which the next one loads.{more}"
+            f"The network is untrained: {time} was too short for training to begin. The first start "
+            f"compiles the search, too; the next one only loads it.{more}"
         )
         rows = [(_again(), "continue it")]
     width = max(len(command) for command, _ in rows)

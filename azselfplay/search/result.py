@@ -91,12 +91,11 @@ class SearchStats(NamedTuple):
     max_depth: int
 
 
-def result_of_visits(
-    tree: SearchTree, left: npt.NDArray[np.int32], value: float, *, is_cheap: bool
-) -> SearchResult:
-    """Return the result of a search whose policy target is its visits, and whose root has this `value`. `left
-    [n]`: what remains of the visits of the root's n edges (`SearchTree.open_visits`)."""
+def result_of_visits(tree: SearchTree, *, is_cheap: bool) -> SearchResult:
+    """Return the result of a search whose policy target is the visits of its root, without those of moves
+    proven to be worse."""
     edges, settings = tree.edges_of(0), tree.settings
+    left, value = tree.open_visits()
     actions, visits = listed(edges["action"], left)
     # The record of a cheap search has no flag for this and needs none: its visits are not a policy target.
     is_pruned = not is_cheap and bool((left < edges["visits"]).any())

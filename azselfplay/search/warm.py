@@ -94,4 +94,4 @@ class Compiled:
     def _note(self) -> Path:
         # A game of another package has its own key; that of our sources is the folder's name.
         key = foreign_key_of(self.game.rules.end_reason) or "own"
-        return self.cache / f"compiled-{self._what}.{key}.json"
+        return self.cache / f"compiled-{self._what}.{key}"

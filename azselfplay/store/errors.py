@@ -63,8 +63,8 @@ def unreadable(path: Path, error: Exception) -> Fatal:
 def damaged(path: Path, error: Exception) -> Fatal:
     """Return the Fatal for a damaged file, which says how to save what is left."""
     if archive := shown_settings(path.with_name("trainer.toml")).get("archive"):
-        text = f"end what uses the file and move it away: it is read back from the archive {archive}"
-        return Fatal(f"the games in {path} are damaged: {error}; {text}", Exit.BAD_DATA)
+        text = f"End what uses the file and move it away: it is read back from the archive {archive}"
+        return Fatal(f"the games in {path} are damaged: {error}. {text}", Exit.BAD_DATA)
     new = path.with_name("salvaged.db")
     return Fatal(
         f"the games in {path} are damaged: {error}. End what uses the file and keep a copy of it. "

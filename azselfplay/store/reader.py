@@ -154,8 +154,8 @@ class StoreReader:
         return 1
 
     def not_trained_on(self, first: int, last: int, held: Collection[str]) -> frozenset[int]:
-        """Return the numbers of the games among `first .. last` that are `Entry.is_old`, or by a player in
-        `held`."""
+        """Return the numbers of the games among `first .. last` that ordinary training leaves out
+        (`store.sqlite.Entry.is_old`), or that are by a player in `held`."""
         players = self.players_between(first, last) if held else {}
         return self.old_between(first, last).union(seq for seq, name in players.items() if name in held)
 

@@ -329,7 +329,7 @@ class Store:
             if readable(source) == IMPORTED:
                 self._last_imported = max(self._last_imported, last)
         sql = "SELECT count(*) FROM games WHERE seq <= ? AND source = ?"
-        ((self._spared,),) = execute(sql, (self._dropped, IMPORTED))
+        self._imported_among_dropped = int(execute(sql, (self._dropped, IMPORTED)).fetchone()[0])
         """Imported games up to `_dropped`, which keep their records."""
 
     @contextmanager
@@ -395,8 +395,9 @@ class Store:
     @property
     def kept(self) -> int:
         """Games that have not lost their records; imported ones never do."""
-        spared = self.totals.imported if self._last_imported <= self._dropped else self._spared
-        return self.newest - self._dropped + spared
+        every = self._last_imported <= self._dropped
+        imported = self.totals.imported if every else self._imported_among_dropped
+        return self.newest - self._dropped + imported
 
     def _drop(self, newest: int, added: int) -> int:
         """Drop records of games that are not among the newest, after `added` games were added; `newest`: the

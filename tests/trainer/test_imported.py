@@ -112,12 +112,17 @@ def test_each_step_has_its_share_of_imported_games(share: float, count: int, tmp
     assert one.budget.samples == 32
 
 
-def test_a_restart_does_not_begin_with_them_again_and_takes_up_new_ones(tmp_path: Path) -> None:
-    path = stored(tmp_path)
-    one = training(tmp_path / "run", imported_share=0.5, positions=1000)
+def trained(folder: Path, path: Path, **changes: float) -> None:
+    """Save a run that has made all steps that the 30 games in `path` allow."""
+    one = training(folder, imported_share=0.5, **changes)
     fill(one, path, 30)
     to_the_end(one, [], 30)
     one.save()
+
+
+def test_a_restart_does_not_begin_with_them_again_and_takes_up_new_ones(tmp_path: Path) -> None:
+    path = stored(tmp_path)
+    trained(tmp_path / "run", path, positions=1000)
     again = training(tmp_path / "run", imported_share=0.5, positions=1000)
     fill(again, path, 30)
     assert again._imported.steps(32) == 0
@@ -133,10 +138,7 @@ def test_a_restart_does_not_begin_with_them_again_and_takes_up_new_ones(tmp_path
 
 def test_settings_changed_in_a_run_bring_no_second_warm_start(tmp_path: Path) -> None:
     path = stored(tmp_path)
-    one = training(tmp_path / "run", imported_share=0.5)
-    fill(one, path, 30)
-    to_the_end(one, [], 30)
-    one.save()
+    trained(tmp_path / "run", path)
     again = training(tmp_path / "run", imported_share=0.5, per_position=20.0)
     fill(again, path, 30)
     assert again._imported.steps(32) == 0

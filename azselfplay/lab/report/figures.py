@@ -1,8 +1,8 @@
 """Figures of a run's games, in bins of neighbouring weights versions with enough games in each bin.
 
 Making the bins reads only columns of the store's index, so a run with millions of games takes seconds.
-Values need whole records; an evenly spread sample of these is read from each bin. A game
-counts for the newest weights that played in it, as in `azplay games stats`.
+Values need whole records; an evenly spread sample of these is read from each bin. A game counts for the
+newest weights that played in it, as in `azplay games stats`.
 """
 
 from __future__ import annotations

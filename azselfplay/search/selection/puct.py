@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from azselfplay.games.jit import kernel
 from azselfplay.search.layout import BLOCKED, Tree
-from azselfplay.search.result import SearchResult, result_of_visits
+from azselfplay.search.result import result_of_visits
 from azselfplay.search.tree_kernel import is_lost, value_sum_of
 from protocol.settings import SelfPlaySettings
 
@@ -75,9 +75,8 @@ def dirichlet(rng: np.random.Generator, alpha: float, count: int) -> npt.NDArray
     return noise
 
 
-def result(tree: SearchTree, *, is_cheap: bool) -> SearchResult:
-    """Return the result. Its policy target is the visits of the root (`SearchTree.open_visits`)."""
-    return result_of_visits(tree, *tree.open_visits(), is_cheap=is_cheap)
+result = result_of_visits
+"""The policy target is the visits of the root."""
 
 
 @kernel

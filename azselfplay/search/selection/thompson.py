@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from azselfplay.games.jit import kernel
 from azselfplay.search.layout import BLOCKED, Tree
-from azselfplay.search.result import SearchResult, result_of_visits
+from azselfplay.search.result import result_of_visits
 from azselfplay.search.tree_kernel import random_normal, value_sum_of
 from protocol.records import PRIOR_FLOOR
 from protocol.settings import SelfPlaySettings
@@ -59,9 +59,8 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
     """Do nothing: no preparation is needed."""
 
 
-def result(tree: SearchTree, *, is_cheap: bool) -> SearchResult:
-    """Return the result. Its policy target is the visits of the root."""
-    return result_of_visits(tree, *tree.open_visits(), is_cheap=is_cheap)
+result = result_of_visits
+"""The policy target is the visits of the root."""
 
 
 @kernel
