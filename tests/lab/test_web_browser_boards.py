@@ -102,7 +102,7 @@ def test_a_whole_game_of_chess_is_dragged_and_found_again(page: sync_api.Page, s
     chess, rng = get_game("chess"), np.random.default_rng(1)
     game, think = GameHistory(chess), alphabeta_think(chess, 3)
     while game.end_reason() is None:
-        move = chess.notation.action_to_text(game.state, think(game, rng).action)
+        move = chess.notation.action_to_text(game.state, think(game, rng))
         drag(page, move)
         game.play_text(move)
         sync_api.expect(moves).to_have_count(game.ply + (game.end_reason() is None))
