@@ -20,7 +20,7 @@ from azselfplay.host.config import received
 from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.search.settings import resolve
 from azselfplay.search.warm import warm
-from net.architectures.registry import check_plays, is_sparse
+from net.architectures.registry import check_plays, is_sparse, named
 from net.sparse import player_for
 from protocol.messages import Welcome
 from protocol.settings import SelfPlaySettings
@@ -49,9 +49,10 @@ def read_welcome(welcome: Welcome) -> Run:
         settings = received(SelfPlaySettings, welcome.self_play)
         # The published weights name the network; a server without weights names the network that it will
         # make.
-        named = (welcome.weights.architecture if welcome.weights is not None else "") or welcome.network
-        network = named if is_sparse(named) else ""
-        check_plays(network, game)
+        name = (welcome.weights.architecture if welcome.weights is not None else "") or welcome.network
+        check_plays(name, game)
+        # A run called `sparse` has weights called `sparse256`: this is the same network.
+        network = named(name).name if is_sparse(name) else ""
         return Run(welcome.run, game, resolve(settings, game), welcome.run_id, network)
     except ValueError as error:  # msgspec.ValidationError is one
         raise Fatal(

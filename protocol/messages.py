@@ -44,7 +44,7 @@ Text = Annotated[str, Meta(max_length=2000)]
 Uid = Annotated[bytes, Meta(min_length=16, max_length=16)]
 RunId = Annotated[bytes, Meta(max_length=16)]
 Sha256 = Annotated[bytes, Meta(min_length=32, max_length=32)]
-Count = Annotated[int, Meta(ge=0, le=2**40)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
 Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
 RequestId = Annotated[int, Meta(ge=0, le=MAX_REQUEST)]
 Scalar = int | float | str | bool | None

@@ -136,8 +136,11 @@ def save(
                     one.replace(one.with_name(f"{one.name}.skipped"))
         for old in _states(folder)[KEPT:]:
             old.unlink()
-            reach("checkpoint.old_removed")
-            old.with_suffix(".safetensors").unlink(missing_ok=True)
+        reach("checkpoint.old_removed")
+        # A trainer that was killed between its two files left a network without a state.
+        for left in folder.glob("step-*.safetensors"):
+            if not left.with_suffix(".state").exists():
+                left.unlink()
     except OSError as error:
         # A disk that has become read-only, or is gone, refuses this as well.
         with contextlib.suppress(OSError):

@@ -184,7 +184,7 @@ class Service:
         await self._weights.publish_last(run)
         reporting.cancel()
         uploading.cancel()
-        await self.in_training_thread(run.training.save)
+        is_saved = await self.save(run)
         await self._upload(run)
         await self.in_training_thread(self._ranks.end)
         figures = self._figures.as_dict(run.store.totals, time.monotonic())
@@ -198,6 +198,8 @@ class Service:
         run.store.close()
         # Closed last: until here no other trainer may take the folder.
         run.lock.close()
+        if not is_saved:
+            raise Fatal("stopped without a checkpoint of the last steps: the disk did not take it", Exit.DISK)
         log.info("stopped at step %d with a checkpoint", run.training.step)
 
     # ---- the connection ----
@@ -346,6 +348,8 @@ class Service:
                     self._last_seq,
                 )
                 self._figures.resignation = run.resignation.as_dict()
+            # While the window is filled again, the figures say so.
+            self._figures.step, self._figures.turn = run.training.step, None
             await self._fill(run, stop)
             await self._train(run, stop)
 

@@ -230,14 +230,19 @@ class TrainingLoop:
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
         self._filled = max(self._filled, end)
         self.last_seq = max(self.last_seq, self._filled)
-        is_done = self._filled >= newest
-        if is_done:
-            self.budget.limit(self.window.targets)
-        return is_done
+        return self._filled >= newest
 
     def follows_quarantine(self, reader: StoreReader) -> bool:
-        """Return whether the quarantine in the store is still the one that training follows."""
-        return reader.quarantined() == self.quarantine.players
+        """Return whether the quarantine in the store is still the one that training follows; True while the
+        store cannot be read."""
+        try:
+            return reader.quarantined() == self.quarantine.players
+        except Fatal as fatal:
+            # A lock, or a network disk that is away for a moment. A damaged file is something else.
+            if fatal.code != Exit.DISK:
+                raise
+            log.warning("the quarantine is not looked at: %s", fatal)
+            return True
 
     def follow_quarantine(self, reader: StoreReader) -> None:
         """Adapt the budget to the quarantine in the store. The window is empty afterwards, so `fill` must
@@ -267,10 +272,12 @@ class TrainingLoop:
         """
         for record, player in zip(games, players or [""] * len(games), strict=True):
             self._add(record, player)
-        self.budget.limit(self.window.targets)
         # Growth depends on all positions that ever came, not on those in the window.
         if self._config.window.growth:
             self._newest = grown_window(positions, self._config.window.growth_min)
+        # While the window grows, samples are drawn from only a part of the positions that it holds.
+        drawn_from = self.window.next_position - self.window.newest(self._newest)
+        self.budget.limit(int(self.window.targets * drawn_from / max(self.window.positions, 1)))
         self.last_seq = max(self.last_seq, last_seq)
         # Make only some of the steps: in between, new games must enter the window and weights be published.
         deadline = time.monotonic() + self.turn_seconds
@@ -281,7 +288,6 @@ class TrainingLoop:
         figures = self._train_step.figures()
         if figures is not None and not all(map(math.isfinite, (*figures[:-1], *figures.heads.values()))):
             raise not_finite("loss", self.step)
-        drawn_from = self.window.next_position - self.window.newest(self._newest)
         shares, norm = self.window.outcome_shares, self._train_step.weight_norm()
         waiting_for = "" if steps else self.budget.waiting_for(self._learnable)
         count = 0 if self._imported.steps(self._optimizer.batch) else self.budget.learned_from

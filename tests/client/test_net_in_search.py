@@ -87,7 +87,8 @@ def weights_of(architecture: str) -> WeightsInfo:
 @pytest.mark.parametrize(
     ("changed", "network"),
     [
-        ({"network": "sparse"}, "sparse"),
+        ({"network": "sparse"}, "sparse256"),
+        ({"network": "sparse", "weights": weights_of("sparse256")}, "sparse256"),
         ({"network": "small", "weights": weights_of("sparse512")}, "sparse512"),
         ({"network": "sparse", "weights": weights_of("4x64")}, ""),
         ({"network": "a newer kind"}, ""),
@@ -98,7 +99,7 @@ def test_the_network_is_that_of_the_weights_else_that_of_the_run(changed: dict, 
     asked = read_welcome(welcome(**changed))
     assert asked.network == network
     assert is_same_run(asked, welcome(**changed))
-    assert is_same_run(asked, welcome(network="sparse")) == (network == "sparse")
+    assert is_same_run(asked, welcome(network="sparse")) == (network == "sparse256")
 
 
 def test_a_game_without_features_ends_the_worker_with_a_sentence() -> None:

@@ -3,10 +3,12 @@
 import dataclasses
 from pathlib import Path
 
+import apsw
 import numpy as np
 import pytest
 from training_runs import GAME, games, training
 
+from azselfplay.store.errors import unreadable
 from azselfplay.store.players import player_of, set_quarantine
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import Store
@@ -179,3 +181,12 @@ def test_a_game_is_put_down_to_its_key_or_to_its_client(
     """This does not depend on which worker played it. No name that a client gives itself can be that of a
     key."""
     assert player_of(role, source, key) == player
+
+
+def test_a_store_that_cannot_be_read_for_a_moment_changes_nothing(tmp_path: Path, monkeypatch) -> None:
+    def away(reader: StoreReader) -> frozenset[str]:
+        raise unreadable(tmp_path, apsw.BusyError("database is locked"))
+
+    one = Beside(tmp_path)
+    monkeypatch.setattr(StoreReader, "quarantined", away)
+    assert one.loop.follows_quarantine(one.reader)

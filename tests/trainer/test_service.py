@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import errno
 import json
 import threading
 import tomllib
@@ -21,6 +22,7 @@ from free_ports import free_base_port
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import is_locked
 from azselfplay.store.players import set_quarantine
 from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import connect
@@ -252,3 +254,18 @@ def test_while_games_cannot_be_stored_the_figures_say_why(tmp_path, monkeypatch)
         assert server.figures["not_stored"] == ""
 
     assert beside_trainer(tmp_path, script).acks[record.uid].status == "stored"
+
+
+def test_a_stop_on_a_full_disk_ends_in_order_and_says_what_is_missing(tmp_path, monkeypatch) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def script(server: FakeServer, _: service.Service) -> None:
+        await server.until(lambda: server.figures)
+        monkeypatch.setattr("trainer.checkpoint.write_atomically", full)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        beside_trainer(tmp_path, script)
+    assert caught.group_contains(Fatal, match="without a checkpoint")
+    assert (tmp_path / "run-1" / "figures.json").exists()
+    assert not is_locked(tmp_path / "run-1" / "trainer.lock")

@@ -329,3 +329,10 @@ def test_games_that_are_left_out_of_training_do_not_come_back_into_the_window(tm
     ]
     assert len(played[0]) > 150
     np.testing.assert_array_equal(played[1], played[0])
+
+
+def test_a_network_that_a_killed_trainer_left_goes_with_the_next_checkpoint(tmp_path: Path) -> None:
+    one = training(tmp_path)
+    (tmp_path / "step-000000009.safetensors").write_bytes(b"without a state")
+    one.save()
+    assert [file.suffix for file in sorted(tmp_path.iterdir())] == [".safetensors", ".state"]

@@ -55,11 +55,11 @@ def fill(one: TrainingLoop, path: Path, newest: int) -> None:
     reader.close()
 
 
-def to_the_end(one: TrainingLoop, records: list[GameRecord], last_seq: int) -> Turn:
+def to_the_end(one: TrainingLoop, records: list[GameRecord], last_seq: int, positions: int = 10**6) -> Turn:
     """Take games in and make all the steps that they allow."""
-    turn = one.turn(records, last_seq, 10**6)
+    turn = one.turn(records, last_seq, positions)
     while turn.more:
-        turn = one.turn([], last_seq, 10**6)
+        turn = one.turn([], last_seq, positions)
     return turn
 
 
