@@ -1,7 +1,7 @@
 """A second place for what a trainer must not lose: a folder on another disk or machine, or a bucket.
 
     run.json                                a copy from the run's folder: says which run's archive this is
-    trainers/000000000002                   one object for each start of a trainer; the highest one is current
+    trainers/000000000002                   the current trainer: each start of one takes the next number
     games/000000000001                      the games of one commit, named by the number of the first
     checkpoints/step-000001200.state        the checkpoints of the run's folder (`trainer.checkpoint`)
 
@@ -23,7 +23,9 @@ import logging
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
 from datetime import timedelta
 from pathlib import Path
@@ -48,6 +50,10 @@ GAMES = 4096
 COMPARED = 10_000
 """Newest games in both the store and the archive that are compared at the start: more than one commit,
 because a trainer never stores more than one without archiving it."""
+READERS, READ_AHEAD = 16, 64
+"""Threads that read objects back, and objects that they read before the store takes them."""
+TOLD_SECONDS = 30.0
+"""Seconds between two lines of the log while games are read back."""
 HASH_BYTES = 32
 ABOUT = "run.json"
 FOLDERS = ("trainers", "games", "checkpoints")
@@ -102,11 +108,12 @@ class Folder:
         except FileNotFoundError:
             return None
 
-    def names(self, under: str) -> list[str]:
-        """Return the names of all objects `under/...`, without `under/`, in order. What others have put there
-        (a NAS or a desktop does) is not ours, and left alone."""
+    def names(self, under: str, after: str = "") -> list[str]:
+        """Return the names of all objects `under/...` that come after `after`, without `under/`, in order.
+        What others have put there (a NAS or a desktop does) is not ours, and left alone."""
         with contextlib.suppress(FileNotFoundError):
-            return sorted(filter(_OURS.fullmatch, (one.name for one in (self._path / under).iterdir())))
+            found = (one.name for one in (self._path / under).iterdir() if one.name > after)
+            return sorted(filter(_OURS.fullmatch, found))
         return []
 
     def remove(self, name: str) -> None:
@@ -197,9 +204,9 @@ class Bucket:
             except FileNotFoundError:
                 return None
 
-    def names(self, under: str) -> list[str]:
+    def names(self, under: str, after: str = "") -> list[str]:
         with self._asked():
-            pages = self._obstore.list(self._store, f"{under}/")
+            pages = self._obstore.list(self._store, f"{under}/", offset=f"{under}/{after}")
             found = (one["path"].removeprefix(f"{under}/") for page in pages for one in page)
             return sorted(filter(_OURS.fullmatch, found))
 
@@ -293,43 +300,63 @@ class Archive:
             self._objects.create(ABOUT, json.dumps(about, indent=1).encode())
             # Another run may have created it first.
             self.check(about["game"], bytes.fromhex(about["id"]))
-            self._trainer = max(map(int, self._objects.names("trainers")), default=0) + 1
+            earlier = self._objects.names("trainers")
+            self._trainer = max(map(int, earlier), default=0) + 1
             # `create` overwrites nothing, so of two trainers that begin at once, only one gets this number.
             while not self._objects.create(_name("trainers", self._trainer), b"{}"):
                 self._trainer += 1
-            # Read back the games that the store lacks.
-            names, shared = self._objects.names("games"), before - COMPARED
-            for name, following in zip(names, [*names, ""][1:], strict=True):
-                # An object that ends before `shared` has nothing new. The end of the last one is known only
-                # from its content.
-                if following and int(following) <= max(shared, 1):
-                    continue
-                data = self._objects.get(f"games/{name}") or b""
-                content = data[:-HASH_BYTES]
-                if sha256(content) != data[-HASH_BYTES:]:
-                    place = f"{self._place}/games/{name}"
-                    text = f"{place} is damaged (its hash differs): restore it from a copy of the archive"
-                    raise Fatal(text, Exit.BAD_DATA)
-                decoded = msgspec.msgpack.decode(content)
-                rows = [Row(Stored(*columns), player, is_old) for columns, player, is_old in decoded]
-                known = [row for row in rows if row.game.seq <= before]
-                found = store.uids_between(known[0].game.seq, known[-1].game.seq) if known else []
-                if [row.game.uid for row in known] != found:
-                    raise Fatal(
-                        f"the games from number {int(name)} on are others in games.db than in {self._place}: "
-                        "another trainer has gone on with the run meanwhile, or games.db was salvaged. Move "
-                        "games.db and the checkpoints beside it away: they are read back from the archive. "
-                        "Of the games that only this games.db has, none was acknowledged",
-                        Exit.BAD_DATA,
-                    )
-                store.restore(rows[len(known) :])
-                reach("archive.restored")
-                self.last = rows[-1].game.seq
+            for name in earlier:
+                self._objects.remove(f"trainers/{name}")
+            self._read_back(store, before)
         log.info("archive %s: %d games read back", self._place, store.newest - before)
         if (missing := store.newest - self.last) > GAMES:
             log.info("archive %s: adding up to %d games that only games.db has", self._place, missing)
         if not self.keep(store):
             raise Fatal(f"{self.trouble}; it is tried again", Exit.TRY_AGAIN)
+
+    def _read_back(self, store: Store, before: int) -> None:
+        """Restore the games that the store, whose newest game is number `before`, lacks. Several objects are
+        read at once, because a bucket takes tens of milliseconds for each of more than a million in weeks."""
+        shared = max(before - COMPARED, 1)
+        # Earlier objects end before `shared`; an archive that is far behind has only such.
+        names = self._objects.names("games", after=_number(max(shared - GAMES, 0)))
+        names = names or self._objects.names("games")
+        # The end of the last object is known only from its content.
+        ends = zip(names, [*names, ""][1:], strict=True)
+        wanted = [name for name, next_ in ends if not next_ or int(next_) > shared]
+        told = time.monotonic()
+        with ThreadPoolExecutor(READERS) as readers:
+            for at in range(0, len(wanted), READ_AHEAD):
+                some = wanted[at : at + READ_AHEAD]
+                read = readers.map(self._objects.get, (f"games/{name}" for name in some))
+                for name, data in zip(some, read, strict=True):
+                    self._restore(store, before, name, data or b"")
+                if time.monotonic() > told + TOLD_SECONDS:
+                    log.info("archive %s: %d games read back so far", self._place, store.newest - before)
+                    told = time.monotonic()
+
+    def _restore(self, store: Store, before: int, name: str, data: bytes) -> None:
+        """Add the games of an object that the store lacks."""
+        content = data[:-HASH_BYTES]
+        if sha256(content) != data[-HASH_BYTES:]:
+            place = f"{self._place}/games/{name}"
+            text = f"{place} is damaged (its hash differs): restore it from a copy of the archive"
+            raise Fatal(text, Exit.BAD_DATA)
+        decoded = msgspec.msgpack.decode(content)
+        rows = [Row(Stored(*columns), player, is_old) for columns, player, is_old in decoded]
+        known = [row for row in rows if row.game.seq <= before]
+        found = store.uids_between(known[0].game.seq, known[-1].game.seq) if known else []
+        if [row.game.uid for row in known] != found:
+            raise Fatal(
+                f"the games from number {int(name)} on are others in games.db than in {self._place}: "
+                "another trainer has gone on with the run meanwhile, or games.db was salvaged. Move "
+                "games.db and the checkpoints beside it away: they are read back from the archive. "
+                "Of the games that only this games.db has, none was acknowledged",
+                Exit.BAD_DATA,
+            )
+        store.restore(rows[len(known) :])
+        reach("archive.restored")
+        self.last = rows[-1].game.seq
 
     # ---- games ----
 
@@ -405,5 +432,9 @@ class Archive:
 
 
 def _name(kind: str, number: int) -> str:
+    return f"{kind}/{_number(number)}"
+
+
+def _number(number: int) -> str:
     # All names have one length, so that they sort as text.
-    return f"{kind}/{number:012d}"
+    return f"{number:012d}"

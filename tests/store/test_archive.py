@@ -68,9 +68,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.getfixturevalue('bucket')}/{tmp_path.name}"
 
 
-@pytest.mark.parametrize(
+in_both = pytest.mark.parametrize(
     "place", ["folder", pytest.param("bucket", marks=pytest.mark.nightly)], indirect=True
 )
+
+
+@in_both
 @pytest.mark.parametrize("seed", range(3))
 def test_kills_lost_disks_and_an_old_trainer_lose_no_acknowledged_game(
     tmp_path: Path, seed: int, place: str
@@ -138,6 +141,32 @@ def test_a_store_that_keeps_few_records_is_restored_with_as_few(tmp_path: Path) 
     assert [one.seq for one in StoreReader(tmp_path / "new" / "games.db").rows(Range())] == [5, 6, 10, 11, 12]
     started(tmp_path, "all")
     assert len(list(StoreReader(tmp_path / "all" / "games.db").rows(Range()))) == 12
+
+
+@in_both
+def test_a_start_reads_only_the_newest_objects_and_those_of_an_archive_that_is_behind(
+    place: str, tmp_path: Path, monkeypatch
+) -> None:
+    """An archive of weeks has a million objects."""
+    monkeypatch.setattr("azselfplay.store.archive.COMPARED", 4)
+    monkeypatch.setattr("azselfplay.store.archive.GAMES", 2)
+    store, archive = started(tmp_path, "disk", place=place)
+    for number in range(10):
+        store.commit([entry(2 * number), entry(2 * number + 1)])
+        assert archive.keep(store)
+    store.close()
+    objects = type(archive._objects)
+    asked, get = [], objects.get
+    monkeypatch.setattr(objects, "get", lambda one, name: asked.append(name) or get(one, name))
+    store, archive = started(tmp_path, "disk", place=place)
+    assert sorted(name for name in asked if "games" in name) == [f"games/{n:012d}" for n in (15, 17, 19)]
+    assert archive._objects.names("trainers") == ["000000000002"]
+    for number in range(10, 20):  # without the archive
+        store.commit([entry(2 * number), entry(2 * number + 1)])
+    store.close()
+    started(tmp_path, "disk", place=place)
+    restored, _ = started(tmp_path, "new", place=place)
+    assert restored.newest == 40
 
 
 def test_files_of_others_in_an_archive_are_left_alone(tmp_path: Path) -> None:
