@@ -87,11 +87,9 @@ class LossSettings:
     """Weight in the value loss of positions whose game reached the length limit and was scored as a draw
     (AlphaZero: 1; with 0.25, many such games do not teach that everything is a draw)."""
     heads: str = ""
-    """Weights of auxiliary heads, such as `reply:0.15,moves_left:0.1`; each above 0. They teach the
-    body and do not play. `moves_left`: the plies left in the game (lc0: yes; try 0.1). `soft_policy`: visits
-    ^ (1 / 4), to tell unlikely moves apart (KataGo: 8). `reply`: the visits of the next position, which is
-    usually the opponent's (KataGo: 0.15). `ownership`: who owns each point at the end, in Go (try 0.5), which
-    `azplay gtp` then also tells. Empty: none (AlphaZero)."""
+    """Weights of auxiliary heads by name, each above 0 and separated by commas. They teach the body and do
+    not play. There is `ownership`: who owns each point at the end, in Go (`ownership:0.5`), which `azplay
+    gtp` then also tells. Empty: none (AlphaZero)."""
 
     @property
     def head_weights(self) -> dict[str, float]:
@@ -106,7 +104,7 @@ class LossSettings:
             try:
                 found[name] = converted(weight, Annotated[float, Meta(gt=0)], strict=False)
             except ValueError as error:
-                raise ValueError(f"the weight of {name} {error}, as in reply:0.15") from None
+                raise ValueError(f"the weight of {name} {error}, as in ownership:0.5") from None
         # In one order, so that the same settings make the same network.
         return {name: found[name] for name in TRAINING_HEADS if name in found}
 

@@ -9,10 +9,10 @@ in the value loss than others.
 
 Auxiliary heads predict more about the positions in the window, so that the body learns more from each
 position; search does not use them, and evaluators drop them when they load weights. The trick is that
-everything about a head is one entry of `HEADS`: its loss and, if the batch lacks them, its targets. Its line
-in `net.architectures.registry.TRAINING_HEADS` says which torch module it gets, `loss.heads` sets its weight,
-and samples, outputs, losses and figures are keyed by its name. Only a head that learns what the window does
-not store yet (`ownership`) needs a column there too.
+everything about a head is one entry of `HEADS`, with its targets and its loss, and its name in
+`net.architectures.registry.TRAINING_HEADS`; `loss.heads` sets its weight, and samples, outputs, losses and
+figures are keyed by its name. Only a head that learns what the window does not store yet needs a column there
+too, as `ownership` does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainer.config import LossSettings
-from trainer.sampler_kernel import Counts, SymmetryMaps, rows_in
+from trainer.sampler_kernel import Counts, SymmetryMaps
 from trainer.window import Numbers, Window
 
 
@@ -142,100 +142,21 @@ def value_loss(value_logits: Tensor, wdl: Tensor, weights: Tensor, samples: int)
     return (weights * each).sum() / samples
 
 
-class Batch(NamedTuple):
-    """Data that a head may learn from: `n` samples, on the network's device."""
-
-    targets: Targets
-    """Targets of policy and value."""
-    plies_left: Tensor
-    """int32[n] plies to the end of the game."""
-    no_length: Tensor
-    """bool[n] where `plies_left` is not learned: in games that the rules did not end, and for samples of
-    which only the policy is learned."""
-    own: Any
-    """What `Head.targets` made, with tensors for arrays."""
-
-
 @dataclass(frozen=True)
 class Head:
-    """How a head is trained. `loss`: the loss of its outputs, a sum divided as in `Losses`."""
+    """How an auxiliary head is trained."""
 
-    loss: Callable[[Tensor, Batch], Tensor]
-    targets: Any = None
+    targets: Any
     """A NamedTuple that `of(window, numbers, symmetries, maps)` makes for the positions `numbers [n]` of the
     window, each through the symmetry `symmetries [n]` of `maps`. It has `part(index, parts)`, as `Samples`
-    has. None: the other fields of `Batch` are enough."""
+    has."""
+    loss: Callable[[Tensor, Any], Tensor]
+    """The loss of the head's outputs, for these targets as tensors: a sum divided as in `Losses`."""
 
 
 def trained_heads(settings: LossSettings) -> Mapping[str, Head]:
     """Return the heads with a weight, by name."""
     return {name: HEADS[name] for name in settings.head_weights}
-
-
-# Moves left (lc0, PR #961): plies to the end of the game, in units of `PLIES`, with the Huber loss, so that
-# one very long game does not outweigh ten others. Games that the rules did not end do not count here.
-PLIES = 20.0
-"""Number of plies that the head counts as 1 (lc0: 20)."""
-HUBER_PLIES = 10.0
-"""Error, in plies, above which the loss grows only linearly (lc0: 10)."""
-
-
-def moves_left_loss(outputs: Tensor, plies_left: Tensor, no_length: Tensor, count: int) -> Tensor:
-    """Return the Huber loss of `outputs` (float[n], units of `PLIES`), summed over the samples with a length
-    and divided by `count`."""
-    # Nobody knows how many plies were left where the length limit or a player ended the game.
-    counted = 1.0 - no_length.float()
-    wanted = plies_left.float() / PLIES
-    each = functional.huber_loss(outputs.float(), wanted, reduction="none", delta=HUBER_PLIES / PLIES)
-    return (counted * each).sum() / max(count, 1)
-
-
-# Reply (KataGo's "opponent policy", arXiv 1902.10565, section 3.4): how the search of the next position
-# distributed its visits. The softmax is over all actions, because the legal ones depend on the move that is
-# made.
-class Replies(NamedTuple):
-    """Entries for the visited moves of the next positions, as arrays or tensors; entry `i` belongs to sample
-    `rows[i]`."""
-
-    rows: Any
-    """int64[entries] ascending; a sample without entries has no reply to learn."""
-    actions: Any
-    """int64[entries]"""
-    shares: Any
-    """float32[entries] shares of the visits; they sum to 1 in each row."""
-    samples: int
-    """Number of samples of the whole batch that have entries."""
-
-    @classmethod
-    def of(cls, window: Window, numbers: Numbers, symmetries: Numbers, maps: SymmetryMaps) -> Replies:
-        """Return the replies to the positions `numbers [n]` of the window, each through a symmetry. A
-        position has none if its game ends with the next move, or if the next position is no policy target."""
-        rings, following = window.rings, numbers + 1
-        slots = rings.game[numbers % window.capacity]
-        # The next position belongs to the same game and has visits to learn from.
-        goes_on = following < rings.game_first[slots] + rings.game_plies[slots]
-        rows = np.flatnonzero(goes_on & window.is_target(following))
-        counts, visits = window.visits_of(following[rows])
-        begins = np.cumsum(counts) - counts
-        numbers_of_visits = rings.visit_count[visits].astype(np.float32)
-        # `reduceat` does not accept an empty list of beginnings.
-        totals = np.add.reduceat(numbers_of_visits, begins) if len(rows) else numbers_of_visits
-        of_row = np.repeat(rows, counts)
-        actions = maps.actions[symmetries[of_row], rings.visit_action[visits].astype(np.int64)]
-        return cls(of_row, actions, numbers_of_visits / np.repeat(totals, counts), rows_in(of_row))
-
-    def part(self, index: int, parts: int) -> Replies:
-        """Return those of samples `index`, `index + parts`, ..."""
-        mine = self.rows % parts == index
-        return Replies(self.rows[mine] // parts, self.actions[mine], self.shares[mine], self.samples)
-
-
-def reply_loss(logits: Tensor, found: Replies) -> Tensor:
-    """Return the cross-entropy of `logits` float[n, actions] to the visits of the next positions, summed, and
-    divided by the samples of the batch that have one."""
-    log_policy = functional.log_softmax(logits.float(), dim=1)[found.rows, found.actions]
-    loss: Tensor = -(found.shares * log_policy).sum() / max(found.samples, 1)
-    return loss
 
 
 # Ownership (KataGo, arXiv 1902.10565, section 3.4): who owns each cell when the game is over. Go programs
@@ -280,35 +201,5 @@ def ownership_loss(logits: Tensor, found: Owners) -> Tensor:
     return loss
 
 
-# Soft policy (KataGo, docs/KataGoMethods.md): the visits are raised to 1 / `TEMPERATURE` and normalised
-# again, so that moves with few visits also count, and the network must tell them apart.
-TEMPERATURE = 4.0
-"""Temperature of the soft policy (KataGo: 4)."""
-SOFT_FLOOR = 1e-7
-"""Added to each share before it is raised to the power, so that legal moves without visits get a small share
-(KataGo: 1e-7)."""
-
-
-def soft_shares(shares: Tensor, rows: Tensor, samples: int) -> Tensor:
-    """Return float32[entries]: the shares of each row to the power 1 / `TEMPERATURE`, normalised to 1."""
-    raised = (shares + SOFT_FLOOR) ** (1.0 / TEMPERATURE)
-    return raised / raised.new_zeros(samples).scatter_add(0, rows, raised).gather(0, rows)
-
-
-def soft_policy_loss(logits: Tensor, targets: Targets) -> Tensor:
-    """Return the cross-entropy of `logits` float[n, actions] to the soft shares, over the legal actions."""
-    soft = soft_shares(targets.shares, targets.rows, len(logits))
-    return -(soft * log_policy_over_legal(logits, targets)).sum() / max(targets.counts.policy_rows, 1)
-
-
-HEADS: Mapping[str, Head] = {
-    "moves_left": Head(
-        lambda outputs, batch: moves_left_loss(
-            outputs, batch.plies_left, batch.no_length, batch.targets.counts.plies_left
-        )
-    ),
-    "reply": Head(lambda outputs, batch: reply_loss(outputs, batch.own), Replies),
-    "ownership": Head(lambda outputs, batch: ownership_loss(outputs, batch.own), Owners),
-    "soft_policy": Head(lambda outputs, batch: soft_policy_loss(outputs, batch.targets)),
-}
+HEADS: Mapping[str, Head] = {"ownership": Head(Owners, ownership_loss)}
 """The heads that only training uses, by name."""

@@ -147,7 +147,6 @@ def unpacked(data: bytes, heads: Mapping[str, Head]) -> Share:
     own = {
         name: head.targets(*(columns[f"{name}.{field}"] for field in head.targets._fields))
         for name, head in heads.items()
-        if head.targets is not None
     }
     samples = Samples(**({name: columns.get(name) for name in Samples._fields} | {"heads": own}))
     return Share(samples, Counts(*columns["counts"].tolist()), columns["minutes"])

@@ -57,7 +57,7 @@ class Sampler:
 
     `threads`: number of threads that write a large batch; the samples are the same with any number.
     `symmetric`: transform each sample by a random symmetry of the board (AlphaGo Zero: yes; AlphaZero: no).
-    `heads`: heads whose own targets are made, too, by name.
+    `heads`: heads whose targets are made, too, by name.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Sampler:
         heads: Mapping[str, Head] = MappingProxyType({}),
     ) -> None:
         self._game = game
-        self._targets = {name: one.targets for name, one in heads.items() if one.targets is not None}
+        self._targets = {name: one.targets for name, one in heads.items()}
         self._history = history
         symmetries = game.symmetries if symmetric else ()
         planes = [np.arange(game.planes_per_position), *(game.plane_map(one, 1) for one in symmetries)]

@@ -52,7 +52,7 @@ class Samples(NamedTuple):
     shares: npt.NDArray[np.float32]
     """[entries] share of the root's visits, 0 for an action without visits; they sum to 1 in each row."""
     heads: dict[str, Any] | None = None
-    """Own targets of the auxiliary heads, by name (`trainer.loss.HEADS`); None if not requested."""
+    """Targets of the auxiliary heads, by name (`trainer.loss.HEADS`); None if not requested."""
     policy_only: npt.NDArray[np.uint8] | None = None
     """[n] 1 for a sample of which only the policy is learned; None if there is no such sample."""
 
@@ -82,20 +82,13 @@ class Counts(NamedTuple):
     samples: int
     policy_rows: int
     """Samples that are a policy target."""
-    plies_left: int
-    """Samples whose number of plies to the end of the game is learned."""
 
     @classmethod
     def of(cls, samples: Samples) -> Counts:
         """Return the counts of a whole batch."""
-        unknown = samples.ends if samples.policy_only is None else samples.ends | samples.policy_only
-        learned = len(unknown) - int(np.count_nonzero(unknown))
-        return cls(len(samples.classes), rows_in(samples.rows), learned)
-
-
-def rows_in(rows: npt.NDArray[np.int64]) -> int:
-    """Return how many samples have entries; `rows [entries]` is ascending."""
-    return int(np.count_nonzero(np.diff(rows))) + (len(rows) > 0)
+        # The rows of the entries are ascending.
+        policy_rows = int(np.count_nonzero(np.diff(samples.rows))) + (len(samples.rows) > 0)
+        return cls(len(samples.classes), policy_rows)
 
 
 def room_for(count: int, words: int, most_legal: int) -> Samples:
@@ -132,7 +125,7 @@ def concatenated(parts: Sequence[Samples]) -> Samples:
 
 
 def joined(samples: Samples, more: Samples, *, policy_only: bool) -> Samples:
-    """Return both, `more` last. For the samples in `more` no head's own target is learned, and with
+    """Return both, `more` last. For the samples in `more` no auxiliary head learns, and with
     `policy_only` nothing but the policy."""
     count = len(samples.classes)
     learned = np.zeros(count, np.uint8) if samples.policy_only is None else samples.policy_only

@@ -29,10 +29,10 @@ from net.gpu import check_has_code, has_bfloat16
 from net.planes import Planes, PlaneShape, features_tensor
 from net.weights import WeightsMeta, to_bytes
 from trainer.config import LossSettings, OptimizerSettings
-from trainer.loss import Batch, Losses, Targets, losses, outcome_targets, trained_heads, value_targets
+from trainer.loss import Losses, Targets, losses, outcome_targets, trained_heads, value_targets
 from trainer.ranks import Ranks, Share
 from trainer.sampler_kernel import Counts, Samples
-from trainer.window import BY_CAP, BY_RULES
+from trainer.window import BY_CAP
 
 log = logging.getLogger(__name__)
 
@@ -292,26 +292,22 @@ class TrainStep:
         inputs = self._inputs(network, samples.packed_features, samples.rows, samples.actions)
         classes, plies_left, ends = map(to_device, (samples.classes, samples.plies_left, samples.ends))
         weights = 1.0 - (1.0 - self._loss.capped_value_weight) * (ends == BY_CAP)
-        no_length = ends != BY_RULES
         if samples.policy_only is not None:
-            policy_only = to_device(samples.policy_only)
-            # These positions are not part of a game, so they have no outcome and no length to learn.
-            weights, no_length = weights * (1 - policy_only), no_length | (policy_only > 0)
+            # These positions are not part of a game, so they have no outcome to learn.
+            weights = weights * (1 - to_device(samples.policy_only))
         end_values = to_device(samples.end_values)
         outcome = outcome_targets(classes, plies_left, end_values, self._loss.win_discount)
         wdl = value_targets(outcome, to_device(samples.root_values), self._loss.value_q_share)
         rows, actions, shares = map(to_device, (samples.rows, samples.actions, samples.shares))
         targets = Targets(wdl, weights, rows, actions, shares, counts)
-        batch = Batch(targets, plies_left, no_length, None)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(inputs)
         parts = losses(outputs.policy, outputs.value, targets)
-        own, heads = samples.heads or {}, {}
-        for name, head in self._heads.items():
-            with_own = batch
-            if head.targets:
-                with_own = batch._replace(own=head.targets(*map(to_device, own[name])))
-            heads[name] = head.loss(outputs.training[name], with_own)
+        own = samples.heads or {}
+        heads = {
+            name: head.loss(outputs.training[name], head.targets(*map(to_device, own[name])))
+            for name, head in self._heads.items()
+        }
         return BatchLosses(parts, heads, weights.sum() / counts.samples)
 
     def figures(self) -> StepFigures | None:

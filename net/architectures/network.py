@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from azselfplay.games.spec import Game
-from net.architectures.registry import TRAINING_HEADS, Architecture, BoardArchitecture, family_named
+from net.architectures.registry import Architecture, BoardArchitecture, family_named
 
 NEAR_ZERO = 0.01
 """Standard deviation of the last weights of a head before training."""
@@ -35,7 +35,7 @@ class Outputs(NamedTuple):
     value: Tensor
     """[n, 3] logits or [n, 1] before tanh"""
     training: dict[str, Tensor]
-    """Outputs of the auxiliary heads, by name: [n] numbers, or [n, actions] or [n, cells] logits."""
+    """Outputs of the auxiliary heads, by name: [n, cells] logits."""
 
 
 class Network(nn.Module):
@@ -75,7 +75,8 @@ class BoardNetwork(Network):
         self.value = ValueHead(architecture, game.cells, 3 if architecture.value_head == "wdl" else 1)
         # Made last, so that a seed gives the other weights the same values with and without these heads.
         for name in architecture.training_heads:
-            self.add_module(name, training_head(name, architecture, game, kernel))
+            # A logit for each cell; a head with other outputs has its own module here.
+            self.add_module(name, PlanesPolicyHead(architecture.channels, 1, 0, kernel))
 
     def drop_training_heads(self) -> None:
         """Remove the heads that only training uses; what remains is the network as it plays."""
@@ -305,26 +306,6 @@ class ValueHead(nn.Module):
         off = torch.autocast(kind, enabled=False) if is_on else nullcontext()
         with off:
             return F.linear(wide, self.out.weight.float(), self.out.bias.float())
-
-
-class NumberHead(ValueHead):
-    """A value head with one output: a number for each position."""
-
-    def __init__(self, architecture: BoardArchitecture, cells: int) -> None:
-        super().__init__(architecture, cells, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`[n, channels, rows, cols]` to `[n]` in float32."""
-        return super().forward(x)[:, 0]
-
-
-def training_head(name: str, architecture: BoardArchitecture, game: Game, kernel: int) -> nn.Module:
-    """Return the module of an auxiliary head, one of `TRAINING_HEADS`. `kernel`: as in `policy_head`."""
-    if TRAINING_HEADS[name] == "number":
-        return NumberHead(architecture, game.cells)
-    if TRAINING_HEADS[name] == "cells":
-        return PlanesPolicyHead(architecture.channels, planes=1, others=0, kernel=kernel)
-    return policy_head(architecture, game, kernel)
 
 
 def wdl_of(value_logits: Tensor) -> Tensor:

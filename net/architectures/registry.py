@@ -76,9 +76,8 @@ ENTRIES = (
         in_search=True,
     ),
 )
-TRAINING_HEADS = {"moves_left": "number", "soft_policy": "policy", "reply": "policy", "ownership": "cells"}
-"""Heads that only training uses (`trainer.loss.HEADS`), in the order in which they are made, with the kind of
-each head's output (`net.architectures.network.training_head`)."""
+TRAINING_HEADS = ("ownership",)
+"""Heads that only training uses (`trainer.loss.HEADS`), in the order in which they are made."""
 
 
 # ---- Names -------------------------------------------------------------------------------------------

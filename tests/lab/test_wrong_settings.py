@@ -32,10 +32,11 @@ from trainer.__main__ import load as trainer
             lambda: azrun_config.check_parts(
                 {
                     **azrun_config.make_commands(RunConfig(game="chess", net="sparse"), 5600),
-                    "trainer": python_module("trainer", "--loss.heads", "reply:0.1"),
+                    "trainer": python_module("trainer", "--loss.heads", "ownership:0.1"),
                 }
             ),
-            "trainer: --loss.heads: networks of the family sparse have no auxiliary heads: leave out reply",
+            "trainer: --loss.heads: networks of the family sparse have no auxiliary heads: leave out "
+            "ownership",
         ),
         (
             lambda: recipe.from_settings("r", {"title": "", "game": "go", "minutes": 1.0, "net": "sparse"}),

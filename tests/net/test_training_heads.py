@@ -50,8 +50,7 @@ def test_outputs_of_all_heads(game: Game) -> None:
     with torch.no_grad():
         every, plain = (network(one, game).all_heads(planes(game)) for one in (ALL, PLAIN))
     shapes = {name: tuple(outputs.shape) for name, outputs in every.training.items()}
-    of_kind = {"number": (5,), "policy": (5, game.actions), "cells": (5, game.cells)}
-    assert shapes == {name: of_kind[kind] for name, kind in TRAINING_HEADS.items()}
+    assert shapes == {"ownership": (5, game.cells)}
     assert plain.training == {}
     assert torch.equal(every.policy, plain.policy)
 
@@ -60,7 +59,7 @@ def test_the_last_layer_of_a_value_is_computed_in_float32_in_training_too() -> N
     with torch.autocast("cpu", torch.bfloat16):
         found = network(ALL, FOUR_SHAPE).all_heads(planes(FOUR_SHAPE))
     assert found.policy.dtype == torch.bfloat16
-    assert found.value.dtype == found.training["moves_left"].dtype == torch.float32
+    assert found.value.dtype == torch.float32
 
 
 def test_weights_files_keep_the_heads() -> None:
@@ -69,13 +68,13 @@ def test_weights_files_keep_the_heads() -> None:
     assert meta.architecture == ALL
     assert all(torch.equal(tensor, back.state_dict()[name]) for name, tensor in both.state_dict().items())
     fields = json.loads(PLAIN.to_json())
-    for heads in (["a_head"], 1, "reply", {"reply": 1}):
-        with pytest.raises(ValueError, match="training_heads must be a list of some of moves_left"):
+    for heads in (["a_head"], 1, "ownership", {"ownership": 1}):
+        with pytest.raises(ValueError, match="training_heads must be a list of some of ownership"):
             architecture_from_json(json.dumps(fields | {"training_heads": heads}))
 
 
 def test_name_is_that_of_what_is_played() -> None:
-    assert name_of(named("4x64").with_heads(["soft_policy"])) == "4x64"
+    assert name_of(named("4x64").with_heads(["ownership"])) == "4x64"
 
 
 def test_heads_are_added_and_dropped() -> None:

@@ -31,7 +31,7 @@ FLAGS = [
     "--optimizer.batch", "33", "--loss.capped-value-weight", "0.25", "--optimizer.precision", "float32",
 ]  # fmt: skip
 BOARD = [
-    "--net", "1x8", "--loss.heads", "moves_left:0.1,soft_policy:1,reply:0.15",
+    "--net", "1x8", "--loss.heads", "ownership:0.5",
     "--samples.wins-share", "0.2", "--optimizer.sync-norm",
 ]  # fmt: skip
 SPARSE = ["--net", "sparse"]

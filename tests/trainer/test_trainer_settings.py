@@ -31,16 +31,16 @@ OUT_OF_RANGE = (
     "optimizer.weight-decay=-0.1", "optimizer.warmup-steps=-1", "loss.value-weight=-1.0",
     "publishing.checkpoint-seconds=-5.0",
 )  # fmt: skip
-NO_WEIGHTS = ("reply", "reply:0", "reply:-1", "reply:1.2.3")
+NO_WEIGHTS = ("ownership", "ownership:0", "ownership:-1", "ownership:1.2.3")
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
         *((one, " must") for one in OUT_OF_RANGE),
-        ("loss.heads=replies:1", ": .*there is no head 'replies'; there are moves_left"),
-        ("loss.heads=reply:1,reply:2", ": .*the head reply is there twice"),
-        *((f"loss.heads={one}", ": .*the weight of reply must be") for one in NO_WEIGHTS),
+        ("loss.heads=owners:1", ": .*there is no head 'owners'; there are ownership"),
+        ("loss.heads=ownership:1,ownership:2", ": .*the head ownership is there twice"),
+        *((f"loss.heads={one}", ": .*the weight of ownership must be") for one in NO_WEIGHTS),
         ("optimizer.cosine-steps=100 --optimizer.cosine-minutes=60", r" and --optimizer\.cosine-minutes"),
     ],
 )

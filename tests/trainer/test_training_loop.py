@@ -21,7 +21,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "everything": {
         "ema": 0.9, "held_out": 0.1, "growth": True, "growth_min": 60, "cosine_steps": 8,
         "value_q_share": 0.3, "capped_value_weight": 0.25, "win_discount": 0.98, "surprise_share": 0.5,
-        "heads": "moves_left:0.1,soft_policy:1,reply:0.15",
+        "heads": "ownership:0.5",
     },
 }  # fmt: skip
 
