@@ -175,7 +175,6 @@ async def _play(
 ) -> GameRecord:
     began = time.monotonic()
     game, settings, rng = tree.game, tree.settings, tree.rng
-    cheap = settings.playout_cap.cheap_probability
     # Randomness depends on this game's numbers alone, whatever was played in this slot before.
     tree.reset_randomness()
     text, is_sampled = start_of_game(game, settings, rng)
@@ -186,10 +185,7 @@ async def _play(
     opening = [] if is_sampled else opening_plies(tree, start)
     reason = tree.end_reason()
     while reason is None and not tree.is_decided():
-        # Some searches are cheap: their moves are played but not trained on (KataGo's playout cap
-        # randomization).
-        is_cheap = cheap > 0 and rng.random() < cheap
-        result = await search(tree, pool, is_cheap=is_cheap)
+        result = await search(tree, pool)
         # Only now, because before its first answer the evaluator does not know the version.
         if not columns.actions:
             for unsearched in opening:
@@ -234,7 +230,7 @@ class _Columns:
 
     def add_unsearched(self, action: int, version: int) -> None:
         """Add a ply played without a search: no visits, no target, and a value of 0."""
-        nothing = SearchResult(np.zeros(0, np.uint16), np.zeros(0, np.int32), 0.0, is_target=False)
+        nothing = SearchResult(np.zeros(0, np.uint16), np.zeros(0, np.int32), 0.0)
         self.add(action, nothing, version)
 
 
@@ -251,7 +247,7 @@ def _record(
         raise BadRecord(f"a root action has {visits.max()} visits, a record holds {MOST_VISITS}")
     flags = [
         (PLAYED_ON if columns.is_played_on else 0)
-        | (POLICY_TARGET if result.is_target else 0)
+        | (POLICY_TARGET if len(result.visits) else 0)
         | (IMPROVED_POLICY if result.is_improved else 0)
         | (PRUNED_TARGET if result.is_pruned else 0)
         | (SEARCH_DIFFERS if result.stats is not None and result.stats.differs else 0)

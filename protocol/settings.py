@@ -204,18 +204,6 @@ class NoiseSettings:
 
 
 @dataclass(frozen=True)
-class PlayoutCapSettings:
-    """Playout cap randomisation (KataGo, arXiv 1902.10565; AlphaZero: none)."""
-
-    cheap_probability: Annotated[float, Meta(ge=0, le=0.99)] = 0.0
-    """Share of moves that get a cheap search, chosen at random. Its visits are no policy target. 0: none
-    (KataGo: 0.75)."""
-    cheap_simulations: SomeSimulations = 0
-    """Simulations of a cheap search, which has no noise; 0 takes a quarter of `search.simulations` (KataGo:
-    100 beside 600)."""
-
-
-@dataclass(frozen=True)
 class MoveSettings:
     """Which move is played after a search."""
 
@@ -297,7 +285,6 @@ class SelfPlaySettings:
     search: SearchSettings = field(default_factory=SearchSettings)
     gumbel: GumbelSettings = field(default_factory=GumbelSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)
-    playout_cap: PlayoutCapSettings = field(default_factory=PlayoutCapSettings)
     moves: MoveSettings = field(default_factory=MoveSettings)
     opening: OpeningSettings = field(default_factory=OpeningSettings)
     start: StartSettings = field(default_factory=StartSettings)

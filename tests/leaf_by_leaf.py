@@ -145,11 +145,11 @@ def placed(tree: Any, moves: str = "", start: str = "") -> Any:
     return tree
 
 
-def searched(tree: SearchTree, evaluator: Any = None, *, is_cheap: bool = False) -> SearchResult:
+def searched(tree: SearchTree, evaluator: Any = None) -> SearchResult:
     """Return the result of one search from the root of `tree`."""
 
     async def main() -> SearchResult:
-        return await search(tree, SearchPool(tree.forest, evaluator or LeafByLeaf()), is_cheap=is_cheap)
+        return await search(tree, SearchPool(tree.forest, evaluator or LeafByLeaf()))
 
     return asyncio.run(main())
 

@@ -40,8 +40,8 @@ SECURE = 1.0
 """Constant of `secure`, in units of value (Chaslot et al. give 4 for their program Mango)."""
 
 
-async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) -> SearchResult:
-    """Run `simulations` simulations of the tree's settings (cheap: `cheap_simulations`) from the root.
+async def search(tree: SearchTree, pool: SearchPool) -> SearchResult:
+    """Run `simulations` simulations of the tree's settings from the root.
 
     `pool` must belong to the tree's forest. The root must not be the end of the game. Raises the evaluator's
     errors.
@@ -52,18 +52,18 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     view, winning = tree.view_and_wins()  # if a move wins at once, no search is needed
     known = None if is_kept_proof else view
     if len(winning):
-        return _with_stats(_proven(winning, tree, is_cheap), known, PROVEN_DEPTHS)
+        return _with_stats(_proven(winning, tree), known, PROVEN_DEPTHS)
     if _is_decided(tree):  # by the search of an earlier move
-        return _proven(tree.proven_actions(), tree, is_cheap)
-    tree.begin(is_cheap=is_cheap)
+        return _proven(tree.proven_actions(), tree)
+    tree.begin()
     await pool.run(tree)
     if _is_decided(tree):
-        return _decided(tree, known, is_cheap)
-    result: SearchResult = tree.forest.selection.result(tree, is_cheap=is_cheap)
+        return _decided(tree, known)
+    result: SearchResult = tree.forest.selection.result(tree)
     result = _with_stats(result, known, tree.mean_and_max_depth())
     settings = tree.settings
-    # Do not extend a cheap search, which is to save time, nor the search for a move that is sampled.
-    if is_cheap or settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
+    # Do not extend the search for a move that is sampled.
+    if settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
         return result
     # Continue until there is a max-robust action or `final_extra` simulations are used up. Only the
     # candidates change: the policy target remains that of the first `simulations` simulations.
@@ -74,7 +74,7 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
         await pool.run(tree)
         left -= step
         if _is_decided(tree):
-            return _decided(tree, known, is_cheap)
+            return _decided(tree, known)
         # Of the candidates, leave out moves that are proven to lose by now.
         edges = tree.edges_of(0)
         actions = np.intersect1d(result.actions, edges["action"][tree.open_visits()[0] > 0])
@@ -91,9 +91,9 @@ def _is_decided(tree: SearchTree) -> bool:
     return tree.proof > 0 or (tree.proof < 0 and not tree.forest.selection.LEARNS_SHARES)
 
 
-def _decided(tree: SearchTree, known: NetView | None, is_cheap: bool) -> SearchResult:
+def _decided(tree: SearchTree, known: NetView | None) -> SearchResult:
     """Return the result of a search that has proven the root; `known`: the `view` of `_with_stats`."""
-    proven = _proven(tree.proven_actions(), tree, is_cheap)
+    proven = _proven(tree.proven_actions(), tree)
     return _with_stats(proven, known, tree.mean_and_max_depth())
 
 
@@ -105,22 +105,17 @@ def _with_stats(result: SearchResult, view: NetView | None, depths: tuple[float,
     return result
 
 
-def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -> SearchResult:
+def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree) -> SearchResult:
     """Return the result for `actions [k]` that are all proven to win equally fast, or to lose equally slowly.
     They share the visits evenly.
 
     The sum of the visits is fixed, so the remainder goes to the lowest actions.
     """
     value = -1 if tree.proof < 0 else 1  # a win in one move may not be in the tree, so the proof may be 0
-    is_improved = tree.forest.selection.LEARNS_SHARES and not is_cheap
-    total = tree.settings.playout_cap.cheap_simulations if is_cheap else tree.settings.search.simulations
-    arrays = listed(actions, evenly(SHARES if is_improved else total, len(actions)))
-    is_pruned = tree.settings.search.solver and not is_cheap and not is_improved
-    if is_cheap:
-        tree.drops_subtree = True  # the record's visits differ, and cheap searches have no flag for that
-    return SearchResult(
-        *arrays, float(value), is_target=not is_cheap, is_improved=is_improved, is_pruned=is_pruned
-    )
+    search, is_improved = tree.settings.search, tree.forest.selection.LEARNS_SHARES
+    arrays = listed(actions, evenly(SHARES if is_improved else search.simulations, len(actions)))
+    is_pruned = search.solver and not is_improved
+    return SearchResult(*arrays, float(value), is_improved=is_improved, is_pruned=is_pruned)
 
 
 # ---- Which move is played ----------------------------------------------------------------------------
@@ -141,7 +136,7 @@ def choose_action(
     sampled_now = is_sampled(settings, ply)
     if result.scores is not None:
         temperature = settings.moves.temperature if sampled_now and settings.noise.root_noise > 0 else 0.0
-        return choose_by_scores(result.scores, temperature, rng, has_noise=result.is_target)
+        return choose_by_scores(result.scores, temperature)
     if not sampled_now and result.candidates is not None and settings.moves.final_move != "visits":
         return final_action(result.candidates, settings)
     if not sampled_now:
@@ -157,21 +152,15 @@ def choose_action(
     return int(result.actions[min(drawn, len(visits) - 1)])
 
 
-def choose_by_scores(
-    root: RootScores, temperature: float, rng: np.random.Generator, *, has_noise: bool
-) -> int:
+def choose_by_scores(root: RootScores, temperature: float) -> int:
     """Return the winner of sequential halving: among the most visited actions, the one with the largest
     score.
 
     In the first plies (`temperature` above 0) the noise of the search is added to the scores. At temperature
     1 this samples from the improved policy, but only approximately: the noise also decided which actions were
-    considered. With one considered action it samples from the prior. After a search without noise (a cheap
-    one), new noise is drawn, and all visited actions take part.
+    considered. With one considered action it samples from the prior.
     """
-    noise, least = root.noise, 0
-    if temperature > 0 and not has_noise:
-        noise, least = rng.gumbel(size=len(root.scores)), 1
-    return int(root.actions[best_scored(root.scores, noise, root.visits, temperature, least)])
+    return int(root.actions[best_scored(root.scores, root.noise, root.visits, temperature)])
 
 
 @jit
@@ -180,21 +169,17 @@ def best_scored(
     noise: npt.NDArray[np.float64],
     visits: npt.NDArray[np.int32],
     temperature: float,
-    least: int,
 ) -> int:
-    """Return the index of the largest `scores + temperature * noise` (all [n]) among the actions with at
-    least `least` visits (0: among the most visited ones with a score above -inf). Ties go to the lowest
-    index."""
+    """Return the index of the largest `scores + temperature * noise` (all [n]) among the most visited of the
+    actions with a score above -inf. Ties go to the lowest index."""
     most = 0
     for i in range(len(scores)):
         if scores[i] > -math.inf:
             most = max(most, visits[i])
-    # All moves with visits may be proven losses.
-    least = most if least <= 0 else min(least, most)
     best, best_score = 0, -math.inf
     for i in range(len(scores)):
         score = scores[i] + temperature * noise[i]
-        if visits[i] >= least and score > best_score:
+        if visits[i] >= most and score > best_score:
             best, best_score = i, score
     return best
 

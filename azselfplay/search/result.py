@@ -37,8 +37,6 @@ class SearchResult:
     """[k] their visits: the policy target, without temperature."""
     value: float
     """Value of the root, for the side to move, in [-1, 1]."""
-    is_target: bool = True
-    """Whether the policy is trained on this result; False for a cheap search."""
     is_improved: bool = False
     """Whether `visits` are shares of the improved policy, which sum to SHARES, instead of visits."""
     scores: RootScores | None = None
@@ -91,21 +89,18 @@ class SearchStats(NamedTuple):
     max_depth: int
 
 
-def result_of_visits(tree: SearchTree, *, is_cheap: bool) -> SearchResult:
+def result_of_visits(tree: SearchTree) -> SearchResult:
     """Return the result of a search whose policy target is the visits of its root, without those of moves
     proven to be worse."""
     edges, settings = tree.edges_of(0), tree.settings
     left, value = tree.open_visits()
     actions, visits = listed(edges["action"], left)
-    # The record of a cheap search has no flag for this and needs none: its visits are not a policy target.
-    is_pruned = not is_cheap and bool((left < edges["visits"]).any())
     by_value = settings.moves.final_move != "visits"
     return SearchResult(
         actions,
         visits,
         value,
-        is_target=not is_cheap,
-        is_pruned=is_pruned,
+        is_pruned=bool((left < edges["visits"]).any()),
         candidates=candidates_of(edges, actions) if by_value else None,
     )
 

@@ -30,9 +30,8 @@ MOST_STARTS = 1000
 LONGEST_START = 500
 """Limits of start positions: number of lines, and characters per line (Go 19 x 19: 383). Every WELCOME
 contains all of them, and every record contains one."""
-CHEAP_PART = EXTRA_PART = 4
-"""Defaults: a cheap search has simulations / CHEAP_PART simulations, and up to simulations / EXTRA_PART are
-added to find a max-robust move."""
+EXTRA_PART = 4
+"""Default: up to simulations / EXTRA_PART simulations are added to find a max-robust move."""
 
 
 def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
@@ -48,8 +47,6 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
         "start.positions": "\n".join(start_lines(start.positions)),
         "start.generator": ",".join(generator_names(start.generator)),
         "start.share": start.share,
-        "playout_cap.cheap_simulations": settings.playout_cap.cheap_simulations
-        or max(1, simulations // CHEAP_PART),
         "moves.final_extra": settings.moves.final_extra or max(1, simulations // EXTRA_PART),
     }
     resolved = changed(settings, filled_in)
@@ -88,11 +85,6 @@ def check_combinations(settings: SelfPlaySettings) -> None:
         raise ValueError(
             f"self_play.search.selection is {search.selection!r}, but must be one of "
             f"{', '.join(NAMES)}; the nearest is {nearest(search.selection, NAMES)}"
-        )
-    if not 1 <= settings.playout_cap.cheap_simulations <= search.simulations:
-        raise ValueError(
-            f"self_play.playout_cap.cheap_simulations is {settings.playout_cap.cheap_simulations}, but a "
-            f"whole search has {search.simulations}"
         )
     if search.look_ahead and not search.solver:
         raise ValueError("self_play.search.look_ahead is set, but needs self_play.search.solver: set both")
@@ -167,7 +159,7 @@ begin, how long they are, and so on."""
 FOR_EVALUATION = SelfPlaySettings(
     noise=NoiseSettings(root_noise=0.0), moves=MoveSettings(temperature=0.0, temperature_plies=0)
 )
-"""PUCT with the defaults, without all other features of self-play (cheap searches, random plies, ...)."""
+"""PUCT with the defaults, without all other features of self-play (random plies, resignation, ...)."""
 FOR_PLAY = changed(
     FOR_EVALUATION, {"search.c_init": 0.8, "search.fpu_reduction": 0.1, "moves.final_move": "secure"}
 )

@@ -249,14 +249,12 @@ class SearchTree:
         self._look()
         return int(self._remaining[0])
 
-    def begin(self, *, is_cheap: bool = False) -> None:
-        """Prepare a search of `simulations` new simulations (cheap: `cheap_simulations`, without noise)."""
-        settings = self.settings
-        simulations, cheap = settings.search.simulations, settings.playout_cap.cheap_simulations
+    def begin(self) -> None:
+        """Prepare a search of `simulations` new simulations."""
         self.state_of_search["has_noise"] = 0
-        self._remaining[0] = cheap if is_cheap else simulations
+        self._remaining[0] = self.settings.search.simulations
         self.drops_subtree = False
-        self.forest.selection.begin(self, is_cheap=is_cheap)
+        self.forest.selection.begin(self)
         self._depths[0] = self._deepest[0] = 0
         # Read after `selection.begin`, which may drop a kept subtree.
         self._visits_before = int(self._visits[0])

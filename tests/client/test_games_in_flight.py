@@ -22,7 +22,6 @@ KINDS: dict[str, dict[str, object]] = {
     "gumbel": {"selection": "gumbel"},
     "fresh trees": {"reuse_tree": False, "final_move": "max_robust", "temperature_plies": 2},
     "openings": {"random_share": 0.5, "random_plies": 3},
-    "cheap searches": {"cheap_probability": 0.5, "cheap_simulations": 3},
 }
 
 

@@ -72,16 +72,6 @@ def test_what_follows_a_decided_game_is_neither_searched_nor_learned(solver: boo
     assert most > 1
 
 
-@pytest.mark.parametrize("root", ["puct", "gumbel"])
-@pytest.mark.parametrize("reuse_tree", [True, False])
-def test_cheap_searches_are_no_policy_targets(root: str, reuse_tree: bool) -> None:
-    """Half of the plies, chosen at random, have cheap searches; the trainer accepts the games."""
-    changes = {"selection": root, "reuse_tree": reuse_tree, "cheap_probability": 0.5, "cheap_simulations": 5}
-    flags = np.concatenate([one.flags & ~DIFFERS for one in accepted("connect_four", 8, **changes)])
-    assert set(flags) == {0, 3 if root == "gumbel" else 1}
-    assert 0.3 < (flags == 0).mean() < 0.7
-
-
 def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
     """Every ply is a target whose shares sum to the same number; both sides win, and games differ."""
     records = accepted("tic_tac_toe", 25, selection="gumbel")

@@ -1,8 +1,6 @@
 """Gumbel choices: the compiled search, compared with its slow twin; sequential halving; and what is
 learned."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
@@ -143,12 +141,10 @@ def test_an_action_never_visited_keeps_the_share_that_its_prior_gives() -> None:
     assert len(result.actions) == 7
 
 
-def test_a_win_in_one_takes_all_shares_and_in_a_cheap_search_all_visits() -> None:
+def test_a_win_in_one_takes_all_shares() -> None:
     tree = make_tree("connect_four", QUIET, "1 2 1 2 1 2")
     result = run(tree)
     assert (result.actions.tolist(), result.visits.tolist(), result.value) == ([0], [SHARES], 1.0)
-    cheap = run(make_tree("connect_four", QUIET, "1 2 1 2 1 2"), is_cheap=True)
-    assert (cheap.visits.tolist(), cheap.is_target, cheap.is_improved) == ([8], False, False)
 
 
 def test_without_noise_two_searches_of_a_position_are_the_same_and_with_noise_they_are_not() -> None:
@@ -202,29 +198,10 @@ def test_a_move_that_is_proven_to_lose_is_neither_played_nor_taught_while_anothe
     assert choose_action(result, 99, settings, np.random.default_rng(0)) == only
 
 
-def test_a_cheap_search_draws_from_the_improved_policy_of_what_it_visited() -> None:
-    result = replace(scores([2, 1, 0], np.log([0.6, 0.4, 9.0]).tolist(), [0.0] * 3), is_target=False)
-    rng = np.random.default_rng(0)
-    drawn = [choose_action(result, 0, GUMBEL, rng) for _ in range(2000)]
-    assert {a: round(drawn.count(a) / 2000, 1) for a in (3, 5, 9)} == {3: 0.6, 5: 0.4, 9: 0.0}
-    assert choose_action(result, 99, GUMBEL, rng) == 3
-
-
-def test_a_cheap_search_has_its_own_simulations_and_no_noise() -> None:
-    for root in ("puct", "gumbel"):
-        settings = varied(GUMBEL, selection=root, cheap_simulations=9)
-        one, other = (make_tree("connect_four", settings, seed=seed) for seed in (1, 2))
-        assert one.forest.selection.__name__ == f"azselfplay.search.selection.{root}"
-        result = run(one, HashEvaluator(), is_cheap=True)
-        assert (int(result.visits.sum()), result.is_target) == (9, False)
-        assert result.visits.tolist() == run(other, HashEvaluator(), is_cheap=True).visits.tolist()
-
-
 @pytest.mark.parametrize(
     ("change", "word"),
     [
         ({"selection": "ucb"}, "search.selection"),
-        ({"cheap_simulations": 33}, "cheap_simulations"),
         ({"considered": 0}, "gumbel.considered"),
     ],
 )
@@ -234,6 +211,5 @@ def test_settings_out_of_range_are_named(change: dict[str, object], word: str) -
 
 
 def test_of_moves_that_lose_and_one_that_was_not_tried_the_latter_is_played() -> None:
-    """A cheap search may have visited nothing but proven losses."""
     scores, visits = np.array([-np.inf, -3.0, -np.inf]), np.array([4, 0, 9], np.int32)
-    assert best_scored(scores, np.zeros(3), visits, 1.0, 1) == 1
+    assert best_scored(scores, np.zeros(3), visits, 1.0) == 1

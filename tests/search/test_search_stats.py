@@ -38,8 +38,8 @@ def test_agrees_with_the_slow_twin(moves: list[tuple[int, float]], order: list[i
     assert (found.value, found.mean_depth, found.max_depth) == (0.5, 2.0, 3)
 
 
-def searched(tree: SearchTree, *, is_cheap: bool = False) -> SearchResult:
-    return searched_by(tree, HashEvaluator(), is_cheap=is_cheap)
+def searched(tree: SearchTree) -> SearchResult:
+    return searched_by(tree, HashEvaluator())
 
 
 def fresh_tree(**changes: object) -> SearchTree:
@@ -56,11 +56,11 @@ def said_by_the_network(tree: SearchTree) -> tuple[dict[int, float], float]:
 
 @pytest.mark.parametrize("changes", [{}, {"reuse_tree": False}, {"selection": "gumbel"}], ids=str)
 def test_a_search_is_compared_with_the_network_without_noise(changes: dict[str, object]) -> None:
-    """The root is new or its subtree was kept; the search is full or cheap."""
-    tree = fresh_tree(cheap_simulations=10, cheap_probability=0.5, **changes)
-    for ply in range(6):
+    """The root is new, or its subtree was kept."""
+    tree = fresh_tree(**changes)
+    for _ in range(6):
         priors, value = said_by_the_network(tree)
-        result = searched(tree, is_cheap=ply % 3 == 1)
+        result = searched(tree)
         visits = dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True))
         assert result.stats is not None
         assert result.stats.kl == pytest.approx(naive_kl(visits, priors), rel=1e-4)

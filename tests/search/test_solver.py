@@ -125,7 +125,7 @@ def test_what_the_network_said_of_a_root_that_an_earlier_search_proved_is_unknow
     tree = lost_tree(varied(SOLVER, selection="gumbel"))
     assert run(tree, HashEvaluator()).stats is not None
     assert run(tree, HashEvaluator()).stats is None
-    tree.begin(is_cheap=False)
+    tree.begin()
     assert abs(tree.root_value()) <= 1
 
 
@@ -158,9 +158,7 @@ def test_of_all_losses_the_slowest_are_taught():
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
 def test_the_trainer_takes_its_games(name, selection):
     game = get_game(name)
-    asked = self_play(
-        selection=selection, simulations=24, solver=True, look_ahead=True, cheap_probability=0.3
-    )
+    asked = self_play(selection=selection, simulations=24, solver=True, look_ahead=True)
     settings = resolve(asked, game)
     flags = 0
     for seed in range(12):

@@ -253,7 +253,7 @@ def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
     found = gate_settings(resolve(noisy, GAME))
     assert (found.search.selection, found.search.simulations) == ("gumbel", 32)
     assert found.noise.root_noise == found.moves.temperature == 0.0
-    assert found.opening.random_share == found.playout_cap.cheap_probability == found.start.share == 0.0
+    assert found.opening.random_share == found.start.share == 0.0
     assert resolve(found, GAME).noise.root_noise == 0.0
     assert gate_settings(noisy, 100).search.simulations == 100
     chosen = varied(noisy, selection="puct", exploration="ucb", c_puct=2.0, final_move="secure")

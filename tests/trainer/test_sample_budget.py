@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from training_runs import fill, games, stored, to_the_end, training
-from unsearched import cheaply_searched, without_search
+from unsearched import without_search
 
 
 def test_turn_makes_the_steps_that_games_allow(tmp_path: Path) -> None:
@@ -39,16 +38,6 @@ def test_what_was_allowed_stays_so_when_settings_change(tmp_path: Path) -> None:
     assert (before.allowed, after.allowed) == (4 * played, 4 * played + searched)
     wanted = (4 * played + searched) / (played + searched)
     assert after.samples_per_position == pytest.approx(wanted, abs=0.1)
-
-
-def test_cheap_searches_allow_no_step_and_are_not_learned_from(tmp_path: Path) -> None:
-    """Of games with a playout cap only the full searches count: one ply in four."""
-    records = [cheaply_searched(one, np.arange(one.plies) % 4 > 0) for one in games(60)]
-    one = training(tmp_path / "a", per_position=4.0, positions=1000)
-    turn = to_the_end(one, records, 60)
-    full = sum(len(range(0, record.plies, 4)) for record in records)
-    assert one.budget.learned_from == full
-    assert turn.step == 4 * full // 32 > 0
 
 
 def test_nothing_is_trained_on_while_nothing_was_searched(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from naive_sampler import (
     naive_words,
     policy_of,
 )
-from unsearched import cheaply_searched, fully_searched, without_search
+from unsearched import fully_searched, without_search, without_targets
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import RESIGNATION, Game
@@ -163,20 +163,20 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
     )
 
 
-@pytest.mark.parametrize(("unsearched", "cheap", "surprise_share"), [(3, 1, 0.0), (0, 4, 0.0), (0, 4, 0.5)])
+@pytest.mark.parametrize(("unsearched", "every", "surprise_share"), [(3, 1, 0.0), (0, 4, 0.0), (0, 4, 0.5)])
 def test_only_policy_targets_are_drawn_and_counted(
-    unsearched: int, cheap: int, surprise_share: float
+    unsearched: int, every: int, surprise_share: float
 ) -> None:
-    """The others are plies of a random opening, or of cheap searches, whose visits and values are not learned
-    from; with a playout cap these are three of four."""
+    """The others are plies of a random opening, or plies that a program searched without making them
+    targets."""
     window, rng = Window(CONNECT_FOUR, 100, with_surprise=True), np.random.default_rng(5)
     for record in random_games(CONNECT_FOUR, 6, 20):
         kl = rng.random(record.plies).astype(np.float16)
-        played = cheaply_searched(record, np.arange(record.plies) % cheap > 0)
+        played = without_targets(record, np.arange(record.plies) % every > 0)
         window.add(replace(without_search(played, unsearched), prior_kl=kl))
     numbers = np.arange(window.first_position, window.next_position)
     plies = numbers - window.rings.game_first[window.rings.game[numbers % window.capacity]]
-    (targets,) = np.nonzero((plies >= unsearched) & (plies % cheap == 0))
+    (targets,) = np.nonzero((plies >= unsearched) & (plies % every == 0))
     assert window.targets == len(targets) > 0
     sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
     drawn = sampler.sample(window, np.random.default_rng(8), 2000, surprise_share=surprise_share)
@@ -189,7 +189,7 @@ def test_a_single_target_among_many_positions_is_found() -> None:
     """It is found even if the newest positions have none; without any target nothing can be drawn."""
     window, sampler = Window(CONNECT_FOUR, 5000), SAMPLERS["connect_four", False]
     games = random_games(CONNECT_FOUR, 6, 200)
-    window.add(cheaply_searched(games[0], np.arange(games[0].plies) != 3))
+    window.add(without_targets(games[0], np.arange(games[0].plies) != 3))
     for record in games[1:]:
         window.add(without_search(record, 42))
     only = sampler.make(window, np.array([3]), np.zeros(1, np.int64))

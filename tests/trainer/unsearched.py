@@ -1,4 +1,4 @@
-"""Games whose moves are random or from cheap searches, and samples without policy targets."""
+"""Games with plies that were not searched or are no policy targets, and samples without such targets."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,15 +24,14 @@ def without_search(record: GameRecord, plies: int) -> GameRecord:
     )
 
 
-def cheaply_searched(record: GameRecord, plies: npt.NDArray[np.bool_]) -> GameRecord:
-    """Return the game as if the searches of `plies [plies]` had been cheap, and all others full: only these
-    are targets."""
+def without_targets(record: GameRecord, plies: npt.NDArray[np.bool_]) -> GameRecord:
+    """Return the game with a target at each ply except `plies [plies]`, which keep their visits."""
     return replace(record, flags=np.where(plies, 0, POLICY_TARGET).astype(np.uint8))
 
 
 def fully_searched(record: GameRecord) -> GameRecord:
     """Return the game with a target at each ply."""
-    return cheaply_searched(record, np.zeros(record.plies, np.bool_))
+    return without_targets(record, np.zeros(record.plies, np.bool_))
 
 
 def without_policy(samples: Samples, rows: Iterable[int]) -> Samples:

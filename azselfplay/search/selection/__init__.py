@@ -37,10 +37,10 @@ class Selection(Protocol):
     def plan_room(self, settings: SelfPlaySettings) -> int:
         """Return the number of entries of `tree.plan` (int32) that a search needs."""
 
-    def begin(self, tree: Any, *, is_cheap: bool) -> None:
+    def begin(self, tree: Any) -> None:
         """Prepare the root for a search: noise, plan."""
 
-    def result(self, tree: Any, *, is_cheap: bool) -> Any:
+    def result(self, tree: Any) -> Any:
         """Return the result of a search (`search.result.SearchResult`): policy target and value."""
 
     def root_scores(self, tree: Any) -> Any:

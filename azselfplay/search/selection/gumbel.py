@@ -45,11 +45,11 @@ def plan_room(settings: SelfPlaySettings) -> int:
     return settings.search.simulations
 
 
-def begin(tree: SearchTree, *, is_cheap: bool) -> None:
-    """Draw Gumbel noise for the root, unless the search is cheap or noise is off, and set the schedule."""
+def begin(tree: SearchTree) -> None:
+    """Draw Gumbel noise for the root, unless noise is off, and set the schedule."""
     settings, count = tree.settings, tree.root_edge_count
     allowed = tree.forget_simulations()
-    has_noise = settings.noise.root_noise > 0 and not is_cheap
+    has_noise = settings.noise.root_noise > 0
     tree.arrays.root_noise[:count] = tree.rng.gumbel(size=count) if has_noise else 0.0
     simulations = tree.remaining
     tree.arrays.plan[:simulations] = halving_schedule(min(settings.gumbel.considered, allowed), simulations)
@@ -80,14 +80,13 @@ def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]
     return schedule
 
 
-def result(tree: SearchTree, *, is_cheap: bool) -> SearchResult:
-    """Return the improved policy and its value. A cheap search is no policy target and returns its visits
-    instead."""
+def result(tree: SearchTree) -> SearchResult:
+    """Return the improved policy and its value."""
     root, shares, value = root_scores(tree)
-    arrays = listed(root.actions, root.visits if is_cheap else shares)
+    arrays = listed(root.actions, shares)
     if tree.settings.search.solver and tree.proof:
         value = tree.root_value()
-    return SearchResult(*arrays, value, is_target=not is_cheap, is_improved=not is_cheap, scores=root)
+    return SearchResult(*arrays, value, is_improved=True, scores=root)
 
 
 def root_scores(tree: SearchTree) -> tuple[RootScores, npt.NDArray[np.int32], float]:

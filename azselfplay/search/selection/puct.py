@@ -57,10 +57,10 @@ def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
     return 0
 
 
-def begin(tree: SearchTree, *, is_cheap: bool) -> None:
-    """Mix fresh Dirichlet noise into the root's priors, unless the search is cheap or noise is off."""
+def begin(tree: SearchTree) -> None:
+    """Mix fresh Dirichlet noise into the root's priors, unless noise is off."""
     noise = tree.settings.noise
-    if noise.root_noise == 0 or is_cheap:
+    if noise.root_noise == 0:
         return
     tree.mix_noise(dirichlet(tree.rng, noise.dirichlet_alpha, tree.root_edge_count), noise.root_noise)
 

@@ -55,7 +55,7 @@ def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
     return 0
 
 
-def begin(tree: SearchTree, *, is_cheap: bool) -> None:
+def begin(tree: SearchTree) -> None:
     """Do nothing: no preparation is needed."""
 
 
