@@ -147,7 +147,7 @@ class SearchSettings:
     """The rule that chooses in the tree (`azselfplay/search/selection/`): `puct` (AlphaZero), trained on
     visit counts; `gumbel`, sequential halving for few simulations, trained on the improved policy (Danihelka
     et al. 2022); `thompson`, samples of a posterior, trained on visit counts (docs/decisions/0032). `gumbel`
-    never reuses the tree and ignores c_base, c_init and the fpu (docs/decisions/0007)."""
+    never reuses the tree and ignores c_base, c_init and fpu_reduction (docs/decisions/0007)."""
     simulations: Simulations = 800
     """New simulations per move, in addition to those in the reused tree (AlphaZero: 800)."""
     c_base: Annotated[float, Meta(ge=1, le=1e9)] = 19652.0
@@ -162,15 +162,10 @@ class SearchSettings:
     c_puct: Constant = 1.5
     """The constant of `exploration = alphago_zero` and `ucb` only, for values in [-1, 1] (AlphaGo Zero did
     not publish its own; ELF OpenGo: 1.5, KataGo: 1.1)."""
-    fpu: Literal["reduction", "absolute"] = "reduction"
-    """First-play urgency, the value of a child that was never visited: `reduction` = the parent's value minus
-    `fpu_reduction` times the root of the visited prior mass; `absolute` = `fpu_value`. AlphaZero's paper does
-    not say."""
     fpu_reduction: Annotated[float, Meta(ge=0, le=2)] = 0.2
-    """In units of value [-1, 1]; not applied at a root with noise (KataGo: 0.2 and 0)."""
-    fpu_value: Annotated[float, Meta(ge=-1, le=1)] = 0.0
-    """Used by `fpu = absolute` only, in [-1, 1]. At -1 unvisited moves count as lost; runs then drift to
-    draws."""
+    """First-play urgency: a child that was never visited has the parent's value minus this times the root of
+    the visited prior mass, in units of value [-1, 1]; not applied at a root with noise (KataGo: 0.2 and 0;
+    AlphaZero's paper does not say)."""
     reuse_tree: bool = True
     """Keep the subtree of the move played (AlphaGo Zero does), with fresh noise at the new root."""
     solver: bool = False

@@ -33,9 +33,8 @@ ADVICE: Mapping[str, Advice] = {
         "halve samples.per_position of the trainer",
         "the network learns that everything is drawn, so nobody tries to win; it seldom recovers by itself",
         "first look for a bug in values or rules; then fewer steps a game (samples.per_position), "
-        "self_play.search.fpu reduction, a longer self_play.moves.temperature_plies, a lower "
-        "optimizer.lr; do not raise the simulations before less than 70 % are draws; or go back to a "
-        "checkpoint from before it",
+        "a longer self_play.moves.temperature_plies, a lower optimizer.lr; do not raise the simulations "
+        "before less than 70 % are draws; or go back to a checkpoint from before it",
     ),
     "value says draw": Advice(
         "begin games from varied openings: self_play.opening.random_share 0.3 of azserver",
@@ -45,10 +44,9 @@ ADVICE: Mapping[str, Advice] = {
     ),
     "search without effect": Advice(
         "double self_play.search.simulations of azserver",
-        "too few simulations for so many moves, or unvisited moves count as lost, so the search follows the "
-        "network, and the network learns what it knows already",
-        "more self_play.search.simulations or self_play.search.selection gumbel; "
-        "self_play.search.fpu reduction (an absolute one must fit values in -1..1); more "
+        "too few simulations for so many moves, so the search follows the network, and the network learns "
+        "what it knows already",
+        "more self_play.search.simulations or self_play.search.selection gumbel; more "
         "self_play.noise.root_noise",
     ),
     "repetitions": Advice(

@@ -77,13 +77,10 @@ def visited_shares(settings: SelfPlaySettings) -> list[float]:
 
 
 def test_self_play_without_knowledge_looks_at_every_legal_move_anywhere_in_a_game() -> None:
-    """The defaults are used, with noise. The test also shows that moves are missed if unvisited ones count
-    as lost, which made a run end in draws."""
+    """The defaults are used, with noise. Where unvisited moves counted as lost, a run ended in draws."""
     shares = visited_shares(SelfPlaySettings(history=1))
     assert len(shares) > 10
     assert shares == [1.0] * len(shares)
-    lost = visited_shares(self_play(history=1, fpu="absolute", fpu_value=-1.0))
-    assert np.mean(lost) < 0.8
 
 
 # ---- whose value it is --------------------------------------------------------------------------

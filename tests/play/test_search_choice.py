@@ -40,7 +40,7 @@ def untrained() -> LoadedNet:
         FOR_EVALUATION,
         GUMBEL,
         varied(GUMBEL, c_scale=0.1, considered=4),
-        varied(FOR_EVALUATION, c_init=2.5, fpu="absolute", fpu_value=-0.5),
+        varied(FOR_EVALUATION, c_init=2.5, fpu_reduction=0.5),
     ],
 )
 def test_the_name_of_a_search_makes_that_search_again(settings: SelfPlaySettings) -> None:

@@ -30,7 +30,7 @@ EXAMPLES: tuple[m.Message, ...] = (
     m.Hello(protocol=1, role="client", name="host/1", software="azselfplay 0.1.0", join=2),
     m.Welcome(
         session=2**62, software="azselfplay 0.1.0", run="first", game="chess",
-        self_play={"history": 8, "search": {"simulations": 800, "fpu": "reduction"}}, credits=4096,
+        self_play={"history": 8, "search": {"simulations": 800, "selection": "puct"}}, credits=4096,
         games_in_flight=512, heartbeat=5.0, lease=60.0, weights=_INFO, network="small", trainer_present=True,
     ),
     m.Goodbye(code="busy", reason="the server has 1000 sessions, its limit", retry_after=30.0),

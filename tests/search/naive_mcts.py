@@ -138,8 +138,6 @@ class NaiveSearch:
     def best(self, node: Node, visits: int, value: float, reduction: float) -> Edge:
         visited = sum(float(edge.prior) for edge in node.edges if edge.visits)
         fpu = value - reduction * math.sqrt(visited)
-        if self.settings.search.fpu == "absolute":
-            fpu = self.settings.search.fpu_value
 
         def score(edge: Edge) -> float:
             q = float(edge.value_sum) / edge.visits if edge.visits else fpu

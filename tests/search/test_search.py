@@ -35,11 +35,10 @@ run = searched
 
 
 @pytest.mark.parametrize("name", EVERY_GAME)
-@pytest.mark.parametrize("fpu", ["reduction", "absolute"])
-def test_trees_equal_those_of_the_slow_twin_node_by_node(name, fpu):
+def test_trees_equal_those_of_the_slow_twin_node_by_node(name):
     """That includes a game in which a player moves twice."""
     for simulations in (80, 333):
-        tree = make_tree(name, varied(QUIET, fpu=fpu, simulations=simulations))
+        tree = make_tree(name, varied(QUIET, simulations=simulations))
         twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
         result = run(tree, HashEvaluator())
         expected = twin.run(simulations)
@@ -243,7 +242,7 @@ def test_a_failing_network_fails_the_searches_that_wait_for_it():
     [
         ({"simulations": 0}, "simulations"),
         *(({"seed": seed}, "seed") for seed in (-1, 2**63, 2**70)),
-        ({"fpu": "lost"}, "fpu"),
+        ({"fpu_reduction": 2.5}, "fpu_reduction"),
         ({"c_puct": 2.0}, "exploration"),
         ({"root_noise": 1.5}, "root_noise"),
         ({"position": "no board"}, "start"),

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from azselfplay.search.tree import SearchTree
 
 FIELDS = (
-    *("search.exploration", "search.c_base", "search.c_init", "search.c_puct"),
-    *("search.fpu", "search.fpu_reduction", "search.fpu_value"),
+    *("search.exploration", "search.c_base", "search.c_init", "search.c_puct", "search.fpu_reduction"),
     *("moves.final_move", "moves.final_extra"),
     *("search.solver", "search.look_ahead"),
 )
@@ -35,7 +34,7 @@ KEEPS_SUBTREE = True
 EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
 ALPHAZERO, ALPHAGO_ZERO, UCB = range(3)
 
-EXPLORATION, C_BASE, C_INIT, C_PUCT, FPU_ABSOLUTE, FPU_REDUCTION, FPU_VALUE = range(7)
+EXPLORATION, C_BASE, C_INIT, C_PUCT, FPU_REDUCTION = range(5)
 """Indices of the parameters."""
 
 
@@ -46,9 +45,7 @@ def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
         search.c_base,
         search.c_init,
         search.c_puct,
-        search.fpu == "absolute",
         search.fpu_reduction,
-        search.fpu_value,
     )
 
 
@@ -82,7 +79,7 @@ result = result_of_visits
 @kernel
 def exploration_factor(parameters: Any, parent_visits: int) -> float:
     """Return the factor of the prior in the exploration term, before the division by 1 + n (UCB: by sqrt(1 +
-    n)). `parameters`: float64[7]."""
+    n)). `parameters`: float64[5]."""
     if parameters[EXPLORATION] == ALPHAZERO:
         base = parameters[C_BASE]
         c_puct = math.log((1.0 + parent_visits + base) / base) + parameters[C_INIT]
@@ -127,10 +124,7 @@ def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: f
     if untried >= 0:
         if lost > 0:  # each of these visits was worth -1; leave the node's own evaluation and other moves
             value = (value * counted + lost) / (counted - lost)
-        if parameters[FPU_ABSOLUTE] > 0:
-            score = parameters[FPU_VALUE] + most_explored
-        else:
-            score = value - fpu_reduction * math.sqrt(visited_prior) + most_explored
+        score = value - fpu_reduction * math.sqrt(visited_prior) + most_explored
         if best < 0 or score > best_score or (score == best_score and untried < best):
             best = untried
     return best if best >= 0 else any_lost
