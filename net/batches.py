@@ -1,28 +1,19 @@
 """Batches of positions for a network, and how large they should be.
 
 On CUDA a network of planes runs with a few fixed numbers of rows (buckets), so that kernels and graphs are
-prepared once. `Inference` measures once how long each bucket takes with made-up positions. `choose_target`
-finds the smallest bucket whose time per row is nearly that of endless batches, and `remembered` keeps the
-answer on disk: in the folder of compiled code (`AZ_JIT_CACHE`), for exactly this processor, torch and limits
-on instructions. A file that cannot be read, or has changed, counts as missing; a failure to write one is
-ignored.
+prepared once. `Inference` measures how long each bucket takes with made-up positions, and `choose_target`
+finds the smallest bucket whose time per row is nearly that of endless batches.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from azselfplay.games.jit import CACHE
 from azselfplay.games.spec import Game
 from net.planes import PlaneShape
 
@@ -41,18 +32,6 @@ the rate. A larger target also means more games in flight (five times the target
 end later."""
 _PROBE_FILL = 28
 """One in this many cells is set in the made-up positions of a measurement: about as in chess."""
-_OF_THE_MODEL = (
-    "vendor_id",
-    "cpu family",
-    "model",
-    "model name",
-    "stepping",
-    "cache size",
-    "flags",
-    "Features",
-)
-_LIMITS = ("ONEDNN_", "DNNL_", "ATEN_", "MKL_", "KMP_")
-"""Environment variables with these prefixes may change which code a library runs."""
 
 
 @dataclass(frozen=True)
@@ -124,38 +103,6 @@ def choose_target(turns: Sequence[Mapping[int, float]]) -> int:
     (once, each), *_ = np.linalg.lstsq(np.stack([1 / seconds, rows / seconds], axis=1), np.ones(len(rows)))
     enough = rows * (1 - GOOD_ENOUGH) * each >= GOOD_ENOUGH * once
     return int(rows[enough][0] if enough.any() else rows[-1])
-
-
-def remembered(about: str, sizes: Sequence[int], find: Callable[[], int], folder: Path = CACHE) -> int:
-    """Return what `find` found for `about` on this machine, now or earlier: one of `sizes`."""
-    key = f"{about}; {tuple(sizes)}; {machine()}"
-    path = folder / f"size-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        known = json.loads(path.read_text())
-        # The file's name contains only a part of the key's hash, so compare the whole key.
-        if known["key"] == key and known["size"] in sizes:
-            return int(known["size"])
-    found = find()
-    half = path.with_suffix(f".{os.getpid()}.partial")  # several processes may write at once
-    with suppress(OSError):
-        half.write_text(json.dumps({"size": found, "key": key}))
-        half.replace(path)
-    return found
-
-
-def machine() -> str:
-    """Return everything that decides which code oneDNN runs for a convolution in one thread."""
-    lines = [torch.__version__, torch.__config__.show(), torch.backends.cpu.get_cpu_capability()]
-    lines += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_LIMITS))
-    # The processor's model, instructions and caches; a virtual machine may hide some of them. Older versions
-    # of torch lack `get_capabilities`.
-    found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
-    lines += [f"{name}={found[name]}" for name in sorted(found)]
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        first = cpuinfo.read_text().split("\n\n")[0]
-        lines += [line for line in first.splitlines() if line.split("\t")[0].rstrip() in _OF_THE_MODEL]
-    return "; ".join(lines)
 
 
 def made_up_batch(game: Game, history: int, rows: int) -> Batch:

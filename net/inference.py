@@ -42,7 +42,6 @@ from net.batches import (
     check_batch,
     choose_target,
     made_up_batch,
-    remembered,
 )
 from net.cpu.engine import CpuEngine, faster_dtype
 from net.gpu import OnCuda, check_has_code, chosen_kernels, inference_dtype, wider_dtype
@@ -293,11 +292,7 @@ class Inference:
             for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # graphs of each slot
                 self.collect(ticket)
         if not self._wanted_target:
-            assert self.meta is not None
-            network = f"{self.game.name}, {self.history} positions, {self.meta.architecture.played}"
-            # Everything that the target depends on, except the machine.
-            about = f"target rows of {network}, {self.threads} threads, {self.device_name}"
-            self.target_rows = remembered(about, self.buckets, lambda: choose_target(self._probe()))
+            self.target_rows = choose_target(self._probe())
 
     def _probe(self) -> list[dict[int, float]]:
         """Return seconds by bucket, for each of PROBE_TURNS turns and as many buckets as PROBE_SECONDS allow;

@@ -265,7 +265,6 @@ def test_a_gpu_collects_as_many_rows_as_make_it_nearly_as_fast_as_any(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "made-up")
     monkeypatch.setattr(net.inference, "check_has_code", lambda _: None)
     monkeypatch.setattr(net.inference, "make_engine", lambda *_, **__: MadeUp())
-    monkeypatch.setattr(net.inference, "remembered", lambda _about, _sizes, find: find())
     monkeypatch.setattr(time, "perf_counter", lambda: clock)
     game = get_game("tic_tac_toe")
     inference = Inference(game, 1, "cuda")

@@ -223,17 +223,6 @@ def test_a_probe_chooses_a_bucket_as_target(inference: Inference) -> None:
     assert inference.meta.version == 4
 
 
-def test_a_target_once_measured_is_chosen_ever_after(inference: Inference, monkeypatch) -> None:
-    """Other work on the machine does not change it: without the stored result, each process would measure
-    anew."""
-    assert inference.meta is not None
-    again = Inference(FOUR_SHAPE, 1, threads=1, max_rows=40)
-    monkeypatch.setattr(again, "_probe", lambda: pytest.fail("measured a second time"))
-    again.use(trained_like(ODD_TANH, FOUR_SHAPE, 1), inference.meta)
-    assert again.target_rows == inference.target_rows
-    again.close()
-
-
 def test_more_rows_than_the_largest_batch_are_run_in_parts(inference: Inference) -> None:
     batch = a_batch(FOUR_SHAPE, 1, 101)
     priors, wdl = inference.run(batch.features, batch.counts, batch.actions)
