@@ -5,9 +5,10 @@ running.
 A child has its own session, so that Ctrl-C in a terminal reaches only the parent, which then ends its
 children in order. A child never outlives its parent: before exec, the kernel is told to kill the child when
 this process dies (PR_SET_PDEATHSIG). This holds for any command, even while it is still importing. The kernel
-regards a thread as the parent, so only the main thread starts children. We use `subprocess.Popen` and a pidfd
-instead of uvloop's own subprocess support, which leaks descriptors when a start fails because there are too
-few of them. The last stage of ending is SIGKILL, because a child that hangs must end, too.
+regards a thread as the parent, so only the main thread starts children. We use `subprocess.Popen` and a
+thread that waits for the end, instead of uvloop's own subprocess support, which leaks descriptors when a
+start fails because there are too few of them; there are systems without a pidfd. The last stage of ending is
+SIGKILL, because a child that hangs must end, too.
 """
 
 from __future__ import annotations
@@ -61,14 +62,12 @@ class ChildProcess:
     The caller must close it: `async with contextlib.aclosing(await start(argv)) as child`.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], pidfd: int | None) -> None:
-        """`pidfd`: a file descriptor of the process; None where Python or the kernel has none."""
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.pid = process.pid
         self.stdout = asyncio.StreamReader(READ_LIMIT)
         self.stderr = asyncio.StreamReader(READ_LIMIT)
         """Ends at once unless stderr was requested."""
         self._process = process
-        self._pidfd = pidfd
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._transports: list[asyncio.ReadTransport] = []
@@ -78,12 +77,9 @@ class ChildProcess:
             with contextlib.suppress(ChildProcessError):  # `terminate` has already reaped the process
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # not reaped: the pid stays reserved
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._on_end)
+                self._loop.call_soon_threadsafe(lambda: self._ended.set_result(process.wait()))
 
-        if pidfd is None:
-            threading.Thread(target=watch, name=f"child {self.pid}", daemon=True).start()
-        else:
-            self._loop.add_reader(pidfd, self._on_end)
+        threading.Thread(target=watch, name=f"child {self.pid}", daemon=True).start()
 
     @property
     def returncode(self) -> int | None:
@@ -125,12 +121,6 @@ class ChildProcess:
             for transport in self._transports:
                 transport.close()
 
-    def _on_end(self) -> None:
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-        self._ended.set_result(self._process.wait())
-
 
 async def start(
     argv: Sequence[str], env: Mapping[str, str] | None = None, *, stderr: int = subprocess.STDOUT
@@ -156,10 +146,12 @@ async def start(
     )
     # From here on a process exists, which must not be left behind if anything fails.
     try:
-        child = ChildProcess(process, _pidfd_of(process))
-    except BaseException:
+        child = ChildProcess(process)
+    except BaseException as error:
         process.kill()
         process.communicate()
+        if isinstance(error, RuntimeError):  # no thread can be started: as when no process can
+            raise OSError(errno.EAGAIN, str(error)) from error
         raise
     try:
         await child.connect()
@@ -167,20 +159,6 @@ async def start(
         await child.aclose()
         raise
     return child
-
-
-def _pidfd_of(process: subprocess.Popen[bytes]) -> int | None:
-    """Return a file descriptor of a process; None where there are none."""
-    # Python builds for old systems (conda's, for example) lack `pidfd_open`.
-    if not hasattr(os, "pidfd_open"):
-        return None
-    try:
-        return os.pidfd_open(process.pid)
-    except OSError as error:
-        # An old kernel, or a container's filter of system calls.
-        if error.errno in (errno.ENOSYS, errno.EPERM):
-            return None
-        raise
 
 
 async def start_patiently(

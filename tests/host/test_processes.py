@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import select
@@ -57,20 +56,7 @@ def test_a_killed_child_is_started_again() -> None:
     assert children.pids() == {}
 
 
-@pytest.mark.parametrize("missing", [None, errno.ENOSYS, errno.EPERM])
-def test_the_end_of_a_child_is_seen_where_there_is_no_pidfd(
-    missing: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That is so in Pythons built for old systems, such as conda's, on old kernels and in some containers."""
-
-    def pidfd_open(_: int) -> int:
-        raise OSError(missing, "no pidfd")
-
-    if missing is None:
-        monkeypatch.delattr(os, "pidfd_open")
-    else:
-        monkeypatch.setattr(os, "pidfd_open", pidfd_open)
-
+def test_the_end_of_a_child_is_seen_with_its_code_and_output() -> None:
     async def main() -> None:
         async with contextlib.aclosing(await start(python("print('done'); raise SystemExit(3)"))) as child:
             assert (await child.stdout.read(), await child.wait()) == (b"done\n", 3)
