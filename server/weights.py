@@ -21,7 +21,7 @@ import logging
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +34,7 @@ from azselfplay.host.logs import Repeated
 from azselfplay.host.reading import read_struct
 from azselfplay.host.runs import write_atomically
 from azselfplay.link.pacing import MEBIBYTE, Pace, PaceLimits, Paces
-from azselfplay.link.weights_files import find_weights, point_newest, version_in, weights_path
+from azselfplay.link.weights_files import evenly_spread, find_weights, point_newest, version_in, weights_path
 from azselfplay.link.weights_pull import answer
 from protocol.errors import Code
 from protocol.messages import CHUNK, GetChunk, GetWeights, WeightsInfo
@@ -199,10 +199,10 @@ class WeightsStore:
             with suppress(OSError):  # somebody has just removed it
                 older.append((path.stat().st_mtime_ns, path))
         older.sort()
-        for index in surplus([written for written, _ in older], self._past):
-            path = older[index][1]
+        stay = evenly_spread([written for written, _ in older], self._past)
+        for index, (_, path) in enumerate(older):
             try:
-                if path not in needed:
+                if index not in stay and path not in needed:
                     path.unlink(missing_ok=True)
             except OSError as error:  # only space is lost
                 self._repeated.warning("tidy", f"{path} cannot be removed: {error.strerror}", now)
@@ -240,21 +240,6 @@ class WeightsStore:
             "untrained network again (the games stay)",
             Exit.BAD_DATA,
         )
-
-
-def surplus(times: Sequence[int], room: int) -> list[int]:
-    """Return the indices to drop so that `room` of the ascending `times` stay: the first, and others spread
-    evenly.
-
-    Repeatedly drops the time whose removal leaves the narrowest gap. So when times arrive one by one, the
-    gaps differ by about a factor of two, however long it goes on.
-    """
-    left = list(range(len(times)))
-    while len(left) > room:
-        gaps = [times[left[i + 1]] - times[left[i - 1]] for i in range(1, len(left) - 1)]
-        # Never drop the first; of equal gaps, drop the oldest. If there is no inner time, drop the last.
-        left.pop(1 + gaps.index(min(gaps)) if gaps and room else -1)
-    return sorted(set(range(len(times))) - set(left))
 
 
 class ChunkService:

@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from azselfplay.host.exits import DISK_BROKEN, Exit, Fatal
@@ -45,6 +45,22 @@ def version_in(path: Path) -> int:
     """Return the version in the name of a weights file; -1 for another name."""
     version, hyphen, _ = path.name.partition("-")
     return int(version) if hyphen and version.isdigit() else -1
+
+
+def evenly_spread(places: Sequence[float], room: int, factors: Sequence[float] | None = None) -> list[int]:
+    """Return the indices of the `room` ascending `places` to keep: the first, the last, and others spread
+    evenly. `factors`: of each place's gap; one with a larger factor stays longer.
+
+    Repeatedly drops the place with the narrowest gap between its neighbours, of equal ones the first. So when
+    places come one by one, the gaps differ by about a factor of two, however long it goes on.
+    """
+    left = list(range(len(places)))
+    while len(left) > room:
+        triples = zip(left, left[1:], left[2:], strict=False)
+        gaps = [(places[end] - places[begin]) * (factors[at] if factors else 1) for begin, at, end in triples]
+        # Without an inner place, the last one goes.
+        left.pop(1 + gaps.index(min(gaps)) if gaps and room else -1)
+    return left
 
 
 def find_weights(folder: Path, sha256: bytes) -> Path | None:

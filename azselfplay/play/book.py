@@ -26,7 +26,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import open_regular, read_struct
 from azselfplay.host.runs import RunFolder, made_at, write_result
-from azselfplay.link.weights_files import hash_in_name, short_hash
+from azselfplay.link.weights_files import evenly_spread, hash_in_name, short_hash
 from azselfplay.play.bradley_terry import Fit, Rating, Score, fit
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED
@@ -100,18 +100,12 @@ def thinned(points: Sequence[Point], room: int, rated: Collection[str] = ()) -> 
     `rated`: hashes of networks that already have games. They count as if their gap were twice as
     wide, so that a longer ladder extends the shorter one.
     """
-    left = list(points)
-
-    def gap(index: int) -> tuple[float, int]:
-        width = left[index + 1].step - left[index - 1].step
-        # The index decides between equal gaps, so that the choice is the same each time.
-        return width * (2.0 if left[index].sha256 in rated else 1.0), index
-
-    # Repeatedly drop the point with the smallest gap between its two neighbours. The first and the last point
-    # stay.
-    while len(left) > max(room, 2):
-        left.pop(min(gap(index) for index in range(1, len(left) - 1))[1])
-    return left
+    kept = evenly_spread(
+        [point.step for point in points],
+        max(room, 2),
+        [2.0 if point.sha256 in rated else 1.0 for point in points],
+    )
+    return [points[index] for index in kept]
 
 
 def head(path: Path) -> bytes:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.weights_files import evenly_spread
 from protocol.messages import CHUNK, WeightsInfo
-from server.weights import WeightsStore, surplus
+from server.weights import WeightsStore
 
 DATA = bytes(range(256)) * 5000
 SHA = hashlib.sha256(DATA).digest()
@@ -131,7 +132,7 @@ def test_the_newest_files_stay_when_the_clock_is_set_back(tmp_path: Path) -> Non
     assert [info.version for info in infos if store.has(info)][-2:] == [10, 11]
 
 
-def test_nothing_is_surplus_while_there_is_room() -> None:
-    assert surplus([1, 2, 3], 3) == []
-    assert surplus([1, 2, 30], 2) == [1]
-    assert surplus([1, 2], 0) == [0, 1]
+def test_all_are_kept_while_there_is_room() -> None:
+    assert evenly_spread([1, 2, 3], 3) == [0, 1, 2]
+    assert evenly_spread([1, 2, 30], 2) == [0, 2]
+    assert evenly_spread([1, 2], 0) == []
