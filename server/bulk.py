@@ -94,7 +94,7 @@ class BulkService:
     ) -> None:
         self.relay = GameRelay()
         self._turns = Turns(clock())
-        self.chunks = ChunkService(store, clock)
+        self.chunks = ChunkService(store)
         self.trainer: Session | None = None
         self.weights = WeightsIn(
             *(game, store, figures, clock),
@@ -173,7 +173,6 @@ class BulkService:
     def tick(self, now: float) -> None:
         self._tell()
         self._turns.tick(self.relay.acked, now)
-        self.chunks.tick(now)
         self._carry_out(self.relay.expire(now))
 
     # ---- games ------------------------------------------------------------------------------

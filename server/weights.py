@@ -5,12 +5,11 @@ weights/current.json                   version, step, sha256, size, game, archit
 weights/newest                         a link to that one (`link.weights_files`)
 weights/*.partial                      a file that is being written, or whose writer was killed
 
-`WeightsStore` never leaves a file half written. `ChunkService` sends chunks at the rates of `ChunkQueue`,
-which is pure. Weights are the only answer that is larger than its question, by a factor of ten thousand, so
-they are limited in bytes a second per place and in total. A place is a key or, where no keys are used, an
-address. Places take turns, and so do the peers of one place; a peer's oldest request comes first. Requests
-beyond the rate wait, and so do those of a peer that has not yet read its previous chunk; nothing is lost. The
-address "" (processes of this machine) has no rate limit of its own.
+`WeightsStore` never leaves a file half written. `ChunkService` sends chunks in the order of `ChunkQueue`:
+peers take turns, and a peer's oldest request comes first. Weights are the only answer that is larger than its
+question, by a factor of ten thousand. So a turn of the event loop sends one chunk at most, and a peer that
+has not read its previous chunk waits. There is no limit in bytes a second: for a crowd, let a web server send
+the weights (`--weights-url`).
 """
 
 from __future__ import annotations
@@ -18,12 +17,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -33,7 +30,6 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
 from azselfplay.host.reading import read_struct
 from azselfplay.host.runs import write_atomically
-from azselfplay.link.pacing import MEBIBYTE, Pace, PaceLimits, Paces
 from azselfplay.link.weights_files import evenly_spread, find_weights, point_newest, version_in, weights_path
 from azselfplay.link.weights_pull import answer
 from protocol.errors import Code
@@ -56,19 +52,10 @@ most so many files."""
 CHUNKS_KEPT = 128
 """Chunks in memory, 64 MiB: a whole network of that size or less. Clients that hear of new weights together
 request the same chunk within seconds."""
-TO_PLACE = PaceLimits(rate=32.0 * MEBIBYTE, burst=64.0 * MEBIBYTE)
-"""Limits of bytes sent to one place: AlphaZero's network (90 MB) takes a second, and eight clients there get
-it within 20 s."""
-TO_ALL = PaceLimits(rate=256.0 * MEBIBYTE, burst=256.0 * MEBIBYTE)
-"""Limits of bytes sent to all places together."""
-LEAST_PRICE = 256 * 1024
-"""Least bytes that a chunk counts for, because looking it up and opening its file costs time."""
 MOST_CHUNKS = 8
 """Most chunks that may wait for one peer (`docs/protocol.md`)."""
-MOST_OF_PLACE = 4096
-"""Most chunks that may wait for one place: 512 clients behind one address."""
-MOST = 16_384
-"""Most chunks that may wait in total."""
+RETRY = 1.0
+"""Seconds after which a peer asks again for a chunk beyond those."""
 
 
 class WeightsStore:
@@ -247,9 +234,8 @@ class ChunkService:
 
     port: Port
 
-    def __init__(self, store: WeightsStore, clock: Callable[[], float]) -> None:
+    def __init__(self, store: WeightsStore) -> None:
         self._store = store
-        self._clock = clock
         self._queue = ChunkQueue(lambda peer: not self.port.door.unsent(peer))
         self._read: OrderedDict[tuple[bytes, int], bytes] = OrderedDict()
         """Chunks by hash of the file and offset, least recently read first."""
@@ -264,20 +250,16 @@ class ChunkService:
 
     def on_get_chunk(self, session: Session, message: GetChunk, _: list[memoryview]) -> None:
         peer = session.peer
-        place = f"key {session.owner}" if session.owner else self.port.door.address(peer)
-        if self._queue.has(peer, place, message):
+        if self._queue.has(peer, message):
             self.port.charge(peer)
-        elif self._queue.put(peer, place, message):
+        elif self._queue.put(peer, message):
             self._wake.set()
         else:
-            reason, pause = "too many chunks asked for", self._queue.retry_after(place)
-            self.port.refuse(peer, Code.BUSY, reason, message.offset, retry_after=pause)
+            reason = "too many chunks asked for"
+            self.port.refuse(peer, Code.BUSY, reason, message.offset, retry_after=RETRY)
 
     def session_ended(self, session: Session) -> None:
         self._queue.forget(session.peer)
-
-    def tick(self, now: float) -> None:
-        self._queue.tidy(now)
 
     async def run(self) -> None:
         """Send at most one chunk per turn of the event loop, so that leaves never wait behind a crowd of
@@ -285,16 +267,12 @@ class ChunkService:
         # A peer that has read its last chunk may get the next one.
         self.port.door.on_drained = self._wake.set
         while True:
-            now = self._clock()
-            taken = self._queue.take(now)
+            taken = self._queue.take()
             if taken is None:
                 self._wake.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._queue.wait(now)):
-                        await self._wake.wait()
+                await self._wake.wait()
                 continue
-            peer, place, message = taken
-            size = 0
+            peer, message = taken
             try:
                 # Read a chunk once while many peers request it: a hash names the bytes uniquely.
                 place_in_file = message.sha256, message.offset
@@ -308,120 +286,45 @@ class ChunkService:
                 else:
                     self._store.was_read(message.sha256)
                 self.port.send(peer, *answer(message, data))
-                size = len(data or b"")
             except Exception as error:  # no file descriptor left, or a disk that cannot be read
                 self.port.fault(peer, message, error)
-            self._queue.sent(place, size, now)
             # Give leaves that came meanwhile their turn.
             await asyncio.sleep(0)
 
 
-@dataclass
-class _Place:
-    """The peers of a place, in the order of their turns, each with its requests."""
-
-    peers: OrderedDict[bytes, deque[GetChunk]] = field(default_factory=OrderedDict)
-    count: int = 0
-
-
 class ChunkQueue:
-    """First come, first served within a peer; peers and places take turns."""
+    """The chunks that peers have requested. First come, first served within a peer; peers take turns."""
 
-    def __init__(
-        self, reads: Callable[[bytes], bool], pace: PaceLimits = TO_PLACE, to_all: PaceLimits = TO_ALL
-    ) -> None:
+    def __init__(self, reads: Callable[[bytes], bool]) -> None:
         """`reads(peer)` tells whether the peer has read everything that was sent to it."""
         self._reads = reads
-        self._rates = pace.rate, to_all.rate
-        self._paces = Paces(pace)
-        self._to_all = Pace(to_all, 0.0)
-        self._places: OrderedDict[str, _Place] = OrderedDict()
-        self._count = 0
+        self._requests: OrderedDict[bytes, deque[GetChunk]] = OrderedDict()
+        """Of each peer that waits, in the order of their turns."""
 
-    def __len__(self) -> int:
-        return self._count
-
-    def has(self, peer: bytes, place: str, request: GetChunk) -> bool:
+    def has(self, peer: bytes, request: GetChunk) -> bool:
         """Return whether this request waits already: a client asks again after some seconds."""
-        at = self._places.get(place)
-        return at is not None and request in at.peers.get(peer, ())
+        return request in self._requests.get(peer, ())
 
-    def put(self, peer: bytes, place: str, request: GetChunk) -> bool:
-        """Queue a request for a chunk. Returns False if too many wait for this peer, its place, or in
-        total."""
-        at = self._places.get(place) or _Place()
-        mine = at.peers.get(peer, deque())
-        if len(mine) >= MOST_CHUNKS or at.count >= MOST_OF_PLACE or self._count >= MOST:
+    def put(self, peer: bytes, request: GetChunk) -> bool:
+        """Queue a request for a chunk. Returns False if too many wait for this peer."""
+        mine = self._requests.setdefault(peer, deque())
+        if len(mine) >= MOST_CHUNKS:
             return False
-        # Only now, so that a refused request leaves no empty entries.
-        self._places[place] = at
-        at.peers[peer] = mine
-        at.count += 1
-        self._count += 1
         mine.append(request)
         return True
 
-    def take(self, now: float) -> tuple[bytes, str, GetChunk] | None:
-        """Return peer, place and request of the chunk to send now; None when nothing may be sent yet."""
-        if self._to_all.wait(now):
+    def take(self) -> tuple[bytes, GetChunk] | None:
+        """Return peer and request of the chunk to send now; None if nobody who reads waits for one."""
+        peer = next(filter(self._reads, self._requests), None)
+        if peer is None:
             return None
-        for place, at in self._places.items():
-            # A place that has used up its rate is passed over, and keeps its turn.
-            peer = None if self._paces.wait(place, now) else self._next_at(at)
-            if peer is None:
-                continue
-            request = at.peers[peer].popleft()
-            at.peers.move_to_end(peer)
-            self._places.move_to_end(place)
-            self._removed(1, peer, place)
-            return peer, place, request
-        return None
-
-    def sent(self, place: str, size: int, now: float) -> None:
-        """Note that a chunk of `size` bytes was sent to `place`."""
-        # Even an answer without bytes cost a look at the disk.
-        price = max(size, LEAST_PRICE)
-        self._paces.take(place, now, price)
-        self._to_all.take(now, price)
-
-    def wait(self, now: float) -> float | None:
-        """Return seconds until `take` returns something; None: not before something is requested or read."""
-        # Looking at all places takes too long for every chunk of a crowd.
-        if self._places and (pause := self._to_all.wait(now)):
-            return pause
-        # Only places with a peer that reads: the others wait for the peer, not for time.
-        ready = (place for place, at in self._places.items() if self._next_at(at) is not None)
-        return min((self._paces.wait(place, now) for place in ready), default=None)
-
-    def retry_after(self, place: str) -> float:
-        """Return the seconds in which what waits for `place`, and in total, can be sent; at least 1."""
-        of_place = self._places[place].count if place in self._places else 0
-        # This machine's own processes have no rate of their own.
-        rate, of_all = self._rates if place else (math.inf, self._rates[1])
-        return max(1.0, of_place * CHUNK / rate, self._count * CHUNK / of_all)
+        request = self._requests[peer].popleft()
+        if self._requests[peer]:
+            self._requests.move_to_end(peer)
+        else:
+            del self._requests[peer]
+        return peer, request
 
     def forget(self, peer: bytes) -> None:
         """Drop the requests of a peer that is gone."""
-        for place, at in self._places.items():
-            if (mine := at.peers.get(peer)) is not None:
-                count = len(mine)
-                mine.clear()
-                self._removed(count, peer, place)
-                return
-
-    def tidy(self, now: float) -> None:
-        """Forget places that were served long ago. To be called regularly."""
-        self._paces.tidy(now)
-
-    def _next_at(self, at: _Place) -> bytes | None:
-        return next(filter(self._reads, at.peers), None)
-
-    def _removed(self, count: int, peer: bytes, place: str) -> None:
-        """Note that `count` requests of a peer no longer wait."""
-        at = self._places[place]
-        self._count -= count
-        at.count -= count
-        if not at.peers[peer]:
-            del at.peers[peer]
-        if not at.peers:
-            del self._places[place]
+        self._requests.pop(peer, None)

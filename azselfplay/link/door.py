@@ -119,11 +119,6 @@ class Door:
         connection = self._connections.get(peer)
         return 0 if connection is None else connection.unsent_size
 
-    def address(self, peer: bytes) -> str:
-        """Return the address of a peer; "" for a local socket, and for a peer that is gone."""
-        connection = self._connections.get(peer)
-        return LOCAL if connection is None else connection.address
-
     def owner(self, peer: bytes) -> KeyOwner | None:
         """Return the owner of the key that the peer has proved; None where no keys are needed."""
         connection = self._connections.get(peer)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MEBIBYTE = 1 << 20
 PRICED_BYTES = 64 * 1024
 """Bytes whose reading costs about as much as handling one message without work."""
 SMALL_READ = 512
@@ -23,7 +22,7 @@ LONGEST_PAUSE = 5.0
 
 @dataclass(frozen=True)
 class PaceLimits:
-    """Limits of one connection, key or address. Tokens are messages, connections, or bytes."""
+    """Limits of one connection, key or address. Tokens are messages or connections."""
 
     rate: float
     """Tokens added per second."""

@@ -235,10 +235,6 @@ class VirtualDoor:
     def unsent(self, _peer: bytes) -> int:
         return 0
 
-    def address(self, peer: bytes) -> str:
-        link = self._links.get(peer)
-        return "" if link is None else link.process.name
-
     def owner(self, _peer: bytes) -> None:
         """No keys are used."""
 

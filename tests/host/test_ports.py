@@ -97,7 +97,7 @@ async def echoed(endpoint: str, dialled: str) -> tuple[bytes, str]:
     door = Door([endpoint])
 
     def on_message(peer: bytes, frames: list[memoryview]) -> None:
-        seen.append(door.address(peer))
+        seen.append(door._connections[peer].address)
         door.send(peer, frames)
 
     door.start(on_message, lambda _peer, _why: None)
