@@ -21,14 +21,14 @@ import types
 from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, Union, cast, get_origin, get_type_hints
 
 from azselfplay.games.names import is_game, listed, near
 from azselfplay.host.exits import Exit
 from protocol.settings import bare, changed, settings_in
 
 if TYPE_CHECKING:
-    from tyro.constructors import StructConstructorSpec, StructTypeInfo
+    from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructTypeInfo
 
 T = TypeVar("T")
 
@@ -61,18 +61,11 @@ def parse_flags(
         print("examples:", *(f"  {example}" for example in examples), "", sep="\n")
         if any(field.name == "game" for field in fields):
             print("games:", listed(), end="\n\n")
-    # A setting without a default is MISSING until tyro has read the flags; if it is still missing then, tyro
-    # reports the error.
-    needed = {
-        one.name: tyro.MISSING for one in fields if one.default is one.default_factory is dataclasses.MISSING
-    }
     # tyro shows these as defaults, and a flag replaces them.
-    default = changed(config_class(**needed), values)
+    default = changed(_defaults(config_class), values)
     refuse_bare_game(config_class, arguments, command)
     if not is_help:
         refuse_foreign_flags(config_class, arguments, command)
-    registry = tyro.constructors.ConstructorRegistry()
-    registry.struct_rule(settings_rule)
     return tyro.cli(
         config_class,
         prog=command,
@@ -80,8 +73,40 @@ def parse_flags(
         args=arguments,
         default=default,
         config=(tyro.conf.PositionalMetavarFromFieldName,),  # RUN, not STR
-        registry=registry,
+        registry=_registry(),
     )
+
+
+def print_completion(commands: dict[str, type], arguments: list[str]) -> NoReturn:
+    """Print what a shell needs to complete `azplay`, with the settings of its `commands`; `arguments`:
+    `--tyro-print-completion SHELL`. Other programs print theirs in `parse_flags`."""
+    import tyro
+
+    choices = (
+        Annotated[kind, tyro.conf.subcommand(name, default=_defaults(kind))]
+        for name, kind in commands.items()
+    )
+    any_command: Any = Union[tuple(choices)]  # noqa: UP007 (`|` joins types that are written out)
+    tyro.cli(any_command, prog="azplay", args=arguments, registry=_registry())
+    raise SystemExit(Exit.USAGE)  # not reached: tyro exits
+
+
+def _defaults(config_class: type[T]) -> T:
+    """Return settings of which those without a default are MISSING: tyro reports them if no flag sets
+    them."""
+    import tyro
+
+    fields = dataclasses.fields(cast(Any, config_class))
+    needed = (one.name for one in fields if one.default is one.default_factory is dataclasses.MISSING)
+    return config_class(**dict.fromkeys(needed, tyro.MISSING))
+
+
+def _registry() -> ConstructorRegistry:
+    import tyro
+
+    registry = tyro.constructors.ConstructorRegistry()
+    registry.struct_rule(settings_rule)
+    return registry
 
 
 # ---- Help ----------------------------------------------------------------------------------------
@@ -109,7 +134,8 @@ def settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
     import tyro
     from tyro.constructors import StructConstructorSpec, StructFieldSpec
 
-    if not dataclasses.is_dataclass(info.type):
+    # A generic one is tyro's own wrapper of a subcommand.
+    if not dataclasses.is_dataclass(info.type) or hasattr(info.type, "__parameters__"):
         return None
     settings = info.type
     hints = get_type_hints(settings, include_extras=True)

@@ -1,17 +1,12 @@
-"""`azplay COMMAND`: the commands that use a trained network. Only the requested command is imported. At
-the end: the completion of all our commands in a shell."""
+"""`azplay COMMAND`: the commands that use a trained network. Only the requested command is imported."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass
-from typing import Literal
-
-from tyro.conf import Positional
 
 from azselfplay.games.names import near
-from azselfplay.host.config import load, version
+from azselfplay.host.config import version
 from azselfplay.host.exits import Exit, guarded
 
 COMMANDS = {
@@ -46,10 +41,6 @@ COMMANDS = {
         "restore a run from its backup, and verify all of it",
     ),
     "check-game": ("azselfplay.play.check_game", "check a game of your own, before it is trained"),
-    "completion": (
-        "azselfplay.lab.azplay:completion",
-        "print a script that makes your shell complete all this",
-    ),
 }
 """Name: (module, or module:function, what it is for). The function (`main`) reads sys.argv."""
 
@@ -76,6 +67,15 @@ def _main() -> int:
     if command == "--version":
         print(f"azplay {version()}")
         return int(Exit.OK)
+    if command == "--tyro-print-completion":  # docs/install.md
+        from azselfplay.host.flags import print_completion
+        from azselfplay.lab.generated_pages import COMMANDS as SETTINGS
+
+        found = {name: SETTINGS.get(f"azplay {name}") for name in COMMANDS}
+        classes = {
+            name: getattr(importlib.import_module(one[0]), one[1]) for name, one in found.items() if one
+        }
+        print_completion(classes, sys.argv[1:])
     if command not in COMMANDS:
         meant = near(command, COMMANDS)
         hint = f"did you mean `azplay {meant}`?" if meant else "the commands are listed above"
@@ -90,81 +90,6 @@ def _main() -> int:
 def main() -> int:
     """Entry point of `azplay`."""
     return guarded(_main)
-
-
-# ---- azplay completion bash|zsh: a script with which the shell completes our commands (docs/install.md) ----
-
-COMPLETIONS = (
-    "azplay completion bash > ~/.local/share/bash-completion/completions/azplay",
-    "source <(azplay completion bash)                  (in this shell only)",
-    "source <(azplay completion zsh)                   (in ~/.zshrc, after compinit)",
-)
-# Flags that every command has besides its settings.
-EVERYWHERE = ("--help", "--version", "--config", "--print-config")
-PROGRAMS = ("azrun", "azcluster", "azserver", "azclient")
-
-BASH = """\
-_azselfplay() {{
-    local current="${{COMP_WORDS[COMP_CWORD]}}" command="${{COMP_WORDS[0]##*/}}" flags="" words="" run
-    if [[ $command == azplay ]]; then
-        if (( COMP_CWORD == 1 )); then
-            COMPREPLY=($(compgen -W "{commands} --help --version" -- "$current"))
-            return
-        fi
-        command="azplay ${{COMP_WORDS[1]}}"
-    elif [[ ${{COMP_WORDS[1]}} == doctor ]]; then
-        command+=" doctor"
-    fi
-    case "$command" in
-{cases}
-    esac
-    if [[ $current == -* ]]; then
-        words="$flags"
-    else
-        for run in runs/*/run.json; do
-            [[ -e $run ]] || continue
-            run="${{run%/run.json}}"
-            words+=" ${{run#runs/}}"
-        done
-    fi
-    COMPREPLY=($(compgen -W "$words" -- "$current"))
-}}
-complete -o default -F _azselfplay azplay {programs}
-"""
-
-
-@dataclass(frozen=True)
-class CompletionConfig:
-    """A script by which your shell completes commands, flags and the names of runs."""
-
-    shell: Positional[Literal["bash", "zsh"]]
-    """The shell to complete for."""
-
-
-def completion() -> int:
-    """Entry point of `azplay completion`: print the script for the chosen shell."""
-    print(script(load(CompletionConfig, command="azplay completion", examples=COMPLETIONS).shell), end="")
-    return int(Exit.OK)
-
-
-def script(shell: str) -> str:
-    """Return the completion script for bash or zsh. It knows the commands of azplay, the flags of every
-    command, and the runs in `runs/`. Commands and flags are written into it, so that pressing Tab does not
-    start Python."""
-    from azselfplay.lab.generated_pages import COMMANDS as SETTINGS
-    from azselfplay.lab.generated_pages import settings_of
-
-    cases = []
-    for command, (module, name) in SETTINGS.items():
-        # Others, such as `python -m trainer`, are not found by a program's name and the word after it.
-        if len(command.split()) > 2:
-            continue
-        settings = settings_of(getattr(importlib.import_module(module), name))
-        flags = " ".join([*EVERYWHERE, *(one.name for one in settings if not one.positional)])
-        cases.append(f'        "{command}") flags="{flags}" ;;')
-    text = BASH.format(commands=" ".join(COMMANDS), cases="\n".join(cases), programs=" ".join(PROGRAMS))
-    # zsh can run completions written for bash after `bashcompinit`.
-    return text if shell == "bash" else f"autoload -U +X bashcompinit && bashcompinit\n{text}"
 
 
 if __name__ == "__main__":

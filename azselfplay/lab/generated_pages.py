@@ -57,7 +57,6 @@ COMMANDS = {
     "azplay restore": ("azselfplay.lab.backup_command", "RestoreConfig"),
     "azplay players": ("azselfplay.lab.report.players_command", "PlayersConfig"),
     "azplay report": ("azselfplay.lab.report.command", "ReportConfig"),
-    "azplay completion": ("azselfplay.lab.azplay", "CompletionConfig"),
 }
 """Command: (module, dataclass) of its settings."""
 
