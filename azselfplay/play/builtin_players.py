@@ -24,7 +24,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal, leave_at_once
 from azselfplay.play.kernel_players import Think, alphabeta_think, random_think
 from azselfplay.play.nets import LoadedNet
-from azselfplay.play.player import Clock, Player, PlayerFailed, Seat
+from azselfplay.play.player import Player, PlayerFailed, Seat
 from azselfplay.search.evaluator import LeafBatch, evaluate
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
@@ -80,7 +80,7 @@ class NetPlayer(Player):
         return resolve(changed(self._search, changes), self.net.game)
 
     async def prepare(self) -> None:
-        """Compile or load the search, which would otherwise take seconds of the first game's clock."""
+        """Compile or load the search, which would otherwise take seconds of the first move."""
         if self.simulations:
             await asyncio.to_thread(warm, self.net.game.name, self._search.search.selection, self.net.own)
 
@@ -122,11 +122,11 @@ class NetSeat(Seat):
             self._followed.append(action)
         return tree
 
-    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+    async def be_ready(self, game_history: GameHistory) -> None:
         """Make the tree."""
         self._follow(game_history)
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> int:
+    async def choose(self, game_history: GameHistory) -> int:
         tree, net = self._follow(game_history), self._player.net
         evaluator = net.evaluator
         if not self._player.simulations:
@@ -149,8 +149,6 @@ class ThinkingPlayer(Player):
         self.name = name
         self._think = think
         self._threaded = threaded
-        self.is_ready = False
-        """Whether `think` has run once, so that its code is compiled."""
 
     async def sit_down(self, seed: int) -> Seat:
         return ThinkingSeat(self, np.random.default_rng(seed))
@@ -173,12 +171,7 @@ class ThinkingSeat(Seat):
         self._player = player
         self._rng = rng
 
-    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
-        if clock is not None and not self._player.is_ready:
-            await self._player.think(game_history, np.random.default_rng(0))
-            self._player.is_ready = True
-
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> int:
+    async def choose(self, game_history: GameHistory) -> int:
         return await self._player.think(game_history, self._rng)
 
 
@@ -214,12 +207,12 @@ class BlendSeat(Seat):
         self._share = share
         self._rng = rng
 
-    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
-        await self._inner.be_ready(game_history, clock)
+    async def be_ready(self, game_history: GameHistory) -> None:
+        await self._inner.be_ready(game_history)
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> int:
+    async def choose(self, game_history: GameHistory) -> int:
         if self._rng.random() < self._share:
-            return await self._inner.choose(game_history, clock)
+            return await self._inner.choose(game_history)
         return random_think(game_history, self._rng)
 
     async def close(self) -> None:

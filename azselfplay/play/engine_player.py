@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 
 from azselfplay.games.game_history import GameHistory
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play.player import Clock, Player, PlayerFailed, PlayerResigned, Seat
+from azselfplay.play.player import Player, PlayerFailed, PlayerResigned, Seat
 
 T = TypeVar("T")
 
@@ -29,10 +29,10 @@ START_SECONDS = 120.0
 """An engine that is not ready after this time counts as dead; `timeout=` in the spec may allow more."""
 
 GRACE_SECONDS = 5.0
-"""Seconds after `movetime` or the end of the clock until an engine that does not answer counts as hung."""
+"""Seconds after `movetime` until an engine that does not answer counts as hung."""
 
 PATIENCE_SECONDS = 120.0
-"""Seconds until an engine without `movetime` and clock counts as hung. `timeout=` in the spec overrides this
+"""Seconds until an engine without `movetime` counts as hung. `timeout=` in the spec overrides this
 and GRACE_SECONDS."""
 
 DEBIANS_GAMES = "/usr/games"
@@ -57,7 +57,7 @@ class EngineSpec:
 
     @property
     def has_limit(self) -> bool:
-        """Whether the spec tells the engine when to stop, even without a clock."""
+        """Whether the spec tells the engine when to stop."""
         return (self.nodes, self.depth, self.movetime) != (None, None, None)
 
 
@@ -109,11 +109,11 @@ class Connection(Protocol):
     async def begin(self) -> None:
         """Start the dialogue, set the options, and wait until the engine is ready."""
 
-    async def begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
+    async def begin_game(self, game_history: GameHistory, seed: int) -> None:
         """Announce a game, and wait until the engine can move at once, with its network loaded. `seed`: for
         an engine that accepts one."""
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None) -> int:
+    async def choose(self, game_history: GameHistory) -> int:
         """Return the engine's move in the game that was begun last. Raises PlayerResigned if it resigns."""
 
     async def quit(self) -> None:
@@ -185,21 +185,18 @@ class EngineSeat(Seat):
         self._seed = seed
         self._is_ready = False
 
-    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+    async def be_ready(self, game_history: GameHistory) -> None:
         # Set this before asking: if the engine fails, the seat is dead and must not ask again.
         self._is_ready = True
         patience = max(START_SECONDS, self._player.spec.timeout)
-        await self._answer(lambda engine: engine.begin_game(game_history, clock, self._seed), patience)
+        await self._answer(lambda engine: engine.begin_game(game_history, self._seed), patience)
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> int:
+    async def choose(self, game_history: GameHistory) -> int:
         if not self._is_ready:
-            await self.be_ready(game_history, clock)
+            await self.be_ready(game_history)
         spec = self._player.spec
         patience = PATIENCE_SECONDS if spec.movetime is None else spec.movetime + GRACE_SECONDS
-        if clock is not None:
-            # The engine has lost on time by then; the grace covers only the transmission to us.
-            patience = max(0.0, clock.remaining) + GRACE_SECONDS
-        return await self._answer(lambda engine: engine.choose(game_history, clock), spec.timeout or patience)
+        return await self._answer(lambda engine: engine.choose(game_history), spec.timeout or patience)
 
     async def _answer(self, ask: Callable[[Connection], Awaitable[T]], patience: float) -> T:
         """Return the engine's answer within `patience` seconds. Otherwise kills the engine and raises

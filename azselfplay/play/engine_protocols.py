@@ -31,7 +31,7 @@ from azselfplay.play.engine_player import (
 )
 from azselfplay.play.gtp_board import as_json, rules_of, stones_of
 from azselfplay.play.gtp_lines import NAMES
-from azselfplay.play.player import Clock, PlayerResigned
+from azselfplay.play.player import PlayerResigned
 from azselfplay.play.syzygy import board_of
 
 EXAMPLES = {
@@ -102,27 +102,20 @@ class UciConnection:
             await self._protocol.initialize()
             await self._protocol.configure(dict(self._spec.options))
 
-    async def begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
+    async def begin_game(self, game_history: GameHistory, seed: int) -> None:
         protocol = self._protocol
         # Send `ucinewgame` here, because python-chess would only send it with the first move.
         protocol.send_line("ucinewgame")
-        # Otherwise python-chess would send it again, while a clock runs.
+        # Otherwise python-chess would send it again.
         protocol.first_game = False
         with _engine_errors():
             await protocol.ping()
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None) -> int:
+    async def choose(self, game_history: GameHistory) -> int:
         board = board_of(game_history)
         spec = self._spec
         limit = chess.engine.Limit(nodes=spec.nodes, depth=spec.depth, time=spec.movetime)
-        if clock is not None:
-            # Engines plan with both clocks. If the opponent's clock is unknown, assume that it shows the same
-            # time.
-            mine, other = ("white", "black") if board.turn == chess.WHITE else ("black", "white")
-            setattr(limit, f"{mine}_clock", clock.remaining)
-            setattr(limit, f"{other}_clock", clock.opponent or clock.remaining)
-            limit.white_inc = limit.black_inc = clock.increment
-        elif not spec.has_limit:
+        if not spec.has_limit:
             limit.nodes = USUAL_NODES
         with _engine_errors():
             played = await self._protocol.play(board, limit)
@@ -227,15 +220,15 @@ class UsiConnection:
         while (await self._process.line()).strip() != "readyok":
             pass
 
-    async def begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
+    async def begin_game(self, game_history: GameHistory, seed: int) -> None:
         await self._process.send("usinewgame")
         await self._be_ready()
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None) -> int:
+    async def choose(self, game_history: GameHistory) -> int:
         start = f"sfen {game_history.start}" if game_history.start else "startpos"
         moves = game_history.moves_text()
         await self._process.send(" ".join(["position", start, *(["moves", *moves] if moves else [])]))
-        await self._process.send(go_line(self._spec, clock, game_history.side_to_move))
+        await self._process.send(go_line(self._spec))
         while not (line := await self._process.line()).startswith("bestmove"):
             pass
         move = [*line.split(), ""][1]
@@ -253,28 +246,17 @@ class UsiConnection:
         self._process.kill()
 
 
-def go_line(spec: EngineSpec, clock: Clock | None, side: int) -> str:
-    """Return the `go` command with the limits of the spec, or with the clock of `side` (0: the first
-    player)."""
+def go_line(spec: EngineSpec) -> str:
+    """Return the `go` command with the limits of the spec."""
     words = ["go"]
-    if clock is not None:
-        times = (clock.remaining, clock.opponent or clock.remaining)
-        # USI calls the first player black.
-        first, second = times if side == 0 else times[::-1]
-        words += ["btime", _ms(first), "wtime", _ms(second)]
-        words += ["binc", _ms(clock.increment), "winc", _ms(clock.increment)]
-    elif spec.movetime is not None:
+    if spec.movetime is not None:
         # USI has no time per move, but a byoyomi without main time has the same effect.
-        words += ["btime", "0", "wtime", "0", "byoyomi", _ms(spec.movetime)]
+        words += ["btime", "0", "wtime", "0", "byoyomi", str(round(1000 * spec.movetime))]
     if spec.depth is not None:
         words += ["depth", str(spec.depth)]
-    if spec.nodes is not None or (clock is None and not spec.has_limit):
+    if spec.nodes is not None or not spec.has_limit:
         words += ["nodes", str(spec.nodes or USUAL_NODES)]
     return " ".join(words)
-
-
-def _ms(seconds: float) -> str:
-    return str(max(0, round(1000 * seconds)))
 
 
 SEEDS = 2**31
@@ -324,27 +306,23 @@ class GtpConnection:
             raise EngineError(f"refuses {text!r}: {lines[0]}")
         return "\n".join(lines)
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None) -> int:
-        game, side = game_history.game, game_history.side_to_move
+    async def choose(self, game_history: GameHistory) -> int:
+        game = game_history.game
         for ply in range(len(self._played), game_history.ply):  # its own moves are already on its board
             action, state = game_history.actions[ply], game_history.states[ply]
             colour = NAMES[game.rules.side_to_move(state)]
             await self.command(f"play {colour} {game.notation.action_to_text(state, action)}")
             self._played.append(action)
-        if clock is not None:
-            # GTP counts whole seconds; round down, so that the engine does not use time that it does not
-            # have.
-            await self.command(f"time_left {NAMES[side]} {max(0, int(clock.remaining))} 0")
-        move = await self.command(f"genmove {NAMES[side]}")
+        move = await self.command(f"genmove {NAMES[game_history.side_to_move]}")
         if move.lower() == "resign":
             raise PlayerResigned
         action = game.notation.action_from_text(game_history.state, move)
         self._played.append(action)
         return action
 
-    async def begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
-        """Set up the board and the clock. An engine that loads its network late, such as ours, loads it
-        before it answers `time_settings`."""
+    async def begin_game(self, game_history: GameHistory, seed: int) -> None:
+        """Set up the board and the time per move. An engine that loads its network late, such as ours, loads
+        it before it answers `time_settings`."""
         rules = rules_of(game_history.game)
         await self.command(f"boardsize {rules.size}")
         await self.command("clear_board")
@@ -358,9 +336,7 @@ class GtpConnection:
             for vertex in vertices:
                 await self.command(f"play {colour} {vertex}")
         self._played.clear()
-        if clock is not None:
-            await self.command(f"time_settings {int(clock.remaining)} 0 0")
-        elif self._spec.movetime is not None:
+        if self._spec.movetime is not None:
             # GTP can only express a time per move as no main time and a period of whole seconds for one
             # stone.
             await self.command(f"time_settings 0 {max(1, int(self._spec.movetime))} 1")

@@ -31,7 +31,7 @@ from protocol.settings import Count, Plies, Positive, Seed
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
-    from azselfplay.play.runner import ClockSettings, GameFiles, PlayedGame
+    from azselfplay.play.runner import GameFiles, PlayedGame
 
 EXAMPLES = (
     "azplay match net:chess-tiny@200 alphabeta:2 --games 100 --concurrent 32",
@@ -52,8 +52,7 @@ class MatchConfig:
     games: Positive = 100
     """Games at most, rounded up to whole pairs: each opening is played twice, colours swapped."""
     concurrent: Positive = 16
-    """Games at once; their positions share the network's batches (on a GPU use 64 or more). With a clock, no
-    more than there are cores."""
+    """Games at once; their positions share the network's batches (on a GPU use 64 or more)."""
     openings: str = "auto"
     """auto (the game's well-known openings, then random ones), start, book, random:PLIES, or a file of FEN,
     EPD or moves, or a PGN."""
@@ -61,9 +60,6 @@ class MatchConfig:
     """Seed of random openings and of players that choose at random."""
     max_plies: Plies = 0
     """Length at which a game is a draw; 0 takes the game's (chess 512)."""
-    clock: str = ""
-    """SECONDS+INCREMENT for each side, such as 10+0.1; empty: no clock. Only other programs' engines play by
-    it, but any player that oversteps it loses."""
     sprt: str = ""
     """ELO0,ELO1, such as 0,10: stop as soon as one of the two is accepted at 5 % error."""
     tables: bool = False
@@ -136,20 +132,6 @@ def sprt_from(text: str) -> Sprt | None:
         raise Fatal(f"--sprt {text}: {error}; it is ELO0,ELO1 such as 0,10", Exit.CONFIG) from error
 
 
-def clock_from(text: str) -> ClockSettings | None:
-    """Return the clock of `--clock`, if there is one. Raises Fatal(CONFIG)."""
-    from azselfplay.play.runner import ClockSettings
-
-    base, _, increment = text.partition("+")
-    try:
-        settings = ClockSettings(float(base), float(increment or 0)) if text else None
-    except ValueError as error:
-        raise Fatal(f"--clock {text}: it is SECONDS+INCREMENT such as 10+0.1", Exit.CONFIG) from error
-    if settings is not None and not (0 < settings.base < 1e9 and 0 <= settings.increment < 1e9):
-        raise Fatal(f"--clock {text}: the time must be more than 0, and less than 1e9", Exit.CONFIG)
-    return settings
-
-
 class Match:
     """One match. Raises Fatal before the first game if settings, players, openings or files are wrong."""
 
@@ -160,7 +142,6 @@ class Match:
 
         game = game_of_match(config, specs)
         self.sprt = sprt_from(config.sprt)
-        self.clock = clock_from(config.clock)
         # This comes first, so that a game without tables is refused before openings are read.
         self.known = known_results(game) if config.tables else None
         if config.syzygy_path:
@@ -231,7 +212,7 @@ class Match:
             print(f"{start}{progress(so_far, 2 * self.pairs)}", end=end, file=sys.stderr, flush=True)
 
         config = self.config
-        settings = MatchSettings(config.concurrent, config.max_plies, self.known, self.clock, config.seed)
+        settings = MatchSettings(config.concurrent, config.max_plies, self.known, config.seed)
         playing = asyncio.ensure_future(
             play_match(
                 self.game, a, b, self.openings, settings, on_game=on_game, until=decided if sprt else None

@@ -9,7 +9,6 @@ in `play.builtin_players` (networks, solvers, blends), `play.kernel_players` (se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -54,26 +53,17 @@ class Player:
 class Seat:
     """A player in one game. Calls come one at a time."""
 
-    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
-        """Prepare for the first move in `game_history`, while no clock runs. `clock`: the clock at this move.
-        Raises PlayerFailed."""
+    async def be_ready(self, game_history: GameHistory) -> None:
+        """Prepare for the first move in `game_history`, in time that does not count as the move's. Raises
+        PlayerFailed."""
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> int:
+    async def choose(self, game_history: GameHistory) -> int:
         """Return the action to play in `game_history`, whose game is not over. Raises PlayerFailed or
         PlayerResigned."""
         raise NotImplementedError
 
     async def close(self) -> None:
         """Release the resources of this game that do not belong to the player."""
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Time left for the side to move, seconds."""
-
-    remaining: float
-    increment: float = 0.0
-    opponent: float = 0.0
 
 
 class PlayerFailed(Exception):

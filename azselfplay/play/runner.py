@@ -2,8 +2,8 @@
 
 Every opening is played twice with colours swapped; games 2i and 2i+1 are a pair. `play_match` keeps a number
 of games running. After each complete pair, in the order of the openings, it asks whether to stop, so neither
-this decision nor the result depends on which games end early. A player that fails or oversteps its time loses
-this game, but the match goes on.
+this decision nor the result depends on which games end early. A player that fails loses this game,
+but the match goes on.
 """
 
 from __future__ import annotations
@@ -25,24 +25,13 @@ from azselfplay.games.spec import RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.builtin_players import table_of
 from azselfplay.play.openings import Opening
-from azselfplay.play.player import Clock, Player, PlayerFailed, PlayerResigned, Seat
+from azselfplay.play.player import Player, PlayerFailed, PlayerResigned, Seat
 
 FAILURE = "failure"
 """Reason of a game that a player lost by failing: engine dead, hung, or an illegal move."""
 
-TIME = "time"
-"""Reason of a game lost on time."""
-
 TABLE = "tablebase"
 """Reason of a game that was adjudicated by tables."""
-
-
-@dataclass(frozen=True)
-class ClockSettings:
-    """Seconds for the game and per move, for each side."""
-
-    base: float
-    increment: float = 0.0
 
 
 Known = Callable[[GameHistory], int | None]
@@ -59,8 +48,6 @@ class MatchSettings:
     """0: the game's own cap."""
     known: Known | None = None
     """Ends a game where the result is known; None: games are played to their end."""
-    clock: ClockSettings | None = None
-    """None: there is no clock, and the games depend on the seed alone."""
     seed: int = 0
 
 
@@ -80,10 +67,10 @@ class PlayedGame:
     outcome: int
     """+1, 0 or -1 for `first`."""
     reason: str
-    """The rules' name, ply_cap, RESIGNATION, FAILURE, TIME, TABLE."""
+    """The rules' name, ply_cap, RESIGNATION, FAILURE, TABLE."""
     plies: int
     failed: str = ""
-    """Name of the player who failed or lost on time."""
+    """Name of the player who failed."""
     detail: str = ""
     """How the player failed, in one sentence."""
     moves: tuple[int, int] = (0, 0)
@@ -183,20 +170,18 @@ async def play_game(
     `seeded`: the players with their seeds; the first one plays the game's first side. The seeds must differ,
     or both players would draw the same random numbers. `swapped`: whether that one is B of the match.
     """
-    game_history, time_limit = opening.game_history(game, settings.max_plies), settings.clock
+    game_history = opening.game_history(game, settings.max_plies)
     names = [player.name for player, _ in seeded]
     seats: list[Seat] = []
-    clock = Clock(time_limit.base, time_limit.increment, time_limit.base) if time_limit else None
-    left = [clock.remaining, clock.remaining] if clock else [0.0, 0.0]
     moves, seconds = [0, 0], [0.0, 0.0]
-    side, failure, failed, detail = 0, FAILURE, "", ""
+    side, failed, detail = 0, "", ""
     try:
         # `side` is always the side that must act: if the action fails, this side has lost.
         for side in (0, 1):
             player, seed = seeded[side]
             seats.append(await player.sit_down(seed))
         for side in (0, 1):
-            await seats[side].be_ready(game_history, clock)
+            await seats[side].be_ready(game_history)
         while True:
             reason = game_history.end_reason()
             if reason is not None:
@@ -206,23 +191,10 @@ async def play_game(
             if settings.known is not None and (value := settings.known(game_history)) is not None:
                 outcome, reason = outcome_for_first_player(value, side), TABLE
                 break
-            if time_limit is not None:
-                clock = Clock(left[side], time_limit.increment, left[1 - side])
             began = time.monotonic()
-            action = await seats[side].choose(game_history, clock)
-            # The time includes waiting for other games' batches, so with a clock only few games should run at
-            # once.
-            took = time.monotonic() - began
+            action = await seats[side].choose(game_history)
             moves[side] += 1
-            seconds[side] += took
-            if time_limit is not None:
-                left[side] -= took
-                if left[side] < 0:
-                    failure = TIME
-                    raise PlayerFailed(f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}")
-                # The increment is added after the move, as on a chess clock, so it cannot rescue an
-                # overstepped time.
-                left[side] += time_limit.increment
+            seconds[side] += time.monotonic() - began
             try:
                 game_history.play(action)
             except ValueError as error:  # an illegal move
@@ -230,7 +202,7 @@ async def play_game(
     except PlayerResigned:
         outcome, reason = outcome_for_first_player(-1, side), RESIGNATION
     except PlayerFailed as error:
-        outcome, reason = outcome_for_first_player(-1, side), failure
+        outcome, reason = outcome_for_first_player(-1, side), FAILURE
         failed, detail = names[side], str(error)
     finally:
         for seat in seats:
@@ -264,7 +236,7 @@ def known_results(game: Game) -> Known:
     return known
 
 
-TERMINATIONS = {FAILURE: "abandoned", TIME: "time forfeit", TABLE: "adjudication"}
+TERMINATIONS = {FAILURE: "abandoned", TABLE: "adjudication"}
 """Values of PGN's Termination tag (section 9.8.1 of the standard), by reason; else it is "normal"."""
 
 

@@ -10,13 +10,11 @@ from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.spec import RESIGNATION
 from azselfplay.host.exits import Fatal
-from azselfplay.play.builtin_players import Blend
 from azselfplay.play.engine_player import EnginePlayer, EngineSpec
 from azselfplay.play.engine_protocols import go_line
 from azselfplay.play.openings import Opening
-from azselfplay.play.player import Clock
 from azselfplay.play.players import make_player
-from azselfplay.play.runner import FAILURE, ClockSettings, MatchSettings, PlayedGame, play_match
+from azselfplay.play.runner import FAILURE, MatchSettings, PlayedGame, play_match
 
 ENGINE = Path(__file__).with_name("scripted_engine.py")
 GAMES = {"gtp": "go_5x5", "usi": "shogi", "uci": "chess"}
@@ -28,15 +26,13 @@ def spec(protocol: str, mode: str, query: str = "timeout=240") -> str:
     return f"{protocol}:{sys.executable} {ENGINE} {protocol} {mode}?{query}"
 
 
-def played(
-    protocol: str, a: str, b: str, *openings: Opening, at_once: int = 2, clock: ClockSettings | None = None
-) -> list[PlayedGame]:
+def played(protocol: str, a: str, b: str, *openings: Opening, at_once: int = 2) -> list[PlayedGame]:
     game = get_game(GAMES[protocol])
 
     async def match() -> list[PlayedGame]:
         players = make_player(a, game), make_player(b, game)
         players[0].name, players[1].name = "a", "b"
-        settings = MatchSettings(at_once, MAX_PLIES, clock=clock)
+        settings = MatchSettings(at_once, MAX_PLIES)
         try:
             return await play_match(game, *players, openings or [Opening("start")], settings)
         finally:
@@ -84,13 +80,8 @@ def test_a_game_that_is_given_up_is_lost_without_a_failure(protocol: str) -> Non
 
 
 @ALL
-@pytest.mark.parametrize("clock", [None, ClockSettings(60.0)], ids=["limits", "clock"])
-def test_a_good_engine_plays_its_moves_and_hears_the_other_sides(
-    protocol: str, clock: ClockSettings | None
-) -> None:
-    (first, second) = played(
-        protocol, spec(protocol, "good", "movetime=50"), spec(protocol, "good"), clock=clock
-    )
+def test_a_good_engine_plays_its_moves_and_hears_the_other_sides(protocol: str) -> None:
+    (first, second) = played(protocol, spec(protocol, "good", "movetime=50"), spec(protocol, "good"))
     assert (first.reason, first.plies) == ("ply_cap", MAX_PLIES)
     assert first.actions == second.actions
 
@@ -139,54 +130,9 @@ def test_an_engine_that_refuses_an_option_is_not_played_with(protocol: str) -> N
 
 
 def test_a_usi_engine_is_told_its_limits() -> None:
-    assert go_line(EngineSpec(()), None, 0) == "go nodes 1000"
-    assert (
-        go_line(EngineSpec((), depth=3, movetime=0.25), None, 1) == "go btime 0 wtime 0 byoyomi 250 depth 3"
-    )
-    clock = Clock(9.5, 0.1, 7.0)
-    assert go_line(EngineSpec(()), clock, 1) == "go btime 7000 wtime 9500 binc 100 winc 100"
-
-
-class Loading:
-    """An engine whose network takes a minute to load, and whose moves take no time."""
-
-    def __init__(self, clock: list[float]) -> None:
-        self.clock, self.is_loaded = clock, False
-
-    async def begin(self) -> None: ...
-
-    async def begin_game(self, *_: object) -> None:
-        self.clock[0] += 0 if self.is_loaded else 60.0
-        self.is_loaded = True
-
-    async def choose(self, game_history: GameHistory, clock: Clock | None) -> int:
-        assert clock is not None
-        assert clock.remaining == 1.0
-        return int(game_history.legal_actions()[0])
-
-    async def quit(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-
-@pytest.mark.parametrize("share", [1.0, 0.99999], ids=["alone", "in a blend"])
-def test_no_clock_runs_while_an_engine_loads_its_network(monkeypatch, share: float) -> None:
-    now = [100.0]
-    monkeypatch.setattr("azselfplay.play.runner.time.monotonic", lambda: now[0])
-
-    async def connect(_: EngineSpec) -> Loading:
-        return Loading(now)
-
-    async def match() -> list[PlayedGame]:
-        game = get_game("tic_tac_toe")
-        players = [EnginePlayer(name, EngineSpec(()), connect) for name in "ab"]
-        first = players[0] if share == 1.0 else Blend("a", players[0], share)
-        return await play_match(
-            game, first, players[1], [Opening("start")], MatchSettings(clock=ClockSettings(1.0))
-        )
-
-    assert {game.reason for game in asyncio.run(match())} == {"line"}
-    assert now == [220.0]
+    assert go_line(EngineSpec(())) == "go nodes 1000"
+    limited = EngineSpec((), depth=3, movetime=0.25)
+    assert go_line(limited) == "go btime 0 wtime 0 byoyomi 250 depth 3"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +140,7 @@ def test_no_clock_runs_while_an_engine_loads_its_network(monkeypatch, share: flo
     [
         ("uci", ["ucinewgame", "isready"], ["position", "go"]),
         ("usi", ["usinewgame", "isready"], ["position", "go"]),
-        ("gtp", ["clear_board", "time_settings"], ["time_left", "genmove"]),
+        ("gtp", ["clear_board", "time_settings"], ["genmove"]),
     ],
 )
 def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
@@ -207,12 +153,12 @@ def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
     command = f"sh -c 'tee {heard_lines} | {sys.executable} {ENGINE} {protocol} good'"
 
     async def playing() -> None:
-        player = make_player(f"{protocol}:{command}?timeout=240", game)
-        history, clock = GameHistory(game), Clock(100.0)
+        player = make_player(f"{protocol}:{command}?movetime=50&timeout=240", game)
+        history = GameHistory(game)
         try:
             seat = await player.sit_down(0)
-            await seat.be_ready(history, clock)
-            await seat.choose(history, clock)
+            await seat.be_ready(history)
+            await seat.choose(history)
             await seat.close()
         finally:
             await player.close()

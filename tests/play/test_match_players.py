@@ -27,11 +27,11 @@ from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.games.stubs import bindings as rules_bindings
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play import kernel_players, match
-from azselfplay.play.builtin_players import NetPlayer, ThinkingPlayer
+from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.kernel_players import alphabeta
 from azselfplay.play.nets import LoadedNet
 from azselfplay.play.openings import random_openings
-from azselfplay.play.player import Clock, PlayerFailed
+from azselfplay.play.player import PlayerFailed
 from azselfplay.play.players import make_player
 from azselfplay.search.evaluator import UniformEvaluator
 
@@ -206,24 +206,6 @@ def test_a_spec_that_cannot_play_is_refused_before_any_game(spec: str, game: str
     with pytest.raises(Fatal) as refused:
         make_player(spec, get_game(game))
     assert refused.value.code == code
-
-
-def test_a_player_with_a_clock_has_thought_once_before_its_first_game() -> None:
-    """So its code is compiled while no clock runs."""
-    calls, game = [], get_game("tic_tac_toe")
-
-    def think(game_history: GameHistory, rng: np.random.Generator) -> int:
-        calls.append(rng)
-        return 0
-
-    async def begin(clocks: list[Clock | None]) -> None:
-        player = ThinkingPlayer("one", think)
-        for clock in clocks:
-            seat = await player.sit_down(0)
-            await seat.be_ready(GameHistory(game), clock)
-
-    asyncio.run(begin([None, Clock(1.0), Clock(1.0)]))
-    assert len(calls) == 1
 
 
 def test_the_search_of_a_network_is_compiled_before_its_first_game(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,6 @@ from azselfplay.play.openings import (
 from azselfplay.play.players import make_player
 from azselfplay.play.runner import (
     TABLE,
-    TIME,
-    ClockSettings,
     MatchSettings,
     PlayedGame,
     Until,
@@ -147,12 +145,6 @@ def test_until_cuts_the_match_to_the_leading_pairs_whatever_the_order_of_ends() 
     many = match(FOUR, "greedy", "random", openings, concurrent=7, until=ten_games)
     assert len(alone) == 10
     assert many == alone
-
-
-def test_a_player_that_oversteps_its_time_loses_on_time() -> None:
-    games = match(FOUR, "random", "random", [Opening("start")], clock=ClockSettings(1e-9))
-    assert [(game.outcome, game.reason, game.plies) for game in games] == [(-1, TIME, 0)] * 2
-    assert all(game.failed == "random" and "over the time" in game.detail for game in games)
 
 
 def test_max_plies_ends_a_game_as_a_draw() -> None:
