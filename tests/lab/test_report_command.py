@@ -74,7 +74,7 @@ def test_a_report_is_one_whole_page(name: str, tmp_path: Path, monkeypatch: pyte
         assert source.startswith("data:image/svg+xml;base64,")
         ElementTree.fromstring(base64.b64decode(source.partition(",")[2]))
     data = data_in(text)
-    assert [chart["title"] for chart in data["games"]] == ["Results", "Ends", "Are root values right?"]
+    assert [chart["title"] for chart in data["games"]] == ["Results", "Ends"]
     drawn = {chart["title"] for chart in data["history"]["charts"]}
     assert drawn >= {
         "Policy loss",

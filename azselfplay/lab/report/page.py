@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from azselfplay.diagnostics.advice import ADVICE, link_to
 from azselfplay.games import get_game
@@ -30,7 +29,7 @@ from azselfplay.games.knowledge import RESULTS, picture_of
 from azselfplay.games.spec import Game, State
 from azselfplay.host.runs import RunFolder, newest_row
 from azselfplay.lab.report.curves import Curves
-from azselfplay.lab.report.figures import VALUE_BINS, Bin, Sampled, by_version, merged, take_sample
+from azselfplay.lab.report.figures import Bin, by_version, merged
 from azselfplay.lab.report.settings import settings_of
 from azselfplay.lab.report.stored_games import plies, versions
 from azselfplay.lab.report.strength import strength_of
@@ -44,9 +43,6 @@ SCRIPTS = ("core", "chart", "strength", "curves", "settings", "report")
 
 IN_MODULES = re.compile(r"^import .*\n|^export ", re.MULTILINE)
 """The imports and exports that a script needs only as a separate module."""
-
-GAMES_PER_BIN = 200
-"""Games that are read in full, in each of about 24 bins of weights versions."""
 
 NAMES = {"versions": "weights versions that played", "weights_age": "versions that games are behind"}
 """Names for figures whose own name is unclear."""
@@ -85,29 +81,23 @@ class Report:
     """figures.json of the trainer."""
     curves: Curves
     bins: list[Bin]
-    sampled: list[Sampled]
-    """Of each bin."""
-    damaged: int
-    """Games that could not be read."""
     games: list[Shown]
     alerts: list[str] | None
     """The newest that the trainer has recorded; None: it recorded none in this run."""
 
 
-def collect(run: RunFolder, games: StoreReader, per_bin: int = GAMES_PER_BIN) -> Report:
-    """Read everything, with at most `per_bin` whole records from each bin of versions. Raises Fatal(BAD_DATA)
-    if run.json is damaged."""
+def collect(run: RunFolder, games: StoreReader) -> Report:
+    """Read everything. Raises Fatal(BAD_DATA) if run.json is damaged."""
     curves = Curves(run.figures_log)
     with suppress(OSError):
         curves.look()
     bins = merged(by_version(games))
-    sampled, damaged = take_sample(games, bins, per_bin)
     alerts = newest_row(run).get("alerts")
     # If run.json is missing, use what the store knows, because a report must also work for runs that went
     # wrong.
     about = run.describe() if run.about.is_file() else {"game": games.game}
     return Report(
-        run, about, run.read_figures(), curves, bins, sampled, damaged, sample_games(games),
+        run, about, run.read_figures(), curves, bins, sample_games(games),
         [str(alert) for alert in alerts] if isinstance(alerts, list) else None,
     )  # fmt: skip
 
@@ -172,14 +162,10 @@ def page(report: Report) -> str:
             f'<h3>{escape(game.title)}</h3><div class="boards">{"".join(boards)}</div>'
             f'<p class="note">{escape(game.moves)}</p>'
         )
-    read, total = sum(one.games for one in report.sampled), sum(one.games for one in report.bins)
     notes = [
-        f"Results and ends count all {total:,} games. Root values come from {read:,} of them, "
-        f"evenly spread over {len(report.bins)} bins of weights versions.",
+        f"Results and ends count all {sum(one.games for one in report.bins):,} games.",
         "A game in which several weights versions played counts for the newest.",
     ]
-    if report.damaged:
-        notes.append(f"{report.damaged:,} damaged games were left out: azplay games RUN verify.")
     if report.curves.damaged:
         notes.append(f"{report.curves.damaged:,} lines of figures.jsonl could not be read.")
     noted = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
@@ -187,7 +173,7 @@ def page(report: Report) -> str:
     shown = {
         "run": report.run.name,
         "history": {**report.curves.history(), "strength": strength_of(report.run)},
-        "games": game_charts(report.bins, report.sampled) if report.bins else [],
+        "games": game_charts(report.bins) if report.bins else [],
         "settings": settings_of(report.run),
     }
     # Without `<`, the data cannot close the element around it.
@@ -252,7 +238,7 @@ def _text(value: Any) -> str:
     return f"{value:,.0f}" if isinstance(value, int | float) else str(value)
 
 
-# ---- Charts that need the games themselves: results, ends, and whether root values are right ----
+# ---- Charts of the games: results and ends ----------------------------------------------------------
 
 
 VERSIONS = "weights version"
@@ -260,14 +246,11 @@ VERSIONS = "weights version"
 COMMON = 6
 """Number of end reasons that get their own curve."""
 
-FEWEST = 20
-"""Least number of plies for a point of the calibration."""
-
 OUTCOMES = {1: "first player wins", 0: "draw", -1: "second player wins"}
 
 
-def game_charts(bins: Sequence[Bin], sampled: Sequence[Sampled]) -> list[dict[str, Any]]:
-    """Return the charts, each with its `series` as `assets/chart.js` takes them. `sampled`: of each bin."""
+def game_charts(bins: Sequence[Bin]) -> list[dict[str, Any]]:
+    """Return the charts, each with its `series` as `assets/chart.js` takes them."""
     versions = [one.last for one in bins]
     together: Counter[str] = sum((one.reasons for one in bins), Counter())
     common = [reason for reason, _ in together.most_common(COMMON)]
@@ -289,38 +272,7 @@ def game_charts(bins: Sequence[Bin], sampled: Sequence[Sampled]) -> list[dict[st
             "caption": "How all games end.",
             "series": series({name: (versions, values) for name, values in ends.items()}),
         },
-        {
-            "title": "Are root values right?",
-            "caption": "Mean result of the games in which the root had this value. On the diagonal, values "
-            "are honest. Flatter: they are too sure; steeper: too timid.",
-            "unit": "mean outcome",
-            "range": [-1, 1],
-            "x": "root value, for the side to move",
-            "series": series(calibrations(sampled)),
-        },
     ]
-
-
-def calibrations(sampled: Sequence[Sampled]) -> dict[str, tuple[Sequence[float], Sequence[float]]]:
-    """Return (root values, mean outcomes) for the oldest and the newest quarter of the bins, and for
-    perfectly calibrated values."""
-    found = [one for one in sampled if one.games]
-    quarter = max(1, len(found) // 4)
-    curves = {"newest weights": calibration(found[-quarter:])}
-    if len(found) > 1:
-        curves["first weights"] = calibration(found[:quarter])
-    return {**curves, "honest values": ([-1.0, 1.0], [-1.0, 1.0])}
-
-
-def calibration(found: Sequence[Sampled]) -> tuple[list[float], list[float]]:
-    """Return (mean root value, mean outcome) of each bin of values with at least FEWEST plies."""
-    plies, values, outcomes = np.zeros(VALUE_BINS), np.zeros(VALUE_BINS), np.zeros(VALUE_BINS)
-    for one in found:
-        plies += one.values
-        values += one.value_sums
-        outcomes += one.outcome_sums
-    enough = plies >= FEWEST
-    return (values[enough] / plies[enough]).tolist(), (outcomes[enough] / plies[enough]).tolist()
 
 
 def series(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> list[dict[str, Any]]:

@@ -158,7 +158,7 @@ def results_by_version(versions: Sequence[Bin]) -> Iterator[str]:
     )
     for one in versions:
         yield _results(one.label, one)
-    yield _results("all", reduce(add, versions, Bin(0, 0, 0)))
+    yield _results("all", reduce(add, versions, Bin(0, 0)))
 
 
 def _results(name: str, results: Bin) -> str:
