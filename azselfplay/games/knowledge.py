@@ -245,18 +245,6 @@ class Solution:
 
 
 @dataclass(frozen=True)
-class Odds:
-    """Positions in which one side is so far ahead in material that it should win."""
-
-    name: str
-    """The extra material, for people: `an extra queen`."""
-    starts: tuple[str, ...]
-    """Positions in the game's notation. Each side is ahead in half of them."""
-    lead: int
-    """Least lead by `Heuristic.material` that must remain after a few random moves."""
-
-
-@dataclass(frozen=True)
 class Matches:
     """How networks are judged by matches (`lab.experiments.judges.matches`)."""
 
@@ -268,7 +256,6 @@ class Matches:
     """Plies after which a game is scored as a draw; 0: only the rules end it."""
     mate: str = ""
     """The name of the end reason for mate, in games that have it; wins by mate are counted separately."""
-    odds: Odds | None = None
 
 
 @dataclass(frozen=True)

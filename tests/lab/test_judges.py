@@ -56,11 +56,10 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     asked = Asked()
     monkeypatch.setattr(Trained, "search", lambda *_: SelfPlaySettings())
-    for module in (any_game, endgame, matches):
+    for module in (endgame, matches):
         monkeypatch.setattr(module, "play_openings", asked.play)
     for module in (any_game, endgame):
         monkeypatch.setattr(module, "errors_of", asked.errors_of)
-    monkeypatch.setattr(any_game, "correlation", lambda *_: 0.5)
     monkeypatch.setattr(any_game, "add_self_play", lambda *_, **_more: None)
     return asked
 
@@ -109,8 +108,6 @@ def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(tmp_pat
             assert [one.count for one in found.measures if one.what == f"{what} against {opponent}"] == [
                 200
             ] * 3
-    converted = [one.count for one in found.measures if one.what == "won with an extra queen against random"]
-    assert converted == [100] * 3
     watched, final_mates = asked.rows[:2]
     assert asked.rows == [watched, final_mates] * 2
     assert len({row.start for row in watched + final_mates}) == 2 * 500
@@ -151,6 +148,10 @@ PUBLISHED = [name for name in recipes.names() if (RESULTS / name).exists()]
 """A new recipe has no results until it has been run."""
 
 
+GONE = {"won with an extra queen against random", "correlation of the raw value with material"}
+"""Targets that every published run reached, and that are no longer measured (2026-11-30)."""
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_targets_are_those_that_the_published_results_were_held_to(name: str) -> None:
     """Figures keep their names, so that results of different age can be compared."""
@@ -159,7 +160,7 @@ def test_targets_are_those_that_the_published_results_were_held_to(name: str) ->
     for page in pages:
         measures = Judgement.from_json(json.loads(page.read_bytes())).measures
         was = {one.target_name: one.target for one in measures if one.target is not None}
-        assert recipes.load(name).targets == was
+        assert recipes.load(name).targets == {name: was[name] for name in was.keys() - GONE}
 
 
 def test_targets_are_for_the_last_network_and_one_that_nothing_measured_is_noted() -> None:

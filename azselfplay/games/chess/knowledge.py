@@ -34,7 +34,6 @@ from azselfplay.games.knowledge import (
     Knowledge,
     Known,
     Matches,
-    Odds,
     Row,
     Solution,
     Words,
@@ -365,12 +364,6 @@ def fen_of_epd(text: str) -> str:
 # ---- In the form of games.knowledge --------------------------------------------------------------
 
 
-QUEEN_UP = (
-    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
-    "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
-)
-"""One side without its queen."""
-
 CHESS = Knowledge(
     heuristic=Heuristic(
         evaluate=evaluate, material=material, order_score=order_score, is_noisy=is_noisy, sees_reply=False
@@ -400,7 +393,6 @@ CHESS = Knowledge(
         opening_plies=8,
         max_plies=300,  # 150 moves of each side: a mate that takes longer is not reliable
         mate=END_REASONS[CHECKMATE].name,
-        odds=Odds("an extra queen", QUEEN_UP, lead=800),
     ),
 )
 

@@ -1,42 +1,27 @@
 """The judge of any game: the knowledge about the game determines what is measured.
 
 If the truth about positions of whole games is known, the curve shows errors in these positions. Otherwise it
-shows matches against fixed players, errors of the raw policy in positions that trainers watch, how well the
-value follows material, and how self-play games ended. All games have matches at the end. Curves and final
-figures use different positions, because a run may be stopped when its curve looks good.
+shows matches against fixed players, errors of the raw policy in positions that trainers watch, and how
+self-play games ended. All games have matches at the end. Curves and final figures use different positions,
+because a run may be stopped when its curve looks good.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from pathlib import Path
-
-import numpy as np
 
 from azselfplay.games import get_game
-from azselfplay.games.game_history import GameHistory
-from azselfplay.games.knowledge import Odds, knowledge_of, nothing
+from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.spec import PLY_CAP, Game
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments.judges import matches
 from azselfplay.lab.experiments.judges.matches import (
-    CURVE_SEED,
-    FINAL_SEED,
-    PAIRS,
     errors_of,
-    final_players,
-    opening_plies,
-    play,
-    play_openings,
 )
 from azselfplay.lab.experiments.measures import PLIES, SHARES, Judgement, Measure, mean_of, share
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Trained
-from azselfplay.play.analysis import Analyst
-from azselfplay.play.nets import load_net
-from azselfplay.play.openings import Opening, random_openings
 from azselfplay.play.truth_errors import Errors, PlayerErrors, final_rows, rows_for
 from azselfplay.store.reader import Range, StoreReader
 from trainer.validation import final_watched_rows, watched_rows
@@ -46,16 +31,6 @@ KEPT = "positions in which the result is kept"
 ALL_POSITIONS = "share of all positions in which the move is an error"
 
 IT_MATTERS = "errors where it matters"
-
-GAMES, EVERY = 40, 7
-"""Games between a random and a greedy player, and plies between two positions of the same game."""
-
-FIRST_PLY = 8
-"""Positions before this ply are too similar."""
-
-ODDS_SEED = 11
-
-CORRELATION = "correlation of the raw value with material"
 
 SPANS = 10
 """Number of parts of a run."""
@@ -72,9 +47,6 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     matches.add_matches(found, game, trained, recipe, tell)
     if not knows_positions(game):
         add_errors(found, game, trained, recipe, tell, is_solved=False)
-        if knowledge_of(game).heuristic.material is not nothing:
-            add_correlations(found, game, trained, recipe, tell)
-        add_odds(found, game, trained, recipe, tell)
         add_self_play(
             found, game, trained.folder, has_others=bool(recipe.server.get("self_play", {}).get("start"))
         )
@@ -168,93 +140,6 @@ def _measures(game: Game, label: str, player: PlayerErrors) -> list[Measure]:
             hits = round(one.errors_matter * one.matter)
             found.append(share(f"{IT_MATTERS}, {one.group}", label, hits, one.matter, at_most=True))
     return found
-
-
-# ---- Material -----------------------------------------------------------------------------------
-
-
-def add_correlations(
-    found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
-) -> None:
-    """Add how well the raw value follows material: all snapshots to the curve; the last and the untrained
-    network on other positions."""
-    curve, final = material_positions(game, CURVE_SEED), material_positions(game, FINAL_SEED)
-    labels = list(final_players(trained, recipe))
-    for snapshot in trained.snapshots:
-        tell(f"value and material, minute {snapshot.minute}")
-        file = trained.path(snapshot)
-        found.add_point(CORRELATION, "network", snapshot.minute, correlation(game, file, curve))
-        for label, one in zip(labels, (trained.snapshots[-1], trained.snapshots[0]), strict=False):
-            if snapshot is one:
-                r = correlation(game, file, final)
-                found.measures.append(Measure(CORRELATION, label, r, len(final), unit=""))
-
-
-def material_positions(game: Game, seed: int) -> list[GameHistory]:
-    """Return positions of games between a random and a greedy player, with all kinds of material balance."""
-    openings = random_openings(game, GAMES // 2, opening_plies(game), seed=seed)
-    positions = []
-    for played in play_openings(game, "random", "greedy", openings, seed=seed):
-        # Skip plies, because neighbouring positions have nearly the same material.
-        for plies in range(FIRST_PLY, len(played.actions), EVERY):
-            game_history = GameHistory(game, played.start)
-            for action in played.actions[:plies]:
-                game_history.play(action)
-            positions.append(game_history)
-    return positions
-
-
-def correlation(game: Game, file: Path, positions: Sequence[GameHistory]) -> float:
-    """Return Pearson's r of the raw value with material, both for the side to move."""
-    net = load_net(file)
-    together = asyncio.Semaphore(len(positions))  # for full batches
-    try:
-        analyst = Analyst(net.game, net.evaluator, net.history)
-        answers = asyncio.run(analyst.analyse_all(positions, 0, together))
-    finally:
-        net.close()
-    values = [answer["value"] for answer in answers]
-    material = knowledge_of(game).heuristic.material
-    amounts = [float(material(game_history.state)) for game_history in positions]
-    # If all values are equal, the correlation is undefined (0/0).
-    return float(np.corrcoef(values, amounts)[0, 1]) if np.std(values) > 0 else 0.0
-
-
-def add_odds(
-    found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
-) -> None:
-    """Add the share of games won from positions with more material, if the game defines such positions."""
-    odds = knowledge_of(game).matches.odds
-    if odds is None:
-        return
-    for label, player in final_players(trained, recipe).items():
-        tell(f"{label} with {odds.name}")
-        won, count = converted(game, odds, player)
-        found.measures.append(share(f"won with {odds.name} against random", label, won, count))
-
-
-def converted(game: Game, odds: Odds, player: str) -> tuple[int, int]:
-    """Return (games won, games) of `player` with more material against random moves."""
-    rng = np.random.default_rng(ODDS_SEED)
-    openings: list[Opening] = []
-    while len(openings) < PAIRS:
-        game_history = GameHistory(game, odds.starts[len(openings) % len(odds.starts)])
-        # Begin with a few random moves, or all games from one start would be the same.
-        while game_history.ply < opening_plies(game) and game_history.end_reason() is None:
-            game_history.play(int(rng.choice(game_history.legal_actions())))
-        if game_history.end_reason() is None and abs(_lead(game_history)) >= odds.lead:
-            name = f"{odds.name} {len(openings)}"
-            openings.append(Opening(name, game_history.start, tuple(game_history.actions)))
-    played = play(game, player, "random", openings)
-    # Each opening is played from both sides: only the games with more material count.
-    ahead = [one for one in played if (_lead(GameHistory(game, one.start)) > 0) != one.swapped]
-    return sum(one.outcome_for_a == 1 for one in ahead), len(ahead)
-
-
-def _lead(game_history: GameHistory) -> int:
-    """Return the material of the first player minus that of the second."""
-    value = int(knowledge_of(game_history.game).heuristic.material(game_history.state))
-    return value if game_history.side_to_move == 0 else -value
 
 
 # ---- The run's own games ------------------------------------------------------------------------
