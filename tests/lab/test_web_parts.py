@@ -6,7 +6,7 @@ import itertools
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -267,44 +267,3 @@ def test_a_body_that_does_not_end_is_answered_and_not_waited_for(tmp_path, monke
     answered = asyncio.run(scenario())
     assert answered.startswith(b"HTTP/1.1 408 ")
     assert b"did not arrive within" in answered
-
-
-def test_a_header_without_an_end_is_not_kept_in_memory(tmp_path, monkeypatch) -> None:
-    """aiohttp would keep a megabyte of it for each connection."""
-    monkeypatch.setattr("azselfplay.lab.web.guarding.REQUEST_WITHIN", 1e6)
-    header = b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (one, b"x" * 8000) for one in range(60))
-
-    async def scenario() -> None:
-        async with served(tmp_path) as port:
-            with pytest.raises(ConnectionResetError):
-                await said_to(port, header)
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"",
-        b"GET / HTTP/1.1\r\nX-Slow: ",
-        ORDER + b"{",
-        b"GET /api/run/a-run/events HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    ],
-    ids=["nothing", "header", "body", "events"],
-)
-def test_whoever_comes_after_a_crowd_of_connections_is_answered(tmp_path, monkeypatch, sent: bytes) -> None:
-    """The crowd shares the honest visitor's address, and loses all but its newest connections. It used to
-    take every descriptor, or every stream of live figures."""
-    run_with_games(tmp_path, "tic_tac_toe", games=1)
-    monkeypatch.setattr("azselfplay.lab.web.command.MOST_CONNECTIONS", 8)
-    monkeypatch.setattr("azselfplay.lab.web.guarding.REQUEST_WITHIN", 1e6)
-
-    async def scenario() -> None:
-        async with served(tmp_path) as port:
-            crowd = [asyncio.create_task(said_to(port, sent)) for _ in range(20)]
-            for ended in itertools.islice(asyncio.as_completed(crowd), 12):
-                with suppress(ConnectionError):
-                    await ended
-            assert (await said_to(port, LAST)).startswith(b"HTTP/1.1 200 ")
-
-    asyncio.run(scenario())

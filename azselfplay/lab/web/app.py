@@ -37,7 +37,6 @@ from azselfplay.lab.web.guarding import (
     Trouble,
     add_headers,
     as_json,
-    as_visitor,
     errors_as_pages,
     is_our_fault,
     only_for,
@@ -173,9 +172,7 @@ async def open_site(runs: Path, threads: int = 1) -> AsyncIterator[Site]:
 
 def make_app(site: Site, listen: str = "127.0.0.1") -> web.Application:
     """Return the application for a server that listens on `listen`. The owner of the site closes the site."""
-    app = web.Application(
-        middlewares=[as_visitor, errors_as_pages, only_for(listen)], client_max_size=MOST_BODY
-    )
+    app = web.Application(middlewares=[errors_as_pages, only_for(listen)], client_max_size=MOST_BODY)
     app[SITE] = site
     logging.getLogger("aiohttp.server").addFilter(is_our_fault)
     app.on_response_prepare.append(add_headers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
 import os
@@ -30,13 +29,6 @@ EXAMPLES = (
 )
 NICE = 5
 """Added to this process's niceness, so that training on this machine has priority."""
-MOST_CONNECTIONS = 512
-"""Most connections: half of them may be idle, half may have a request in progress
-(`lab.web.guarding.Visitor`)."""
-SPARE_DESCRIPTORS = 192
-"""File descriptors reserved beside the counted connections: for the files of runs, and for 128 connections
-that were accepted but not yet counted or cut."""
-LEAST_CONNECTIONS = 64
 
 
 @dataclass(frozen=True)
@@ -119,14 +111,9 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
     """Answer until asked to stop."""
     from aiohttp import web
 
-    from azselfplay.host.aio import raise_file_limit
     from azselfplay.lab.web.app import make_app, open_site
-    from azselfplay.lab.web.guarding import REQUEST_WITHIN, Visitor, is_loopback
+    from azselfplay.lab.web.guarding import REQUEST_WITHIN, is_loopback
 
-    files = raise_file_limit(SPARE_DESCRIPTORS + LEAST_CONNECTIONS)
-    # Each connection takes a descriptor.
-    half = min(MOST_CONNECTIONS, files - SPARE_DESCRIPTORS) // 2
-    idle, busy = dict[Visitor, None](), dict[Visitor, None]()
     host, port = listener.getsockname()[:2]
     async with open_site(runs, config.threads) as site:
         runner = web.AppRunner(
@@ -136,10 +123,7 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
             keepalive_timeout=REQUEST_WITHIN,
         )
         await runner.setup()
-        assert runner.server is not None
-        served = runner.server
-        loop = asyncio.get_running_loop()
-        door = await loop.create_server(lambda: Visitor(served(), idle, busy, half), sock=listener)
+        await web.SockSite(runner, listener).start()
         try:
             shown = f"[{host}]" if ":" in host else host
             print(f"http://{shown}:{port}{page}", flush=True)
@@ -157,7 +141,6 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
             # Close the event streams, because open ones would keep the server from ending.
             await site.watching.close()
         finally:
-            door.close()
             await runner.cleanup()
 
 

@@ -1,5 +1,5 @@
-"""Checks for every request: limits on connections, who may send requests, and what browsers may load. Also
-turns errors into sentences, in a page or as JSON.
+"""Checks for every request: who may send it, and what browsers may load. Also turns errors into sentences, in
+a page or as JSON.
 
 A page of another site can make a browser send requests to 127.0.0.1. So the Host header must name this
 machine (otherwise another site could point its own name at this address), and POST requests must come from
@@ -8,14 +8,12 @@ our own pages.
 
 from __future__ import annotations
 
-import asyncio
 import html
 import ipaddress
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import cast
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -48,10 +46,6 @@ JSON = "application/json"
 REQUEST_WITHIN = 30.0
 """Seconds for which a connection may have no complete request: between two requests, in the middle of a
 header (by default aiohttp waits for an hour), or in the middle of a body."""
-
-MOST_SENT = 64 * 1024
-"""Most bytes that a visitor may send from the beginning of one request to the beginning of the next. (aiohttp
-keeps an unfinished header in memory, up to 1 MB.)"""
 
 FAULT = "That is a fault in azselfplay itself; the terminal of azplay web shows it."
 
@@ -96,90 +90,6 @@ def trouble_of(error: Exception) -> Trouble | None:
         where = error.filename or "a file"
         return Trouble(f"{where} cannot be read: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
     return None
-
-
-class Visitor(asyncio.Protocol):
-    """A connection around aiohttp's protocol `inner`, which does all the work. Bounds the cost of the
-    connection.
-
-    At most `most` connections are `idle`, and at most `most` are `busy` with a request. If there is one more,
-    the oldest of the same kind is cut. So every new visitor is answered, and no number of connections keeps
-    others out.
-    """
-
-    def __init__(
-        self, inner: asyncio.Protocol, idle: dict[Visitor, None], busy: dict[Visitor, None], most: int
-    ) -> None:
-        self._inner, self._idle, self._busy, self._most = inner, idle, busy, most
-        self._transport: asyncio.Transport | None = None
-        self._sent = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not derived from it
-        self._inner.connection_made(transport)
-        self._be(self._idle)
-
-    def data_received(self, data: bytes) -> None:
-        self._sent += len(data)
-        if self._sent > MOST_SENT:
-            self._cut()
-        else:
-            self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._leave()
-        self._inner.connection_lost(error)
-
-    def request_begins(self) -> None:
-        self._sent = 0
-        self._be(self._busy)
-
-    def request_ends(self) -> None:
-        self._be(self._idle)
-
-    def _be(self, kind: dict[Visitor, None]) -> None:
-        # The connection is already cut, or not connected yet.
-        if self._transport is None:
-            return
-        self._idle.pop(self, None)
-        self._busy.pop(self, None)
-        kind[self] = None
-        # A dict keeps its order, and a visitor that changes its kind goes to the end, so the first entry is
-        # the oldest.
-        if len(kind) > self._most:
-            next(iter(kind))._cut()
-
-    def _cut(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()  # does not wait for a visitor to read
-        self._leave()
-
-    def _leave(self) -> None:
-        self._transport = None
-        self._idle.pop(self, None)
-        self._busy.pop(self, None)
-
-
-@web.middleware
-async def as_visitor(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Count a visitor as busy while its request is being answered."""
-    visitor = None if request.transport is None else request.transport.get_protocol()
-    if not isinstance(visitor, Visitor):
-        return await handler(request)
-    visitor.request_begins()
-    try:
-        return await handler(request)
-    finally:
-        visitor.request_ends()
 
 
 def is_loopback(host: str) -> bool:

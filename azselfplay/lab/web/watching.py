@@ -132,8 +132,7 @@ class Watching:
 
     @asynccontextmanager
     async def watch(self, run: RunFolder) -> AsyncIterator[Updates]:
-        """Subscribe to a run's figures. The limit on connections bounds the number of subscribers
-        (`guarding.Visitor`)."""
+        """Subscribe to a run's figures."""
         watched = self._watched.get(run.name)
         if watched is None:
             watched = self._watched[run.name] = _Watched(self.files_of(run), self._reading, self._group)
