@@ -85,10 +85,9 @@ ablation-%: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m bench $(BENCH)
 
-# What attacks over the network cost honest clients, printed as a table after about 20 minutes.
-# `make hostile ARGS="--minutes 5 flood_of_hellos"`
+# Attacks over the network on a real azserver: it lives, serves honest clients, and keeps little memory.
 hostile: $(INSTALLED)
-	$(BIN)/python -m tests.hostile $(ARGS)
+	$(PYTEST) tests/hostile -m nightly $(ARGS)
 
 # What kills, cuts, lost messages and power losses do: nothing, if all is well. An hour or two.
 faults: $(INSTALLED)
@@ -117,7 +116,7 @@ help:
 	@echo "make bench    benchmarks (BENCH=all, or one of .venv/bin/python -m bench --help)"
 	@echo "make learn-NAME  proof that it learns, such as tic-tac-toe; names: python -m azselfplay.lab.experiments --help (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock, such as krk (ARGS='--out /tmp/mine'); names: experiments/ablations"
-	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--minutes 5 flood_of_hellos')"
+	@echo "make hostile  attacks on a real azserver: does it survive them, and in how much memory (ARGS='-k unread')"
 	@echo "make faults   the fault plan: simulation, crash points, power loss, fuzzing, bad networks, a crowd (ARGS='--seeds 1000')"
 	@echo "make soak     memory over hours of churn and kills (MINUTES=120)"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then what azserver serves and what a training step takes; ten minutes at most"

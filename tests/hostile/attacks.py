@@ -1,24 +1,18 @@
-"""Attacks on a real azserver whose cost only its memory and its honest clients can show.
+"""Attacks on a real azserver whose cost only its memory can show.
 
 Attacks that end in one refusal are tested on the front alone, in tests/server.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 import msgpack
-from foreign_client import PROTOCOL
 from peers import come_from, crowd
 from raw_zmtp import (
     GREETING,
-    SENT,
     Cut,
-    command,
     frame,
-    hello,
-    ready,
     unfinished_multipart,
     unread_chunks,
 )
@@ -29,16 +23,8 @@ UNFINISHED = 24 * MEGABYTE
 """Bytes of one endless message."""
 READERS = 40
 """Connections per stroke that send requests and do not read."""
-FLOOD = 500
-"""HELLOs of each of four peers per stroke, each beginning a new session."""
-QUESTIONS = 2000
-"""Requests of each of four peers per stroke."""
-CONNECTIONS = 100
-"""Connections per stroke."""
 LARGE, LARGE_MESSAGES = bytes(4 * MEGABYTE), 8
 """A frame, and the number of messages with such a frame that each of four peers sends per stroke."""
-CRUMBS = 2000
-"""Pieces sent by each of four peers per stroke."""
 
 
 def unfinished_messages(target: Target) -> Iterator[None]:
@@ -87,70 +73,6 @@ def half_handshakes(target: Target) -> Iterator[None]:
             yield
 
 
-def flood_of_hellos(target: Target) -> Iterator[None]:
-    """Peers say HELLO again and again, each time as a new session and under another name,
-    some with an unknown protocol version. They never read the answers."""
-    with crowd() as peers:
-        while True:
-            for offset in (0, 1):
-                for protocol in (PROTOCOL, 60_000):
-                    peer = peers.peer(target.port + offset)
-                    for join in range(FLOOD):
-                        greeting = hello(protocol, "client", f"{join:0120d}") | {"join": join}
-                        if peer is None or not peer.tell(greeting):
-                            break
-            yield
-            peers.cut()
-
-
-def flood_of_questions(target: Target) -> Iterator[None]:
-    """Peers that have joined request figures, weights and PONGs, and read no answer."""
-    kinds = ("get_status", "ping", "get_weights", "get_status")
-    questions = b"".join(frame(msgpack.packb({"type": kind})) for kind in kinds)
-    with crowd() as peers:
-        while True:
-            for offset in (0, 0, 1, 1):
-                peer = peers.peer(target.port + offset)
-                if peer and peer.join("watcher").get("type") == "welcome":
-                    with suppress(Cut, TimeoutError):
-                        peer.send_bytes(questions * (QUESTIONS // len(kinds)))
-                        SENT.messages += QUESTIONS
-            yield
-            peers.cut()
-
-
-def flood_of_connections(target: Target) -> Iterator[None]:
-    """Connections that send greeting, READY and HELLO at once, wait for no answer, and are
-    cut as soon as there are a hundred of them."""
-    with crowd() as peers:
-        while True:
-            for at in range(CONNECTIONS):
-                words = GREETING + ready() + frame(msgpack.packb(hello(PROTOCOL, "client", f"{at}")))
-                if one := peers.silent(target.port + at % 2):
-                    with suppress(OSError):
-                        one.sendall(words)
-                        SENT.messages += 1
-                        SENT.bytes += len(words)
-            yield
-            peers.cut()
-
-
-def flood_of_bytes(target: Target) -> Iterator[None]:
-    """Peers that have joined send a message byte by byte, each in a packet of its own, and
-    ZMTP PINGs one by one: each wakes the front, and none is a message."""
-    ping, message = command("PING", b"\0\0"), frame(bytes(CRUMBS))
-    with crowd() as peers:
-        while True:
-            some = [peers.peer(target.port + at % 2) for at in range(4)]
-            joined = [peer for peer in some if peer and peer.join("watcher")]
-            for at in range(CRUMBS):
-                for number, peer in enumerate(joined):
-                    with suppress(Cut, TimeoutError):
-                        peer.send_bytes(ping if number > 1 else message[at : at + 1])
-            yield
-            peers.cut()
-
-
 def flood_of_large_messages(target: Target) -> Iterator[None]:
     """Peers that have joined send messages of 4 MiB that are refused: leaves of the wrong
     size, and games whose header cannot be read. A peer that is cut dials again."""
@@ -167,16 +89,8 @@ def flood_of_large_messages(target: Target) -> Iterator[None]:
                     with suppress(Cut, TimeoutError):
                         for _ in range(LARGE_MESSAGES):
                             peer.send_bytes(message)
-                            SENT.messages += 1
             yield
             peers.cut()
-
-
-def nothing(_target: Target) -> Iterator[None]:
-    """This is no attack: it shows how two turns differ when nothing is done."""
-    while True:
-        time.sleep(0.1)
-        yield
 
 
 @dataclass(frozen=True)
@@ -186,8 +100,6 @@ class Attack:
     run: Callable[[Target], Iterator[None]]
     strokes: int = 2
     """Number of strokes in `make test-nightly`."""
-    most: int = 1000
-    """Most strokes in a turn of `python -m tests.hostile`; the connections of the last stay until its end."""
     held_mb: float = 288.0
     """MB by which the front's memory may grow over its value before all attacks: 256 for all peers together
     (decision 0021)."""
@@ -198,17 +110,13 @@ class Attack:
 
     def begin(self, target: Target) -> Iterator[None]:
         """Run the attack from an address of its own."""
-        come_from(1 + ATTACKS.index(self) if self in ATTACKS else 255)
+        come_from(1 + ATTACKS.index(self))
         return self.run(target)
 
 
 ATTACKS = (
-    Attack(unfinished_messages, strokes=3, most=4),
-    Attack(unread_weights, strokes=1, most=4),
-    Attack(half_handshakes, strokes=16, most=32),
-    Attack(flood_of_hellos),
-    Attack(flood_of_questions),
-    Attack(flood_of_connections),
-    Attack(flood_of_bytes),
+    Attack(unfinished_messages, strokes=3),
+    Attack(unread_weights, strokes=1),
+    Attack(half_handshakes, strokes=16),
     Attack(flood_of_large_messages),
 )

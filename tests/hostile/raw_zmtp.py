@@ -9,7 +9,6 @@ https://rfc.zeromq.org/spec/37/.
 import contextlib
 import socket
 import struct
-from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -30,20 +29,6 @@ PATIENCE = 10.0
 
 class Cut(ConnectionError):
     """The server ended the connection."""
-
-
-@dataclass
-class Sent:
-    """What peers have sent, as far as the kernel accepted it."""
-
-    connections: int = 0
-    messages: int = 0
-    """Complete messages, and frames and commands sent by themselves."""
-    bytes: int = 0
-
-
-SENT = Sent()
-"""For all peers of this process. Measurements read it before and after."""
 
 
 def frame(body: bytes, flags: int = 0) -> bytes:
@@ -104,7 +89,6 @@ class RawPeer:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise Cut(str(error)) from error
-        SENT.bytes += len(data)
 
     def send_frame(self, body: bytes) -> None:
         self.send_bytes(frame(body))
@@ -117,7 +101,6 @@ class RawPeer:
         parts = [msgspec.msgpack.encode(header), *frames]
         ends = [MORE] * (len(parts) - 1) + [0]
         self.send_bytes(b"".join(frame(part, end) for part, end in zip(parts, ends, strict=True)))
-        SENT.messages += 1
 
     def receive_frame(self) -> tuple[int, bytes]:
         """Return the flags and the body of the next frame, including commands."""
@@ -178,7 +161,6 @@ class RawPeer:
 
 def dial(endpoint: str, patience: float = PATIENCE, source: str = "") -> socket.socket:
     """Return a connected socket that has sent nothing yet. `source`: the address to come from, "": any."""
-    SENT.connections += 1
     url = urlsplit(endpoint)
     if url.scheme == "ipc":
         plain = socket.socket(socket.AF_UNIX)
@@ -235,5 +217,4 @@ def _pour(peer: RawPeer, part: bytes, size: int) -> int:
         while sent < size:
             peer.send_bytes(part)
             sent += len(part)
-            SENT.messages += 1
     return sent

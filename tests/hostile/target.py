@@ -20,8 +20,6 @@ from typing import Any
 from foreign_client import Channel, Client, Game
 from free_ports import free_base_port
 
-from azselfplay.host.hardware import seconds_of, seconds_of_trees
-
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 PATIENCE = 120.0
@@ -117,13 +115,6 @@ class Target:
         )
         return Memory(*(int(lines[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")))
 
-    def cpu(self) -> dict[str, float]:
-        """Return seconds of processor time so far: of the front and of the trainer with their threads, and
-        `playing`, that of azserver, azclient and their children together."""
-        parts = {name: seconds_of(self._processes[name].pid) for name in ("server", "trainer")}
-        roots = {process.pid for name, process in self._processes.items() if name != "trainer"}
-        return parts | {"playing": seconds_of_trees(roots)}
-
     def forget_peak(self) -> None:
         """Restart the peak of `memory()` at the present resident memory."""
         Path(f"/proc/{self.front}/clear_refs").write_text("5")
@@ -189,7 +180,6 @@ class Target:
 
     def _trainer_flags(self) -> list[str]:
         flags = ["--server", f"{HOST}:{self.port}", "--device", "cpu", "--cpu-threads", "1"]
-        # New weights and bursts of steps would affect some turns of a measurement and not others.
         flags += ["--samples.per-position", "0.05", "--publishing.seconds", "600"]
         return [*flags, "--publishing.steps", "100000", "--runs", str(self.folder / "runs")]
 
