@@ -18,7 +18,6 @@ OF_OTHERS = {
     *("--standalone", "--nproc-per-node", "--max-restarts"),  # torchrun
     *("--head", "--address", "--labels"),  # ray
     *("--directory",),  # python -m http.server
-    *("--processes", "--subsets", "--seeds", "--kills", "--rounds", "--turn"),  # python -m tests.faults
 }
 PLACEHOLDERS = ("NAME", "GAME", "RUN", "-hex")
 """Hex is the game that the tutorial adds."""

@@ -1,8 +1,6 @@
 """The tests that pages name for their promises exist, and no test of a pitfall and no attack is left out."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -38,11 +36,3 @@ def test_every_test_of_a_pitfall_is_on_its_page() -> None:
 def test_the_attacks_on_the_page_are_those_there_are() -> None:
     named = re.findall(r"attacks? ((?:`\w+`(?:, )?)+)", text_of("docs/reliability.md"))
     assert {name for names in named for name in re.findall(r"\w+", names)} == {one.name for one in ATTACKS}
-
-
-def test_every_command_of_the_faults_page_is_one() -> None:
-    commands = set(re.findall(r"python -m tests\.faults (?:--\w+ \d+ )*(\w+)", text_of("results/faults.md")))
-    words = [sys.executable, "-m", "tests.faults", "--help"]
-    said = subprocess.run(words, cwd=TESTS.parent, capture_output=True, text=True, check=True).stdout
-    assert commands
-    assert commands <= set(re.findall(r"\w+", said))

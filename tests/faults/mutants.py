@@ -13,9 +13,7 @@ from simulated_parts import Kinds, SimulatedEvaluator, SimulatedTrainer
 import azselfplay.link.weights_pull
 from azselfplay.link.weights_pull import Complete, WeightsPull
 from azselfplay.store.sqlite import DUPLICATE, STORED, Entry, Reject, Store
-from client.remote_evaluator import RemoteEvaluator
-from client.spool import Spool
-from client.uploader import Delete, Instruction, Put, Uploads
+from client.uploader import Uploads
 from protocol.records import BadRecord, from_bytes, sha256, to_bytes
 from trainer.ingest import Done, Job
 
@@ -39,56 +37,11 @@ class DuplicateCountsTwice(Store):
         return [STORED if status == DUPLICATE else status for status in statuses]
 
 
-class OneNameForTwoGames(Store):
-    """A game that comes under the uid of another one is reported as stored."""
-
-    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = (), *more: Any) -> list[str]:
-        statuses = super().commit(entries, (), *more)
-        told = ["duplicate" if status == "conflict" else status for status in statuses]
-        return told + ["rejected"] * len(rejects)
-
-
-class DeletesWhatItSends(Uploads):
-    """A game leaves the spool when it has been sent."""
-
-    def _offer(self, now: float) -> list[Instruction]:
-        puts = super()._offer(now)
-        return [*puts, *(Delete(put.uid) for put in puts if isinstance(put, Put))]
-
-
 class NeverSendsAgain(Uploads):
     """A game without an answer is never offered a second time."""
 
     def __init__(self) -> None:
         super().__init__(timeout=1e9)
-
-
-class SpinsInstead(Uploads):
-    """When an answer is late, the session checks for it again and again without waiting."""
-
-    def tick(self, now: float) -> list[Instruction]:
-        return self._offer(now)
-
-
-class KeepsBeforeRename(Spool):
-    """A game is reported as kept while it still has its temporary name."""
-
-    def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        for path in self.folder.glob("*.tmp"):
-            game = path.rename(path.with_suffix(".game"))
-            self._add(game, game.stat().st_size)
-        for uid, data in records:
-            (self.folder / f"{uid.hex()}.tmp").write_bytes(data)
-
-
-class DropsLeavesOnReconnect(RemoteEvaluator):
-    """Requests of an ended session are forgotten."""
-
-    def lost(self) -> None:
-        super().lost()
-        table = self._requests
-        for request in list(table._requests):
-            table.give_up(request)
 
 
 class AnswersOfTheRowBefore(SimulatedEvaluator):
@@ -121,16 +74,6 @@ def _with_other_seed(job: Job) -> Job:
     return replace(job, data=data, sha256=sha256(data))
 
 
-class ForgetsTheLastChunk(WeightsPull):
-    """The server has received all bytes of the trainer's weights, but does not keep the last ones."""
-
-    def chunk(
-        self, sha256: bytes, offset: int, data: bytes | memoryview, now: float
-    ) -> list[azselfplay.link.weights_pull.Instruction]:
-        told = super().chunk(sha256, offset, data, now)
-        return [replace(one, data=one.data[:offset]) if isinstance(one, Complete) else one for one in told]
-
-
 class UsesHalfAFile(WeightsPull):
     """A player uses weights as soon as their first chunk is there."""
 
@@ -158,14 +101,8 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {
     "ack before commit": Mutant(Kinds(trainer=AckBeforeCommit), "P1"),
     "a duplicate counts twice": Mutant(Kinds(store=DuplicateCountsTwice), "P2"),
-    "one uid for two games": Mutant(Kinds(store=OneNameForTwoGames), "P1"),
-    "deletes what it sends": Mutant(Kinds(uploads=DeletesWhatItSends), "P1"),
     "never sends again": Mutant(Kinds(uploads=NeverSendsAgain), "still waits in a spool"),
-    "spins when an answer is late": Mutant(Kinds(uploads=SpinsInstead), "time stands still"),
-    "kept before it is renamed": Mutant(Kinds(spool=KeepsBeforeRename), "P1"),
-    "drops leaves on reconnect": Mutant(Kinds(remote=DropsLeavesOnReconnect), "leaves were never answered"),
     "answers of another row": Mutant(Kinds(evaluator=AnswersOfTheRowBefore), "P4"),
-    "forgets the last chunk": Mutant(Kinds(server_pull=ForgetsTheLastChunk), "P6"),
     "uses half a file": Mutant(Kinds(pull=UsesHalfAFile), "P6"),
     "stores other bytes": Mutant(Kinds(trainer=ChangesARecord), "P3"),
 }

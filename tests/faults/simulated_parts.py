@@ -71,13 +71,9 @@ class Kinds:
     """The classes of the parts; mutants replace them by faulty ones."""
 
     uploads: Callable[[], Uploads] = Uploads
-    spool: Callable[[Path], Spool] = Spool
     store: Callable[[Path, str], Store] = Store
-    ingest: Callable[[], IngestTable] = IngestTable
     trainer: Callable[[World], Any] = lambda world: SimulatedTrainer(world)
-    remote: Callable[..., RemoteEvaluator] = RemoteEvaluator
     pull: Callable[[], WeightsPull] = WeightsPull
-    server_pull: Callable[[], WeightsPull] = WeightsPull
     evaluator: Callable[[World], Any] = lambda world: SimulatedEvaluator(world)
 
 
@@ -195,7 +191,7 @@ class SimulatedTrainer:
         self.weights = Publishing(world, self)
         self.store = world.kinds.store(world.database, GAME.name)
         self.committer = Committer(GAME, Expected("", 9, SIMULATIONS), self.store)
-        self.ingest = world.kinds.ingest()
+        self.ingest = IngestTable()
         self._jobs: list[Job] = []
         self._came = asyncio.Event()
         world.at_end("trainer", self.store.close)
@@ -285,8 +281,8 @@ class SimulatedClient:
             on_joined=lambda welcome: self.remote.joined(welcome),
             on_lost=lambda _: self.remote.lost(),
         )
-        self.remote = world.kinds.remote(self.leaves.send)
-        self.uploader = Uploader(world.kinds.spool(self.folder), self.bulk.send, world.kinds.uploads())
+        self.remote = RemoteEvaluator(self.leaves.send)
+        self.uploader = Uploader(Spool(self.folder), self.bulk.send, world.kinds.uploads())
         self.downloader = downloader(world, self)
         self.asked: list[Asked] = []
         self._rng = random.Random(world.rng.random())

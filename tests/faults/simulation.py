@@ -25,7 +25,6 @@ from virtual_net import Link, Network, VirtualChannel, VirtualDoor, Weather, dea
 from virtual_time import Deadlock, Process, VirtualLoop
 
 import azselfplay.link.connection
-import server.bulk
 import server.front
 import server.leaves
 import trainer.weights
@@ -166,8 +165,7 @@ class World:
             run="simulated", game=GAME, history=1, self_play=asdict(SelfPlaySettings(history=1)),
             leaves=(LEAVES,), bulk=(BULK,), evaluators=EVALUATORS, rings=(Path("ring"),),
         )  # fmt: skip
-        with mock.patch.object(server.bulk, "WeightsPull", self.kinds.server_pull):
-            front = self.front = Front(settings, store)
+        front = self.front = Front(settings, store)
         self.at_end("server", lambda: self.note_faults(front))
         return front
 
@@ -290,25 +288,6 @@ def simulate(seed: int, plan: Plan = Plan(), kinds: Kinds = REAL) -> Outcome:
         asyncio.set_event_loop(None)
         loop.close()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-LOSSY_GAMES = 500
-"""Number of games in a lossy run."""
-LOSSY = Plan(
-    clients=10,
-    games=LOSSY_GAMES,
-    asks=0,
-    seconds=300.0,
-    game_seconds=4.0,
-    publish_seconds=0.0,
-    blows=0,
-    weather=Weather(latency=0.2, lost=0.05, repeated=0.05),
-)
-
-
-def lossy(seed: int) -> Outcome:
-    """Run many games; 5 % of all messages are lost, and 5 % come twice."""
-    return simulate(seed, LOSSY)
 
 
 def _outcome(loop: VirtualLoop, world: World) -> list[str]:

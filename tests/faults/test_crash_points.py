@@ -14,6 +14,7 @@ import pytest
 from crash_rooms import IN_PROCESSES, ROOMS
 from fake_server import FakeServer, welcome
 from free_ports import free_base_port
+from scaled_examples import scaled
 from test_killed_trainer import SETTINGS, random_games
 
 from azselfplay.host.crash_points import NAMES, VARIABLE
@@ -22,7 +23,7 @@ from azselfplay.store.reader import Range, StoreReader
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = "games_acknowledged_first"
 TIMES = {"games": 3, "games_archived": 3, "takeover": 9, "weights": 3, "checkpoint": 1}
-"""Most passes of a point before the kill; `python -m tests.faults crash` tries every count."""
+"""Most passes of a point before the kill; ten times as many in `make test-nightly`."""
 
 
 def run_lab(room: str, times: int) -> dict[str, dict[str, int]]:
@@ -44,7 +45,7 @@ def test_every_crash_point_in_the_source_is_known_and_tried() -> None:
 
 @pytest.mark.parametrize("room", TIMES)
 def test_a_process_killed_at_any_point_has_kept_what_it_promised(room: str) -> None:
-    report = run_lab(room, TIMES[room])
+    report = run_lab(room, scaled(TIMES[room]))
     assert not report["faults"]
     assert set(report["kills"]) == {name for name in NAMES if name.startswith(ROOMS[room].points)}
 
