@@ -16,7 +16,6 @@ LONGEST = (
     "test_killed_trainer.py",
     "test_killed_rank.py",
     "test_sparse.py",
-    "test_signals.py",
     "test_hostile.py",
     "test_rolling_restart.py",
     "test_trainer_moves.py",

@@ -63,6 +63,7 @@ def test_a_key_that_is_not_allowed_is_refused_and_said_so(caplog: pytest.LogCapt
         await locked.until(lambda: client.events != [])
         assert client.events == [(zmq.EVENT_HANDSHAKE_FAILED_AUTH, 400)]
         assert locked.owners == []
+        assert locked.door.refused == 1
         client.close()
 
     with caplog.at_level(logging.WARNING):

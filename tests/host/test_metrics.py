@@ -4,6 +4,8 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from free_ports import free_base_port
@@ -158,6 +160,17 @@ def test_a_port_in_use_is_an_error_that_names_the_flag() -> None:
         with pytest.raises(Fatal, match=r"--metrics-port") as caught:
             Monitor(HERE, other.getsockname()[1])
     assert caught.value.code == Exit.TRY_AGAIN
+
+
+def test_a_process_that_stood_still_says_so_in_a_figure_and_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    monitor, now, beats = Monitor(HERE, 0), [0.0], []
+    loop: Any = SimpleNamespace(time=lambda: now[0], call_at=lambda _due, beat: beats.append(beat))
+    monitor._next_beat(loop)
+    now[0] = metrics.BEAT_SECONDS + 8.0
+    beats.pop()()
+    (lag,) = (one for one in monitor.collect() if one.name == "az_loop_lag_seconds")
+    assert lag.samples[0].value == 8.0
+    assert "stood still for 8 s" in caplog.text
 
 
 def test_who_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,6 +213,7 @@ async def test_a_list_that_cannot_be_read_ends_no_session(
     async with asyncio.timeout(60):
         while "nobody new may join" not in caplog.text:  # noqa: ASYNC110
             await asyncio.sleep(0)
+    assert front.metrics()["allowed_keys"] == 0
     cut = front.bulk.port.door.cut
     newcomer = Keyed(server.bench, server.endpoints["bulk"], DialKeys(server.public, TRAINER))
     newcomer.channel.send([encode(Ping())])

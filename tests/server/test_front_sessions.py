@@ -1,7 +1,9 @@
 """Sessions on the leaves port: how they begin, which ones they replace, and what remains when they end."""
 
+import asyncio
+
 import msgspec
-from front_bench import Bench, Peer, beside_front
+from front_bench import PATIENCE, Bench, Peer, beside_front
 
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Bye, EvaluatorReport, Goodbye, Hello, Ping
@@ -69,4 +71,8 @@ async def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(bench: Bench
     evaluator.holding = False
     other.ask(1, 20)
     await other.get_all()
+    other.channel.close()
+    async with asyncio.timeout(PATIENCE):
+        while not bench.front.figures.disconnects["hung_up"]:  # noqa: ASYNC110 (the door sees it in a turn)
+            await asyncio.sleep(0)
     assert bench.front.figures.faults.count == 0
