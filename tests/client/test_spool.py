@@ -40,6 +40,21 @@ def test_a_half_written_game_is_removed_at_the_next_start(tmp_path: Path, left: 
     assert list(tmp_path.glob("*.tmp")) == []
 
 
+def test_games_that_were_written_last_through_a_power_loss(tmp_path: Path, monkeypatch) -> None:
+    """The bytes of all are synced before the first has its name; then the folder, where all have theirs."""
+    spool = opened(tmp_path)
+    synced: list[tuple[str, int]] = []
+
+    def fsync(handle: int) -> None:
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        assert path.is_dir() or path.read_bytes() == to_bytes(record(len(synced)))
+        synced.append((path.name, len(list(tmp_path.glob("*.game")))))
+
+    monkeypatch.setattr("os.fsync", fsync)
+    fill(spool, 0, 1)
+    assert synced == [(f"{uid(0).hex()}.tmp", 0), (f"{uid(1).hex()}.tmp", 0), (tmp_path.name, 2)]
+
+
 def test_a_crash_between_write_and_rename_loses_only_that_game(tmp_path, monkeypatch) -> None:
     """Games that were renamed before stay."""
     spool = opened(tmp_path)

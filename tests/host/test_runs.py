@@ -66,6 +66,22 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("current.json", b"new")]
 
 
+def test_a_power_loss_leaves_the_old_file_or_the_new_one(tmp_path: Path, monkeypatch) -> None:
+    """The bytes are synced before they take the place of the old ones; then the folder."""
+    path = tmp_path / "current.json"
+    path.write_bytes(b"old")
+    synced: list[bytes] = []
+
+    def fsync(handle: int) -> None:
+        what = Path(f"/proc/self/fd/{handle}").readlink()
+        synced.append(path.read_bytes())
+        assert what == tmp_path or what.read_bytes() == b"new"
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(path, b"new")
+    assert synced == [b"old", b"new"]
+
+
 def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path, monkeypatch, capsys) -> None:
     """The message used to be "a file cannot be written"."""
     path = tmp_path / "current.json"

@@ -54,6 +54,12 @@ def test_games_come_back_in_order(store: Store, tmp_path: Path) -> None:
     assert store.newest == 5
 
 
+def test_a_commit_that_has_returned_is_on_the_disk(store: Store) -> None:
+    """With these settings SQLite syncs its log before COMMIT returns."""
+    pragmas = [store._connection.execute(f"PRAGMA {one}") for one in ("journal_mode", "synchronous")]
+    assert [one.fetchone()[0] for one in pragmas] == ["wal", 2]
+
+
 def test_the_oldest_and_the_newest_game_are_found_without_a_scan(store: Store, tmp_path: Path) -> None:
     """Each reader asks for them, also in a store of millions of games."""
     reader = StoreReader(tmp_path / "games.db")
