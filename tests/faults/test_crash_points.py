@@ -10,17 +10,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from crash_rooms import IN_PROCESSES, ROOMS
 from fake_server import FakeServer, welcome
 from free_ports import free_base_port
 from scaled_examples import scaled
-from test_killed_trainer import SETTINGS, random_games
 
+from azselfplay.games import get_game
 from azselfplay.host.crash_points import NAMES, VARIABLE
 from azselfplay.store.reader import Range, StoreReader
+from bench.random_games import random_game
 
 ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = (
+    "--device", "cpu", "--cpu-threads", "1", "--optimizer.batch", "32", "--window.min-positions", "50",
+    "--window.positions", "5000", "--publishing.steps", "1", "--publishing.checkpoint-seconds", "0",
+)  # fmt: skip
+"""Of a real trainer."""
 PLANTED = "games_acknowledged_first"
 TIMES = {"games": 3, "games_archived": 3, "takeover": 9, "weights": 3, "checkpoint": 1}
 """Most passes of a point before the kill; ten times as many in `make test-nightly`."""
@@ -80,10 +87,10 @@ async def kill_after_acknowledging(folder: Path) -> tuple[int, set[bytes], set[b
     )
     try:
         await server.until(lambda: server.trainer)
-        games, sent = random_games(), 0
+        rng, sent = np.random.default_rng(1), 0
         ended = asyncio.ensure_future(process.wait())
         while not ended.done():
-            server.play(next(games))
+            server.play(random_game(get_game("tic_tac_toe"), rng, simulations=20))
             sent += 1
             answered = asyncio.ensure_future(server.until(lambda: len(server.acks) == sent))  # noqa: B023 (used at once)
             await asyncio.wait({ended, answered}, return_when=asyncio.FIRST_COMPLETED)

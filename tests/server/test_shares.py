@@ -44,6 +44,15 @@ def test_a_thousand_workers_get_a_share_each(gpus: int) -> None:
     assert all(share.credits >= share.games + SPARE_CREDITS // 2 for share in now_told if share)
 
 
+def test_players_of_one_key_divide_its_share() -> None:
+    shares = new_shares()
+    alone = shares.join(0, 1024, "one")
+    crowd = [shares.join(session, 1024, "many") for session in range(1, 5)]
+    assert alone is not None
+    assert alone.games == 1024
+    assert [share.games for share in crowd if share] == [1024 // (2 * count) for count in range(1, 5)]
+
+
 def test_local_workers_count_beside_the_players() -> None:
     """They never join, because their evaluators serve them directly."""
     shares = new_shares(local_workers=4)
