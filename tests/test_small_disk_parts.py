@@ -1,7 +1,5 @@
 """How each part behaves on a full file system (a real one), and when there is space again."""
 
-import asyncio
-import hashlib
 import logging
 import subprocess
 import sys
@@ -15,12 +13,8 @@ from small_disk import SmallDisk, small_disk
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
 from azselfplay.host.logs import LogFile
 from azselfplay.host.runs import RunFolder, write_atomically
-from azselfplay.link import weights_pull
-from azselfplay.link.weights_files import in_cache
-from azselfplay.link.weights_pull import WeightsDownloader
 from azselfplay.store.copying import copy_games
 from azselfplay.store.sqlite import Store, Totals
-from protocol.messages import Chunk, GetChunk, WeightsInfo, Welcome
 from trainer import checkpoint
 from trainer.figures import Curves, Figures
 
@@ -125,53 +119,6 @@ def test_a_server_that_is_started_on_a_full_disk_says_so_with_a_status_that_is_r
     assert Exit.DISK not in NOT_RETRIED
     assert "No space left on device; free some space" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_written(
-    disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The weights are not discarded as bad, and the worker does not end."""
-    monkeypatch.setattr(weights_pull, "WRITE_AGAIN", 0.01)
-    data = b"w" * 100_000
-    info = WeightsInfo(1, 10, hashlib.sha256(data).digest(), len(data), "tic_tac_toe", "tiny")
-    failed = 0
-
-    class Freeing(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            nonlocal failed
-            if "No space left" in record.getMessage():
-                failed += 1
-                disk.free()
-
-    def send(message: GetChunk) -> bool:
-        loop = asyncio.get_running_loop()
-        loop.call_soon(downloader.on_chunk, Chunk(info.sha256, message.offset), [memoryview(data)])
-        return True
-
-    def load(path: Path, _: WeightsInfo) -> str:
-        return "" if path.exists() else "gone"
-
-    async def main() -> None:
-        nonlocal downloader
-        downloader = WeightsDownloader(in_cache(disk.path / "weights", load), send)
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            running = group.create_task(downloader.run())
-            downloader.joined(welcome)
-            await downloader.first()
-            running.cancel()
-
-    welcome = Welcome(1, "", "run", "tic_tac_toe", {}, 1, 1, 5.0, 30.0, weights=info)
-    downloader: WeightsDownloader
-    (disk.path / "weights").mkdir()
-    disk.fill()
-    logger = logging.getLogger("azselfplay.link.weights_pull")
-    logger.addHandler(handler := Freeing())
-    try:
-        asyncio.run(main())
-    finally:
-        logger.removeHandler(handler)
-    assert failed == 1
-    assert downloader._pull.in_use == info
 
 
 def test_a_backup_of_games_onto_a_full_disk_names_the_disk_that_is_full(disk: SmallDisk, tmp_path) -> None:

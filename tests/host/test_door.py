@@ -94,7 +94,7 @@ def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) -> None:
 
         def send_more() -> None:
             nonlocal sent
-            while sent < min(count, len(back) + 40):
+            while sent < min(count, len(back) + 300):
                 assert dialled.send([sent.to_bytes(4, "big"), bytes(size(sent))])
                 sent += 1
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from azselfplay.host import processes
 from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.processes import Children, python_module, start
@@ -158,74 +159,29 @@ def test_a_child_does_not_outlive_a_killed_parent() -> None:
         os.close(pidfd)
 
 
-SHORT_OF_FILES = """
-import os, resource, sys
-from azselfplay.host.aio import run
-from azselfplay.host.processes import Children
+def test_a_child_that_cannot_be_started_for_want_of_open_files_is_started_later(monkeypatch, caplog) -> None:
+    """So is one for want of processes or of memory."""
+    missing = [errno.EMFILE, errno.EAGAIN, errno.ENOMEM]
+    popen, left = subprocess.Popen, list(missing)
 
-async def main(stop):
-    hold = [os.dup(0) for _ in range(4)]
-    highest = max(int(name) for name in os.listdir('/proc/self/fd'))
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    filled = [os.dup(0) for _ in range(highest - len(os.listdir('/proc/self/fd')) + 1)]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, hard))
+    def short(*args: Any, **options: Any) -> Any:
+        if left:
+            code = left.pop(0)
+            raise OSError(code, os.strerror(code))
+        return popen(*args, **options)
 
-    def heard(output):
-        nonlocal said
-        said += output  # a line may come in two parts
-        if said == b"up\\n":
-            sys.stdout.write(f"{failed} {said.decode()}")
-            stop.request()
+    monkeypatch.setattr(processes.subprocess, "Popen", short)
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    children = Children(sink=lines.put_nowait, backoff=0.01)
+    children.add("child", python("print('up')"))
 
-    failed, said = 0, b""
-    class Count(logging.Handler):
-        def emit(self, record):
-            nonlocal failed
-            failed += "cannot be started (Too many open files)" in record.getMessage()
-            if failed == 3:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    logging.getLogger().addHandler(Count())
-    children = Children(sink=heard, backoff=0.01)
-    children.add("child", [sys.executable, "-S", "-c", "print('up')"])
-    await children.run(stop)
+    async def script(stop: Stop) -> None:
+        assert await lines.get() == b"up\n"
+        stop.request()
 
-import logging
-run(main)
-"""
-
-
-def test_a_child_that_cannot_be_started_for_want_of_open_files_is_started_later() -> None:
-    """RLIMIT_NOFILE is used up; as soon as there are descriptors again, the child runs."""
-    done = subprocess.run(
-        [sys.executable, "-c", SHORT_OF_FILES], capture_output=True, text=True, timeout=400, check=True
-    )
-    assert done.stdout.strip() == "3 up"
-
-
-SHORT_OF_PROCESSES = """
-import asyncio, logging, os, resource, sys
-from azselfplay.host.aio import Stop
-from server.preparation import output_of
-
-class Lift(logging.Handler):
-    def emit(self, record):
-        print(record.getMessage().split("(")[1].split(")")[0])
-        os.setresuid(0, 0, 0)
-
-logging.getLogger().addHandler(Lift())
-resource.setrlimit(resource.RLIMIT_NPROC, (0, 4096))
-os.setresuid(54321, 54321, 0)
-print(asyncio.run(output_of("json.tool", "--help", stop=Stop()))[:6])
-"""
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who may have no process")
-def test_a_preparing_child_that_the_machine_has_no_room_for_is_started_later() -> None:
-    """RLIMIT_NPROC is used up: fork returns EAGAIN, and the next attempt is made after a pause."""
-    done = subprocess.run(
-        [sys.executable, "-c", SHORT_OF_PROCESSES], capture_output=True, text=True, timeout=400, check=False
-    )
-    assert done.stdout.split("\n")[:2] == ["Resource temporarily unavailable", "usage:"], done.stderr
+    run_with(children, script)
+    said = [line.partition("(")[2].partition(")")[0] for line in caplog.messages if "cannot be" in line]
+    assert said == [os.strerror(code) for code in missing]
 
 
 def test_a_command_that_is_not_there_ends_the_parent_with_its_name() -> None:

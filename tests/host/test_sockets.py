@@ -6,69 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import zmq
-from free_ports import free_base_port
-from router_socket import dealer, router
+from router_socket import router
 
 from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import listen
 from azselfplay.link.sockets import Channel, new_context
-
-MESSAGES = 10_000
-BURST = 100
-
-
-@pytest.fixture(params=["ipc", "tcp"])
-def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"ipc://{tmp_path}/s" if request.param == "ipc" else f"tcp://127.0.0.1:{free_base_port()}"
-
-
-def test_bursts_both_ways_lose_no_message(endpoint: str) -> None:
-    """10,000 numbered messages go out in bursts and come back in bursts, all of them and in order."""
-    returned: list[int] = []
-
-    async def main(stop: Stop) -> None:
-        context = new_context()
-        held: list[list[memoryview]] = []
-        sent = 0
-
-        def echo_in_bursts(frames: list[memoryview]) -> None:
-            held.append(frames)
-            if len(held) == BURST:
-                assert all(served.send(message) for message in held)
-                held.clear()
-
-        def send_burst() -> None:
-            nonlocal sent
-            for number in range(sent, sent + BURST):
-                assert dialled.send([number.to_bytes(4, "little"), np.arange(4, dtype=np.uint64)])
-            sent += BURST
-
-        def on_return(frames: list[memoryview]) -> None:
-            returned.append(int.from_bytes(frames[0], "little"))
-            assert np.array_equal(np.frombuffer(frames[1], np.uint64), np.arange(4))
-            if len(returned) == MESSAGES:
-                stop.request()
-            elif len(returned) % BURST == 0 and sent < MESSAGES:
-                send_burst()
-
-        dialled = Channel(dealer(context, endpoint, hwm=1000), on_return)
-        dialled.start()
-        send_burst()
-        served = Channel(router(context, [endpoint], hwm=1000), echo_in_bursts)
-        served.start()
-        send_burst()
-        async with asyncio.timeout(240):
-            await stop.finishing.wait()
-        dialled.close()
-        served.close()
-        context.term()
-
-    run(main)
-    assert returned == list(range(MESSAGES))
 
 
 def test_a_failing_callback_does_not_stop_the_reading(tmp_path: Path) -> None:
