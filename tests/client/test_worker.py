@@ -65,26 +65,11 @@ def test_a_worker_plays_as_many_games_as_the_leaves_port_asks_for(tmp_path: Path
 
 
 def test_a_number_of_games_that_the_servers_user_has_set_is_kept(tmp_path: Path) -> None:
-    """It is newer in each WELCOME; only without one does the evaluator's own wish count."""
-
-    played: list[int] = []
-
-    async def main() -> None:
-        site = Site(tmp_path)
-        worker = Worker(site.options, site.stop)
-        worker._pool = SimpleNamespace(games=0, resize=played.append)
-        layout = Layout.of(get_game("tic_tac_toe"), 1, 2)
-        worker._source = source = RingSource([tmp_path / "ring"], layout, "w", worker._on_games)
-        worker._uploader = SimpleNamespace(joined=lambda *_, **__: None)
-        for wanted, wished in ((16, 300), (8, 200), (0, 100)):
-            worker._on_joined(msgspec.structs.replace(site.leaves.welcome, games_in_flight=wanted))
-            source._on_wish(Wish(wished, 64))
-        site.close()
-        for context in (worker._context, site.context):
-            context.destroy(0)
-
-    asyncio.run(main())
-    assert played == [16, 16, 8, 8, 200, 100]
+    """Only without one does the evaluator's own wish count."""
+    source = RingSource([tmp_path / "ring"], Layout.of(get_game("tic_tac_toe"), 1, 2), "w", lambda: None)
+    source._on_wish(Wish(300, 64))
+    assert [source.games(wanted) for wanted in (16, 8, 0)] == [16, 8, 300]
+    source.close()
 
 
 def test_a_worker_with_all_positions_in_its_cache_asks_an_evaluator_that_is_behind_again(

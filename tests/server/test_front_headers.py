@@ -1,45 +1,13 @@
 """A front refuses a frame 0 that a peer may not send, at little cost to itself."""
 
-import asyncio
-import tracemalloc
-
-import pytest
-from front_bench import PATIENCE, Bench, Peer, beside_front
-from raw_zmtp import nested_lists, wide_lists
+from front_bench import Bench, beside_front
+from raw_zmtp import wide_lists
 
 from protocol.errors import Code
-from protocol.messages import MAX_HEADER, Goodbye, Ping, Pong, Refused
+from protocol.messages import MAX_HEADER, Ping, Pong, Refused
 
 STATUS = b"\x82\xa4type\xaetrainer_status\xa7figures"
 """A map of two entries that ends before the second one's value."""
-LONG = {"leaves": 150_000, "bulk": 3_000_000}
-"""Bytes of a header that its port still answers."""
-FEW_BYTES = 24 * 1024 * 1024
-"""The most memory that the front may use for all three headers: the frames themselves, once or twice."""
-
-
-@pytest.mark.parametrize("port", ["leaves", "bulk"])
-@pytest.mark.parametrize("joined", [False, True], ids=["stranger", "watcher"])
-@beside_front
-async def test_headers_of_nested_lists_are_refused_unread(bench: Bench, port: str, joined: bool) -> None:
-    peer, size = Peer(bench, port), LONG[port]
-    headers = [STATUS + wide_lists(size, depth, "a") for depth in (1, 2)]
-    headers += [STATUS + nested_lists(size, "a")]
-    if joined:
-        await peer.join("watcher")
-    tracemalloc.start()
-    try:
-        for header in headers:
-            assert peer.channel.send([header])
-        for _ in headers:
-            async with asyncio.timeout(PATIENCE):
-                answer, _frames = await peer.inbox.get()
-            code = Code.BAD_MESSAGE if joined else Code.HELLO_REQUIRED
-            assert isinstance(answer, Refused | Goodbye)
-            assert answer.code == code
-        assert tracemalloc.get_traced_memory()[1] < FEW_BYTES
-    finally:
-        tracemalloc.stop()
 
 
 @beside_front
