@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -10,31 +11,15 @@ from pathlib import Path
 import pytest
 from azrun_process import PATIENCE, Azrun
 from file_server import FileServer, file_server
+from process_marks import marked
 from stranger import Ledger
 
 pytestmark = pytest.mark.timeout(3600)
 
 
-def process_tree(root: int) -> dict[str, int]:
-    """Return process ids under `root` by the module that each runs; workers are told apart by their role."""
-    found: dict[str, int] = {}
-    waiting = [root]
-    while waiting:
-        pid = waiting.pop()
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            children = [
-                int(child)
-                for task in Path(f"/proc/{pid}/task").iterdir()
-                for child in (task / "children").read_text().split()
-            ]
-        except OSError:
-            continue
-        waiting += children
-        if "-m" in words:
-            role = f" {words[words.index('--role') + 1]}" if "--role" in words else ""
-            found[words[words.index("-m") + 1] + role] = pid
-    return found
+def pids(loop: Azrun, part: str) -> set[int]:
+    """Return the processes of azrun whose command line has this pattern."""
+    return {pid for pid, line in marked(loop.environment).items() if re.search(part, line)}
 
 
 def loop_in(folder: Path, *flags: str) -> Azrun:
@@ -81,7 +66,7 @@ def test_workers_and_clients_play_on_with_new_weights(loop, ledger):
         *("server.evaluator", "server.main"),
         *(
             pytest.param(one, marks=pytest.mark.nightly)
-            for one in ("trainer", "client.main", "client.worker worker", "client.worker client")
+            for one in ("-m trainer ", "client.main", "client.worker .*--role worker", "--role client")
         ),
     ],
 )
@@ -90,10 +75,10 @@ def test_the_loop_goes_on_when_a_process_is_killed(loop, ledger, victim):
 
     Players and trainer are killed only in nightly tests: any child is restarted (host/test_processes.py), and
     trainers are killed at each point (faults/test_crash_points.py)."""
-    loop.wait(lambda: victim in process_tree(loop.process.pid), victim)
-    before = process_tree(loop.process.pid)[victim]
-    os.kill(before, signal.SIGKILL)
-    loop.wait(lambda: process_tree(loop.process.pid).get(victim, before) != before, f"a new {victim}")
+    loop.wait(lambda: pids(loop, victim), victim)
+    before = pids(loop, victim)
+    os.kill(min(before), signal.SIGKILL)
+    loop.wait(lambda: pids(loop, victim) - before, f"a new {victim}")
     at_restart = loop.trained("games_by_source", {"workers": 0, "clients": 0})
 
     def both_arrive() -> bool:
@@ -140,14 +125,11 @@ def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp
     loop = loop_in(tmp_path, *flags, "--server-config", str(server))
     try:
         loop.wait(lambda: loop.trained("versions", {}).get("clients", 0) >= 3, "two new versions in games")
-        killed = process_tree(loop.process.pid)["client.evaluator"]
-        os.kill(killed, signal.SIGKILL)
+        before = pids(loop, "client.evaluator")
+        os.kill(min(before), signal.SIGKILL)
         games = loop.trained("games_by_source")["clients"]
         loop.wait(lambda: loop.trained("games_by_source")["clients"] > games + 100, "more games")
-        loop.wait(
-            lambda: process_tree(loop.process.pid).get("client.evaluator", killed) != killed,
-            "a new evaluator",
-        )
+        loop.wait(lambda: pids(loop, "client.evaluator") - before, "a new evaluator")
         assert loop.figures()["evaluators"] == 0
         # Workers tell it with their PINGs, which come every few seconds.
         loop.wait(lambda: loop.figures()["evals"] > 100, "the evaluations of the client's evaluators")
@@ -160,31 +142,3 @@ def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp
     assert json.loads(output.splitlines()[-1])["games_by_source"]["workers"] == 0
     assert {code for _, code in web.answers} == {200}
     assert len({path for path, _ in web.answers}) >= 3, "the untrained network and two new ones"
-
-
-@pytest.mark.nightly
-def test_with_a_sparse_network_workers_and_clients_play_without_an_evaluator(tmp_path):
-    """Both use two published versions and need no torch; their evaluations are counted."""
-    server = tmp_path / "server.toml"
-    server.write_text("self_play.history = 1\nself_play.max_plies = 40\n")
-    flags = ("--game", "chess", "--net", "sparse", "--simulations", "4", "--workers", "1")
-    flags += ("--server-config", str(server))
-    loop = loop_in(tmp_path, *flags)
-    try:
-        wait_until_both_play_on(loop)
-        figures = loop.figures()
-        assert (figures["evaluators"], figures["players_evaluate"]) == (0, True)
-        joined = {"workers": 1, "clients": 1, "trainer": 1}
-        loop.wait(lambda: loop.figures()["sessions"] == joined, f"sessions as in {joined}")
-        loop.wait(lambda: loop.figures()["evals"] > 1000, "evaluations in the figures")
-        processes = process_tree(loop.process.pid)
-        assert "server.evaluator" not in processes
-        for player in ("client.worker worker", "client.worker client"):
-            assert "libtorch" not in Path(f"/proc/{processes[player]}/maps").read_text()
-        loop.process.send_signal(signal.SIGINT)
-        output, _ = loop.process.communicate(timeout=PATIENCE)
-    finally:
-        loop.process.kill()
-        loop.process.wait()
-    assert loop.process.returncode == 0
-    assert json.loads(output.splitlines()[-1])["steps"] > 0

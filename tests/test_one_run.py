@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,35 +178,6 @@ def test_a_server_shows_its_own_run_with_its_live_figures(run: Watched) -> None:
     assert found["summary"]["running"]
     assert found["live"]["sessions"]["trainer"] == 1
     assert f"http://127.0.0.1:{run.web}/run/{RUN}" in (run.folder / "server.log").read_text()
-
-
-def test_faults_of_the_machine_end_in_their_own_exit_status(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    words = [*machine(free_base_port(), tmp_path / "runs"), "--json"]
-    code, said, _ = call("azserver", "doctor", *words, AZ_JIT_CACHE=str(tmp_path / "file" / "jit"))
-    assert (code, faults(said)) == (Exit.FOUND, {"compiled code"})
-    limited = ["bash", "-c", 'ulimit -n 200 && exec "$0" "$@"', sys.executable, "-m", "server.main", "doctor"]
-    done = subprocess.run([*limited, *words], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert (done.returncode, faults(json.loads(done.stdout))) == (Exit.FOUND, {"open files"})
-    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
-
-
-def test_status_of_a_folder_tells_what_its_trainer_left_and_alerts(tmp_path: Path) -> None:
-    folder = tmp_path / "r"
-    folder.mkdir()
-    (folder / "run.json").write_text(json.dumps({"format": 5, "game": "go", "history": 1}))
-    words = ("azplay", "status", str(folder), "--json")
-    lines = '{"trainer/games": 7.0, "search/kl": 0.5, "alerts": ["memorising: x"]}\n{"trainer/ga'
-    (folder / "figures.jsonl").write_text(lines)
-    code, said, _ = call(*words)
-    assert (code, said["alerts"], said["live"]) == (Exit.FOUND, ["memorising: x"], False)
-    assert said["figures"]["trainer"]["games"] == 7
-    (folder / "figures.json").write_text(json.dumps({"games": 9, "alerts": []}))
-    code, said, _ = call(*words)
-    assert (code, said["alerts"], said["figures"]["trainer"]["games"]) == (Exit.OK, [], 9)
-    code, _, errors = call("azplay", "status", str(tmp_path), "--json")
-    assert code == Exit.BAD_DATA
-    assert "there is no run" in errors
 
 
 def test_every_check_is_on_the_page() -> None:

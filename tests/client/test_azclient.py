@@ -1,7 +1,6 @@
 """azclient: what it starts, which errors it reports, and what it does not import."""
 
 import asyncio
-import queue
 import select
 import subprocess
 import sys
@@ -109,25 +108,6 @@ def test_own_cpu_evaluators_share_the_cores_and_know_how_many_workers_they_have(
     assert [value(argv, "--workers") for argv in plan.evaluators] == ["2", "2"]
 
 
-def test_an_evaluator_that_fails_ends_every_load_of_weights() -> None:
-    """A thread that waited for one would keep the process from ending."""
-    control, ends = PulledWeights(), queue.SimpleQueue[Fatal]()
-
-    def load() -> None:
-        try:
-            control.load(Path("w"), WeightsInfo(1, 1, bytes(32), 1, "chess"))
-        except Fatal as error:
-            ends.put(error)
-
-    threading.Thread(target=load, daemon=True).start()
-    select.select([control], [], [])
-    assert control.receive() is not None
-    error = Fatal("the disk fails", Exit.DISK)
-    control.fail(error)
-    threading.Thread(target=load, daemon=True).start()
-    assert [ends.get(timeout=240) for _ in range(2)] == [error, error]
-
-
 @pytest.mark.parametrize(
     ("has_loaded", "silent", "ends"),
     [(False, 300.0, False), (False, 700.0, True), (True, 100.0, False), (True, 130.0, True)],
@@ -180,6 +160,9 @@ def test_weights_of_another_architecture_may_take_as_long_as_the_first() -> None
         select.select([control], [], [])
         control.fail(error)
         assert loading.exception() is error
+    # A thread that waited for a later load would keep the process from ending.
+    with pytest.raises(Fatal, match="the end"):
+        control.load(Path("w"), info)
 
 
 def test_a_device_that_hangs_while_it_is_opened_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

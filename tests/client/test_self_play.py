@@ -204,17 +204,20 @@ def test_clients_with_the_same_index_on_different_machines_draw_differently() ->
     assert Player(1, 0, "a").rng(7).integers(2**62) == Player(1, 0, "b").rng(7).integers(2**62)
 
 
-class Refusing(LeafByLeaf):
-    """Refuses one leaf, then answers all others."""
+class Failing(LeafByLeaf):
+    """Fails at one leaf, then answers all others: it `refuses` it, or answers with one prior too few."""
 
-    def __init__(self, refusals: int) -> None:
+    def __init__(self, fault: str) -> None:
         super().__init__()
-        self.refusals = refusals
+        self.fault = fault
 
     def answer(self, leaf: Leaf) -> Answer:
-        if self.refusals:
-            self.refusals -= 1
-            raise LeafRefused("poison")
+        fault = self.fault
+        if fault and len(leaf.actions) == 5:
+            self.fault = ""
+            if fault == "refuses":
+                raise LeafRefused("poison")
+            return uniform(leaf._replace(actions=leaf.actions[:-1]))
         return uniform(leaf)
 
 
@@ -279,71 +282,38 @@ def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> None:
     assert asyncio.run(scenario()) == (5, 1)
 
 
-def test_a_refused_leaf_gives_up_one_game_only(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
-    """The other coroutines play on, and the one whose leaf was refused begins another game."""
+@pytest.mark.parametrize(
+    ("fault", "why"), [("refuses", "(LeafRefused): poison"), ("misfits", "(BadEvaluation): ")]
+)
+def test_a_leaf_without_an_answer_gives_up_one_game_only(fault: str, why: str, monkeypatch, caplog) -> None:
+    """The other coroutines play on, and its own begins another game. No prior beyond the end is read."""
     monkeypatch.setattr("client.self_play.PAUSE_AFTER_REFUSAL", 0.0)
-    pool, kept = asyncio.run(run_pool(Refusing(1), 2, 3))
-    assert caplog.messages == ["a game is given up (LeafRefused): poison"]
-    assert pool.finished == len(kept) >= 3
+    pool, kept = asyncio.run(run_pool(Failing(fault), 3, 10))
+    (message,) = caplog.messages
+    assert message.startswith(f"a game is given up {why}")
+    assert pool.finished == len(kept) >= 10
 
 
-def test_no_game_starts_while_the_spool_is_full() -> None:
-    """The coroutines wait until the spool has space."""
+@pytest.mark.parametrize("finishes", [False, True])
+def test_no_game_starts_while_the_spool_is_full(finishes: bool) -> None:
+    """The coroutines wait until the spool has space, or until they are to finish: no game is in progress."""
 
-    async def scenario() -> int:
-        room, finishing = asyncio.Event(), asyncio.Event()
-
-        async def keep(record: GameRecord) -> None:
-            finishing.set()
-
-        what = searches(UniformEvaluator()), Player(1)
-        pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
-        async with asyncio.TaskGroup() as group:
-            pool.start(group, 2)
-            for _ in range(10):
-                await asyncio.sleep(0)
-            before = pool.in_progress + pool.finished
-            room.set()
-        assert pool.finished >= 1
-        return before
-
-    assert asyncio.run(scenario()) == 0
-
-
-def test_a_finish_does_not_wait_for_a_spool_that_stays_full() -> None:
-    """No game is in progress that it could wait for."""
-
-    async def scenario() -> None:
+    async def scenario() -> tuple[int, int]:
         room, finishing = asyncio.Event(), asyncio.Event()
 
         async def keep(_: GameRecord) -> None:
-            pytest.fail("no game may begin")
+            finishing.set()
 
         what = searches(UniformEvaluator()), Player(1)
         pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
         async with asyncio.timeout(240), asyncio.TaskGroup() as group:
             pool.start(group, 2)
-            await asyncio.sleep(0)
-            finishing.set()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            before = pool.in_progress + pool.finished
+            (finishing if finishes else room).set()
+        return before, pool.finished
 
-    asyncio.run(scenario())
-
-
-class Misfitting(LeafByLeaf):
-    """Answers one leaf with one prior too few, then correctly."""
-
-    misfits = 1
-
-    def answer(self, leaf: Leaf) -> Answer:
-        if self.misfits and len(leaf.actions) == 5:
-            self.misfits -= 1
-            return uniform(leaf._replace(actions=leaf.actions[:-1]))
-        return uniform(leaf)
-
-
-def test_an_answer_that_does_not_fit_gives_up_its_game_only(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
-    """No prior beyond the end is read; the other games and the next ones go on."""
-    monkeypatch.setattr("client.self_play.PAUSE_AFTER_REFUSAL", 0.0)
-    _, kept = asyncio.run(run_pool(Misfitting(), 3, 10))
-    assert [text.partition(":")[0] for text in caplog.messages] == ["a game is given up (BadEvaluation)"]
-    assert len(kept) >= 10
+    before, finished = asyncio.run(scenario())
+    assert before == 0
+    assert (finished == 0) == finishes

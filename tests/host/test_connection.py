@@ -1,7 +1,6 @@
 """A Connection to a server that runs in the same loop and may go away."""
 
 import asyncio
-import logging
 import random
 import socket
 import threading
@@ -107,33 +106,6 @@ def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
 
     in_loop(script)
     assert answers == [(Status({"games": 7}), b"frame")]
-
-
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        (ConnectionSettings("gpu-box:5700"), "gpu-box:5700"),
-        (ConnectionSettings("gpu-box:5700", "leaves"), "gpu-box:5700 (leaves)"),
-    ],
-)
-def test_a_server_is_called_what_the_person_who_gave_it_called_it(
-    settings: ConnectionSettings, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The log does not show the endpoint; two connections to one server are told apart by their purpose."""
-    caplog.set_level(logging.INFO, "azselfplay.link.connection")
-
-    async def script(context: Context) -> None:
-        server, joined = FakeServer(context, f"ipc://{tmp_path}/s"), asyncio.Event()
-        connection = watcher(
-            context, f"ipc://{tmp_path}/s", on_joined=lambda _: joined.set(), settings=settings
-        )
-        task = asyncio.create_task(connection.run())
-        await joined.wait()
-        await ended(task)
-        server.channel.close()
-
-    in_loop(script)
-    assert caplog.messages == [f"joined {name}: run run-1, game tic_tac_toe"]
 
 
 def test_it_joins_again_when_the_server_restarts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -96,36 +96,16 @@ async def test_first_weights_do_not_replace_newer_ones_that_were_checked_before_
     assert (pool.newest, bench.store.current) == (newer, newer)
 
 
-def with_tensor(name: str, number: float) -> bytes:
-    tensors = load(untrained())
-    tensors[name] = tensors[name].copy()
-    tensors[name].flat[0] = number
-    return save(tensors, described(Sparse()))
-
-
-def described(architecture: Sparse, history: int = 1) -> dict[str, str]:
-    assert CHESS.sparse is not None
-    return describe(WeightsMeta("chess", history, architecture.of(CHESS.sparse)))
-
-
-def bad_weights() -> dict[str, bytes]:
-    """Return files that players could not use, by a part of the reason for the refusal."""
-    weights = untrained()
-    old = dataclasses.replace(Sparse(), features="chess-0")
-    return {
-        "not finite": with_tensor("bias", np.nan),
-        "read the features chess-0": save(load(weights), describe(WeightsMeta("chess", 1, old))),
-        "take a history of 8": save(load(weights), described(Sparse(), history=8)),
-        "has the shape": save(load(weights), described(Sparse(width=512))),
-        "not a safetensors file": b"nonsense",
-        "not a whole safetensors file": weights[:-100],
-    }
-
-
 @beside_players_that_evaluate
 async def test_weights_that_players_could_not_use_are_refused_and_the_trainer_is_told(bench: Bench) -> None:
+    """Files of every kind that cannot be used: net/test_sparse.py, net/test_damaged_weights.py."""
+    old = WeightsMeta("chess", 1, dataclasses.replace(Sparse(), features="chess-0"))
+    bad = {
+        "read the features chess-0": save(load(untrained()), describe(old)),
+        "not a safetensors file": b"nonsense",
+    }
     trainer = await joined(bench, "bulk", "trainer")
-    for count, (reason, data) in enumerate(bad_weights().items(), 1):
+    for count, (reason, data) in enumerate(bad.items(), 1):
         refused = await refusal(trainer, data, count)
         assert refused.code == Code.WEIGHTS_REFUSED
         assert reason in refused.reason
