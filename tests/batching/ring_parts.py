@@ -3,6 +3,7 @@
 The echo of a row depends on the whole row, so that an answer to another row is noticed.
 """
 
+import asyncio
 import os
 import socket
 from collections import deque
@@ -24,6 +25,7 @@ Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 def random_leaves(rng: np.random.Generator, rows: int) -> Arrays:
     counts = rng.integers(1, 10, rows).astype(np.uint16)
     features = rng.integers(0, 2**62, (rows, WORDS)).astype(np.uint64)
+    features[:, -1] = rng.random(rows, np.float32).view(np.uint32)  # the scalars, which a front looks at
     return features, counts, rng.integers(0, 9, int(counts.sum())).astype(np.uint16)
 
 
@@ -34,6 +36,19 @@ def echo(features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple
     sums = np.add.reduceat(actions.astype(np.uint64), ends - counts) + features[:, 0]
     wdl = np.stack([(sums >> np.uint64(shift)) % np.uint64(256) for shift in (0, 8, 16)], axis=1) / 256
     return ((rows + actions) % 128 / 128).astype(np.float16), wdl.astype(np.float32)
+
+
+class SteppedLoop(asyncio.SelectorEventLoop):
+    """An event loop that never waits; the test sets its time."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def turns(self, count: int = 4) -> None:
+        for _ in range(count):
+            self.run_until_complete(asyncio.sleep(0))
 
 
 class BadFile(Exception):

@@ -1,6 +1,5 @@
 """A worker's ring beside evaluators that end at any step: no row is lost or gets another row's answer."""
 
-import asyncio
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
-from ring_parts import LAYOUT, Arrays, EchoNetwork, Evaluator, echo, random_leaves
+from ring_parts import LAYOUT, Arrays, EchoNetwork, Evaluator, SteppedLoop, echo, random_leaves
 
 from azselfplay.batching.producer import AWAY, REDIAL
 from azselfplay.search.evaluator import Evaluations, LeafBatch
@@ -37,19 +36,6 @@ class Mortal(EchoNetwork):
         if self.dies_in == "collect":
             raise Killed
         return self.answers(ticket)
-
-
-class SteppedLoop(asyncio.SelectorEventLoop):
-    """An event loop that never waits; the test sets its time."""
-
-    now = 0.0
-
-    def time(self) -> float:
-        return self.now
-
-    def turns(self, count: int = 4) -> None:
-        for _ in range(count):
-            self.run_until_complete(asyncio.sleep(0))
 
 
 class Checked:

@@ -18,12 +18,14 @@ from protocol.messages import (
     Evaluated,
     GameAck,
     GetChunk,
+    GetStatus,
     Goodbye,
     Hello,
     Message,
     Ping,
     Pong,
     PutGame,
+    Status,
     WeightsInfo,
     Welcome,
     decode,
@@ -53,6 +55,7 @@ class FakeServer:
         self._news = asyncio.Event()
         self.records: list[GameRecord] = []
         self.weights = b""
+        self.figures: dict[str, object] = {}
         self.refusal: Goodbye | None = None
         self.peers: set[bytes] = set()
         self.ack: Callable[[PutGame], GameAck | None] = lambda message: GameAck(message.uid, "stored")
@@ -92,6 +95,8 @@ class FakeServer:
                 answer = self.ack(message)
                 if answer is not None:
                     self.send(peer, answer)
+            case GetStatus():
+                self.send(peer, Status(self.figures))
             case GetChunk(sha256, offset):
                 self.send(peer, Chunk(sha256, offset), self.weights[offset : offset + CHUNK])
             case _:

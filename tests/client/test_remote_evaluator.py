@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from client_server import FakeServer, echo_priors, echo_value, with_server
 from leaf_by_leaf import leaves_of
+from ring_parts import SteppedLoop
 
 from azselfplay.link.connection import Connection
 from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, evaluate
@@ -243,23 +244,13 @@ def test_a_message_that_the_socket_did_not_take_is_sent_soon(monkeypatch: pytest
     asyncio.run(scenario())
 
 
-class SetLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time the test sets."""
-
-    now = 0.0
-
-    def time(self) -> float:
-        return self.now
-
-
 def test_a_lost_answer_is_asked_for_again_beside_a_request_that_waits_longer() -> None:
     """A request waits longer each time that it is sent."""
-    loop = SetLoop()
+    loop = SteppedLoop()
 
     def requests_after(seconds: float) -> list[int]:
         loop.now += seconds
-        for _ in range(2):
-            loop.run_until_complete(asyncio.sleep(0))
+        loop.turns(2)
         return [message.request for message, _ in wire.sent]
 
     wire, evaluator, first = loop.run_until_complete(one_leaf())

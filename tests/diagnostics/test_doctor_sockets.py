@@ -26,7 +26,7 @@ from azselfplay.link.sockets import new_context
 from client.doctor import DoctorConfig as ClientDoctor
 from client.doctor import examine
 from protocol.keys import DialKeys
-from protocol.messages import PROTOCOL_VERSION, GetStatus, Status, decode
+from protocol.messages import PROTOCOL_VERSION
 from protocol.sessions import version_refusal
 from server.doctor import DoctorConfig, free_ports
 from server.doctor import examine as examine_server
@@ -36,23 +36,14 @@ HERE = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[2]
 
 
-class StatusServer(FakeServer):
-    """A server that answers GET_STATUS, too."""
-
-    figures: dict[str, object] = FIGURES
-
-    def _on_message(self, frames: list[memoryview]) -> None:
-        super()._on_message(frames)
-        if isinstance(decode(frames[1]), GetStatus):
-            self.send(bytes(frames[0]), Status(self.figures))
-
-
-def beside_server(scenario: Callable[[Address, list[StatusServer]], Awaitable[None]]) -> None:
+def beside_server(scenario: Callable[[Address, list[FakeServer]], Awaitable[None]]) -> None:
     """Run `scenario` beside something that listens on both ports."""
 
     async def main() -> None:
         context, base = new_context(), free_base_port()
-        servers = [StatusServer(context, f"tcp://{HERE}:{base + offset}") for offset in (0, 1)]
+        servers = [FakeServer(context, f"tcp://{HERE}:{base + offset}") for offset in (0, 1)]
+        for server in servers:
+            server.figures = FIGURES
         try:
             async with asyncio.timeout(240):
                 await scenario(Address(HERE, base), servers)
@@ -77,7 +68,7 @@ def test_closed_ports_are_found(tmp_path: Path) -> None:
 
 
 def test_azclients_doctor_finds_that_this_machine_lacks_the_servers_game(tmp_path: Path) -> None:
-    async def scenario(address: Address, servers: list[StatusServer]) -> None:
+    async def scenario(address: Address, servers: list[FakeServer]) -> None:
         settings = ClientDoctor(f"{HERE}:{address.port}", spool=tmp_path)
         assert "game" not in faults(await asyncio.to_thread(examine, settings))
         for server in servers:
@@ -130,7 +121,7 @@ def test_a_mistake_with_keys_is_told_as_azclient_tells_it(keys: DialKeys | None,
 
 
 def test_a_server_of_another_protocol_is_found() -> None:
-    async def scenario(address: Address, servers: list[StatusServer]) -> None:
+    async def scenario(address: Address, servers: list[FakeServer]) -> None:
         for server in servers:
             server.refusal = version_refusal(PROTOCOL_VERSION - 1, "watcher")
         assert faults(await looked_at(address)) == {"leaves and bulk ports"}
@@ -139,7 +130,7 @@ def test_a_server_of_another_protocol_is_found() -> None:
 
 
 def test_another_run_a_wrong_clock_and_other_software_are_found() -> None:
-    async def scenario(address: Address, servers: list[StatusServer]) -> None:
+    async def scenario(address: Address, servers: list[FakeServer]) -> None:
         for server in servers:
             server.figures = {**FIGURES, "time": 1e9}
         findings = await looked_at(address, "mine", "chess")

@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from front_bench import GAME, WORDS, random_leaves
 from fuzz_curve import contents, handshakes, read_boxes, read_handshake
 from message_examples import EXAMPLES
 from mutator import Mutator, changed
 from raw_zmtp import GREETING, command, frame, hello, ready
 from record_strategies import example_record
+from ring_parts import GAME, WORDS, random_leaves
 
 from bench.random_games import random_game
 from net.create import create

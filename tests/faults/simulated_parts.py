@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from front_bench import GAME, WORDS, echo_all, random_leaves
+from ring_parts import GAME, WORDS, echo, random_leaves
 from simulated_weights import Publishing, downloader, loaded
 from virtual_net import Link, Network, VirtualChannel, VirtualDoor
 
@@ -115,7 +115,7 @@ class SimulatedEvaluator:
     def answer(self, asked: tuple[bytes, bytes], leaves: Any) -> None:
         """Answer the leaves in one slot: `asked` is the ring's peer and the slot."""
         peer, slot = asked
-        priors, wdl = echo_all(*leaves)
+        priors, wdl = echo(*leaves)
         self._rings.send(peer, [slot, self._version.to_bytes(8), priors, wdl])
 
 
@@ -246,7 +246,7 @@ class Asked:
     def answered(self, first: int, evaluations: Evaluations) -> None:
         last = first + len(evaluations.wdl)
         batch, mine = self.batch, self.batch.actions[self._ends[first] : self._ends[last]]
-        priors, wdl = echo_all(batch.features[first:last], batch.counts[first:last], mine)
+        priors, wdl = echo(batch.features[first:last], batch.counts[first:last], mine)
         is_mine = np.array_equal(priors, evaluations.priors) and np.array_equal(wdl, evaluations.wdl)
         self._world.ledger.leaves(last - first, is_mine=is_mine)
         self._count(range(first, last))

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from front_bench import GAME
+from ring_parts import GAME
 
 from azselfplay.link.weights_files import in_cache
 from azselfplay.link.weights_pull import WeightsDownloader

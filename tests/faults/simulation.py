@@ -17,8 +17,8 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from front_bench import GAME
 from ledger import Ledger, OnDisk, faults, unfinished
+from ring_parts import GAME
 from simulated_parts import BULK, EVALUATORS, LEAVES, SIMULATIONS, Kinds, SimulatedClient, SimulatedRing
 from simulated_weights import is_bad
 from virtual_net import Link, Network, VirtualChannel, VirtualDoor, Weather, dealer_of, until

@@ -80,7 +80,7 @@ def test_what_a_handler_of_the_front_raises_is_seen() -> None:
 def test_a_seed_is_repeated_exactly_in_another_process() -> None:
     """Hash seeds and addresses differ there. Otherwise a failing seed could not be investigated."""
     code = (
-        "import sys, json, dataclasses; sys.path[:0] = ['tests/faults', 'tests/server', 'tests']; "
+        "import sys, json, dataclasses; sys.path[:0] = ['tests/faults', 'tests/batching', 'tests']; "
         "from simulation import simulate; print(json.dumps([dataclasses.asdict(simulate(s)) for s "
         "in range(6)]))"
     )

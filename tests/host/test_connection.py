@@ -1,7 +1,6 @@
 """A Connection to a server that runs in the same loop and may go away."""
 
 import asyncio
-import random
 import socket
 import threading
 from collections.abc import Callable, Coroutine
@@ -11,54 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from router_socket import router
+from client_server import FakeServer
 
 from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link import connection as connection_module
 from azselfplay.link import connection as redial
 from azselfplay.link.connection import Connection, ConnectionSettings, ConnectionWatch
-from azselfplay.link.sockets import Channel, Context, new_context
+from azselfplay.link.sockets import Context, new_context
 from protocol.curve import CURVE_GREETING
-from protocol.messages import (
-    PROTOCOL_VERSION,
-    GetStatus,
-    Goodbye,
-    Hello,
-    Message,
-    Status,
-    Welcome,
-    decode,
-    encode,
-)
-from protocol.sessions import SessionTable, hello_first
+from protocol.messages import PROTOCOL_VERSION, Bye, Chunk, GetChunk, Goodbye, Hello, Message
 
 HELLO = Hello(PROTOCOL_VERSION, "watcher", "test")
-WELCOME = Welcome(1, "test", "run-1", "tic_tac_toe", {}, 64, 2, heartbeat=0.05, lease=5.0)
-
-
 watcher = partial(Connection, hello=HELLO, on_message=lambda *_: None)
 """Makes a connection that ignores all messages."""
 
 
-class FakeServer:
-    """Answers every HELLO with `answer`, and GET_STATUS with figures."""
-
-    def __init__(self, context: Context, endpoint: str, answer: Welcome | Goodbye = WELCOME) -> None:
-        self.table = SessionTable(lambda *_: answer, lease=5.0, rng=random.Random(1))
-        self.received: asyncio.Queue[Message] = asyncio.Queue()
-        self.channel = Channel(router(context, [endpoint]), self.on_message)
-        self.channel.start()
-
-    def on_message(self, frames: list[memoryview]) -> None:
-        peer, message = bytes(frames[0]), decode(frames[1])
-        self.received.put_nowait(message)
-        if isinstance(message, Hello):
-            self.channel.send([peer, encode(self.table.join(peer, message, 0.0))])
-        elif self.table.touch(peer, 0.0) is None:
-            self.channel.send([peer, encode(hello_first())])
-        elif isinstance(message, GetStatus):
-            self.channel.send([peer, encode(Status({"games": 7})), b"frame"])
+def server_at(context: Context, endpoint: str) -> FakeServer:
+    return FakeServer(context, endpoint, heartbeat=0.05, lease=5.0)
 
 
 def in_loop(script: Callable[[Context], Coroutine[Any, Any, None]]) -> None:
@@ -79,9 +48,10 @@ async def ended(task: asyncio.Task[None]) -> None:
 def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
     """After HELLO and WELCOME, messages with frames go both ways."""
     answers: list[tuple[Message, bytes]] = []
+    asks = GetChunk(bytes(32), 0)
 
     async def script(context: Context) -> None:
-        server = FakeServer(context, f"ipc://{tmp_path}/s")
+        server = server_at(context, f"ipc://{tmp_path}/s")
         answered = asyncio.Event()
 
         def on_message(message: Message, frames: list[memoryview]) -> None:
@@ -93,19 +63,19 @@ def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
             f"ipc://{tmp_path}/s",
             HELLO,
             on_message=on_message,
-            on_joined=lambda _: connection.send(GetStatus()) and None,
+            on_joined=lambda _: connection.send(asks) and None,
         )
-        assert not connection.send(GetStatus()), "nothing goes out before WELCOME"
+        server.weights = b"frame"
+        assert not connection.send(asks), "nothing goes out before WELCOME"
         task = asyncio.create_task(connection.run())
         await answered.wait()
-        assert connection.welcome == WELCOME
+        assert connection.welcome == server.welcome
         await ended(task)
-        while type(await server.received.get()).__name__ != "Bye":
-            pass
-        server.channel.close()
+        await server.until(Bye)
+        server.close()
 
     in_loop(script)
-    assert answers == [(Status({"games": 7}), b"frame")]
+    assert answers == [(Chunk(bytes(32), 0), b"frame")]
 
 
 def test_it_joins_again_when_the_server_restarts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -114,7 +84,7 @@ def test_it_joins_again_when_the_server_restarts(tmp_path: Path, caplog: pytest.
 
     async def script(context: Context) -> None:
         events: asyncio.Queue[str] = asyncio.Queue()
-        server = FakeServer(context, f"ipc://{tmp_path}/s")
+        server = server_at(context, f"ipc://{tmp_path}/s")
         connection = watcher(
             context,
             f"ipc://{tmp_path}/s",
@@ -123,11 +93,11 @@ def test_it_joins_again_when_the_server_restarts(tmp_path: Path, caplog: pytest.
         )
         task = asyncio.create_task(connection.run())
         assert await events.get() == "joined"
-        server.channel.close()
-        server = FakeServer(context, f"ipc://{tmp_path}/s")
+        server.close()
+        server = server_at(context, f"ipc://{tmp_path}/s")
         assert [await events.get(), await events.get()] == ["lost", "joined"]
         await ended(task)
-        server.channel.close()
+        server.close()
 
     in_loop(script)
     assert caplog.messages[0] == f"the connection to ipc://{tmp_path}/s has ended; dialling again"
@@ -140,11 +110,12 @@ def test_a_final_goodbye_ends_with_the_servers_reason(tmp_path: Path, code: str,
     """The server's message says what to do about it; the exit code tells supervisors not to retry."""
 
     async def script(context: Context) -> None:
-        server = FakeServer(context, f"ipc://{tmp_path}/s", Goodbye(code, "upgrade the client"))
+        server = server_at(context, f"ipc://{tmp_path}/s")
+        server.refusal = Goodbye(code, "upgrade the client")
         try:
             await watcher(context, f"ipc://{tmp_path}/s").run()
         finally:
-            server.channel.close()
+            server.close()
 
     with pytest.raises(Fatal, match="upgrade the client") as caught:
         in_loop(script)
@@ -206,10 +177,10 @@ def test_bytes_that_libzmq_does_not_forgive_do_not_end_it_for_good(monkeypatch: 
         connection = watcher(context, endpoint, on_joined=lambda _: joined.set())
         task = asyncio.create_task(connection.run())
         await asyncio.to_thread(closed.wait)
-        server = FakeServer(context, endpoint)
+        server = server_at(context, endpoint)
         await joined.wait()
         await ended(task)
-        server.channel.close()
+        server.close()
 
     listener = socket.create_server(("127.0.0.1", 0))
     endpoint = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
@@ -256,15 +227,14 @@ def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 def test_it_says_what_it_waits_for_and_joins_when_it_may(tmp_path, monkeypatch) -> None:
     """It says so at once and every minute; a GOODBYE with a retry time does not end it."""
     monkeypatch.setattr(connection_module, "WAIT_NOTICE", 0.1)
-    answer: list[Welcome | Goodbye] = [Goodbye("trainer_already_present", "another one is there", 0.01)]
 
     async def script(context: Context) -> None:
         said: asyncio.Queue[str] = asyncio.Queue()
         for level in ("info", "warning"):
             monkeypatch.setattr(connection_module.log, level, lambda text, *of: said.put_nowait(text % of))
         endpoint = f"ipc://{tmp_path}/s"
-        server = FakeServer(context, endpoint)
-        server.table = SessionTable(lambda *_: answer[0], lease=5.0, rng=random.Random(1))
+        server = server_at(context, endpoint)
+        server.refusal = Goodbye("trainer_already_present", "another one is there", 0.01)
         joined = asyncio.Event()
         connection = watcher(context, endpoint, on_joined=lambda _: joined.set())
         task = asyncio.create_task(connection.run())
@@ -272,9 +242,9 @@ def test_it_says_what_it_waits_for_and_joins_when_it_may(tmp_path, monkeypatch) 
         while (line := await said.get()) != waiting:
             assert line.startswith("no azserver at")
         assert (await said.get()).startswith(f"{endpoint} makes this process wait: another one is there")
-        answer[0] = WELCOME
+        server.refusal = None
         await joined.wait()
         await ended(task)
-        server.channel.close()
+        server.close()
 
     in_loop(script)

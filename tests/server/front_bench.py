@@ -1,6 +1,6 @@
 """A front on real sockets for tests, and its peers: workers, trainers, an evaluator that echoes.
 
-The evaluator answers each row with a hash of it, so that an answer to another request is noticed.
+The evaluator answers each row with an echo of it, so that an answer to another request is noticed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import zmq
 from numpy.testing import assert_array_equal
+from ring_parts import GAME, echo, random_leaves
 
 from azselfplay.batching.ring import Layout, Wish
 from azselfplay.batching.rings import Filled, Rings
-from azselfplay.games import get_game
 from azselfplay.link.sockets import Channel, Socket, new_context
 from protocol.frames import LeafFrames, check_evaluations
 from protocol.messages import (
@@ -50,29 +50,8 @@ from protocol.settings import SelfPlaySettings
 from server.front import Front, FrontSettings
 from server.weights import WeightsStore
 
-GAME = get_game("tic_tac_toe")
-WORDS = GAME.feature_words(1)
 PATIENCE = 120.0
 """Seconds after which a test fails; when all is well, nothing waits this long."""
-
-
-def echo(row: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return priors and wdl that only this row with these actions gets."""
-    digest = np.frombuffer(hashlib.sha256(row.tobytes()).digest(), np.uint8)
-    return digest[actions % 32].astype(np.float16) / np.float16(256), digest[:3].astype(np.float32) / 256
-
-
-def echo_all(features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
-    parts = np.split(actions, np.cumsum(counts)[:-1])
-    answers = [echo(row, part) for row, part in zip(features, parts, strict=True)]
-    return [np.concatenate([a[0] for a in answers]), np.array([a[1] for a in answers], np.float32)]
-
-
-def random_leaves(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    counts = rng.integers(1, 10, rows).astype(np.uint16)
-    features = rng.integers(0, 2**62, (rows, WORDS)).astype(np.uint64)
-    features[:, -1] = rng.random(rows, np.float32).view(np.uint32)
-    return features, counts, rng.integers(0, 9, int(counts.sum())).astype(np.uint16)
 
 
 class Peer:
@@ -188,7 +167,7 @@ class EchoEvaluator(Peer):
         while self.held:
             filled = self.held.pop(0)
             features, counts, actions = leaves_of(filled)
-            priors, wdl = echo_all(features, counts, actions)
+            priors, wdl = echo(features, counts, actions)
             refused = None if self.cursed is None else features[:, 0] == self.cursed
             rows = len(counts)
             report = EvaluatorReport(rows, [rows], [0.001], [0.001])
@@ -236,7 +215,7 @@ class Worker(Peer):
             last = message.first + message.rows
             mine = actions[ends[message.first] : ends[last]]
             priors, wdl = check_evaluations(message.rows, len(mine), frames)
-            wanted = echo_all(features[message.first : last], counts[message.first : last], mine)
+            wanted = echo(features[message.first : last], counts[message.first : last], mine)
             assert_array_equal(priors, wanted[0])
             assert_array_equal(wdl, wanted[1])
             rows = set(range(message.first, last))
