@@ -12,8 +12,6 @@ from process_marks import marked, wait_for
 from small_disk import SmallDisk, small_disk
 from stranger import Ledger
 
-from azselfplay.host.exits import Exit
-
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 
@@ -85,25 +83,6 @@ def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_p
             assert set(player.acknowledged) <= set(uids)
         finally:
             player.finished.set()
-            run.process.kill()
-            run.process.wait()
-            wait_for(lambda: not marked(run.environment), lambda: "the end of all")
-
-
-def test_azrun_on_a_full_disk_says_so_while_it_runs_and_at_its_end(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", megabytes=4) as disk:
-        run = on_disk(tmp_path, disk, tmp_path / "azrun.out")
-        try:
-            run.wait(lambda: run.trained("games"), "games")
-            disk.fill()
-            run.wait(lambda: "full" in str(run.trained("waiting_for")), "the reason in STATUS")
-            run.process.send_signal(signal.SIGINT)
-            run.process.communicate(timeout=PATIENCE)
-            assert run.process.returncode == Exit.DISK
-            *_, end = (tmp_path / "azrun.out").read_text().split("Training FAILED. ")
-            assert "No space left on device; free space" in end.splitlines()[0]
-            assert "Traceback" not in (tmp_path / "azrun.out").read_text()
-        finally:
             run.process.kill()
             run.process.wait()
             wait_for(lambda: not marked(run.environment), lambda: "the end of all")

@@ -4,10 +4,9 @@ is revoked."""
 import json
 import os
 import re
-import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -47,16 +46,6 @@ def server_key(log: Path) -> str | None:
     """Return the key that azserver logs once clients can join, or None before that."""
     found = re.search(r"to join: azclient.*--server-key '?([^'\s]{40})", log.read_text())
     return found and found[1]
-
-
-def has_games(database: Path) -> bool:
-    """Return whether there are games. The file may not exist yet: the trainer is about to make it."""
-    with (
-        suppress(sqlite3.OperationalError),
-        closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db,
-    ):
-        return bool(db.execute("SELECT 1 FROM games").fetchone())
-    return False
 
 
 def said_of_processes() -> bytes:
@@ -113,7 +102,6 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(
         client = command("azclient", *dial, "--key", str(files["client"]), *one)
         playing = stack.enter_context(running(log["client"], *client))
         mine = tmp_path / "mine"
-        wait_for(lambda: any(map(has_games, mine.rglob("games.db"))), lambda: str(figures()))
         wait_for(lambda: figures().get("games_acked", 0) > 0, lambda: str(figures()))
         keyed = {"the-client", "the-trainer", "this server"}
         wait_for(lambda: figures().get("keys", {}).keys() == keyed, lambda: str(figures()))

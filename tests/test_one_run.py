@@ -3,14 +3,13 @@ status and the pages. Then the same commands where there is no run."""
 
 import json
 import re
-import shutil
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deploy_commands import by_promtool
 from free_ports import free_base_port
 from parts import PATIENCE, RUN, Parts, ended
 
@@ -88,15 +87,6 @@ def panels() -> list[str]:
     found = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
     assert len(found) > 40
     return found
-
-
-def by_promtool(*words: str, text: str = "") -> str:
-    """Return what Prometheus' own checker says; skip the test where it is missing."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("there is no promtool here (Debian: prometheus)")
-    done = subprocess.run([promtool, *words], input=text, capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
 
 
 def test_names_are_as_prometheus_wants_them_and_all_on_the_page() -> None:

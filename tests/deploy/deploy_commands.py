@@ -2,12 +2,15 @@
 and names the parsers that must accept them."""
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from azselfplay.host import config
@@ -98,3 +101,12 @@ def is_with_keys(command: Command, environment: Mapping[str, str]) -> bool:
 def tool(distribution: str, name: str) -> Path:
     """Return the path of a program that a Python package brings, wherever it was installed."""
     return next(Path(str(file.locate())) for file in files(distribution) or () if file.name == name)
+
+
+def by_promtool(*words: str, text: str = "") -> str:
+    """Return what Prometheus' own checker says; skip the test where it is missing."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("there is no promtool here (Debian: prometheus)")
+    done = subprocess.run([promtool, *words], input=text, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr

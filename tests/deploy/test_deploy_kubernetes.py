@@ -1,7 +1,6 @@
 """Checks the rendered manifests against the schemas of Kubernetes, and what the schemas cannot express."""
 
 import os
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from deploy_commands import container, documents, is_with_keys, parsed, pod_specs, rendered_for
+from deploy_commands import container, documents, is_with_keys, parsed, pod_specs
 
 from azselfplay.host.exits import NOT_RETRIED
 from client.spool import MAX_BYTES
@@ -122,14 +121,3 @@ def test_the_trainer_is_told_of_a_stop_and_waited_for(tmp_path: Path) -> None:
     job.send_signal(signal.SIGTERM)
     assert job.wait(timeout=60) == 75
     assert told.read_text() == "told\n"
-
-
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_kubectl_reads_all_of_them(tmp_path: Path) -> None:
-    for name, text in rendered_for("kubernetes").items():
-        (tmp_path / name).write_text(text)
-    (tmp_path / "kustomization.yaml").write_text(f"resources: [{', '.join(rendered_for('kubernetes'))}]\n")
-    built = subprocess.run(
-        ["kubectl", "kustomize", tmp_path], capture_output=True, text=True, check=True
-    ).stdout
-    assert built.count("\nkind: ") == len(MANIFESTS)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from descriptors import no_descriptor_left
 from free_ports import free_base_port
-from raw_zmtp import Cut, RawPeer, frame, unfinished_multipart
+from raw_zmtp import Cut, RawPeer, unfinished_multipart
 from router_socket import dealer
 
 from azselfplay.link.door import Door
@@ -139,23 +139,6 @@ def test_an_unfinished_message_is_cut_off(endpoint: str, joined: bool) -> None:
         assert (echo.door._held.total, echo.door.cut) == (0, 1)
 
     beside(endpoint, scenario)
-
-
-def test_all_unfinished_messages_together_are_bounded_and_the_oldest_goes(endpoint: str) -> None:
-    limits = DoorLimits(incoming=Limits(), held=3_000_000)
-
-    async def scenario(echo: Echo) -> None:
-        peers = [await echo.joined() for _ in range(4)]
-        for index, peer in enumerate(peers):
-            await asyncio.to_thread(peer.send_bytes, frame(bytes(900_000), 1))
-            await echo.until(lambda done=index + 1: echo.door._held.total >= 900_000 * min(done, 3))
-            assert echo.door._held.total <= limits.held + 131_072
-        await echo.until(lambda: len(echo.door) == 3)
-        assert await asyncio.to_thread(peers[0].is_cut)
-        await asyncio.to_thread(peers[3].send_frame, b"end")
-        assert (await asyncio.to_thread(peers[3].receive_frame))[1] == bytes(900_000)
-
-    beside(endpoint, scenario, limits)
 
 
 def test_connections_without_a_session_are_few_and_do_not_keep_others_out(endpoint: str) -> None:

@@ -52,6 +52,24 @@ def test_client_workers_and_games_import_no_optional_package() -> None:
     assert found & {package for packages in exits.EXTRAS.values() for package in packages} == set()
 
 
+@pytest.mark.parametrize(
+    ("package", "code"),
+    [
+        ("torch", "import server.app, server.main"),
+        ("torch", "from net.architectures.registry import check_name; check_name('6x64se')"),
+        ("obstore", "from azselfplay.store.archive import open_archive; open_archive(sys.argv[1])"),
+        ("ray", "from azselfplay.lab import azcluster; sys.argv = AZCLUSTER; azcluster._main()"),
+    ],
+)
+def test_a_package_is_imported_only_where_it_is_needed(package: str, code: str, tmp_path: Path) -> None:
+    words = ["azcluster", "plan", "examples/cluster.toml"]
+    code = f"import sys; AZCLUSTER = {words}; {code}; sys.exit({package!r} in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_missing_package_is_one_line_with_the_command_that_installs_it(monkeypatch, capsys) -> None:
     def main() -> int:
         raise ModuleNotFoundError("No module named 'torch'", name="torch.nn")

@@ -5,7 +5,6 @@ import errno
 import random
 import shutil
 import subprocess
-import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -256,13 +255,3 @@ def test_a_folder_without_hard_links_is_refused_at_once(tmp_path: Path, monkeypa
     with pytest.raises(Fatal, match="no hard links") as caught:
         open_archive(str(tmp_path))
     assert (caught.value.code, list(tmp_path.iterdir())) == (Exit.USAGE, [])
-
-
-def test_nothing_imports_obstore_before_a_bucket_is_asked_for(tmp_path: Path) -> None:
-    lines = [
-        "import sys",
-        "from azselfplay.store.archive import open_archive",
-        f"open_archive({str(tmp_path)!r})",
-        "assert 'obstore' not in sys.modules",
-    ]
-    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)

@@ -16,7 +16,6 @@ from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED, Store
 from bench.random_games import entry, random_game
 from protocol.records import PLAYED_ON, GameRecord
-from trainer import service
 from trainer.resign_threshold import resign_threshold
 from trainer.service import Service
 
@@ -62,26 +61,6 @@ def test_every_acknowledgement_says_the_threshold(tmp_path: Path) -> None:
         "would_resign": 20,
         "mistakes": 0.0,
     }
-
-
-def test_a_running_trainer_forgets_the_games_of_a_player_in_quarantine(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
-    records = played_on(21)
-    welcomed = msgspec.structs.replace(welcome(), self_play=dataclasses.asdict(SETTINGS))
-
-    async def script(server: FakeServer, _: Service) -> None:
-        async def counted(count: int) -> None:
-            await server.until(lambda: server.figures.get("resignation", {}).get("played_on") == count)  # type: ignore[attr-defined]
-
-        for record in records[:20]:
-            server.play(record, "cheat")
-        await counted(20)
-        assert set_quarantine(tmp_path / "run-1" / "games.db", "keys/cheat", held=True)
-        await counted(0)
-        server.play(records[20], "honest")
-        await counted(1)
-
-    assert beside_trainer(tmp_path, script, welcomed).acks[records[20].uid].resign_value == 0.0
 
 
 def test_a_new_trainer_knows_what_the_stored_games_say(tmp_path: Path) -> None:

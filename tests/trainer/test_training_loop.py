@@ -10,9 +10,8 @@ import torch
 from training_runs import GAME, fill, games, stored, tensors, training
 
 from azselfplay.host.exits import Fatal
-from azselfplay.store.sqlite import Entry, Store
+from azselfplay.store.sqlite import Store
 from bench.random_games import entry
-from protocol.records import sha256
 from trainer import checkpoint
 from trainer.window import Window
 
@@ -115,31 +114,6 @@ def test_average_may_be_taken_up_and_given_up_in_a_run(tmp_path: Path) -> None:
     without = tensors(training(tmp_path / "a"))
     trained = averaging._train_step.network.state_dict()
     assert all(torch.equal(tensor, trained[name]) for name, tensor in without.items())
-
-
-def test_games_that_came_after_the_checkpoint_are_taken_too(tmp_path: Path) -> None:
-    """The window after a restart ends with the newest stored game and is as full as before."""
-    path = stored(tmp_path, games(60))
-    one = training(tmp_path / "a")
-    fill(one, path, 30)
-    one.save()
-    again, fresh = training(tmp_path / "a"), training(tmp_path / "b")
-    fill(again, path, 60)
-    fill(fresh, path, 60)
-    assert (again.window.games, again.window.positions) == (fresh.window.games, fresh.window.positions)
-
-
-def test_unreadable_game_in_the_store_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A stored game that this version cannot read leads to a line in the log, and the run goes on."""
-    path = stored(tmp_path, games(20))
-    store = Store(path, GAME.name)
-    later = b"of a later format"
-    store.commit([Entry(bytes(16), sha256(later), "workers", 5, 0, "line", 0, 0, later)])
-    store.close()
-    one = training(tmp_path / "a")
-    fill(one, path, 21)
-    assert one.window.games == 20
-    assert "game 21 of the store" in caplog.text
 
 
 def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -257,23 +231,6 @@ def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
         each.make_step()
     expected = tensors(again)
     assert all(torch.equal(tensor, expected[name]) for name, tensor in tensors(one).items())
-
-
-def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) -> None:
-    """Random outcomes can only be learned by heart: the training loss falls, the held-out loss does not."""
-    one = training(tmp_path / "a", held_out=0.5, lr=0.005, positions=5000, symmetric="off")
-    fill(one, stored(tmp_path, games(100)), 100)
-    before = one.held_out()
-    for _ in range(300):
-        one.make_step()
-    one._train_step.figures()
-    one.make_step()
-    trained, after = one._train_step.figures(), one.held_out()
-    assert before is not None
-    assert after is not None
-    assert trained is not None
-    assert trained.value_loss < 0.5 * before.value_loss
-    assert after.value_loss > before.value_loss
 
 
 def test_a_window_that_is_full_of_fewer_positions_than_asked_for_is_trained_on(tmp_path: Path) -> None:
