@@ -167,14 +167,6 @@ def test_the_first_worker_takes_over_kept_games_too(tmp_path: Path) -> None:
     folder.release()
 
 
-def test_a_kept_game_that_rots_is_set_aside_when_it_is_read(tmp_path: Path) -> None:
-    spool = filled(tmp_path, 1, reason="unknown_version: 40")
-    (tmp_path / "kept" / f"{uid(1).hex()}.game").write_bytes(b"rot")
-    assert list(spool.take_back(HERE)) == [uid(1)]
-    assert spool.read(uid(1)) is None
-    assert (spool.games, spool.rejected) == (0, 1)
-
-
 def test_terms_are_run_and_settings_and_the_current_version() -> None:
     welcome = Welcome(**WELCOME)  # type: ignore[arg-type]
     terms = Terms.of(welcome)

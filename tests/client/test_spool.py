@@ -245,15 +245,3 @@ def test_games_of_a_run_follow_it_to_another_name(tmp_path: Path) -> None:
     assert list(Spool(claimed.path).open()) == [uid(1)]
     assert list(Spool(stranger / "worker-0").open()) == [uid(2)]
     claimed.release()
-
-
-def test_games_of_a_run_of_the_same_name_stay_apart(tmp_path: Path) -> None:
-    """They come back for the run that they were played for."""
-    one, other = (run_folder(tmp_path, "chess", "a", letter * 16) for letter in (b"i", b"j"))
-    fill(opened(one / "worker-0"), 1)
-    first = claim(other, 0)
-    assert list(Spool(first.path).open()) == []
-    first.release()
-    again = claim(one, 0)
-    assert list(Spool(again.path).open()) == [uid(1)]
-    again.release()

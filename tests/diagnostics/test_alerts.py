@@ -94,20 +94,17 @@ def test_sure_values_that_are_right_are_no_alert() -> None:
     assert names(dataclasses.replace(stretch(), values=1000, saturated=500, saturated_wrong=10)) == []
 
 
-def test_a_disk_that_is_full_within_a_day_is_told() -> None:
-    assert names(disk_hours=25.0) == names(disk_hours=None) == []
-    assert names(disk_hours=23.0) == ["disk fills"]
-
-
-def test_a_trainer_that_cannot_keep_up_is_told() -> None:
-    assert names(kept_up=0.71) == names(kept_up=None, samples_per_position=0.1) == []
-    assert names(kept_up=0.69) == ["training too slow"]
-
-
-def test_old_weights_are_told_by_the_lag() -> None:
-    """Up to three versions pass while a game is played."""
-    assert names(lag=3.0) == []
-    assert names(lag=4.0) == ["old weights"]
+@pytest.mark.parametrize(
+    ("well", "told", "name"),
+    [
+        ({"disk_hours": 25.0}, {"disk_hours": 23.0}, "disk fills"),
+        ({"kept_up": 0.71}, {"kept_up": 0.69}, "training too slow"),
+        ({"lag": 3.0}, {"lag": 4.0}, "old weights"),  # three versions pass while a game is played
+    ],
+)
+def test_a_figure_beyond_its_limit_is_told(well: dict, told: dict, name: str) -> None:
+    assert names(**well) == names(**dict.fromkeys(well)) == []
+    assert names(**told) == [name]
 
 
 def test_memorising_is_a_policy_at_its_floor_while_the_value_loss_falls() -> None:

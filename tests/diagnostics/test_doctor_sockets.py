@@ -26,10 +26,7 @@ from azselfplay.link.sockets import new_context
 from client.doctor import DoctorConfig as ClientDoctor
 from client.doctor import examine
 from protocol.keys import DialKeys
-from protocol.messages import PROTOCOL_VERSION
-from protocol.sessions import version_refusal
-from server.doctor import DoctorConfig, free_ports
-from server.doctor import examine as examine_server
+from server.doctor import free_ports
 from server.front import FrontSettings
 
 HERE = "127.0.0.1"
@@ -120,15 +117,6 @@ def test_a_mistake_with_keys_is_told_as_azclient_tells_it(keys: DialKeys | None,
     beside(scenario)
 
 
-def test_a_server_of_another_protocol_is_found() -> None:
-    async def scenario(address: Address, servers: list[FakeServer]) -> None:
-        for server in servers:
-            server.refusal = version_refusal(PROTOCOL_VERSION - 1, "watcher")
-        assert faults(await looked_at(address)) == {"leaves and bulk ports"}
-
-    beside_server(scenario)
-
-
 def test_another_run_a_wrong_clock_and_other_software_are_found() -> None:
     async def scenario(address: Address, servers: list[FakeServer]) -> None:
         for server in servers:
@@ -166,16 +154,6 @@ def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_none(tmp_p
         assert bench.front.figures.protocol_errors == bench.front.figures.over_credit == 0
 
     asyncio.run(play_beside_front(tmp_path, scenario, settings=on_tcp(base)))
-
-
-def test_azserver_is_told_of_a_port_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("azselfplay.diagnostics.doctor.probe.ANSWER_SECONDS", 0.2)
-    with socket.socket() as other:
-        other.bind((HERE, 0))
-        other.listen()
-        settings = DoctorConfig(game="tic_tac_toe", net="tiny", runs=tmp_path, port=other.getsockname()[1])
-        assert "ports" in faults(examine_server(settings))
-    assert "ports" not in faults(examine_server(replace(settings, port=free_base_port())))
 
 
 @pytest.mark.parametrize("name", ["nohost.invalid", "no..host"])

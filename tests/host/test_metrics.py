@@ -211,17 +211,6 @@ def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(name: str, mo
     beside(scenario)
 
 
-def test_one_address_keeps_no_other_out() -> None:
-    async def scenario(port: int) -> None:
-        other = ("127.0.0.2", 0)
-        crowd = [await asyncio.open_connection(HERE, port, local_addr=other) for _ in range(40)]
-        assert (await ask(port, b"GET /livez HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
-        for _, writer in crowd:
-            writer.close()
-
-    beside(scenario)
-
-
 def test_a_fault_of_ours_in_a_figure_ends_nothing() -> None:
     def faulty() -> str:
         raise KeyError("figure")

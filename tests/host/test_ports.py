@@ -5,10 +5,18 @@ import socket
 
 import pytest
 import zmq
+from free_ports import free_base_port
 from router_socket import dealer
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.ports import Address, network_of, parse_address, parse_listen, place_to_listen
+from azselfplay.host.ports import (
+    Address,
+    check_base_port,
+    network_of,
+    parse_address,
+    parse_listen,
+    place_to_listen,
+)
 from azselfplay.link.door import Door
 from azselfplay.link.sockets import Channel, new_context
 
@@ -150,3 +158,11 @@ def test_a_name_without_an_ipv4_address_is_dialled_over_ipv6(monkeypatch: pytest
         assert dealer(context, "tcp://127.0.0.1:1").get(zmq.IPV6) == 0
     finally:
         context.destroy(0)
+
+
+def test_when_the_second_port_is_in_use_the_first_is_named_too() -> None:
+    port = free_base_port()
+    told = f"--port {port} takes the ports {port} and {port + 1}, and port {port + 1} is in use"
+    with socket.create_server(("127.0.0.1", port + 1)), pytest.raises(Fatal, match=told) as caught:
+        check_base_port("127.0.0.1", port)
+    assert caught.value.code == Exit.TRY_AGAIN

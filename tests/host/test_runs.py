@@ -37,16 +37,6 @@ def test_a_run_of_another_game_is_refused(tmp_path: Path, game: str, history: in
     assert caught.value.code == Exit.BAD_DATA
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"game": 3, "history": 1}', b"{"])
-def test_a_damaged_description_is_named(tmp_path: Path, content: bytes) -> None:
-    """There is no traceback."""
-    run = RunFolder(tmp_path, "run")
-    run.create("chess", 8)
-    run.about.write_bytes(content)
-    with pytest.raises(Fatal, match=r"run\.json is damaged"):
-        run.describe()
-
-
 @pytest.mark.parametrize("name", ["", "../other", "a b", ".hidden", "x" * 101])
 def test_names_that_are_no_folder_names_are_refused(tmp_path: Path, name: str) -> None:
     """A name never leads out of the folder of runs."""

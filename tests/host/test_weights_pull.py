@@ -115,19 +115,7 @@ def test_refused_weights_are_not_tried_again_but_later_ones_are() -> None:
 
 
 def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
-    """The hash is checked before anything is loaded."""
-    pull = joined()
-    data = b"z" * 50
-    (ask,) = pull.offered(info(1, data), 0.0)
-    assert isinstance(ask, Ask)
-    assert pull.chunk(ask.sha256, 0, b"z" * 49 + b"!", 1.0) == [Damaged(info(1, data), 1, PAUSE)]
-    wake = pull.next_wake()
-    assert wake == 1.0 + PAUSE
-    assert pull.tick(wake) == [ask]
-
-
-def test_bytes_that_stay_damaged_are_given_up_after_growing_pauses() -> None:
-    """The file is not tried again until there are newer weights."""
+    """After growing pauses they are given up, and not tried again until there are newer weights."""
     pull = joined()
     data, now, pauses = b"z" * 50, 0.0, []
     asks = pull.offered(info(1, data), now)

@@ -8,24 +8,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from protocol.credits import CHANGE_SECONDS, Credits
 
 
-def test_leaves_within_the_grant_are_taken() -> None:
-    """Exactly the grant is accepted, and more again after answers came."""
-    book = Credits(total=100, sessions=5)
-    assert book.grant(1, 10) == 10
-    assert book.take(1, 10)
-    book.release(1, 4)
-    assert book.take(1, 4)
-    assert book.in_flight(1) == 10
-
-
-def test_over_credit_is_refused() -> None:
-    """Nothing of a request that is too large is accepted."""
-    book = Credits(total=100, sessions=5)
-    book.grant(1, 10)
-    assert not book.take(1, 11)
-    assert book.in_flight(1) == 0
-
-
 def test_a_session_without_grant_gets_nothing() -> None:
     """Nothing is stored for sessions that do not exist."""
     book = Credits(total=100, sessions=5)

@@ -17,7 +17,6 @@ from protocol.sessions import (
     Send,
     Session,
     SessionTable,
-    hello_first,
 )
 
 HELLO = Hello(PROTOCOL_VERSION, "worker")
@@ -91,15 +90,6 @@ def test_clients_do_not_come_back_together() -> None:
     assert one.due() != other.due()
 
 
-def test_a_welcome_joins_and_a_second_one_changes_nothing() -> None:
-    """The answer to a HELLO sent twice is the same session."""
-    session = client()
-    session.start(0.0)
-    assert session.on_message(welcome(), 1.0) == [Joined(welcome())]
-    assert session.state is ClientState.JOINED
-    assert session.on_message(welcome(), 1.5) == []
-
-
 def test_a_welcome_to_another_session_is_a_new_beginning() -> None:
     """Unanswered requests must be sent again, so the owner is told."""
     session = joined_client()
@@ -153,23 +143,6 @@ def test_any_message_renews_the_lease() -> None:
     assert isinstance(lost, Lost)
     assert "60.0 s" in lost.reason
     assert session.welcome is None
-
-
-def test_a_new_beginning_has_a_new_number() -> None:
-    """The server can thus tell it from a repetition of the first HELLO."""
-    session = joined_client()
-    session.tick(LEASE)
-    due = session.due()
-    assert due is not None
-    assert session.tick(due) == [Send(Hello(PROTOCOL_VERSION, "worker", join=1))]
-
-
-def test_hello_required_joins_again() -> None:
-    """A restarted server sends this, and the client joins again by itself, once."""
-    session = joined_client()
-    assert session.on_message(hello_first(), 10.0) == [Lost(hello_first().reason)]
-    assert session.on_message(hello_first(), 10.0) == []
-    assert session.state is ClientState.JOINING
 
 
 def test_a_busy_server_is_asked_again_after_the_time_it_named() -> None:
@@ -243,24 +216,6 @@ def test_sessions_end_after_their_lease_unless_touched() -> None:
     (ended,) = sessions.expire(LEASE)
     assert (ended.peer, ended.ended, ended.is_silent) == (b"b", "nothing heard from it for 60 s", True)
     assert sessions.touch(b"b", LEASE) is None
-
-
-def test_leaving_ends_the_session_now() -> None:
-    """A second BYE belongs to no session."""
-    sessions = table()
-    sessions.join(b"a", HELLO, 0.0)
-    session = sessions.leave(b"a")
-    assert session is not None
-    assert session.peer == b"a"
-    assert sessions.leave(b"a") is None
-
-
-def test_a_refused_hello_leaves_no_session() -> None:
-    """The owner's GOODBYE is sent, and nothing is kept."""
-    sessions = table()
-    answer = sessions.join(b"a", Hello(PROTOCOL_VERSION, "watcher"), 0.0)
-    assert answer == Goodbye(Code.ROLE_NOT_ALLOWED, "no watchers here")
-    assert sessions.get(b"a") is None
 
 
 def test_a_full_table_asks_to_come_back() -> None:

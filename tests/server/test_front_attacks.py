@@ -48,41 +48,35 @@ async def test_the_leaves_port_cuts_a_frame_that_no_row_of_its_game_needs(bench:
     await asyncio.to_thread(attack)
 
 
-def wasted(kind: str) -> tuple[str, str, list[bytes]]:
-    """Return port, role and frames of a large message that brings no work."""
-    rows = 1000
-    leaves = [part.tobytes() for part in random_leaves(np.random.default_rng(1), rows)]
-    large = bytes(150_000)
-    evaluate, game = encode(Evaluate(7, rows)), encode(PutGame(b"g" * 16, b"s" * 32))
-    return {
-        "a frame of the wrong size": ("leaves", "client", [evaluate, large, *leaves[1:]]),
-        "a frame too many": ("leaves", "client", [evaluate, *leaves, large]),
-        "beyond the credits": ("leaves", "client", [encode(Evaluate(7, rows)), *leaves]),
-        "a header that cannot be read": ("leaves", "client", [b"\x81\xa4type\xa8evaluate", *leaves]),
-        "another role's": ("leaves", "watcher", [evaluate, *leaves]),
-        "a game without a trainer": ("bulk", "client", [game, large]),
-        "a game's unreadable header": ("bulk", "client", [b"\x81\xa4type\xa8put_game", large]),
-        "weights that nobody offered": ("bulk", "trainer", [encode(Chunk(b"s" * 32, 0)), large]),
-        "an answer to no game": (
-            "bulk",
-            "trainer",
-            [encode(RelayAck([(b"p" * 8, GameAck(b"g" * 16, "stored"))] * 900))],
-        ),
-        "a strange type": ("leaves", "client", [b"\x81\xa4type\xa3odd", large]),
-    }[kind]
+LARGE, ROWS = bytes(150_000), 1000
+LEAVES = [part.tobytes() for part in random_leaves(np.random.default_rng(1), ROWS)]
+EVALUATE, GAME = encode(Evaluate(7, ROWS)), encode(PutGame(b"g" * 16, b"s" * 32))
+WASTED = {
+    "a frame of the wrong size": ("leaves", "client", [EVALUATE, LARGE, *LEAVES[1:]]),
+    "a frame too many": ("leaves", "client", [EVALUATE, *LEAVES, LARGE]),
+    "beyond the credits": ("leaves", "client", [EVALUATE, *LEAVES]),
+    "a header that cannot be read": ("leaves", "client", [b"\x81\xa4type\xa8evaluate", *LEAVES]),
+    "another role's": ("leaves", "watcher", [EVALUATE, *LEAVES]),
+    "a game without a trainer": ("bulk", "client", [GAME, LARGE]),
+    "a game's unreadable header": ("bulk", "client", [b"\x81\xa4type\xa8put_game", LARGE]),
+    "weights that nobody offered": ("bulk", "trainer", [encode(Chunk(b"s" * 32, 0)), LARGE]),
+    "an answer to no game": (
+        "bulk",
+        "trainer",
+        [encode(RelayAck([(b"p" * 8, GameAck(b"g" * 16, "stored"))] * 900))],
+    ),
+    "a strange type": ("leaves", "client", [b"\x81\xa4type\xa3odd", LARGE]),
+}
+"""Port, role and frames of large messages that bring no work."""
 
 
-@pytest.mark.parametrize("kind", [
-    "a frame of the wrong size", "a frame too many", "beyond the credits", "a header that cannot be read",
-    "another role's", "a game without a trainer", "a game's unreadable header", "weights that nobody offered",
-    "an answer to no game", "a strange type",
-])  # fmt: skip
+@pytest.mark.parametrize("kind", WASTED)
 @beside_front
 async def test_who_sends_a_large_message_that_brings_no_work_is_charged_for_all_its_bytes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     await bench.evaluator()
-    port, role, frames = wasted(kind)
+    port, role, frames = WASTED[kind]
     peer = await bench.peer(port, role)
     charged: list[int] = []
     door = (bench.front.leaf if port == "leaves" else bench.front.bulk).port.door

@@ -108,13 +108,13 @@ async def test_a_front_that_ends_can_wait_for_the_trainers_last_weights(bench: B
     assert bench.store.current == info
 
 
-@pytest.mark.parametrize("end", ["bye", "silence"])
+@pytest.mark.parametrize("end", ["bye", "silence", "kill"])
 @beside_front
 async def test_a_second_trainer_waits_and_takes_over(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    """It takes over when the first has left, or has been silent for a lease although it is still
-    connected."""
+    """It takes over when the first has left, when its connection has ended, or when it has been silent for a
+    lease although it is still connected."""
     wait = msgspec.structs.replace(bulk_service._ANOTHER_TRAINER, retry_after=0.01)
     monkeypatch.setattr(bulk_service, "_ANOTHER_TRAINER", wait)
     first, refused, joined = Peer(bench, "bulk"), asyncio.Semaphore(0), asyncio.Event()
@@ -141,21 +141,9 @@ async def test_a_second_trainer_waits_and_takes_over(
         assert not joined.is_set()
         if end == "bye":
             first.send(Bye())
+        elif end == "kill":
+            first.channel.close()
         else:
             bench.front.bulk.port.expire(time.monotonic() + bench.front.settings.lease)
         await joined.wait()
         task.cancel()
-
-
-@beside_front
-async def test_a_trainer_that_was_killed_makes_room_for_the_next_before_its_lease_is_over(
-    bench: Bench,
-) -> None:
-    killed, next_one = Peer(bench, "bulk"), Peer(bench, "bulk")
-    await killed.join("trainer", "host:1")
-    killed.channel.close()
-    async with asyncio.timeout(PATIENCE):
-        while bench.front.bulk.trainer is not None:  # noqa: ASYNC110 (the door hears of it in a turn)
-            await asyncio.sleep(0)
-    await next_one.join("trainer", "host:2")
-    assert (await next_one.status())["sessions"]["trainer"] == 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 from descriptors import no_descriptor_left
@@ -9,6 +10,7 @@ from front_bench import Bench, Peer, beside_front, publish
 
 from azselfplay.host.aio import Faults
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.sockets import new_context
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Chunk, GetChunk, GetStatus, Goodbye, Hello, Refused
 
@@ -86,3 +88,18 @@ def test_what_is_to_end_the_process_does(end: BaseException) -> None:
     with pytest.raises(type(end)), faults.survived("a port", 0.0):
         raise end
     assert faults.count == 0
+
+
+@pytest.mark.parametrize("files", [128, 256, 287])
+def test_too_few_files_for_any_connection_are_said_and_end_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    """With 256 files, each of its two ports would have room for nobody."""
+    context = new_context()
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+    try:
+        with pytest.raises(Fatal, match=f"may open {files} files, and at least 288 are needed") as error:
+            Bench(tmp_path, context)
+    finally:
+        context.destroy(0)
+    assert error.value.code == Exit.CONFIG

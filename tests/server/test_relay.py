@@ -126,13 +126,6 @@ def test_a_game_that_cannot_be_delivered_is_to_be_offered_again() -> None:
     assert (relay.relayed, len(relay)) == (0, 0)
 
 
-def test_a_trainer_that_never_answers_does_not_hold_its_window_for_ever() -> None:
-    relay = relay_with_trainer()
-    relay.put(A, "worker", UID, SHA, 0.0)
-    assert relay.expire(GIVE_UP) == []
-    assert statuses(relay.expire(GIVE_UP + 1)) == [(A, "retry")]
-
-
 def test_five_thousand_players_offer_little_more_than_the_trainer_takes() -> None:
     """Each has a game that is sent back until the trainer, which takes four hundred a second, has room."""
     turns, due, taken, offered = Turns(0.0), dict.fromkeys(map(number, range(5000)), 0.0), 0, []

@@ -1,10 +1,10 @@
-"""Real evaluator processes that stop for a while, hang without end, or never become ready."""
+"""Real evaluator processes that stop for a while, or hang without end."""
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from server.front import Front
 PATIENCE = 120.0
 """Seconds that a process may take to import torch on a busy machine."""
 QUICK = replace(LIMITS, ping_after=0.1, ping_patience=1.0)
-STOPPED = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -39,12 +38,12 @@ def evaluator(bench: Bench) -> list[str]:
 class Watched:
     """One evaluator process beside a front, kept running and watched in the way of azserver."""
 
-    def __init__(self, bench: Bench, argv: Sequence[str]) -> None:
+    def __init__(self, bench: Bench) -> None:
         self.front, self.bench = bench.front, bench
         self.started: asyncio.Queue[int] = asyncio.Queue()
         """The ids of its processes, one after the other."""
         self.children = Children(backoff=0.01, sink=lambda _: None)
-        self.children.add("evaluator-0", argv, on_start=self._on_start, on_exit=self._on_exit)
+        self.children.add("evaluator-0", evaluator(bench), on_start=self._on_start, on_exit=self._on_exit)
 
     def _on_start(self) -> None:
         self.front.pool.process_started(0)
@@ -72,13 +71,13 @@ class Watched:
                 rows += getattr(message, "rows", 0)
 
 
-def beside(times: WatchTimes, argv: Sequence[str] = ()) -> Callable[..., Any]:
+def beside(times: WatchTimes) -> Callable[..., Any]:
     """Return a decorator for `async def test(watched)`, which runs beside a front with quick heartbeats, real
     weights and a watched evaluator."""
 
     def play(folder: Path, script: Callable[[Watched], Awaitable[None]]) -> None:
         async def main(bench: Bench) -> None:
-            watched = Watched(bench, argv or evaluator(bench))
+            watched = Watched(bench)
             stop = Stop()
             async with asyncio.TaskGroup() as group:
                 running = group.create_task(watched.children.run(stop))
@@ -126,11 +125,3 @@ async def test_one_that_stays_stopped_is_killed_and_its_successor_works(watched:
     async with asyncio.timeout(PATIENCE):
         assert await watched.started.get() != pid
     await watched.answers()
-
-
-@beside(WatchTimes(start=0.5), [sys.executable, "-S", "-c", STOPPED])
-async def test_one_that_never_becomes_ready_is_killed_and_started_again(watched: Watched) -> None:
-    """It stops itself before it has sent anything, like one that hangs in a driver."""
-    async with asyncio.timeout(PATIENCE):
-        pids = [await watched.started.get() for _ in range(3)]
-    assert len(set(pids)) == 3

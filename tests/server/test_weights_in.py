@@ -118,16 +118,6 @@ async def test_weights_that_cannot_be_right_are_refused_at_once(
 
 
 @run_by(serve)
-async def test_after_a_cut_only_what_is_missing_is_requested(server: Server) -> None:
-    server.announce()
-    server.chunk(OFFSETS[0])
-    server.weights.trainer_left()
-    server.offsets()
-    server.announce()
-    assert server.offsets() == OFFSETS[1:]
-
-
-@run_by(serve)
 async def test_other_weights_take_the_place_of_those_under_way(server: Server) -> None:
     """Chunks that nobody wants any more are charged for."""
     other = DATA[1:]
