@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from every_game import EVERY_GAME
-from marching import GAME as MARCHING
 
 from azselfplay.games import drawn as pictures
 from azselfplay.games import get_game
@@ -35,6 +34,18 @@ def play_again(parent: State, action: int, child: State) -> None:
 TIC = get_game("tic_tac_toe")
 OWN = replace(TIC, name="moves twice", knowledge="", rules=replace(TIC.rules, play=play_again))
 """A game of which nothing but the rules is known."""
+NAMES = [f"{col}{row}" for row in "123" for col in "abc"]
+LETTERED = replace(
+    TIC,
+    name="lettered",
+    knowledge="",
+    notation=replace(
+        TIC.notation,
+        action_to_text=lambda _, action: NAMES[action] + NAMES[(action + 3) % 9],
+        action_from_text=lambda _, text: NAMES.index(text[:2]),
+    ),
+)
+"""A game whose moves name two cells, such as `b1b2`."""
 
 
 def game_of(name: str) -> Game:
@@ -136,18 +147,18 @@ def test_a_game_of_ones_own_is_drawn_with_the_colour_of_each_player_and_the_free
 
 
 def test_moves_that_name_cells_are_clicked_there_and_the_picture_shows_names_and_the_last_move() -> None:
-    played = GameHistory(MARCHING)
+    played = GameHistory(LETTERED)
     played.play_text("b1b2")
-    root = ElementTree.fromstring(picture_of(MARCHING)(played.state, "b1b2"))
-    assert Counter(text.text for text in root.iter(f"{SVG}text")) == Counter([*"abc12345"] * 2)
-    clicks = pictures.clicks_of(MARCHING)
+    root = ElementTree.fromstring(picture_of(LETTERED)(played.state, "b1b2"))
+    assert Counter(text.text for text in root.iter(f"{SVG}text")) == Counter([*"abc123"] * 2)
+    clicks = pictures.clicks_of(LETTERED)
     assert root.get("viewBox") == f"0 0 {clicks.width:g} {clicks.height:g}"
     marked = {(rect.get("x"), rect.get("y")) for rect in root.iter(f"{SVG}rect") if rect.get("fill-opacity")}
     corners = {spot.name: (f"{spot.x:g}", f"{spot.y:g}") for spot in clicks.spots}
     assert marked == {corners["b1"], corners["b2"]}
-    assert float(corners["a1"][1]) > float(corners["a5"][1])
-    clicked = [clicks.clicked(played.state, action) for action in played.legal_actions().tolist()]
-    assert clicked == [("a5", "a4"), ("b5", "b4"), ("c5", "c4")]
+    assert float(corners["a1"][1]) > float(corners["a3"][1])
+    for action in played.legal_actions().tolist():
+        assert clicks.clicked(played.state, action) == (NAMES[action], NAMES[(action + 3) % 9])
 
 
 @pytest.mark.parametrize("name", ["chess", "go_9x9", "dots_and_boxes", "tic_tac_toe"])
@@ -161,13 +172,13 @@ def test_a_picture_that_is_turned_or_moves_that_name_other_cells_have_no_coordin
 def test_own_clicks_are_kept_on_a_drawn_picture_which_calls_the_sides_by_their_colours_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clicks = replace(pictures.clicks_of(MARCHING), clicked=lambda _state, _action: ("c5",))
+    clicks = replace(pictures.clicks_of(LETTERED), clicked=lambda _state, _action: ("c3",))
     known = Knowledge(clicks=clicks, words=Words(("Light", "Dark")))
-    monkeypatch.setitem(sys.modules, "of_marching", SimpleNamespace(KNOWLEDGE=known))
-    game = replace(MARCHING, knowledge="of_marching")
+    monkeypatch.setitem(sys.modules, "of_lettered", SimpleNamespace(KNOWLEDGE=known))
+    game = replace(LETTERED, knowledge="of_lettered")
     assert knowledge_of(game) == known
     assert sides_on_picture(game) == ("Light (blue)", "Dark (orange)")
-    assert sides_on_picture(MARCHING) == ("Blue", "Orange")
+    assert sides_on_picture(LETTERED) == ("Blue", "Orange")
     assert sides_on_picture(get_game("tic_tac_toe")) == ("X", "O")
 
 
