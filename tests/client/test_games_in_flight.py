@@ -20,6 +20,7 @@ GAMES = 64
 KINDS: dict[str, dict[str, object]] = {
     "puct": {},
     "gumbel": {"selection": "gumbel"},
+    "thompson": {"selection": "thompson"},
     "fresh trees": {"reuse_tree": False, "final_move": "max_robust", "temperature_plies": 2},
     "openings": {"random_share": 0.5, "random_plies": 3},
 }
@@ -69,4 +70,5 @@ def test_games_are_the_same_one_at_a_time_and_all_at_a_time(kind: str) -> None:
 def test_games_are_the_same_with_a_cache_that_all_of_them_share(kind: str, cache: int) -> None:
     cached, (plain, rows) = HashEvaluator(), together(kind)
     assert games(kind, cached, cache=cache) == plain
+    assert games(kind, Scattered(), cache=cache) == plain
     assert cached.rows < rows

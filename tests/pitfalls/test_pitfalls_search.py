@@ -6,7 +6,7 @@ import chess
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, searched, uniform
+from leaf_by_leaf import Answer, LeafByLeaf, searched, uniform
 from naive_mcts import hashed_evaluation
 
 from azselfplay.games import get_game
@@ -104,33 +104,6 @@ def test_a_queen_is_not_given_for_a_pawn(fen: str, root: str) -> None:
     action = choose_action(searched(tree, Material()), 0, tree.settings, np.random.default_rng(0))
     board = chess.Board(fen)
     assert not board.is_capture(chess.Move.from_uci(CHESS.notation.action_to_text(tree.state, action)))
-
-
-MATES = (
-    "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1",
-    "7k/8/6K1/8/8/8/8/R7 w - - 0 1",
-    "6rk/6pp/8/6N1/8/8/8/6K1 w - - 0 1",
-    "7k/P5pp/8/8/8/8/8/6K1 w - - 0 1",
-    "7k/8/5KQ1/8/8/8/8/8 w - - 0 1",
-    "r1bqkb1r/pppp1ppp/2n2n2/4p2Q/2B1P3/8/PPPP1PPP/RNB1K1NR w KQkq - 4 4",
-    "r1bqkbnr/pppp1ppp/2n5/4p3/2B1P3/5Q2/PPPP1PPP/RNB1K1NR w KQkq - 4 4",
-    "k7/7R/1K6/8/8/8/8/8 w - - 0 1",
-)
-
-
-@pytest.mark.parametrize("root", ROOTS)
-@pytest.mark.parametrize("fen", [fen for mate in MATES for fen in both_colours(mate)])
-def test_every_mate_in_one_is_played_whatever_the_network_says(fen: str, root: str) -> None:
-    tree = tree_at(CHESS, varied(QUIET, selection=root, simulations=8), fen)
-    result = searched(tree, HashEvaluator())
-    board, mates = chess.Board(fen), set()
-    for move in list(board.legal_moves):
-        board.push(move)
-        mates |= {move.uci()} if board.is_checkmate() else set()
-        board.pop()
-    found = {CHESS.notation.action_to_text(tree.state, int(action)) for action in result.actions}
-    assert found == mates != set()
-    assert result.value == 1.0
 
 
 @pytest.mark.parametrize("fen", both_colours("k7/8/8/2Q5/8/8/8/7K w - - 0 1"))

@@ -1,41 +1,22 @@
 """The cache of evaluations: its answers are right, and it does not change games."""
 
 import asyncio
-import zlib
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from changed_settings import self_play
 from hypothesis import given
 from hypothesis import strategies as st
-from leaf_by_leaf import Answer, LeafByLeaf, Scattered, placed
+from leaf_by_leaf import HashEvaluator, placed
 from naive_cache import NaiveCache
 
 from azselfplay.games import get_game
-from azselfplay.search.evaluator import Leaf
 from azselfplay.search.forest import Forest, cached_in
-from azselfplay.search.mcts import search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import NetView, SearchTree
-from client.self_play import play_game
-from protocol.records import to_bytes
 from protocol.settings import SelfPlaySettings
 
 TIC, FOUR = get_game("tic_tac_toe"), get_game("connect_four")
-
-
-class HashNet(LeafByLeaf):
-    """Priors and values are a function of the input and of the weights, as for a network."""
-
-    def __init__(self) -> None:
-        super().__init__(version=1)
-
-    def answer(self, leaf: Leaf) -> Answer:
-        rng = np.random.default_rng(zlib.crc32(leaf.features.tobytes()) + self.version)
-        priors = rng.random(len(leaf.actions), np.float32)
-        return priors / priors.sum(), float(np.float32(rng.uniform(-1, 1)))
 
 
 def tree_of(name: str, cache: int = 0, **settings: object) -> SearchTree:
@@ -61,7 +42,7 @@ async def expanded(pool: SearchPool, tree: SearchTree, *positions: str) -> list[
 def test_a_position_is_asked_for_once_and_others_are_told_apart(
     name: str, positions: tuple[str, str]
 ) -> None:
-    net, tree = HashNet(), tree_of(name, cache=100)
+    net, tree = HashEvaluator(), tree_of(name, cache=100)
     one, two = positions
     first, other, again = asyncio.run(expanded(SearchPool(tree.forest, net), tree, one, two, one))
     assert (net.rows, tree.forest.cache_hits) == (2, 1)
@@ -93,7 +74,7 @@ OTHER_WEIGHTS = -1
 )
 def test_it_answers_and_forgets_as_its_slow_twin_does(positions: int, steps: list[int]) -> None:
     """Queries come in any order, sometimes after a change of weights."""
-    net, tree = HashNet(), tree_of("tic_tac_toe", cache=positions)
+    net, tree = HashEvaluator(), tree_of("tic_tac_toe", cache=positions)
     twin, twins_version = NaiveCache(positions, TIC.mean_legal, TIC.max_legal), net.version
 
     async def main() -> None:
@@ -125,7 +106,7 @@ def test_it_answers_and_forgets_as_its_slow_twin_does(positions: int, steps: lis
 
 def test_the_newest_are_kept_however_many_came_before() -> None:
     """A bucket holds four, so the newest four are always there; the cache never holds more than its limit."""
-    net, tree = HashNet(), tree_of("tic_tac_toe", cache=10)
+    net, tree = HashEvaluator(), tree_of("tic_tac_toe", cache=10)
     pool = SearchPool(tree.forest, net)
     cells = "123456789"
     all_positions = [f"{a} {b} {c}" for a in cells for b in cells for c in cells if len({a, b, c}) == 3]
@@ -136,43 +117,6 @@ def test_the_newest_are_kept_however_many_came_before() -> None:
     rows = net.rows
     asyncio.run(expanded(pool, tree, *all_positions[:85]))
     assert net.rows - rows >= 85 - 12
-
-
-@pytest.mark.parametrize("root", ["puct", "gumbel"])
-def test_games_are_the_same_with_it_and_cost_fewer_evaluations(root: str) -> None:
-    settings = resolve(self_play(simulations=24, selection=root), FOUR)
-    records, asked = [], []
-    for cache in (0, 10_000):
-        pool = SearchPool(Forest(FOUR, settings, cache=cache), HashNet())
-        record = asyncio.run(play_game(pool, np.random.default_rng(5), uid=bytes(16)))
-        records.append(to_bytes(replace(record, seconds=0.0)))
-        asked.append(pool.leaves)
-    assert records[0] == records[1]
-    assert asked[1] < (0.8 if root == "gumbel" else 1.0) * asked[0]
-
-
-@pytest.mark.parametrize("root", ["puct", "gumbel"])
-@pytest.mark.parametrize("scattered", [False, True])
-@pytest.mark.parametrize("cache", [5, 1000])
-def test_searches_side_by_side_find_the_same_with_it(root: str, scattered: bool, cache: int) -> None:
-    """Trees of the same and of related positions use each other's evaluations."""
-    settings = resolve(self_play(simulations=60, root_noise=0.0, selection=root), FOUR)
-    positions = ["", "4", "4 4", "", "4", "4 4 4", "1 2", ""]
-
-    async def all_at_once(forest: Forest, net: LeafByLeaf) -> list[list[int]]:
-        pool = SearchPool(forest, net)
-        trees = [SearchTree(forest, np.random.default_rng(0)) for _ in positions]
-        for tree, moves in zip(trees, positions, strict=True):
-            placed(tree, moves)
-        results = await asyncio.gather(*(search(tree, pool) for tree in trees))
-        return [result.visits.tolist() for result in results]
-
-    evaluator = Scattered if scattered else HashNet
-    plain, cached = Forest(FOUR, settings, 3), Forest(FOUR, settings, 3, cache=cache)
-    expected = asyncio.run(all_at_once(plain, evaluator()))
-    assert asyncio.run(all_at_once(cached, evaluator())) == expected
-    assert plain.cache_hits == 0
-    assert cached.cache_hits > 0 or cache == 5
 
 
 @pytest.mark.parametrize("name", ["connect_four", "chess", "go"])
@@ -187,7 +131,7 @@ def test_positions_that_look_alike_but_have_other_moves_do_not_share_an_answer()
     """With one position of history, two orders of moves give the same features; after one of them a pawn may
     be taken en passant."""
     orders = "b2b3 d7d5 e2e3 d5d4 c1b2 g8f6 e3e4", "b2b3 d7d5 c1a3 d5d4 a3b2 g8f6 e2e4"
-    net, tree = HashNet(), tree_of("chess", cache=100, history=1)
+    net, tree = HashEvaluator(), tree_of("chess", cache=100, history=1)
     leaves = []
     for moves in orders:
         placed(tree, moves)

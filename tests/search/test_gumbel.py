@@ -11,13 +11,11 @@ from naive_gumbel import NaiveGumbel
 from naive_mcts import listed
 from test_search import make_tree, subtree_of_node
 
-from azselfplay.games import get_game
 from azselfplay.search.compiled import kernels_for
 from azselfplay.search.evaluator import Leaf
 from azselfplay.search.mcts import best_scored, choose_action
 from azselfplay.search.result import RootScores, SearchResult
 from azselfplay.search.selection.gumbel import halving_schedule
-from azselfplay.search.settings import resolve
 from protocol.records import SHARES
 
 GUMBEL = self_play(simulations=32, selection="gumbel")
@@ -84,14 +82,6 @@ def test_sequential_halving_by_hand(considered: int, simulations: int, expected:
     assert "".join(map(str, schedule)) == expected.replace(" ", "")
 
 
-def test_halving_visits_the_best_half_more() -> None:
-    """16 simulations over 4 of 7 columns without knowledge give 6, 6, 2, 2 visits, and the budget is kept."""
-    tree = make_tree("connect_four", varied(QUIET, simulations=16, considered=4))
-    root = run(tree).scores
-    assert root is not None
-    assert root.visits.tolist() == [6, 6, 2, 2, 0, 0, 0]
-
-
 @given(considered=st.integers(1, 64), simulations=st.integers(1, 300))
 def test_a_schedule_can_always_be_followed(considered: int, simulations: int) -> None:
     """Some considered action has as many visits as each entry says, and no simulation is left over."""
@@ -116,11 +106,6 @@ def test_shares_sum_to_their_total_and_differ_from_the_policy_by_less_than_one(p
     assert np.abs(shares - weights / weights.sum() * SHARES).max() < 1 + 1e-6
 
 
-def test_shares_by_hand() -> None:
-    """With 3.33 each, the first one gets the remainder."""
-    assert shared_out(np.ones(3), 10).tolist() == [4, 3, 3]
-
-
 @pytest.mark.parametrize("simulations", [8, 16])
 def test_few_simulations_are_enough_to_learn_which_action_is_best(simulations: int) -> None:
     """The target puts most of its mass on the good action; its prior was one in seven."""
@@ -139,12 +124,6 @@ def test_an_action_never_visited_keeps_the_share_that_its_prior_gives() -> None:
     result = run(tree)
     assert result.visits.max() - result.visits.min() <= 1
     assert len(result.actions) == 7
-
-
-def test_a_win_in_one_takes_all_shares() -> None:
-    tree = make_tree("connect_four", QUIET, "1 2 1 2 1 2")
-    result = run(tree)
-    assert (result.actions.tolist(), result.visits.tolist(), result.value) == ([0], [SHARES], 1.0)
 
 
 def test_without_noise_two_searches_of_a_position_are_the_same_and_with_noise_they_are_not() -> None:
@@ -196,18 +175,6 @@ def test_a_move_that_is_proven_to_lose_is_neither_played_nor_taught_while_anothe
     result = run(tree, Dreads(only))
     assert result.actions.tolist() == [only]
     assert choose_action(result, 99, settings, np.random.default_rng(0)) == only
-
-
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        ({"selection": "ucb"}, "search.selection"),
-        ({"considered": 0}, "gumbel.considered"),
-    ],
-)
-def test_settings_out_of_range_are_named(change: dict[str, object], word: str) -> None:
-    with pytest.raises(ValueError, match=word):
-        resolve(varied(GUMBEL, **change), get_game("tic_tac_toe"))  # type: ignore[arg-type]
 
 
 def test_of_moves_that_lose_and_one_that_was_not_tried_the_latter_is_played() -> None:

@@ -11,7 +11,7 @@ from naive_truth import minimax
 from test_search import QUIET, make_tree, run, subtree_of_node
 
 from azselfplay.games import get_game
-from azselfplay.search.evaluator import LeafBatch, Reply, UniformEvaluator, evaluate
+from azselfplay.search.evaluator import LeafBatch, Reply, evaluate
 from azselfplay.search.leaf_parallel import Interrupt, Limits, ParallelTree, search_parallel
 from azselfplay.search.settings import resolve
 
@@ -214,9 +214,3 @@ def test_a_mate_in_one_is_known_at_once(start):
     search_it(tree, simulations=100, stop_when_proven=True)
     assert (tree.proof, tree.simulations) == (1, 0)
     assert tree.edges_of(0)["visits"][np.argmax(tree.edge_proofs(0))] == 1
-
-
-def test_a_mate_in_two_is_found_and_counted_in_plies():
-    tree = make_parallel("chess", start="7k/8/8/8/8/8/R7/1R5K w - - 0 1")
-    search_it(tree, UniformEvaluator(), simulations=3500, stop_when_proven=True)
-    assert tree.proof == 3

@@ -34,27 +34,21 @@ class NeverAsked:
         raise AssertionError("it was asked")
 
 
+NEAR_THE_END = ("1 2 3 5", "1 5 9 2", "1 2 5", "1 9 3", "5 2 4 6 9", "1 5 2 3 7 4")
+
+
 @pytest.mark.parametrize("settings", [SOLVER, AHEAD], ids=["solver", "look ahead"])
-@pytest.mark.parametrize("name", EVERY_GAME)
-def test_trees_equal_those_of_the_slow_twin_node_by_node(name, settings):
-    tree = make_tree(name, varied(settings, simulations=150))
+@pytest.mark.parametrize(
+    ("name", "moves"), [*((name, "") for name in EVERY_GAME), *(("tic_tac_toe", one) for one in NEAR_THE_END)]
+)
+def test_trees_equal_those_of_the_slow_twin_node_by_node(name, moves, settings):
+    tree = make_tree(name, varied(settings, simulations=150), moves)
     twin = NaiveSolver(tree.game, tree.settings, [tree.state.copy()])
+    assert not len(tree.view_and_wins()[1])  # otherwise there would be no search
     run(tree, HashEvaluator())
     twin.run(150)
     assert subtree_of_node(tree, 0) == listed(twin.root)
     assert float(tree.state_of_search["root_value_sum"]) == float(twin.root_value_sum)
-    assert tree.proof == twin.result(twin.root)
-
-
-@pytest.mark.parametrize("settings", [SOLVER, AHEAD], ids=["solver", "look ahead"])
-@pytest.mark.parametrize("moves", ["1 2 3 5", "1 5 9 2", "1 2 5", "1 9 3", "5 2 4 6 9", "1 5 2 3 7 4"])
-def test_positions_near_the_end_give_the_trees_of_the_slow_twin(moves, settings):
-    tree = make_tree("tic_tac_toe", settings, moves)
-    twin = NaiveSolver(tree.game, tree.settings, [tree.state.copy()])
-    assert not len(tree.view_and_wins()[1])  # otherwise there would be no search
-    run(tree, HashEvaluator())
-    twin.run(80)
-    assert subtree_of_node(tree, 0) == listed(twin.root)
     assert tree.proof == twin.result(twin.root)
 
 
@@ -180,11 +174,6 @@ def test_with_many_leaves_in_flight_a_proven_edge_is_worth_exactly_its_result(se
     for edge, proof in zip(edges, proofs, strict=True):
         if proof:
             assert float(edge["value_sum"]) == np.sign(proof) * edge["visits"]
-
-
-def test_looking_ahead_needs_the_solver():
-    with pytest.raises(ValueError, match=r"search\.look_ahead is set, but needs self_play\.search\.solver"):
-        resolve(self_play(look_ahead=True), get_game("chess"))
 
 
 def test_where_dots_and_boxes_is_won_already_the_policy_chooses_the_edge():
