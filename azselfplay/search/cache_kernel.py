@@ -5,7 +5,7 @@ in which the newest overwrite the oldest. A place in the ring is a counter that 
 counter modulo the ring's size. So an entry's place shows whether its priors are still there, and nothing has
 to be removed. The hash covers the whole input of the network *and* the legal actions, over which the priors
 are defined. (The features alone are not enough: chess with one position of history does not show that a pawn
-may be taken en passant.) `tests/search/naive_cache.py` is a slow reference implementation.
+may be taken en passant.) `tests/search/test_cache.py` has a slow reference implementation.
 """
 
 from __future__ import annotations

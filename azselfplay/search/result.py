@@ -3,7 +3,7 @@
 A selection makes a `SearchResult` when its search is over: the policy target (visits, or shares of an
 improved policy), the root's value, and what `search.mcts` needs to choose by another rule than visits.
 `search_stats` compares the result with the raw network, which cannot be computed from records later;
-`search_columns` returns the record's columns for it (`tests/search/naive_search_stats.py` is a slow reference
+`search_columns` returns the record's columns for it (`tests/search/test_search_stats.py` has a slow reference
 implementation).
 """
 

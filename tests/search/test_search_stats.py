@@ -1,5 +1,7 @@
 """A search reports how far its result differs from the network's answer, before any noise."""
 
+import math
+
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
@@ -8,12 +10,29 @@ from hypothesis import strategies as st
 from leaf_by_leaf import HashEvaluator, placed
 from leaf_by_leaf import searched as searched_by
 from naive_mcts import hashed_evaluation
-from naive_search_stats import naive_differs, naive_kl
 
 from azselfplay.games import get_game
 from azselfplay.search.result import SearchResult, search_stats
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import NetView, SearchTree, tree_for
+
+
+def naive_kl(visits: dict[int, int], priors: dict[int, float]) -> float:
+    """Return KL(shares of the visits || priors) in nats; priors count as at least 1e-8."""
+    all_visits, all_priors = sum(visits.values()), sum(priors.values())
+    kl = 0.0
+    for action, count in visits.items():
+        share = count / all_visits
+        kl += share * math.log(share / max(1e-8, priors[action] / all_priors))
+    return max(0.0, kl)
+
+
+def naive_differs(visits: dict[int, int], priors: dict[int, float]) -> bool:
+    """Return whether some action had a larger prior than the most visited one (ties go to the lowest
+    index)."""
+    most = min(action for action, count in visits.items() if count == max(visits.values()))
+    return any(prior > priors[most] for prior in priors.values())
+
 
 GAME = get_game("connect_four")
 SETTINGS = self_play(simulations=60, root_noise=0.25)

@@ -2,7 +2,7 @@
 
 Danihelka et al., "Policy improvement by planning with Gumbel" (ICLR 2022). Every search begins with a fresh
 root: sequential halving counts visits from 0, and a kept subtree would bring visits that sequential halving
-did not assign. A search costs `simulations` + 1 evaluations. `tests/search/naive_gumbel.py` is a slow
+did not assign. A search costs `simulations` + 1 evaluations. `tests/search/test_gumbel.py` has a slow
 reference implementation.
 
 Values lie in [-1, 1] and are not rescaled: sigma(q) = (c_visit + most visits of an edge) * c_scale * q. An

@@ -3,7 +3,7 @@ taken.
 
 Thompson, "On the likelihood that one unknown probability exceeds another" (Biometrika 1933); in game trees:
 Bai et al., "Bayesian mixture modelling and inference based Thompson sampling in Monte-Carlo tree search"
-(NIPS 2013). The policy target is the share of simulations, as with PUCT. `tests/search/naive_thompson.py` is
+(NIPS 2013). The policy target is the share of simulations, as with PUCT. `tests/search/test_thompson.py` has
 a slow reference implementation.
 
 The posterior is normal. Before any visit its mean m follows from the network: the node's own value plus
