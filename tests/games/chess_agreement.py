@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import chess
 import numpy as np
@@ -50,6 +51,12 @@ class Disagreement(AssertionError):
     """The two implementations differ; the message names seed, position and both answers."""
 
 
+def require(seed: int, board: Any, what: str, ours: object, theirs: object) -> None:
+    if ours != theirs:
+        text = board.fen() if isinstance(board, chess.Board) else board.sfen()
+        raise Disagreement(f"seed {seed}, {text}: {what}: ours {ours}, the other program {theirs}")
+
+
 def run(
     compare: Callable[[int, int], Counter[str]], games: int = 20_000, first_seed: int = 0, processes: int = 2
 ) -> dict[str, float]:
@@ -68,10 +75,7 @@ def run(
 def compare_games(first_seed: int, end_seed: int, game: Game = CHESS) -> Counter[str]:
     """Compare the games of seeds `first_seed` to `end_seed` - 1; return counts of plies, ends and rare
     moves."""
-    met: Counter[str] = Counter()
-    for seed in range(first_seed, end_seed):
-        met += compare_game(seed, game)
-    return met
+    return sum((compare_game(seed, game) for seed in range(first_seed, end_seed)), Counter())
 
 
 def compare_game(seed: int, game: Game) -> Counter[str]:
@@ -195,17 +199,17 @@ def _compare_position(
 ) -> dict[str, int]:
     """Compare words, text and legal moves. Return the moves: UCI text -> action."""
     state, notation = positions[n - 1], game.notation
-    _require(seed, board, "words", list(map(hex, state)), list(map(hex, state_of(board))))
+    require(seed, board, "words", list(map(hex, state)), list(map(hex, state_of(board))))
     if n % FEN_EVERY == 1:
         expected = board.fen(shredder=board.chess960, en_passant="legal")
-        _require(seed, board, "text", notation.state_to_text(state), expected)
+        require(seed, board, "text", notation.state_to_text(state), expected)
         # In chess960, the letters KQkq are read too.
         for text in (expected, board.fen(en_passant="legal")):
-            _require(seed, board, "state of the text", list(notation.state_from_text(text)), list(state))
+            require(seed, board, "state of the text", list(notation.state_from_text(text)), list(state))
     count = game.rules.legal_actions(positions, n, actions)
     moves = {notation.action_to_text(state, int(action)): int(action) for action in actions[:count]}
-    _require(seed, board, "number of different moves", len(set(moves.values())), count)
-    _require(seed, board, "legal moves", sorted(moves), sorted(move.uci() for move in board.legal_moves))
+    require(seed, board, "number of different moves", len(set(moves.values())), count)
+    require(seed, board, "legal moves", sorted(moves), sorted(move.uci() for move in board.legal_moves))
     return moves
 
 
@@ -213,26 +217,21 @@ def _compare_end(seed: int, board: chess.Board, positions: Positions, n: int, le
     """Compare repetitions, end reason, the search's earlier end, and outcome. Return the end reason."""
     repeated = (board.is_repetition(2), board.is_repetition(3))
     earlier = earlier_occurrences(positions, n, NO_ROOT)
-    _require(seed, board, "repetitions", (earlier >= 1, earlier >= 2), repeated)
+    require(seed, board, "repetitions", (earlier >= 1, earlier >= 2), repeated)
     reason: int = CHESS.rules.end_reason(positions, n, legal_count, NO_ROOT)
     expected = expected_reason(board, legal_count)
-    _require(seed, board, "end reason", CHESS.reason_name(reason), expected)
+    require(seed, board, "end reason", CHESS.reason_name(reason), expected)
     in_search = CHESS.reason_name(CHESS.rules.end_reason(positions, n, legal_count, 0))
     if expected == "ongoing" and repeated[0]:
         expected = "threefold_repetition"
-    _require(seed, board, "end reason in a search", in_search, expected)
+    require(seed, board, "end reason in a search", in_search, expected)
     if reason != ONGOING:
         value = CHESS.end_reasons[reason].value
         outcome = outcome_for_first_player(value, CHESS.rules.side_to_move(positions[n - 1]))
         ended = board.outcome()
         winner = ended.winner if ended else None
-        _require(seed, board, "outcome", outcome, 0 if winner is None else 1 if winner else -1)
+        require(seed, board, "outcome", outcome, 0 if winner is None else 1 if winner else -1)
     return reason
-
-
-def _require(seed: int, board: chess.Board, what: str, ours: object, theirs: object) -> None:
-    if ours != theirs:
-        raise Disagreement(f"seed {seed}, {board.fen()}: {what}: ours {ours}, python-chess {theirs}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections import Counter
 import cshogi
 import numpy as np
 import numpy.typing as npt
-from chess_agreement import Disagreement, run
+from chess_agreement import require, run
 from naive_shogi import plain_action
 
 from azselfplay.games.shogi import GAME
@@ -72,10 +72,7 @@ where the same hands come again too. Our rules ignore them."""
 def compare_games(first_seed: int, end_seed: int) -> Counter[str]:
     """Compare the games of seeds `first_seed` to `end_seed` - 1; return counts of plies, ends and rare
     moves."""
-    met: Counter[str] = Counter()
-    for seed in range(first_seed, end_seed):
-        met += compare_game(seed)
-    return met
+    return sum((compare_game(seed) for seed in range(first_seed, end_seed)), Counter())
 
 
 def compare_game(seed: int) -> Counter[str]:
@@ -179,21 +176,21 @@ def _compare_position(
 ) -> dict[int, int]:
     """Compare pieces, hands, text, check and legal moves. Return the moves: cshogi's -> action."""
     state = positions[n - 1]
-    _require(seed, board, "pieces", codes_of(state), [_CODE_OF[piece] for piece in board.pieces])
+    require(seed, board, "pieces", codes_of(state), [_CODE_OF[piece] for piece in board.pieces])
     theirs = [list(hand) for hand in board.pieces_in_hand]
     ours = [list(hand_counts(state, side).values()) for side in range(2)]
-    _require(seed, board, "hands", ours, theirs)
-    _require(seed, board, "check", bool(in_check(state)), board.is_check())
-    _require(seed, board, "declaration", bool(can_declare(state)), board.is_nyugyoku())
+    require(seed, board, "hands", ours, theirs)
+    require(seed, board, "check", bool(in_check(state)), board.is_check())
+    require(seed, board, "declaration", bool(can_declare(state)), board.is_nyugyoku())
     if n % TEXT_EVERY == 1:
         text = GAME.notation.state_to_text(state)
-        _require(seed, board, "text", text, board.sfen())
-        _require(seed, board, "state of the text", list(GAME.notation.state_from_text(text)), list(state))
+        require(seed, board, "text", text, board.sfen())
+        require(seed, board, "state of the text", list(GAME.notation.state_from_text(text)), list(state))
     actions = np.zeros(GAME.max_legal, dtype=np.uint16)
     count = GAME.rules.legal_actions(positions, n, actions)
     white = board.turn == cshogi.WHITE
     moves = {move: _action_of(move, white) for move in board.legal_moves}
-    _require(seed, board, "legal moves", sorted(actions[:count].tolist()), sorted(moves.values()))
+    require(seed, board, "legal moves", sorted(actions[:count].tolist()), sorted(moves.values()))
     return moves
 
 
@@ -210,18 +207,13 @@ def _compare_end(
     reason: int = GAME.rules.end_reason(positions, n, legal_count, NO_ROOT)
     in_search: int = GAME.rules.end_reason(positions, n, legal_count, 0)
     times = keys.count(keys[-1])
-    _require(seed, board, "mate", reason == MATE, board.is_game_over())
+    require(seed, board, "mate", reason == MATE, board.is_game_over())
     if legal_count:
-        _require(seed, board, "fourth occurrence", reason != 0, times >= 4)
+        require(seed, board, "fourth occurrence", reason != 0, times >= 4)
         expected = _REPETITION_OF.get(board.is_draw()) if times > 1 else 0
         if times <= 2 and expected is not None:
-            _require(seed, board, "end in a search", in_search, expected)
+            require(seed, board, "end in a search", in_search, expected)
     return reason
-
-
-def _require(seed: int, board: cshogi.Board, what: str, ours: object, theirs: object) -> None:
-    if ours != theirs:
-        raise Disagreement(f"seed {seed}, {board.sfen()}: {what}: ours {ours}, cshogi {theirs}")
 
 
 if __name__ == "__main__":

@@ -88,3 +88,15 @@ def test_any_text_is_read_and_written_back_or_refused_with_a_value_error(text: s
     except ValueError:
         return
     assert READ(WRITE(state)).tolist() == state.tolist()
+
+
+@pytest.mark.parametrize(
+    ("fen", "text"),
+    [
+        *(("", text) for text in ("", "e2", "e2e5", "e2e4e4", "h1a8", "i9i9", "a1a1", "0000", "E2E4")),
+        *(("4k3/P7/8/8/8/8/8/4K3 w - - 0 1", text) for text in ("a7a8", "a7a8k", "a7a8Q", "a7a8 ")),
+    ],
+)
+def test_what_is_no_move_is_refused_with_the_moves_there_are(fen: str, text: str) -> None:
+    with pytest.raises(ValueError, match="legal: "):
+        GAME.notation.action_from_text(READ(fen), text)

@@ -43,11 +43,6 @@ def test_either_colour_is_the_stronger_and_either_moves() -> None:
     assert len(squares) > 50
 
 
-def test_the_same_random_numbers_draw_the_same_positions() -> None:
-    """So a game can be repeated."""
-    assert drawn("KRPKR") == drawn("KRPKR")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_generator_knows_its_own_positions_and_no_others(name: str) -> None:
     """Positions of other material, other counters or other spelling, and impossible ones, are not its own."""

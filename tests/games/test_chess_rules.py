@@ -57,10 +57,6 @@ def test_a_first_repetition_is_a_draw_only_of_a_searched_line_that_holds_both(
     assert reason_after("", *KNIGHTS_OUT_AND_BACK, root=root) == expected
 
 
-def test_third_occurrence_is_a_draw() -> None:
-    assert reason_after("", *KNIGHTS_OUT_AND_BACK * 2) == "threefold_repetition"
-
-
 def test_position_with_other_castling_rights_is_not_a_repetition() -> None:
     fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1"
     assert reason_after(fen, "a1b1", "a8b8", "b1a1", "b8a8", root=0) == "ongoing"

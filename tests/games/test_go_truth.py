@@ -2,13 +2,13 @@
 
 import random
 from dataclasses import replace
-from functools import cache
 
 import pytest
 from naive_go import NaiveGo
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import legal
+from azselfplay.games.dots_and_boxes.knowledge import GROUPS as GROUPS_OF_DOTS
+from azselfplay.games.dots_and_boxes.knowledge import PER_GROUP
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.go import GoRules, game_of
 from azselfplay.games.go.knowledge import GROUPS
@@ -120,25 +120,32 @@ def test_a_long_past_that_gets_in_the_way_is_searched_to_the_end() -> None:
     assert Question(table.graph(9)).answers(nodes) == {3: -1, 6: -1, 7: -1, 8: 1, 9: 1}
 
 
-@cache
-def rows_of(*, final: bool) -> list[Row]:
-    solution = solution_of(get_game("go_3x3"))
-    return solution.final_rows() if final else solution.rows(1, 0)
+def states_of(game: Game, rows: list[Row]) -> set[bytes]:
+    """Return the positions of `rows`."""
+    states = set()
+    for row in rows:
+        game_history = GameHistory(game, row.start)
+        for action in row.moves:
+            game_history.play(action)
+        states.add(game_history.state.tobytes())
+    return states
 
 
-@pytest.mark.parametrize("final", [False, True])
-def test_known_positions_are_distinct_and_half_of_them_matter(final: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "groups", "each"), [("go_3x3", GROUPS, 300), ("dots_and_boxes", GROUPS_OF_DOTS, PER_GROUP)]
+)
+def test_known_positions_are_distinct_and_half_of_them_matter(
+    name: str, groups: list[str], each: int
+) -> None:
     """Each group has the same number; final judgements use other positions."""
-    rows, others = rows_of(final=final), rows_of(final=not final)
-    starts = {row.start for row in rows}
-    assert len(starts) == len(rows)
-    assert [sum(row.group == group for row in rows) for group in GROUPS] == [300, 300, 300]
-    assert sum(row.matters for row in rows) >= 450
-    assert starts.isdisjoint(row.start for row in others)
-    game = get_game("go_3x3")
-    state = game.notation.state_from_text(rows[0].start)
-    known = solution_of(game).probe(state)
-    assert known.legal == len(legal(game, state.reshape(1, -1), 1))
+    game = get_game(name)
+    rows, final = solution_of(game).rows(1, 0), solution_of(game).final_rows()
+    for found in (rows, final):
+        assert [sum(row.group == group for row in found) for group in groups] == [each] * 3
+        assert sum(row.matters for row in found) >= 3 * each // 2
+        assert len(states_of(game, found)) == 3 * each
+    assert states_of(game, rows).isdisjoint(states_of(game, final))
+    assert rows == solution_of(game).rows(1, 0)
 
 
 def test_larger_boards_are_not_solved() -> None:

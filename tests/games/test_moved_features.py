@@ -6,7 +6,7 @@ from naive_sampler import naive_symmetry
 from net_shapes import SHAPES, random_words
 
 from azselfplay.games.packed import move_features
-from azselfplay.games.spec import Game, Symmetry, actions_like_cells
+from azselfplay.games.spec import Game, Symmetry
 
 
 @pytest.mark.parametrize("game", SHAPES, ids=lambda game: game.name)
@@ -20,9 +20,3 @@ def test_bits_and_codes_go_with_their_cells_and_scalars_stay(game: Game) -> None
         moved = np.full_like(packed, 2**64 - 1)
         move_features(packed, cells, planes, game.code_bits, 2, moved)
         np.testing.assert_array_equal(moved, naive_symmetry(game, packed, symmetry, 2))
-
-
-def test_actions_go_with_their_cells_and_extra_ones_stay() -> None:
-    """The actions are two planes of three cells, then two more."""
-    found = actions_like_cells(np.array([2, 0, 1]), policy_planes=2, extra_actions=2)
-    assert found.tolist() == [2, 0, 1, 5, 3, 4, 6, 7]

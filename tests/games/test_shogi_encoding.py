@@ -48,7 +48,3 @@ def test_packed_features_are_those_of_the_naive_encoder(sfen: str, history: int)
 def test_move_counts_beyond_the_scale_stay_at_one() -> None:
     state = GAME.notation.state_from_text("4k4/9/9/9/9/9/9/9/4K4 w - 9999")
     assert planes_of(state[None], 1, 1)[-2:, 0].tolist() == [1, 1]
-
-
-def test_sizes_are_those_of_alphazero_in_65_words() -> None:
-    assert (GAME.planes(8), GAME.actions, GAME.feature_words(8)) == (362, 11259, 65)

@@ -1,7 +1,5 @@
 """Material, openings and game files of shogi."""
 
-from pathlib import Path
-
 import cshogi
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from azselfplay.games.shogi import GAME
 from azselfplay.games.shogi.game_files import csa
 from azselfplay.games.shogi.knowledge import is_noisy, material, order_score
 from azselfplay.games.shogi.notation import state_from_sfen
-from azselfplay.play.runner import GameFiles, PlayedGame
 
 VALUES = dict(zip("PLNSGBRK", (100, 300, 350, 500, 550, 800, 950, 0), strict=True)) | {
     "+P": 550, "+L": 550, "+N": 550, "+S": 550, "+B": 1100, "+R": 1300
@@ -72,18 +69,6 @@ def test_cshogi_reads_the_games_that_are_written(start: str) -> None:
     assert [cshogi.move_to_usi(move) for move in read.moves] == moves
     assert (read.names, read.endgame) == (["first", "second"], "%TORYO")
     assert cshogi.Board(read.sfen).sfen().split()[:3] == sfen.split()[:3]
-
-
-def test_cshogi_reads_all_games_of_a_match_file(tmp_path: Path) -> None:
-    path, games = tmp_path / "games.csa", []
-    for name, moves in list(knowledge_of(GAME).book.items())[:3]:
-        actions = tuple(replay(GAME, "", moves.split()).actions)
-        games.append(PlayedGame("a", "b", name, False, "", actions, 1, "resignation", len(actions)))
-    files = GameFiles(GAME, str(path), "", "an event")
-    for game in games:
-        files.write(game)
-    files.close()
-    assert [len(read.moves) for read in cshogi.Parser.parse_file(str(path))] == [game.plies for game in games]
 
 
 def test_a_move_that_is_none_is_refused() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from naive_truth import end_value, legal_of, minimax
+from naive_truth import minimax
 
 from azselfplay.games.connect_four import CELLS, GAME
 from azselfplay.games.connect_four import knowledge as labelled
@@ -26,11 +26,11 @@ def random_states(stones: int, count: int, seed: int) -> list[State]:
     rng, found = np.random.default_rng([seed, stones]), []
     while len(found) < count:
         state = np.zeros(GAME.state_words, np.uint64)
-        legal = legal_of(GAME, state)
-        while int(state[2]) < stones and end_value(GAME, state, legal) is None:
+        legal = GAME.legal_list(state)
+        while int(state[2]) < stones and GAME.end_value(state) is None:
             state = GAME.after(state, int(rng.choice(legal)))
-            legal = legal_of(GAME, state)
-        if int(state[2]) == stones and end_value(GAME, state, legal) is None:
+            legal = GAME.legal_list(state)
+        if int(state[2]) == stones and GAME.end_value(state) is None:
             found.append(state)
     return found
 
@@ -48,7 +48,7 @@ def test_late_positions_have_the_result_and_length_that_plain_minimax_finds(ston
 def test_the_columns_that_keep_the_result_are_those_that_plain_minimax_finds() -> None:
     solver = Solver(16)
     for state in random_states(31, 15, seed=2):
-        after = {a: -minimax(GAME, GAME.after(state, a), {})[0] for a in legal_of(GAME, state)}
+        after = {a: -minimax(GAME, GAME.after(state, a), {})[0] for a in GAME.legal_list(state)}
         best = max(after.values())
         assert solver.verdict(state) == (best, [a for a in after if after[a] == best])
 
