@@ -1,5 +1,7 @@
 """Packed features as planes, and the first layer that works without planes."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -25,31 +27,22 @@ def test_planes_in_bfloat16_are_exact_ones_and_rounded_scalars() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "planes_of", "says"),
+    ("make", "says"),
     [
-        (9, ((), (0,)), "codes of 9 bits"),
-        (0, ((), (0,)), "codes of 0 bits"),
-        (2, ((),) * 5, "5 codes of 2 bits"),
-        (4, ((0,), (1,)), "the first sets no plane"),
-        (4, ((), (1,)), "set by no code"),
+        (lambda: CodedCells(9, ((), (0,))), "codes of 9 bits"),
+        (lambda: CodedCells(0, ((), (0,))), "codes of 0 bits"),
+        (lambda: CodedCells(2, ((),) * 5), "5 codes of 2 bits"),
+        (lambda: CodedCells(4, ((0,), (1,))), "the first sets no plane"),
+        (lambda: CodedCells(4, ((), (1,))), "set by no code"),
+        (lambda: PackedScalars(((0, 1),)), "a field of"),
+        (lambda: PackedScalars(((17, 3),)), "a field of"),
+        (lambda: PackedScalars(((2, 4),)), "a field of"),
+        (lambda: PackedScalars(((3, 0),)), "a field of"),
+        (lambda: shape_only("wrong", 3, 3, 20, 2, 9, 2, 0, extra_actions=1), "extra actions"),
+        (lambda: shape_only("wrong", 3, 3, 18, 2, 9, 2, 0, extra_actions=1), "extra actions"),
+        (lambda: shape_only("wrong", 3, 3, 7, None, 9, 2, 0, extra_actions=1), "extra actions"),
     ],
 )
-def test_codes_that_cannot_be_are_refused(bits: int, planes_of: tuple, says: str) -> None:
-    """The faults: a wrong width, too many codes, a code 0 that sets a plane, a plane that no code sets."""
+def test_codes_fields_and_actions_that_cannot_be_are_refused(make: Callable[[], object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        CodedCells(bits, planes_of)
-
-
-@pytest.mark.parametrize("field", [(0, 1), (17, 3), (2, 4), (3, 0)])
-def test_packed_scalars_that_cannot_be_are_refused(field: tuple[int, int]) -> None:
-    """The faults: no bits, too many bits, a divisor that does not fit, no divisor."""
-    with pytest.raises(ValueError, match="a field of"):
-        PackedScalars((field,))
-
-
-@pytest.mark.parametrize(("actions", "planes", "extra"), [(20, 2, 1), (18, 2, 1), (7, None, 1)])
-def test_actions_that_are_not_planes_and_extra_actions_are_refused(
-    actions: int, planes: int | None, extra: int
-) -> None:
-    with pytest.raises(ValueError, match="extra actions"):
-        shape_only("wrong", 3, 3, actions, planes, 9, 2, 0, extra_actions=extra)
+        make()

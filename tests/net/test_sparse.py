@@ -12,7 +12,6 @@ import torch.nn.functional as F  # noqa: N812
 from sparse_positions import SPARSE_GAMES, positions, saved, sparse_network
 
 from azselfplay.games import get_game
-from net.architectures.registry import is_sparse, named
 from net.architectures.sparse import Inputs, SparseNetwork, logits_of, row_sums
 from net.batches import Batch
 from net.inference import Inference, SparseTorchEngine
@@ -179,15 +178,3 @@ def test_a_player_refuses_weights_that_it_cannot_use(tmp_path: Path) -> None:
             player.load(file)
     assert player.weights is before
     assert player.version == 3
-
-
-def test_a_game_without_features_says_what_else_there_is() -> None:
-    with pytest.raises(ValueError, match=r"go has no sparse features.*it has the networks tiny, small"):
-        SparsePlayer("go", 1)
-
-
-def test_names_of_sparse_networks() -> None:
-    assert [is_sparse(name) for name in ("sparse", "sparse512", "tiny", "tf7x96")] == [True] * 2 + [False] * 2
-    assert named("sparse512") == Sparse(width=512)
-    with pytest.raises(ValueError, match="width is 500, but must be a multiple of 16, such as 512"):
-        named("sparse500")

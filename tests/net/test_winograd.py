@@ -1,14 +1,12 @@
 """Winograd's convolutions, compared with those of torch in float64."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from net.cpu.convolutions import FILTERS, Affine, ConvShape, WinogradConv, by_winograd, products, tile_length
-from net.cpu.winograd import INPUTS, RESULTS
+from net.cpu.convolutions import Affine, ConvShape, WinogradConv, by_winograd
 
 NEAR = 1e-4
 """Results of about 1 differ from the exact ones by less than this."""
@@ -20,14 +18,6 @@ def made_up(channels: int, rows: int, cols: int, boards: int) -> tuple[Affine, T
     layer = Affine(torch.randn(channels, channels, 3, 3) / (9 * channels) ** 0.5, torch.randn(channels))
     x = torch.randn(boards, channels, rows, cols).contiguous(memory_format=torch.channels_last)
     return layer, x
-
-
-@pytest.mark.parametrize("length", [3, 4])
-def test_a_line_is_filtered(length: int) -> None:
-    rng = np.random.default_rng(length)
-    inputs, weights = rng.normal(size=length + 2), rng.normal(size=3)
-    found = np.array(RESULTS[length]) @ ((FILTERS[length] @ weights) * (np.array(INPUTS[length]) @ inputs))
-    assert found == pytest.approx([inputs[i : i + 3] @ weights for i in range(length)])
 
 
 @given(
@@ -60,13 +50,6 @@ def test_what_is_no_number_stays_so_and_spoils_no_other_board() -> None:
     x[2, 3, 4, 5] = torch.nan
     found = WinogradConv(layer, ConvShape(torch.float32, 16, 8, 8, 5)).relu(x)
     assert found.isnan().flatten(1).any(dim=1).tolist() == [False, False, True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("cells", "length", "count"), [(3, 3, 5), (6, 3, 10), (7, 4, 12), (8, 4, 12), (9, 3, 15), (19, 4, 30)]
-)
-def test_tiles_are_those_that_take_the_fewest_products(cells: int, length: int, count: int) -> None:
-    assert (tile_length(cells), products(cells)) == (length, count)
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,17 @@
 This tier is optional (`make test-oracles`) and is skipped where the other program is missing.
 """
 
-import asyncio
 import shlex
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from test_match_runner import match
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import PLY_CAP, RESIGNATION
 from azselfplay.play.openings import random_openings
-from azselfplay.play.players import make_player
-from azselfplay.play.runner import MatchSettings, play_match
 
 pytestmark = pytest.mark.oracle
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,17 +36,8 @@ def test_twenty_games_are_played_to_their_end(name: str, protocol: str, program:
     engine = shlex.join(["env", "-C", str(ROOT), sys.executable, "-m", "azselfplay.lab.azplay", protocol])
     ours = f"{protocol}:{engine} --game {name} --threads 1 --nodes 20 --hash 16?timeout=240"
 
-    async def match() -> list[tuple[str, str]]:
-        players = make_player(ours, game), make_player(f"{protocol}:{found}{arguments}", game)
-        try:
-            openings = random_openings(game, GAMES, 4, seed=1)
-            games = await play_match(game, *players, openings, MatchSettings(2))
-            return [(played.reason, played.detail) for played in games]
-        finally:
-            for player in players:
-                await player.close()
-
-    played = asyncio.run(match())
+    them, openings = f"{protocol}:{found}{arguments}", random_openings(game, GAMES, 4, seed=1)
+    played = [(one.reason, one.detail) for one in match(game, ours, them, openings, concurrent=2)]
     ends = {PLY_CAP, RESIGNATION, *(reason.name for reason in game.end_reasons)}
     assert len(played) == 2 * GAMES
     assert [one for one in played if one[0] not in ends] == []

@@ -13,16 +13,14 @@ import numpy as np
 import pytest
 from changed_settings import self_play
 from every_game import EVERY_GAME
-from leaf_by_leaf import HashEvaluator
+from leaf_by_leaf import HashEvaluator, placed, searched
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.host.aio import Stop
-from azselfplay.play.analysis import Analyst, BadRequest, Request, Service
+from azselfplay.play.analysis import Analyst, Request, Service
 from azselfplay.play.driver import CHUNK, Input
 from azselfplay.play.nets import load_net
-from azselfplay.search.mcts import search
-from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import tree_for
 from bench.random_games import random_game
@@ -59,20 +57,12 @@ def direct(name: str, moves: list[str], simulations: int) -> dict[str, int]:
     """Return the visits of a search made by hand, alone with its network."""
     game, net = get_game(name), load_net(None, name, threads=1)
     wanted = self_play(
-        simulations=simulations,
-        root_noise=0.0,
-        temperature_plies=0,
-        history=net.history,
-        max_plies=game.max_plies + len(moves),
+        simulations=simulations, root_noise=0.0, history=net.history, max_plies=game.max_plies + len(moves)
     )
-    tree = tree_for(game, resolve(wanted, game), np.random.default_rng(1))
-    game_history = replay(game, "", moves)
-    tree.reset(game_history.states[0])
-    for action in game_history.actions:
-        tree.advance(action)
-    result = asyncio.run(search(tree, SearchPool(tree.forest, net.evaluator)))
+    tree = placed(tree_for(game, resolve(wanted, game), np.random.default_rng(1)), " ".join(moves))
+    result = searched(tree, net.evaluator)
     net.close()
-    texts = [game.notation.action_to_text(game_history.state, int(action)) for action in result.actions]
+    texts = [game.notation.action_to_text(tree.state, int(action)) for action in result.actions]
     return dict(zip(texts, result.visits.tolist(), strict=True))
 
 
@@ -117,13 +107,6 @@ def test_without_simulations_the_network_alone_answers() -> None:
     assert answer["value"] == pytest.approx(answer["wdl"][0] - answer["wdl"][2], abs=1e-5)
 
 
-def test_a_win_in_one_is_best_and_certain() -> None:
-    """It has all visits and is the whole line."""
-    (answer,) = analysed("chess", [{"id": 1, "moves": FOOLS_MATE[:-1], "simulations": 5}])
-    assert (answer["best"], answer["visits"], answer["value"]) == ("d8h4", {"d8h4": 5}, 1)
-    assert answer["pv"] == ["d8h4"]
-
-
 @pytest.mark.parametrize(
     ("game", "request_", "reason", "outcome", "value"),
     [
@@ -139,14 +122,6 @@ def test_a_finished_game_says_how_it_ended(
     """The answer has the outcome for the first player and the value for the side to move."""
     (answer,) = analysed(game, [{"id": 3, **request_}])
     assert answer == {"id": 3, "finished": reason, "outcome": outcome, "value": value}
-
-
-def test_a_move_that_only_earlier_positions_forbid_is_a_bad_request() -> None:
-    """In Go, such a move retakes a ko."""
-    analyst = Analyst(get_game("go_5x5"), HashEvaluator(), 1)
-    moves = ("B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2", "C2")
-    with pytest.raises(BadRequest, match="move 9 \\('C2'\\): not legal: it repeats"):
-        analyst.history_of(Request(id="", fen="", moves=moves, simulations=0))
 
 
 def test_a_game_longer_than_in_self_play_is_analysed() -> None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_match_runner import match
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
@@ -14,7 +15,7 @@ from azselfplay.play.engine_player import EnginePlayer, EngineSpec
 from azselfplay.play.engine_protocols import go_line
 from azselfplay.play.openings import Opening
 from azselfplay.play.players import make_player
-from azselfplay.play.runner import FAILURE, MatchSettings, PlayedGame, play_match
+from azselfplay.play.runner import FAILURE, PlayedGame
 
 ENGINE = Path(__file__).with_name("scripted_engine.py")
 GAMES = {"gtp": "go_5x5", "usi": "shogi", "uci": "chess"}
@@ -27,19 +28,8 @@ def spec(protocol: str, mode: str, query: str = "timeout=240") -> str:
 
 
 def played(protocol: str, a: str, b: str, *openings: Opening, at_once: int = 2) -> list[PlayedGame]:
-    game = get_game(GAMES[protocol])
-
-    async def match() -> list[PlayedGame]:
-        players = make_player(a, game), make_player(b, game)
-        players[0].name, players[1].name = "a", "b"
-        settings = MatchSettings(at_once, MAX_PLIES)
-        try:
-            return await play_match(game, *players, openings or [Opening("start")], settings)
-        finally:
-            for player in players:
-                await player.close()
-
-    return asyncio.run(match())
+    settings = {"concurrent": at_once, "max_plies": MAX_PLIES}
+    return match(get_game(GAMES[protocol]), a, b, openings or [Opening("start")], **settings)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +52,7 @@ def test_a_bad_engine_loses_every_game_it_is_in_and_the_match_ends(
     games = played(protocol, spec(protocol, mode, timeout), "random")
     assert [game.outcome_for_a for game in games] == [-1] * 2
     assert {game.reason for game in games} == {FAILURE}
-    assert {game.failed for game in games} == {"a"}
+    assert {game.failed for game in games} == {games[0].first}
     assert all(what in game.detail for game in games)
 
 
@@ -101,25 +91,6 @@ def test_an_opening_reaches_a_gtp_engine_with_its_stones_and_moves() -> None:
 def test_a_start_position_reaches_a_uci_engine_with_its_moves() -> None:
     start = Opening("ending", "8/8/8/8/8/3k4/3p4/3K4 b - - 0 60")
     assert all(game.reason != FAILURE for game in played("uci", spec("uci", "good"), "random", start))
-
-
-@pytest.mark.parametrize(
-    ("game", "player", "message"),
-    [
-        ("chess", "gtp:gnugo", "engines of chess speak uci"),
-        ("tic_tac_toe", "uci:stockfish", "tic_tac_toe has no engines"),
-        ("go_5x5", f"gtp:{sys.executable}?nodes=100", "neither nodes nor depth"),
-        ("shogi", f"usi:{sys.executable}?nodes=many", "numbers"),
-        *(("chess", f"uci:{sys.executable}?{limit}", "too small") for limit in ("nodes=0", "timeout=-1")),
-        *(
-            ("chess", f"uci:{sys.executable}?{limit}", "too small")
-            for limit in ("movetime=-5", "timeout=nan")
-        ),
-    ],
-)
-def test_what_cannot_be_played_is_said_before_the_first_game(game: str, player: str, message: str) -> None:
-    with pytest.raises(Fatal, match=message):
-        make_player(player, get_game(game))
 
 
 @ALL

@@ -287,26 +287,35 @@ def test_tablebase_mates_in_one_and_fails_where_there_is_no_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "game", "code"),
+    ("spec", "game", "says"),
     [
-        ("foo", "chess", Exit.CONFIG),
-        ("alphabeta:x", "chess", Exit.CONFIG),
-        ("alphabeta:", "chess", Exit.CONFIG),
-        ("untrained@0", "chess", Exit.CONFIG),
-        ("solver", "chess", Exit.CONFIG),
-        ("tablebase", "connect_four", Exit.CONFIG),
-        ("random@100", "chess", Exit.CONFIG),
-        ("random:x", "chess", Exit.CONFIG),
-        ("uci:it's", "chess", Exit.CONFIG),
-        ("uci:cat?nodes=many", "chess", Exit.CONFIG),
-        ("uci:cat", "connect_four", Exit.CONFIG),
-        ("net:no-such-file@10", "chess", Exit.BAD_DATA),
+        ("foo", "chess", "'foo' is not a player"),
+        ("alphabeta:x", "chess", "whole number from 1"),
+        ("alphabeta:", "chess", "whole number from 1"),
+        ("untrained@0", "chess", "whole number from 1"),
+        ("solver", "chess", "no solver for chess"),
+        ("tablebase", "connect_four", "no tables for connect_four"),
+        ("random@100", "chess", "write random alone"),
+        ("random:x", "chess", "write random alone"),
+        ("blend:greedy", "tic_tac_toe", "blend:SPEC:PERCENT"),
+        ("blend:greedy:0", "tic_tac_toe", "blend:SPEC:PERCENT"),
+        ("blend:50", "tic_tac_toe", "blend:SPEC:PERCENT"),
+        ("uci:it's", "chess", "close the quotation marks"),
+        ("gtp:gnugo", "chess", "engines of chess speak uci"),
+        ("uci:cat", "tic_tac_toe", "tic_tac_toe has no engines"),
+        ("gtp:cat?nodes=100", "go_5x5", "neither nodes nor depth"),
+        ("usi:cat?nodes=many", "shogi", "whole numbers from 1"),
+        *(
+            ("uci:cat?" + one, "chess", "too small")
+            for one in ("nodes=0", "timeout=-1", "movetime=-5", "timeout=nan")
+        ),
+        ("net:no-such-file@10", "chess", "no network 'no-such-file'"),
     ],
 )
-def test_a_spec_that_cannot_play_is_refused_before_any_game(spec: str, game: str, code: Exit) -> None:
-    with pytest.raises(Fatal) as refused:
+def test_a_spec_that_cannot_play_is_refused_before_any_game(spec: str, game: str, says: str) -> None:
+    with pytest.raises(Fatal, match=says) as refused:
         make_player(spec, get_game(game))
-    assert refused.value.code == code
+    assert refused.value.code == (Exit.BAD_DATA if spec.startswith("net:") else Exit.CONFIG)
 
 
 def test_the_search_of_a_network_is_compiled_before_its_first_game(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,9 +186,3 @@ def test_a_blend_plays_another_players_move_in_its_share_of_moves() -> None:
         return float(np.mean([await seat.choose(game_history) == 2 for seat in seats]))
 
     assert asyncio.run(wins("blend:greedy:50")) == pytest.approx(0.5 + 0.5 / 5, abs=0.07)
-
-
-@pytest.mark.parametrize("spec", ["blend:greedy", "blend:greedy:0", "blend:50"])
-def test_a_blend_without_player_or_share_is_refused(spec: str) -> None:
-    with pytest.raises(Fatal, match="blend:SPEC:PERCENT"):
-        make_player(spec, GAME)
