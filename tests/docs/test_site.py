@@ -57,13 +57,6 @@ def test_the_settings_page_has_every_command_of_azplay() -> None:
     assert [name for name in AZPLAY if f"azplay {name}" not in COMMANDS] == []
 
 
-def test_every_decision_is_in_the_index(site: Path) -> None:
-    index = (site / "decisions" / "index.html").read_text()
-    decisions = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
-    assert decisions
-    assert [one.stem for one in decisions if f'href="{one.stem}.html"' not in index] == []
-
-
 def _leaves(config_class: type, path: str = "") -> Iterator[str]:
     """Yield the flags and arguments of a settings class, found without `settings_page`."""
     hints: dict[str, Any] = get_type_hints(config_class, include_extras=True)

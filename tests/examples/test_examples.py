@@ -29,27 +29,18 @@ def test_the_notebook_is_kept_without_outputs() -> None:
     assert [cell.outputs for cell in cells if cell.cell_type == "code" and cell.outputs] == []
 
 
-@pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return what all cells of the notebook print."""
+@pytest.mark.nightly
+def test_the_notebook_learns_and_shows_a_search_that_finds_the_only_move(tmp_path: Path) -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     paths = os.pathsep.join(path for path in sys.path if path)
-    where = {"metadata": {"path": tmp_path_factory.mktemp("notebook")}}
+    where = {"metadata": {"path": tmp_path}}
     client = NotebookClient(notebook, timeout=900, kernel_name="python3", resources=where)
     client.execute(env=os.environ | {"PYTHONPATH": paths, "MPLBACKEND": "agg"})
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    return "".join(output.text for output in outputs if output.output_type == "stream")
-
-
-@pytest.mark.nightly
-def test_the_notebook_learns(printed: str) -> None:
+    printed = "".join(output.text for output in outputs if output.output_type == "stream")
     (before,) = re.findall(r"untrained: ([\d.]+)%", printed)
     after = re.findall(r"([\d.]+)% played right", printed)
     assert len(after) == 8
     assert float(after[-1]) > max(85.0, float(before) + 10)
-
-
-@pytest.mark.nightly
-def test_the_notebook_shows_a_search_that_finds_the_only_move(printed: str) -> None:
     assert "5 is right" in printed
     assert re.search(r"^ +5 +[\d.]+ +\d+ +[-+][\d.]+$", printed, re.M)

@@ -64,6 +64,7 @@ FEN = "rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2"
         ("chess", f"{REPEATED} e2e4 e7e5 g1f3", FEN.replace("- 1 2", "- 1 6")),
         ("go_5x5", "(;SZ[5];B[cc];W[])", "...../...../..x../...../..... x 1"),
         ("shogi", "# ---- Kifu for Windows ----\n手合割：平手\n手数----指手--\n 1 ７六歩(77)", KIF_POSITION),
+        ("shogi", KIF_POSITION, KIF_POSITION),
         ("shogi", "'by hand\nPI\n+\n+7776FU", KIF_POSITION),
         ("connect_four", "4 4", "......./......./......./......./...o.../...x..."),
     ],

@@ -75,19 +75,6 @@ def test_two_players_that_are_no_runs_need_the_game_and_no_network(monkeypatch) 
         az.play("random", "random")
 
 
-@pytest.mark.parametrize(
-    ("game", "text", "moves"),
-    [
-        ("chess", "8/8/8/8/8/4k3/4p3/4K3 w - - 0 1", 0),
-        ("shogi", "lnsgkgsnl/1r5b1/ppppppppp/9/9/9/PPPPPPPPP/1B5R1/LNSGKGSNL w - 1", 0),
-        ("go_5x5", "(;GM[1]SZ[5]KM[0.5];B[cc];W[cb])", 2),
-    ],
-)
-def test_positions_are_read_in_the_forms_that_people_have(game: str, text: str, moves: int) -> None:
-    with az.load(game) as run:
-        assert len(run.position(text).moves) == moves
-
-
 def test_what_cannot_be_done_is_said_in_a_sentence_by_one_exception(run: az.Run) -> None:
     over = run.position("1 4 2 5 3")
     wrong: dict[str, Callable[[], object]] = {

@@ -110,6 +110,8 @@ def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
         ("--trainer-config", "[samples]\nper_postion = 2", "the nearest is 'samples.per_position'"),
         ("--server-config", "[self_play.search]\nsimulation = 2", "'self_play.search.simulations'"),
         ("--client-config", "drain = -1", "drain must be a number of at least 0, not -1"),
+        ("--recipe", "chess_spares", "there is no recipe 'chess_spares'; the nearest is 'chess_sparse'"),
+        ("--recipe", "shogi_wins", "--recipe shogi_wins is for shogi, not for chess: give --game shogi"),
         *(
             ("--server-config", text, "azrun's own parts cannot join")
             for text in ("listen = '0.0.0.0'", "listen = '::1'", "listen = '10.0.0.1'\ninsecure = true")

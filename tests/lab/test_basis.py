@@ -1,6 +1,5 @@
 """What a run of azrun is based on: the recipe of its game and this machine, or its own settings."""
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab import azrun
 from azselfplay.lab import azrun_config as basis
 from azselfplay.lab.azrun_config import Basis, RunConfig, basis_of, check_parts, make_commands
 from azselfplay.lab.experiments import recipe as recipes
@@ -68,15 +66,6 @@ def test_a_game_has_at_most_one_default_for_each_machine() -> None:
             {"gpus": "0"},
             "chess on GPUs and 2 cores: medium network, gumbel, 200 simulations (recipe chess_gpu; --recipe "
             "list shows others)",
-        ),
-        (
-            {"recipe": "none"},
-            "chess on 2 cores: tiny network, puct, 32 simulations (no recipe: the programs' own settings)",
-        ),
-        (
-            {"game": "go_9x9", "simulations": 9, "net": "4x32"},
-            "go_9x9 on 2 cores: 4x32 network, puct, 9 simulations (the programs' own settings; --recipe list "
-            "shows recipes of other games)",
         ),
         (
             {"game": "chess960"},
@@ -198,24 +187,6 @@ def test_a_run_whose_settings_are_damaged_is_not_played_with_others(tmp_path: Pa
     # The advice in this message leads to a start, not to the refusal of another history.
     found = basis_of(RunConfig(run="chess-sparse", runs=tmp_path, recipe="none"))
     assert (found.recipe, served(found, tmp_path / "basis").self_play.history) == ("", 1)
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--recipe", "chess_spares"], "there is no recipe 'chess_spares'; the nearest is 'chess_sparse'"),
-        (["--recipe", "shogi_wins"], "--recipe shogi_wins is for shogi, not for chess: give --game shogi"),
-        (["--recipe", "mancala"], "there is no recipe 'mancala'"),
-        (["--recipe", "/no/such.toml"], "there is no recipe"),
-    ],
-)
-def test_a_recipe_that_cannot_be_used_is_explained(
-    flags: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path), *flags])
-    assert azrun.main() == Exit.CONFIG
-    assert said in capsys.readouterr().err
 
 
 def test_a_trainer_reads_all_that_a_recipe_gives_it(tmp_path: Path) -> None:

@@ -103,50 +103,31 @@ def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:
 
 @pytest.mark.parametrize("start", ["", "4k3/P7/8/8/8/8/8/4K2R w K - 0 40"])
 def test_exported_chess_games_replay_to_the_same_end(start: str, tmp_path: Path, monkeypatch) -> None:
-    """python-chess reads the PGN and finds the moves, the result, values and visits."""
+    """python-chess reads the PGN and finds the moves, the result, values and visits, and the most visited
+    other moves."""
     found = records("chess", 2, start=start)
     run, out = store_run(tmp_path / "c", "chess", [entry(one) for one in found]), tmp_path / "games.pgn"
-    assert azplay_games(monkeypatch, run, "export", "--out", out) == Exit.OK
+    assert azplay_games(monkeypatch, run, "export", "--out", out, "--variations", 2) == Exit.OK
     file, game = io.StringIO(out.read_text()), get_game("chess")
     for record in found:
         read = chess.pgn.read_game(file)
         assert read is not None
         assert not read.errors
-        assert len(list(read.mainline_moves())) == record.plies
         assert read.headers["Termination"] == record.reason
         assert read.headers["Result"] == {1: "1-0", 0: "1/2-1/2", -1: "0-1"}[record.outcome]
-        state = game.notation.state_from_text(record.start)
-        first = game.notation.action_to_text(state, int(record.actions[0]))
-        assert next(iter(read.mainline_moves())).uci() == first
-        comment = next(iter(read.mainline())).comment
-        of_played = int(
-            record.visits[: record.visited[0]][
-                record.visit_actions[: record.visited[0]] == record.actions[0]
-            ][0]
-        )
-        assert comment.startswith(f"[%value {record.root_values[0]:+.3f}] [%visits {of_played}/20]")
+        node: chess.pgn.GameNode = read
+        for number, ply in enumerate(plies(game, record, GameHistory(game, record.start, record.max_plies))):
+            main, *others = node.variations
+            assert main.move.uci() == ply.move
+            value, visits = record.root_values[number], dict(ply.most_visited)
+            assert main.comment.startswith(f"[%value {value:+.3f}] [%visits {ply.visits}/{ply.all_visits}]")
+            wanted = [move for move in visits if move != ply.move][:2]
+            assert [other.move.uci() for other in others] == wanted
+            for other, move in zip(others, wanted, strict=True):
+                assert other.comment.startswith(f"[%visits {visits[move]}/{ply.all_visits}] ")
+            node = main
+        assert node.is_end()
     assert chess.pgn.read_game(file) is None
-
-
-def test_the_most_visited_other_moves_are_variations_of_an_exported_game(tmp_path: Path, monkeypatch) -> None:
-    """python-chess finds the same game, and at each move the other moves with their visits."""
-    (record,) = records("chess", 1)
-    run, out = store_run(tmp_path / "c", "chess", [entry(record)]), tmp_path / "games.pgn"
-    assert azplay_games(monkeypatch, run, "export", "--out", out, "--variations", 2) == Exit.OK
-    read = chess.pgn.read_game(io.StringIO(out.read_text()))
-    assert read is not None
-    assert not read.errors
-    game_history = GameHistory(get_game("chess"), "", record.max_plies)
-    node: chess.pgn.GameNode = read
-    for ply in plies(get_game("chess"), record, game_history):
-        main, *others = node.variations
-        assert main.move.uci() == ply.move
-        wanted = [one for one in ply.most_visited if one[0] != ply.move][:2]
-        assert [other.move.uci() for other in others] == [move for move, _ in wanted]
-        for other, (_, visits) in zip(others, wanted, strict=True):
-            assert other.comment.startswith(f"[%visits {visits}/{ply.all_visits}] ")
-        node = main
-    assert node.is_end()
 
 
 def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_path, monkeypatch) -> None:

@@ -71,13 +71,6 @@ def test_a_new_network_learns_nothing_from_players_in_quarantine(run: RunFolder)
     assert found[0] == found[1]
 
 
-def test_a_table_has_means_over_seeds() -> None:
-    a = {"variant": "a", "steps": 10, "seconds": 60.0}
-    found = [{**a, "seed": seed, "figures": {"policy_loss": float(seed)}} for seed in (1, 3)]
-    machine = {"date": "d", "commit": "c", "processor": "p", "load_before": 0}
-    assert "| a | 2 | 10 | 1.0 | 2.0000 ± 12.7060 |" in on_games.page("run", found, machine)
-
-
 def test_a_rate_that_fell_with_time_falls_over_the_steps(run: RunFolder) -> None:
     run.trainer_config.write_text(to_toml({"optimizer": {"cosine_minutes": 60}, "device": "cpu"}))
     own = on_games.settings_of(run, [], 1, 100).optimizer

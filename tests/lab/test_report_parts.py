@@ -1,15 +1,12 @@
 """The counts of a report, compared with plain counting."""
 
-import json
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from games_runs import records
-from report_runs import figures, whole_run
+from report_runs import whole_run
 
-from azselfplay.lab.report.curves import STEP, Curves
 from azselfplay.lab.report.figures import Bin, by_version, merged
 from azselfplay.store.reader import open_games
 
@@ -36,15 +33,3 @@ def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
         assert one.outcomes == Counter(record.outcome for record in own)
         assert one.reasons == Counter(record.reason for record in own)
         assert one.plies == sum(record.plies for record in own)
-
-
-def test_history_is_read_from_whole_lines(tmp_path: Path) -> None:
-    """Half a line is left out; repeated steps count once."""
-    file = tmp_path / "figures.jsonl"
-    lines = [json.dumps(figures(step)) for step in (3, 5, 7, 6, 8)]
-    file.write_text("\n".join(lines) + '\n{"time": 3, "tra')
-    curves = Curves(file)
-    curves.look()
-    assert curves.damaged == 1
-    assert [row[STEP] for row in curves.rows] == [3, 5, 6, 8]
-    assert curves.history()["columns"]["trainer/policy_loss"][:1] == pytest.approx([2.97])

@@ -20,10 +20,6 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 PHONE, SCREEN = {"width": 390, "height": 800}, {"width": 1400, "height": 900}
 
 
-OVER = re.compile(r"^You (won|lost): three in a row\.$|^A draw: the board is full\.$")
-MINE_OR_OVER = re.compile(f"Your move|{OVER.pattern}")
-
-
 def at_step(step: int) -> re.Pattern[str]:
     return re.compile(f"at training step {step}:")
 
@@ -56,22 +52,6 @@ NAMELESS = """() => [...document.querySelectorAll("button, a, select, input, img
     || one.textContent.trim() || one.labels?.length))
   .map((one) => one.outerHTML)"""
 """Finds the elements for which a screen reader would have no name."""
-
-
-def test_a_game_is_played_to_its_end_by_clicking(page: sync_api.Page, site: str) -> None:
-    page.goto(site + "/run/a-run/play")
-    page.get_by_label("Simulations a move").select_option("10")
-    page.get_by_role("button", name="New game").click()
-    status = page.locator(".state")
-    for _ in range(9):
-        sync_api.expect(status).to_have_text(MINE_OR_OVER)
-        if "Your move" not in status.inner_text():
-            break
-        before = page.locator(".played-moves li").count()
-        page.locator(".spot").first.click()
-        sync_api.expect(page.locator(".played-moves li").nth(before)).to_be_visible()
-    sync_api.expect(status).to_have_text(OVER)
-    sync_api.expect(page.locator(".spot")).to_have_count(0)
 
 
 def test_a_game_is_found_again_after_leaving_the_page_and_after_many_others(
@@ -262,17 +242,3 @@ def test_a_report_is_drawn_by_the_scripts_of_the_pages_without_a_server_and_fits
         sync_api.expect(chart.locator("path.curve").last).to_have_attribute("d", re.compile("^M[1-9]"))
     assert page.locator("h2").all_inner_texts()[:3] == ["Alerts", "Strength", "Learning"]
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-
-
-def test_a_run_that_ends_is_shown_as_ended_with_its_final_figures(
-    page: sync_api.Page, site: str, runs: Path
-) -> None:
-    folder = RunFolder(runs, run_with_games(runs, "tic_tac_toe", "ending").name)
-    with folder.lock("trainer"):
-        page.goto(site + "/run/ending")
-        page.get_by_text("Running.").wait_for()
-        sync_api.expect(page.locator(".cards")).to_contain_text("Queue wait")  # shown before it is known
-        folder.write_figures({"games": 4321, "step": STEPS, "weights_version": 4, "alerts": []})
-    page.get_by_text("Ended. These are its final figures.").wait_for()
-    sync_api.expect(page.locator(".cards")).to_contain_text("4,321")
-    sync_api.expect(page.locator(".cards")).to_contain_text("ended")

@@ -163,16 +163,6 @@ async def test_orders_of_other_sites_are_refused(client, runs: Path) -> None:
 
 
 @with_client
-async def test_curves_are_columns_of_equal_length(client, runs: Path) -> None:
-    found = await got(client, "/api/run/a-run/history")
-    columns = found["columns"]
-    assert {len(values) for values in columns.values()} == {STEPS - 1}
-    assert columns["trainer/policy_loss"][-1] == figures(STEPS - 1)["trainer/policy_loss"]
-    (probes,) = [chart for chart in found["charts"] if chart["title"] == "Values of known positions"]
-    assert probes["curves"] == [["KQK", "probe_values/KQK"]]
-
-
-@with_client
 async def test_live_figures_follow_what_the_trainer_writes_and_tell_cause_and_remedy(
     client, tmp_path: Path
 ) -> None:

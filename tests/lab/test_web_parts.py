@@ -54,7 +54,7 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('/step": 3}\nnonsense\n')
     assert curves.look()
-    assert steps_of(curves) == [1, 2, 3]
+    assert (steps_of(curves), curves.damaged) == ([1, 2, 3], 1)
 
 
 def test_a_file_that_begins_anew_is_read_anew(tmp_path: Path) -> None:

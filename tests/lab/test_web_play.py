@@ -144,11 +144,6 @@ async def test_a_game_speaks_of_its_sides_and_shows_and_writes_what_was_played(
     assert f"1. e4 e5 2. Nf3 {game['said'][-1]} *" in file["text"]
     assert '[White "a person"]' in file["text"]
     assert "no format 'KIF'" in (await got(client, f"{path}/file?form=KIF", 404))["error"]
-    repeated = "g1f3 g8f6 f3g1 f6g8 " * 2
-    game = await ordered(client, PLAY, {"position": f"{repeated} e2e4"})  # nobody claimed the draw
-    assert (len(game["moves"]), game["over"]) == (9, None)
-    file = await got(client, f"/api/play/{game['room']}/file?form=text")
-    assert file["text"].endswith("5. e2e4\n*\n")
 
 
 AFTER_E4 = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR"
@@ -200,13 +195,6 @@ async def test_moves_games_and_weights_that_are_not_there_are_explained(client, 
 
 
 @with_client
-async def test_weights_that_are_damaged_are_explained(client, tmp_path: Path) -> None:
-    folder = run_with_games(tmp_path, "tic_tac_toe", games=1)
-    (folder / "weights" / "000009-01234569.safetensors").write_bytes(b"nothing of the kind")
-    assert "its name says 01234569" in (await ordered(client, PLAY, {}, 409))["error"]
-
-
-@with_client
 async def test_the_game_not_touched_for_longest_gives_way_and_is_opened_again_with_its_moves(
     client, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,18 +214,6 @@ async def test_the_game_not_touched_for_longest_gives_way_and_is_opened_again_wi
     assert (await ordered(client, PLAY, gone))["moves"] == ["5"]
     wrong = await ordered(client, PLAY, {**terms, "moves": ["5", "5"]}, 400)
     assert "cannot be opened" in wrong["error"]
-
-
-@with_client
-async def test_the_network_is_asked_again_while_it_closes_boxes(client, tmp_path: Path) -> None:
-    """Each of the two lines that are left closes a box, so the network draws both."""
-    run_with_games(tmp_path, "dots_and_boxes_2x2", games=1)
-    moves = "a1a2 b1b2 a1b1 b3c3 c2c3 a3b3 b2c2 a2a3 c1c2 b2b3"
-    game = await ordered(client, PLAY, {"position": moves, "simulations": 1})
-    for over in (None, "more_boxes"):
-        game = await ordered(client, f"/api/play/{game['room']}/reply", {})
-        assert (game["is_mine"], game["over"]) == (False, over)
-    assert game["outcome"] == -1
 
 
 @with_client
