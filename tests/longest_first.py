@@ -32,7 +32,6 @@ LONGEST = (
     "test_inference.py",
     "test_pitfalls_training.py",
     "test_simulation.py",
-    "test_go_truth.py",
     "test_gtp_process.py",
     "test_analyse_service.py",
     "test_usi_process.py",

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from azselfplay.games.boards import Clicks
 from azselfplay.games.drawn import SIDES, clicks_of, look_of, svg
 from azselfplay.games.jit import jit
-from azselfplay.games.spec import Game, Positions, State
+from azselfplay.games.spec import Game, State
 
 
 @jit
@@ -161,39 +161,6 @@ class Row(Known):
     counted."""
 
 
-AnyRow = TypeVar("AnyRow")
-
-
-class Drawn(Generic[AnyRow]):
-    """Collects randomly drawn positions until each group has `wanted` of them. At most `most_quiet` per group
-    are positions in which every move keeps the result."""
-
-    def __init__(self, groups: Iterable[str], wanted: int, most_quiet: int) -> None:
-        self._taken: dict[str, list[AnyRow]] = {group: [] for group in groups}
-        self._quiet = dict.fromkeys(self._taken, 0)
-        self._wanted, self._most_quiet = wanted, most_quiet
-
-    def count(self, group: str) -> int:
-        return len(self._taken[group])
-
-    def has_room(self, group: str, *, matters: bool = True) -> bool:
-        """Return whether the group needs more positions in which the move matters (or does not)."""
-        return self.count(group) < self._wanted and (matters or self._quiet[group] < self._most_quiet)
-
-    def take(self, group: str, row: AnyRow, *, matters: bool) -> None:
-        self._taken[group].append(row)
-        self._quiet[group] += not matters
-
-    @property
-    def is_full(self) -> bool:
-        return not any(map(self.has_room, self._taken))
-
-    @property
-    def rows(self) -> list[AnyRow]:
-        """All taken positions, in the order of the groups."""
-        return [row for rows in self._taken.values() for row in rows]
-
-
 class BadTruth(ValueError):
     """A file of known positions cannot be read; the text says what to do."""
 
@@ -217,9 +184,6 @@ class Solution:
     """Names of the groups, in the order of a game."""
     final_rows: Callable[[], list[Row]] | None = None
     """Other positions, for final judgements: nobody tunes on them. None: there are only those of `rows`."""
-    probe_with_past: Callable[[Positions], Known | None] | None = None
-    """Like `probe`, for the newest position of a whole history, in games whose results depend on the past
-    (superko). None: `probe` is enough."""
     watched_rows: Callable[[], list[Row]] | None = None
     """Positions that trainers watch in a game that is not solved from near its start. (In a game that is,
     they watch `rows`.) Raises BadTruth. None: there are none to watch."""
@@ -236,12 +200,6 @@ class Solution:
     endings: Mapping[str, WonRows] = field(default_factory=dict)
     """By name of an ending with tables: a function that returns different won positions, with the winning
     side to move."""
-
-    def known(self, positions: Positions) -> Known | None:
-        """Return what is known about the newest of `positions` [n, state_words], the history of a game that
-        continues."""
-        # The past matters only with superko.
-        return self.probe(positions[-1]) if self.probe_with_past is None else self.probe_with_past(positions)
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,6 @@ GAME_MODULES = {
 
 GAME_NAMES = tuple(GAME_MODULES)
 
-WITH_SOLVED = (*GAME_NAMES, "go_2x2", "go_3x3")
-"""All games, and the variants that are solved although their game is not."""
-
 SIZE = r"\d{1,3}x\d{1,3}"
 """Rows x columns."""
 

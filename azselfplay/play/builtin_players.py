@@ -19,7 +19,7 @@ import numpy as np
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import Solution, knowledge_of
-from azselfplay.games.names import WITH_SOLVED
+from azselfplay.games.names import GAME_NAMES
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal, leave_at_once
 from azselfplay.play.kernel_players import Think, alphabeta_think, random_think
@@ -234,7 +234,7 @@ def solver_think(game: Game) -> Think:
     before = alphabeta_think(game, solution.depth) if solution.depth else None
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> int:
-        known = solution.known(game_history.states)
+        known = solution.probe(game_history.state)
         if known is not None:
             # Sorted, because the order of a set may differ between processes, but the seed alone should
             # decide.
@@ -276,5 +276,5 @@ def table_of(game: Game, what: str) -> Solution:
 
 def solved_games() -> dict[str, Solution]:
     """Return the solutions of all games with solved positions, by the game's name."""
-    found = {name: knowledge_of(get_game(name)).solution for name in WITH_SOLVED}
+    found = {name: knowledge_of(get_game(name)).solution for name in GAME_NAMES}
     return {name: solution for name, solution in found.items() if solution is not None}

@@ -11,7 +11,7 @@ from naive_games import assert_goes_as_in_the_twin
 from azselfplay.games import get_game
 from azselfplay.games.conformance import legal, replay
 from azselfplay.games.dots_and_boxes import game_of_size
-from azselfplay.games.dots_and_boxes.knowledge import Truth, solver_of
+from azselfplay.games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, Truth, solver_of
 from azselfplay.games.dots_and_boxes.rules import Board
 from azselfplay.games.game_history import replay as play_moves
 from azselfplay.games.knowledge import knowledge_of
@@ -137,6 +137,20 @@ def test_other_sizes_are_games_by_name() -> None:
             get_game(name)
         assert not is_game(name)
     assert is_game("dots_and_boxes_2x4")
+
+
+def test_known_positions_are_distinct_and_half_of_them_matter() -> None:
+    """Each third of the game has the same number; final judgements use other positions."""
+    solution = knowledge_of(GAME).solution
+    rows, final = solution.rows(1, 0), solution.final_rows()
+    for found in (rows, final):
+        assert [sum(row.group == group for row in found) for group in GROUPS] == [PER_GROUP] * 3
+        for group in GROUPS:
+            assert sum(row.matters for row in found if row.group == group) >= PER_GROUP // 2
+    states = [{replay(GAME, list(row.moves))[-1].tobytes() for row in found} for found in (rows, final)]
+    assert len(states[0]) == len(states[1]) == 3 * PER_GROUP
+    assert not states[0] & states[1]
+    assert rows == solution.rows(1, 0)
 
 
 def test_boards_too_large_to_solve_have_no_solution_but_a_heuristic() -> None:

@@ -14,9 +14,8 @@ from scaled_examples import scaled
 
 from azselfplay.games import get_game
 from azselfplay.games.conformance import bits, features, legal, replay
-from azselfplay.games.go import GoRules, game_of, solver
-from azselfplay.games.go.rules import bindings_of, owners_of
-from azselfplay.games.jit import bind
+from azselfplay.games.go import GoRules, game_of
+from azselfplay.games.go.rules import owners_of
 from azselfplay.games.spec import NO_ROOT, Game
 
 PERFT = {
@@ -65,14 +64,6 @@ def test_legal_boards_are_as_many_as_known(size: int) -> None:
             continue
         found += 1
     assert found == LEGAL_POSITIONS[size]
-
-
-@pytest.mark.nightly
-def test_legal_boards_of_4x4_are_as_many_as_known() -> None:
-    """The solver's kernel walks the chains of all 43 million boards."""
-    kernels = bind([solver], bindings_of(GoRules(4)))
-    state = np.zeros(game_of(GoRules(4)).state_words, np.uint64)
-    assert kernels.number_boards(state, np.zeros(3**16, np.int32)) == 24_318_165
 
 
 def random_game(game: Game, rng: random.Random, plies: int, pass_share: float) -> list[int]:

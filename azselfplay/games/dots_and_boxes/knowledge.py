@@ -19,7 +19,7 @@ from azselfplay.games.dots_and_boxes import NAME, notation, rules
 from azselfplay.games.dots_and_boxes.notation import Text
 from azselfplay.games.dots_and_boxes.rules import BOX_EDGES, EDGE_BOXES, NO_BOX, Board, owned, side_to_move
 from azselfplay.games.jit import bind, jit, kernel
-from azselfplay.games.knowledge import Drawn, Heuristic, Knowledge, Known, Row, Solution, Words
+from azselfplay.games.knowledge import Heuristic, Knowledge, Known, Row, Solution, Words
 from azselfplay.games.spec import Game, State
 
 # ---- Solver --------------------------------------------------------------------------------------
@@ -205,9 +205,9 @@ class Truth:
         fewer positions."""
         # The number of edges is part of the seed, so boards of different sizes are drawn independently.
         wanted, rng = min(limit or PER_GROUP, PER_GROUP), np.random.default_rng([seed, self.board.edges])
-        drawn: Drawn[Row] = Drawn(GROUPS, wanted, most_quiet=-(-wanted // 2))
+        taken: dict[str, list[Row]] = {group: [] for group in GROUPS}
         seen, in_vain = set(apart_from), 0
-        while in_vain < IN_VAIN * wanted and not drawn.is_full:
+        while in_vain < IN_VAIN * wanted and any(len(rows) < wanted for rows in taken.values()):
             in_vain += 1
             state, moves, found = self.text.state_from(""), list[int](), []
             while len(moves) < self.board.edges:
@@ -220,12 +220,15 @@ class Truth:
             # Take one position of each game, from anywhere in it.
             rng.shuffle(found)
             for row, state in found:
-                if drawn.has_room(row.group, matters=row.matters) and state.tobytes() not in seen:
+                rows = taken[row.group]
+                quiet = sum(not one.matters for one in rows)
+                has_room = len(rows) < wanted and (row.matters or 2 * quiet < wanted)
+                if has_room and state.tobytes() not in seen:
                     seen.add(state.tobytes())
-                    drawn.take(row.group, row, matters=row.matters)
+                    rows.append(row)
                     in_vain = 0
                     break
-        return drawn.rows
+        return [row for rows in taken.values() for row in rows]
 
     def final_rows(self) -> list[Row]:
         """Return positions other than those that `rows` returns for SEED."""

@@ -1,4 +1,4 @@
-"""Knowledge about Go. Boards up to 3 x 3 are solved: nearly all positions, with any past.
+"""Knowledge about Go.
 
 The heuristic value is in hundredths of a point. An empty point counts for the side whose stones are nearer,
 by steps through empty points. All stones count as alive.
@@ -7,10 +7,7 @@ by steps through empty points. All stones count as alive.
 from __future__ import annotations
 
 import sys
-import threading
-from functools import cached_property, partial
-
-import numpy as np
+from functools import partial
 
 from azselfplay.games.bits import ZERO, clear, count_ones, scratch_words
 from azselfplay.games.go import board as board_kernels
@@ -29,8 +26,6 @@ from azselfplay.games.go.board import (
 from azselfplay.games.go.notation import Text
 from azselfplay.games.go.rules import (
     KOMI_HALVES,
-    SMALLEST,
-    GoRules,
     beside,
     bindings_of,
     kernels_of,
@@ -38,11 +33,10 @@ from azselfplay.games.go.rules import (
     side_to_move,
 )
 from azselfplay.games.go.sgf import sgf_format
-from azselfplay.games.go.solver import LARGEST, Table
 from azselfplay.games.jit import bind, kernel, signed
-from azselfplay.games.knowledge import Drawn, Heuristic, Knowledge, Known, Row, Solution, Words
+from azselfplay.games.knowledge import Heuristic, Knowledge, Words
 from azselfplay.games.names import parts_of
-from azselfplay.games.spec import Game, Positions, State
+from azselfplay.games.spec import Game, State
 
 # ---- Heuristic -----------------------------------------------------------------------------------
 
@@ -118,94 +112,6 @@ def is_noisy(state: State, action: int) -> bool:
     return captured_by(state, action) > 0
 
 
-# ---- Solved boards -------------------------------------------------------------------------------
-
-
-GROUPS = ("opening", "middle", "end")
-"""By the share of points with stones: less than a half, less than three quarters, more."""
-PER_GROUP = 300
-SEED, FINAL_SEED = 1, 2
-"""Seeds of positions: for tuning, and for final judgements."""
-DEPTH = 6
-"""Search depth in plies of alpha-beta, with which the perfect player moves where the exact search gives no
-answer."""
-
-
-class Truth:
-    """The known results under one set of rules."""
-
-    def __init__(self, rules: GoRules, text: Text) -> None:
-        self.rules, self.text = rules, text
-        self._solving = threading.Lock()
-        """Held by the thread that uses the table, which searches in arrays of its own."""
-
-    @cached_property
-    def table(self) -> Table:
-        """The table of results; made on first use, which takes seconds."""
-        return Table(self.rules)
-
-    def probe(self, state: State) -> Known | None:
-        """Return what is known about a position without a past."""
-        return self.probe_with_past(state.reshape(1, -1))
-
-    def probe_with_past(self, positions: Positions) -> Known | None:
-        """Return what is known about the newest of `positions`, the history of a game that continues."""
-        with self._solving:
-            results = self.table.results(positions)
-        if results is None:
-            return None
-        state = positions[-1]
-        # Results are for the first player.
-        sign = 1 - 2 * int(self.text.kernels.side_to_move(state))
-        value = max(sign * result for result in results.values())
-        keeps = frozenset(action for action, result in results.items() if sign * result == value)
-        stones = sum(int(word).bit_count() for word in state[: 2 * self.text.board.words])
-        points = self.text.board.points
-        # Each comparison that is true moves one group further.
-        group = GROUPS[(2 * stones >= points) + (4 * stones >= 3 * points)]
-        return Known(group, value, keeps, len(results))
-
-    def rows(self, seed: int, limit: int, apart_from: frozenset[str] = frozenset()) -> list[Row]:
-        """Return positions without a past, drawn from all boards, equally many of each group. In at most half
-        of a group every move keeps the result."""
-        wanted = min(limit or PER_GROUP, PER_GROUP)
-        codes = np.flatnonzero(self.table.numbers >= 0)
-        drawn: Drawn[Row] = Drawn(GROUPS, wanted, most_quiet=-(-wanted // 2))
-        # The numbers cover each board with either side to move.
-        for number in np.random.default_rng([seed, self.rules.size]).permutation(2 * len(codes)).tolist():
-            state = self.table.state_of(int(codes[number // 2]), number % 2)
-            known, start = self.probe(state), self.text.text_of(state)
-            if known is None or start in apart_from:
-                continue
-            if drawn.has_room(known.group, matters=known.matters):
-                drawn.take(known.group, known.row(start), matters=known.matters)
-            if drawn.is_full:
-                break
-        return drawn.rows
-
-    def final_rows(self) -> list[Row]:
-        """Return positions other than those that `rows` returns for SEED, as far as there are any."""
-        return self.rows(FINAL_SEED, 0, frozenset(row.start for row in self.rows(SEED, 0)))
-
-
-def solution_of(rules: GoRules, text: Text) -> Solution | None:
-    """Return the solution under these rules; None for a board that is too large."""
-    if rules.size > LARGEST[rules.superko]:
-        return None
-    truth = Truth(rules, text)
-    return Solution(
-        covers="nearly all positions, with their past",
-        probe=truth.probe,
-        probe_with_past=truth.probe_with_past,
-        rows=truth.rows,
-        groups=GROUPS,
-        # On 2 x 2 the exact search always gives an answer, so alpha-beta is not needed.
-        depth=DEPTH if rules.size > SMALLEST else 0,
-        # 2 x 2 has too few positions for a second set.
-        final_rows=truth.final_rows if rules.size > SMALLEST else None,
-    )
-
-
 # ---- In the form of games.knowledge --------------------------------------------------------------
 
 
@@ -222,7 +128,6 @@ def knowledge_of_game(game: Game) -> Knowledge:
         clicks=notation.clicks(rules.size),
         words=Words(("Black", "White")),
         formats=(sgf_format(rules),),
-        solution=solution_of(rules, text),
     )
 
 

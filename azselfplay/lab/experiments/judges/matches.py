@@ -22,7 +22,7 @@ from azselfplay.play.nets import load_net, search_for, search_name
 from azselfplay.play.openings import Opening, random_openings, usual_plies
 from azselfplay.play.players import make_player
 from azselfplay.play.runner import MatchSettings, PlayedGame, ms_a_move, play_match
-from azselfplay.play.truth_errors import PlayerErrors, measure, solution_of
+from azselfplay.play.truth_errors import PlayerErrors, measure
 
 CONCURRENT = 48
 """Concurrent games, which share the network's batches."""
@@ -33,9 +33,6 @@ PAIRS, PAIRS_ON_THE_WAY = 100, 10
 CURVE_SEED, FINAL_SEED = 1, 2
 """Seeds of openings and positions. A run may be stopped because its curve looks good, so the final judgement
 uses other openings and positions."""
-
-SOLVER = "solver"
-"""The player that never errs."""
 
 ON_THE_CURVE = 2
 """Number of opponents on the curve: the first ones of the list."""
@@ -108,8 +105,8 @@ def add_matches(
 def measures_of(
     game: Game, label: str, opponent: str, played: list[PlayedGame], openings: Sequence[Opening]
 ) -> list[Measure]:
-    """Return the score; the games won by mate, if the game has mates; the games won with each side, if all
-    games began alike; and the lost results, if the opponent never errs."""
+    """Return the score; the games won by mate, if the game has mates; and the games won with each side, if
+    all games began alike."""
     measures = [score(f"score against {opponent}", label, played)]
     mate = knowledge_of(game).matches.mate
     if mate:
@@ -122,24 +119,7 @@ def measures_of(
             mine = {one.actions: one for one in played if one.swapped is bool(side)}.values()
             won = sum(one.outcome_for_a == 1 for one in mine)
             measures.append(share(f"won as {name} player against {opponent}", label, won, len(mine)))
-    if opponent == SOLVER:
-        plies = {one.id: len(one.actions) for one in openings}
-        lost = sum(loses_result(game, one, plies[one.opening]) for one in played)
-        what = f"games against {opponent} that lose a result"
-        measures.append(share(what, label, lost, len(played), at_most=True))
     return measures
-
-
-def loses_result(game: Game, one: PlayedGame, opening_plies: int) -> bool:
-    """Return whether player A's result was worse than the true result of the opening. Raises ValueError if
-    the true result is unknown."""
-    history = Opening(one.opening, one.start, one.actions[:opening_plies]).game_history(game)
-    known = solution_of(game, "judge its networks by other matches").known(history.states)
-    if known is None:
-        raise ValueError(f"the truth of the opening {one.opening} is not known")
-    # The truth is for the side to move, the outcome for A.
-    is_to_move = one.swapped == bool(history.side_to_move)
-    return one.outcome_for_a < (known.value if is_to_move else -known.value)
 
 
 def final_players(trained: Trained, recipe: Recipe) -> dict[str, str]:
