@@ -63,7 +63,7 @@ class MatchConfig:
     sprt: str = ""
     """ELO0,ELO1, such as 0,10: stop as soon as one of the two is accepted at 5 % error."""
     tables: bool = False
-    """End a game by the game's endgame tables (chess: KQK, KRK, KPK, KBNK)."""
+    """End a game by the game's endgame tables (chess: KQK, KRK, KBNK)."""
     syzygy_path: str = ""
     """End a game of chess by the Syzygy tables in these folders, separated as in PATH, instead of those of
     `tables`."""

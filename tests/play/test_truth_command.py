@@ -14,7 +14,7 @@ import pytest
 from leaf_by_leaf import Answer, LeafByLeaf
 
 from azselfplay.games import get_game
-from azselfplay.games.chess.knowledge import DRAWN_PAWN, FINAL_MATES_IN_ONE, MATES_IN_ONE, mates_in
+from azselfplay.games.chess.knowledge import FINAL_MATES_IN_ONE, MATES_IN_ONE, mates_in
 from azselfplay.games.knowledge import Row
 from azselfplay.games.names import GAME_MODULES
 from azselfplay.games.tic_tac_toe import knowledge as tree
@@ -114,9 +114,8 @@ def test_chess_rows_are_the_same_for_a_seed_and_different_positions() -> None:
     chess = get_game("chess")
     rows = rows_for(chess, seed=3, limit=20)
     assert rows == rows_for(chess, seed=3, limit=20)
-    assert len({one.start for one in rows}) == 120
-    assert {one.value for one in rows if one.group == DRAWN_PAWN} == {0}
-    assert {one.value for one in rows if one.group != DRAWN_PAWN} == {1}
+    assert len({one.start for one in rows}) == 80
+    assert {one.value for one in rows} == {1}
     assert {" w " in one.start for one in rows} == {True, False}
 
 

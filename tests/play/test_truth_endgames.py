@@ -11,7 +11,7 @@ from azselfplay.games.chess import endings as kernel
 from azselfplay.games.chess.knowledge import row_of as chess_row
 from azselfplay.games.spec import State
 
-LONGEST = {"KQK": 10, "KRK": 16, "KPK": 28, "KBNK": 33}
+LONGEST = {"KQK": 10, "KRK": 16, "KBNK": 33}
 
 
 def sample(name: str, count: int, seed: int) -> list[State]:
@@ -31,16 +31,6 @@ def test_the_longest_mate_is_the_published_one(name: str) -> None:
     """It is counted in moves, with White to move."""
     table = endgames.ending(name).white
     assert (int(table[table < kernel.UNKNOWN].max()) + 1) // 2 == LONGEST[name]
-
-
-def test_king_and_pawn_has_as_many_won_and_illegal_positions_as_the_bitbases_of_engines() -> None:
-    """Those bitbases hold the 24 squares of a pawn on files a-d: 111,282 positions are won, 30,932 are
-    impossible."""
-    tables, pawn = endgames.ending("KPK"), np.arange(64**3) >> 12
-    held = (pawn % 8 < 4) & (pawn // 8 >= 1) & (pawn // 8 <= 6)
-    both = np.concatenate([tables.white[held], tables.black[held]])
-    assert int((both < kernel.UNKNOWN).sum()) == 111_282
-    assert int((both == kernel.ILLEGAL).sum()) == 30_932
 
 
 @pytest.mark.parametrize("name", endgames.ENDINGS)
@@ -84,15 +74,6 @@ def test_entries_are_illegal_where_python_chess_says_so(name: str) -> None:
 )
 def test_a_position_without_a_table_is_not_known(fen: str) -> None:
     assert endgames.probe(GAME.notation.state_from_text(fen)) is None
-
-
-def test_underpromotion_wins_where_a_queen_would_give_stalemate() -> None:
-    row = chess_row("KPK", GAME.notation.state_from_text("8/k1P5/8/K7/8/8/8/8 w - - 0 1"))
-    assert row is not None
-    texts = {GAME.notation.action_to_text(GAME.notation.state_from_text(row.start), a) for a in row.keeps}
-    assert row.value == 1
-    assert "c7c8r" in texts
-    assert "c7c8n" not in texts
 
 
 def test_a_row_says_how_much_longer_each_winning_move_takes() -> None:

@@ -1,4 +1,4 @@
-"""Tables of chess endgames: king and queen, rook, pawn, or bishop and knight against a bare king.
+"""Tables of chess endgames: king and queen, rook, or bishop and knight against a bare king.
 
 The result of every position is known. The tables are computed on first use, which takes seconds, and kept
 under `~/.cache/azselfplay/truth`. `probe` looks up a position, whichever colour has the men.
@@ -11,8 +11,8 @@ ignored.
 
 In all jitted functions tables are uint8[64 ** (2 + men)], `kinds` are int64[1 or 2] of KNIGHT..QUEEN, and
 `ways`, which has the size of a table, counts Black's moves that are not yet known to lose. Finding the
-predecessors of a position is cheap: all men but pawns can move back, so a man may have come from any square
-that it attacks.
+predecessors of a position is cheap: the men can move back, so a man may have come from any square that it
+attacks.
 """
 
 from __future__ import annotations
@@ -44,13 +44,12 @@ from azselfplay.games.chess.board import (
     ROOKS,
     WHITE,
     bishop_attacks,
-    pawn_attacks_up,
     rook_attacks,
 )
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import State
 
-ENDINGS = ("KQK", "KRK", "KPK", "KBNK")
+ENDINGS = ("KQK", "KRK", "KBNK")
 
 KNIGHT, BISHOP, ROOK, QUEEN = 1, 2, 3, 4
 
@@ -115,18 +114,10 @@ def ending(name: str) -> Ending:
 
 
 def make(name: str) -> Ending:
-    """Solve one of ENDINGS (KPK needs those of queen and rook first)."""
+    """Solve one of ENDINGS."""
     men = len(name) - 2
     white, black = (np.zeros(64 ** (2 + men), np.uint8) for _ in range(2))
-    if name == "KPK":
-        # The pawn promotes to a queen or a rook.
-        queen, rook = ending("KQK").black, ending("KRK").black
-        # A promotion may lead to any distance in those tables, so rounds without new positions do not end the
-        # loop.
-        most = max(int(table[table < UNKNOWN].max()) for table in (queen, rook))
-        solve_pawn(queen, rook, most, white, black)
-    else:
-        solve_pieces(np.array(_PIECES[name], np.int64), white, black, np.zeros_like(white))
+    solve_pieces(np.array(_PIECES[name], np.int64), white, black, np.zeros_like(white))
     return Ending(name, white, black)
 
 
@@ -188,8 +179,6 @@ def state_at(name: str, index: int, *, strong_to_move: bool, strong_is_black: bo
 
 _LAST = np.uint64(63)
 _SIX, _TWELVE, _EIGHTEEN = np.uint64(6), np.uint64(12), np.uint64(18)
-_SECOND_RANK, _SEVENTH_RANK = np.uint64(1), np.uint64(6)
-_THREE, _EIGHT, _SIXTEEN = np.uint64(3), np.uint64(8), np.uint64(16)
 
 
 @jit
@@ -307,99 +296,8 @@ def solve_pieces(kinds: npt.NDArray[np.int64], white: Table, black: Table, ways:
             if white[index] == plies + 1:
                 found += _before_black(np.uint64(index), kinds, plies + 2, black, ways)
         plies += 2
-    _draw_the_rest(white, black)
-
-
-@jit
-def _draw_the_rest(white: Table, black: Table) -> None:
     for index in range(len(white)):
         if white[index] == UNKNOWN:
             white[index] = DRAWN
         if black[index] == UNKNOWN:
             black[index] = DRAWN
-
-
-# ---- King and pawn against king --------------------------------------------------------------------
-
-
-@jit
-def _black_ways(index: np.uint64) -> np.uint64:
-    """Return the squares that Black's king can go to."""
-    wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
-    return KING_ATTACKS[bk] & ~(KING_ATTACKS[wk] | pawn_attacks_up(ONE << pawn))
-
-
-@jit
-def _begin_pawn(index: np.uint64, white: Table, black: Table) -> None:
-    wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
-    rank, target = pawn >> _THREE, ONE << bk
-    apart = wk != bk and wk != pawn and bk != pawn and not KING_ATTACKS[wk] & target
-    if not apart or rank < _SECOND_RANK or rank > _SEVENTH_RANK:
-        white[index] = black[index] = ILLEGAL
-        return
-    in_check = pawn_attacks_up(ONE << pawn) & target
-    white[index] = ILLEGAL if in_check else UNKNOWN
-    ways = _black_ways(index)
-    if not ways:
-        black[index] = 0 if in_check else DRAWN
-    else:
-        black[index] = DRAWN if ways & (ONE << pawn) else UNKNOWN
-
-
-@jit
-def _white_reaches(index: np.uint64, plies: int, black: Table, queen: Table, rook: Table) -> bool:
-    """Return whether one of White's moves leads to a position that Black loses in `plies`."""
-    wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
-    occupied = (ONE << wk) | (ONE << bk) | (ONE << pawn)
-    steps = KING_ATTACKS[wk] & ~(occupied | KING_ATTACKS[bk])
-    while steps:
-        if black[_moved(index, ZERO, count_trailing_zeros(steps))] == plies:
-            return True
-        steps &= steps - ONE
-    # A blocked pawn cannot advance, neither one square nor two.
-    if occupied & (ONE << (pawn + _EIGHT)):
-        return False
-    ahead = _moved(index, _TWELVE, pawn + _EIGHT)
-    if pawn >> _THREE == _SEVENTH_RANK:
-        return queen[ahead] == plies or rook[ahead] == plies
-    if black[ahead] == plies:
-        return True
-    if pawn >> _THREE != _SECOND_RANK or occupied & (ONE << (pawn + _SIXTEEN)):
-        return False
-    return black[_moved(index, _TWELVE, pawn + _SIXTEEN)] == plies
-
-
-@jit
-def _black_is_lost(index: np.uint64, white: Table) -> bool:
-    """Return whether all of Black's moves lead to positions that White is known to win."""
-    ways = _black_ways(index)
-    while ways:
-        if white[_moved(index, _SIX, count_trailing_zeros(ways))] >= UNKNOWN:
-            return False
-        ways &= ways - ONE
-    return True
-
-
-@jit
-def solve_pawn(queen: Table, rook: Table, most_plies: int, white: Table, black: Table) -> None:
-    """Fill both tables of king and pawn against king, all uint8[64 ** 3].
-
-    `queen` and `rook` are the tables for Black to move after the pawn's promotion, and `most_plies` is the
-    longest mate in them. Promotion to a bishop or a knight would leave a draw. Each round finds the positions
-    of the next distance to mate.
-    """
-    for index in range(len(white)):
-        _begin_pawn(np.uint64(index), white, black)
-    plies, found = 0, 1
-    while found or plies <= most_plies:
-        found = 0
-        for index in range(len(white)):
-            if white[index] == UNKNOWN and _white_reaches(np.uint64(index), plies, black, queen, rook):
-                white[index] = plies + 1
-                found += 1
-        for index in range(len(black)):
-            if black[index] == UNKNOWN and _black_is_lost(np.uint64(index), white):
-                black[index] = plies + 2
-                found += 1
-        plies += 2
-    _draw_the_rest(white, black)

@@ -203,9 +203,7 @@ def order_score(state: State, action: int) -> int:
 
 
 PER_ENDING = 300
-"""Positions per ending (and as many drawn ones of king and pawn)."""
-DRAWN_PAWN = "KPK draw"
-"""The group in which the bare king has to hold a draw."""
+"""Positions per ending."""
 MATE_IN_ONE = "mate in one"
 """The group of whole boards on which the side to move mates at once. Any other move counts as an error there,
 even if it keeps the win."""
@@ -241,10 +239,7 @@ def rows(seed: int, limit: int) -> list[Row]:
     """Return positions of all endings, drawn with `seed`, at most `limit` of each (0: PER_ENDING), and mates
     in one."""
     rng, count = np.random.default_rng([seed, 64]), min(limit or PER_ENDING, PER_ENDING)
-    groups = [(name, name, True) for name in endings.ENDINGS] + [(DRAWN_PAWN, "KPK", False)]
-    endgames = [
-        row for group, name, won in groups for row in _ending_rows(group, name, count, rng, strong_wins=won)
-    ]
+    endgames = [row for name in endings.ENDINGS for row in _ending_rows(name, count, rng)]
     return [*endgames, *mates_in(MATES_IN_ONE)[: limit or None]]
 
 
@@ -269,31 +264,24 @@ def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row]) -> l
     """Return `count` different won positions of one of the ENDINGS, in which the side with the men is to
     move, without those in `apart_from`."""
     taken = {row.start for row in apart_from}
-    found = _ending_rows(name, name, count + len(taken), np.random.default_rng([seed, 65]), strong_wins=True)
+    found = _ending_rows(name, count + len(taken), np.random.default_rng([seed, 65]))
     return [row for row in found if row.start not in taken][:count]
 
 
-def _ending_rows(
-    group: str, name: str, count: int, rng: np.random.Generator, *, strong_wins: bool
-) -> list[Row]:
-    """Return different positions, drawn uniformly. The colour that has the men is random.
-
-    With `strong_wins` the side with the men is to move and wins; otherwise the bare king is to move and
-    draws.
-    """
+def _ending_rows(name: str, count: int, rng: np.random.Generator) -> list[Row]:
+    """Return different won positions, drawn uniformly, in which the side with the men is to move. The colour
+    that has the men is random."""
     found: dict[str, Row] = {}
-    tables = endings.ending(name)
-    table = tables.white if strong_wins else tables.black
+    table = endings.ending(name).white
     while len(found) < count:
         # Draw an index of the table: placing men one by one would make some positions more likely than
         # others.
         index = int(rng.integers(len(table)))
-        entry = table[index]
-        if not (entry < endings.UNKNOWN if strong_wins else entry == endings.DRAWN):
+        if table[index] >= endings.UNKNOWN:
             continue
         black = bool(rng.integers(2))
-        state = endings.state_at(name, index, strong_to_move=strong_wins, strong_is_black=black)
-        row = row_of(group, state)
+        state = endings.state_at(name, index, strong_to_move=True, strong_is_black=black)
+        row = row_of(name, state)
         if row is not None:
             # The same position may be drawn twice.
             found.setdefault(row.start, row)
@@ -316,7 +304,7 @@ SOLUTION = Solution(
     covers=", ".join(endings.ENDINGS),
     probe=probe,
     rows=rows,
-    groups=(*endings.ENDINGS, DRAWN_PAWN, MATE_IN_ONE),
+    groups=(*endings.ENDINGS, MATE_IN_ONE),
     watched_rows=partial(mates_in, MATES_IN_ONE),
     final_watched_rows=partial(mates_in, FINAL_MATES_IN_ONE),
     plays_whole_games=False,
