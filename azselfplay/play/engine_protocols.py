@@ -1,10 +1,8 @@
 """UCI, USI and GTP as spoken to other programs' engines: chess, shogi, Go.
 
 Each protocol is a `Connection` to one process. UCI uses python-chess, which knows the protocol's corner
-cases. Only the announced options are parsed here: python-chess ends an option's name at the first word such
-as `max`, and raises an error for a default that the option does not allow. USI and GTP exchange lines with a
-child process. An engine without any limit would think forever, so it gets USUAL_NODES if the protocol can
-count nodes.
+cases. USI and GTP exchange lines with a child process. An engine without any limit would think forever, so it
+gets USUAL_NODES if the protocol can count nodes.
 """
 # ruff: noqa: ARG002
 
@@ -61,9 +59,9 @@ async def connect(kind: str, spec: EngineSpec) -> Connection:
     EngineError or OSError."""
     connection: Connection
     if kind == "uci":
-        loop, quiet = asyncio.get_running_loop(), asyncio.subprocess.DEVNULL
-        transport, protocol = await loop.subprocess_exec(Uci, *spec.command, stderr=quiet)
-        connection = UciConnection(spec, transport, protocol)
+        with _engine_errors():
+            engine = await chess.engine.popen_uci([*spec.command], stderr=asyncio.subprocess.DEVNULL)
+        connection = UciConnection(spec, *engine)
     else:
         process = await LineProcess.start(spec.command)
         connection = UsiConnection(spec, process) if kind == "usi" else GtpConnection(spec, process)
@@ -79,13 +77,6 @@ async def connect(kind: str, spec: EngineSpec) -> Connection:
 USUAL_NODES = 1000
 """Default number of nodes, if the protocol can count nodes and nothing else limits a move."""
 
-OPTION = re.compile(
-    r"\s*option\s+name\s+(?P<name>\S.*?)\s+type\s+(?P<kind>check|spin|combo|button|string)"
-    r"(?:\s+(?P<rest>(?:default|min|max|var)\b.*))?\s*$"
-)
-"""An option that an engine for UCI or USI announces. The name may contain `type`, `default`, `min`, `max` and
-`var`; it ends before `type` and a valid type, followed by values or nothing."""
-
 
 class UciConnection:
     """One engine process."""
@@ -99,7 +90,6 @@ class UciConnection:
 
     async def begin(self) -> None:
         with _engine_errors():
-            await self._protocol.initialize()
             await self._protocol.configure(dict(self._spec.options))
 
     async def begin_game(self, game_history: GameHistory, seed: int) -> None:
@@ -142,56 +132,8 @@ def _engine_errors() -> Iterator[None]:
         raise EngineError(str(error)) from error
 
 
-class Uci(chess.engine.UciProtocol):
-    """Parses the announced options itself: python-chess ends a name at the first word such as `max`, and
-    raises an error for a default that the option does not allow."""
-
-    def _line_received(self, line: str) -> None:
-        # After the greeting, a line that begins with `option` announces nothing.
-        if self.initialized or line.split()[:1] != ["option"]:
-            super()._line_received(line)
-            return
-        option = option_of(line)
-        if option is None:
-            return
-        self.options[option.name] = option
-        with contextlib.suppress(chess.engine.EngineError, TypeError):
-            # python-chess sends an option only if its value differs from this one.
-            self.config[option.name] = option.parse(option.default)
-
-
-MANAGED = {"ponder": "check", "uci_analysemode": "check", "uci_chess960": "check", "multipv": "spin"}
-"""Options that python-chess sets, and their types."""
-
-
-def option_of(line: str) -> chess.engine.Option | None:
-    """Return the option that a line announces; None if the line makes no sense. A number or default that
-    makes no sense counts as missing."""
-    found = OPTION.match(line)
-    if found is None or MANAGED.get(found["name"].lower(), found["kind"]) != found["kind"]:
-        return None
-    name, kind, rest = found["name"], found["kind"], found["rest"] or ""
-    low = high = None
-    default: str | int | bool | None = None
-    values: list[str] = []
-    if kind == "spin":
-        numbers = (
-            re.search(rf"\b{word}\s+(-?[0-9]{{1,18}})(?!\S)", rest) for word in ("min", "max", "default")
-        )
-        low, high, default = (None if number is None else int(number[1]) for number in numbers)
-        # An empty range counts as no range.
-        if low is not None and high is not None and low > high:
-            low = high = None
-        if name.lower() == "multipv":  # python-chess sets it to its default
-            default = 1 if default is None else default
-    elif kind == "combo":
-        first, *values = re.split(r"(?:^|\s+)var\s+", rest)
-        default = first.removeprefix("default").strip()
-    elif kind == "check":
-        default = rest.split()[:2] == ["default", "true"]
-    elif kind == "string":
-        default = rest.removeprefix("default").strip()
-    return chess.engine.Option(name, kind, default, low, high, values)
+OPTION = re.compile(r"\s*option\s+name\s+(\S.*?)\s+type\s")
+"""An option that an engine for USI announces."""
 
 
 class UsiConnection:
@@ -208,7 +150,7 @@ class UsiConnection:
         known = {""}
         while (line := await self._process.line()).strip() != "usiok":
             if option := OPTION.match(line):
-                known.add(option["name"].lower())
+                known.add(option[1].lower())
         for name, value in self._spec.options.items():
             if name.lower() not in known:
                 raise EngineError(f"it has no option {name!r}")
