@@ -180,17 +180,6 @@ class Window:
         found: npt.NDArray[np.bool_] = self.rings.is_target[numbers % self.capacity] > 0
         return found
 
-    def visits_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
-        """Return `[n]`, the number of visited actions of each of the positions `numbers [n]`, and `[sum of
-        these]`, the places of these actions in the rings of visits, position after position."""
-        rings, at = self.rings, numbers % self.capacity
-        counts = rings.visited[at].astype(np.int64)
-        firsts = rings.game_visit[rings.game[at]] + rings.visit_offset[at]
-        # Visit k of the result is the visit k - begins[i] of its position i.
-        begins = np.cumsum(counts) - counts
-        places = np.repeat(firsts - begins, counts) + np.arange(counts.sum())
-        return counts, places % len(rings.visit_count)
-
     @property
     def bytes_per_position(self) -> float:
         """Memory of all rings when full, divided by the capacity."""
