@@ -1,5 +1,5 @@
-"""Exact solver for Connect Four. Given enough time, it finds the result, the columns that keep it, and the
-score of any position.
+"""Exact solver for Connect Four. Given enough time, it finds the result of any position and the columns that
+keep it.
 
 A position of 8 stones takes about a second, one of 14 some milliseconds; from 20 stones on, the solver does
 thousands per second. The search is alpha-beta (negamax) with a transposition table. Bitboards have seven
@@ -31,21 +31,11 @@ class Solver:
         self._table = np.zeros(1 << table_bits, np.uint64)
         # A row for each number of stones: a position and its successors never use the same row.
         self._scratch = np.zeros((CELLS, 2, COLS), np.uint64)
-        self._nodes = np.zeros(1, np.int64)
-
-    @property
-    def nodes(self) -> int:
-        """Positions searched since the start."""
-        return int(self._nodes[0])
 
     def value(self, state: State) -> int:
         """Return the result with best play for the side to move: +1, 0 or -1. The game must not be over."""
-        return self._solve(state, -1, 1)
-
-    def score(self, state: State) -> int:
-        """Return the number of stones that the winner has left when it wins, including the winning one;
-        negative if the side to move loses."""
-        return self._solve(state, LOWEST, -LOWEST)
+        own, mask = board_of(state)
+        return int(solve(own, mask, -1, 1, self._table, self._scratch))
 
     def verdict(self, state: State) -> tuple[int, list[int]]:
         """Return the result for the side to move, and the columns that keep it, in the order of the rules."""
@@ -60,16 +50,13 @@ class Solver:
             if ended is None:
                 own, mask = board_of(child)
                 # Ask only whether the result is kept, which is faster than computing the score.
-                found = is_at_most(own, mask, -value, self._table, self._scratch, self._nodes)
+                score = solve(own, mask, -value, -value + 1, self._table, self._scratch)
+                found = score <= -value
             else:
                 found = -ended >= value
             if found:
                 keeps.append(action)
         return value, keeps
-
-    def _solve(self, state: State, low: int, high: int) -> int:
-        own, mask = board_of(state)
-        return int(solve(own, mask, low, high, self._table, self._scratch, self._nodes))
 
 
 def board_of(state: State) -> tuple[np.uint64, np.uint64]:
@@ -177,13 +164,11 @@ def negamax(
     beta: int,
     table: Words,
     scratch: Words,
-    nodes: npt.NDArray[np.int64],
 ) -> int:
     """Return the score if it lies between `alpha` and `beta`, else a bound on the score outside that window.
 
     The side to move must have no immediate win.
     """
-    nodes[0] += 1
     stones: Any = np.int64(count_ones(mask))
     cells = _moves_that_survive(own, mask)
     if not cells:
@@ -211,7 +196,7 @@ def negamax(
     moves, marks = scratch[stones, 0], scratch[stones, 1]
     # Best moves first: a good bound cuts off most of the rest.
     for at in range(_order(own, mask, cells, moves, marks)):
-        score = -negamax(own ^ mask, mask | moves[at], -beta, -alpha, table, scratch, nodes)
+        score = -negamax(own ^ mask, mask | moves[at], -beta, -alpha, table, scratch)
         if score >= beta:
             table[slot] = (key << _EIGHT) | np.uint64(score - LOWEST + 1 + _SCORES)
             return score
@@ -228,7 +213,6 @@ def solve(
     high: int,
     table: Words,
     scratch: Words,
-    nodes: npt.NDArray[np.int64],
 ) -> int:
     """Return the score of a game that continues, clipped to [low, high] (-1 and 1: only the result).
 
@@ -242,20 +226,9 @@ def solve(
         middle = (at_least + at_most) // 2
         if middle <= 0:
             middle = min(middle, -(-at_least // 2))
-        score = negamax(own, mask, middle, middle + 1, table, scratch, nodes)
+        score = negamax(own, mask, middle, middle + 1, table, scratch)
         if score <= middle:
             at_most = score
         else:
             at_least = score
     return max(low, min(high, at_least))
-
-
-@jit
-def is_at_most(
-    own: np.uint64, mask: np.uint64, bound: int, table: Words, scratch: Words, nodes: npt.NDArray[np.int64]
-) -> bool:
-    """Return whether the score of a game that continues is `bound` or less."""
-    stones: Any = np.int64(count_ones(mask))
-    if playable_cells(mask) & winning_cells(own, mask):
-        return bool((CELLS + 1 - stones) // 2 <= bound)
-    return negamax(own, mask, bound, bound + 1, table, scratch, nodes) <= bound
