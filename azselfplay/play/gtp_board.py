@@ -13,9 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
+import numpy as np
+
 from azselfplay.games.go import GoRules, game_of
+from azselfplay.games.go.board import Board
 from azselfplay.games.go.notation import COLUMNS, action_of, vertex_of
-from azselfplay.games.go.rules import NAME, Superko, owners_of, rules_of_options
+from azselfplay.games.go.rules import NAME, Superko, kernels_of, owners_of, rules_of_options
 from azselfplay.games.names import parts_of
 from azselfplay.games.spec import PLY_CAP, Game, State
 from azselfplay.play.gtp_lines import NAMES, GtpError
@@ -194,23 +197,20 @@ class GoBoard:
         """Return the vertices of the dead black and dead white stones. A stone is dead if the other side's
         ownership, averaged over the stone's chain, is more than DEAD. ownership: [points] in [-1, 1], 1 for
         Black; () if it is unknown, and then every stone lives."""
-        side_of = {self.action(one): side for side, found in enumerate(self.stones()) for one in found}
         dead: tuple[list[str], list[str]] = ([], [])
-        left = set(side_of) if ownership else set()
-        while left:
-            chain = [left.pop()]
-            side = side_of[chain[0]]
-            # The list grows while it is read: each stone brings its neighbours.
-            for point in chain:
-                beside = [point - self.size, point + self.size]
-                beside += [point - 1] if point % self.size else []
-                beside += [point + 1] if (point + 1) % self.size else []
-                own = [one for one in beside if one in left and side_of[one] == side]
-                chain += own
-                left.difference_update(own)
-            for_black = sum(ownership[point] for point in chain) / len(chain)
-            if (for_black if side else -for_black) > DEAD:
-                dead[side].extend(vertex_of(self.size, point) for point in sorted(chain))
+        board, kernels, state = Board(self.size), kernels_of(self.rules), self.game_history.state
+        for side, found in enumerate(self.stones() if ownership else ()):
+            left = {self.action(vertex) for vertex in found}
+            while left:
+                # Without empty points no chain has a liberty, so the whole chain is listed.
+                scratch, nowhere = np.zeros(board.room, np.uint64), np.zeros(board.words + 1, np.uint64)
+                count = kernels.list_if_dead(state, side, nowhere, left.pop(), scratch, 0)
+                # The list follows two sets of bits.
+                chain = scratch[2 * (board.words + 1) :][:count].tolist()
+                left.difference_update(chain)
+                for_black = sum(ownership[point] for point in chain) / count
+                if (for_black if side else -for_black) > DEAD:
+                    dead[side].extend(vertex_of(self.size, point) for point in sorted(chain))
         return dead
 
     def without(self, dead: tuple[list[str], list[str]]) -> GoBoard:
