@@ -128,8 +128,7 @@ def foreign_key(module: str, file: str) -> str:
     packages. `module` is one of the package's modules, and `file` its file ("" for code that was typed in).
 
     All its `.py` files count, whether or not they contain compiled code, but no other package that it imports
-    (docs/add_a_game.md says so). For a module outside of a package, the modules in its folder count that it
-    imports, directly or not.
+    (docs/add_a_game.md says so). For a module outside of a package, those beside it count.
     """
     if module.partition(".")[0] in PACKAGES:
         return ""
@@ -138,24 +137,12 @@ def foreign_key(module: str, file: str) -> str:
     path = Path(file)
     # Go up to the folder of the outermost package.
     levels = module.count(".") + (path.stem == "__init__")
-    files = sorted(path.parents[levels - 1].rglob("*.py")) if levels else _imported_beside(path)
+    files = path.parents[levels - 1].rglob("*.py") if levels else path.parent.glob("*.py")
     digest = hashlib.sha256()
-    for one in files:
+    for one in sorted(files):
         with suppress(OSError):
             digest.update(f"{one.name} ".encode() + one.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def _imported_beside(path: Path) -> list[Path]:
-    found: set[Path] = set()
-    todo = [path]
-    while todo:
-        one = todo.pop()
-        if one not in found and one.is_file():
-            found.add(one)
-            for imported, _, module in _IMPORT.findall(one.read_text("utf-8", "replace")):
-                todo.append(one.with_name((module or imported).lstrip(".").partition(".")[0] + ".py"))
-    return sorted(found)
 
 
 def foreign_key_of(function: Any) -> str:
