@@ -16,7 +16,6 @@ once, by 8 bits for a rank and 1 bit for a file, after masking out the men on th
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
 from azselfplay.games.chess.board import (
@@ -67,11 +66,10 @@ from azselfplay.games.chess.castling import (
 )
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import NO_ROOT, EndReason, Positions, State
+from azselfplay.games.stubs import Actions
 
 # ---- Legal moves ---------------------------------------------------------------------------------
 
-
-Actions = npt.NDArray[np.uint16]
 
 MAX_LEGAL = 256
 """218 is the largest known number in a reachable position. Start positions come from text, so there is room

@@ -92,11 +92,10 @@ from azselfplay.games.shogi.board import (
     without_lowest,
 )
 from azselfplay.games.spec import NO_ROOT, EndReason, Positions, State
+from azselfplay.games.stubs import Actions
 
 # ---- Legal moves ---------------------------------------------------------------------------------
 
-
-Actions = npt.NDArray[np.uint16]
 
 MAX_LEGAL = 600
 """593 is the largest number that a position can have."""
