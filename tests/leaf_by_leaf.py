@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from naive_mcts import hashed_evaluation
 
 from azselfplay.games.spec import Game
-from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, Reply
+from azselfplay.search.evaluator import Evaluations, LeafBatch, Reply
 from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import search
 from azselfplay.search.pool import SearchPool
@@ -19,6 +19,13 @@ from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
 
 Answer = tuple[Any, float]
+
+
+class Leaf(NamedTuple):
+    """One position to evaluate: a row of a LeafBatch."""
+
+    features: Any
+    actions: Any
 
 
 def uniform(leaf: Leaf) -> Answer:

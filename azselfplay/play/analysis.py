@@ -25,13 +25,14 @@ from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.host.aio import Stop
 from azselfplay.play.driver import Input, Line, Output
 from azselfplay.play.syzygy import Tables
-from azselfplay.search.evaluator import BadEvaluation, Evaluator, Leaf, LeafBatch, evaluate
+from azselfplay.search.evaluator import BadEvaluation, Evaluator, LeafBatch, evaluate
+from azselfplay.search.forest import Forest
 from azselfplay.search.leaf_parallel import node_bytes
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import SearchResult, evenly
 from azselfplay.search.settings import FOR_EVALUATION, resolve
-from azselfplay.search.tree import SearchTree, tree_for
+from azselfplay.search.tree import SearchTree
 from protocol.messages import MAX_START
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
 
@@ -320,14 +321,14 @@ class Analyst:
             won = outcome_for_first_player(outcome, history.side_to_move)
             return {"finished": finished, "outcome": outcome, "value": won}
         leaf = self._leaf(history)
-        evaluation = await evaluate(self.evaluator, LeafBatch.of(leaf))
+        evaluation = await evaluate(self.evaluator, leaf)
         value = float(evaluation.values[0])
         visits: dict[int, int] = {}
         priors = dict(zip(leaf.actions.tolist(), evaluation.priors.tolist(), strict=True))
         if simulations:
             changes = {"search.simulations": simulations, "max_plies": history.max_plies}
             settings = resolve(changed(self.settings, changes), self.game)
-            with tree_for(self.game, settings, np.random.default_rng(0)) as tree:
+            with SearchTree(Forest(self.game, settings), np.random.default_rng(0)) as tree:
                 # Play from the start of the game, so that the search knows which positions would be
                 # repetitions.
                 tree.reset(history.states[0])
@@ -382,10 +383,10 @@ class Analyst:
             tasks = [group.create_task(analysed(history)) for history in histories]
         return [task.result() for task in tasks]
 
-    def _leaf(self, history: GameHistory) -> Leaf:
-        """Return the position at the end of `history` as the network reads it."""
+    def _leaf(self, history: GameHistory) -> LeafBatch:
+        """Return the position at the end of `history` as the network reads it: a batch of one row."""
         features = self.game.features(history.states, history.ply + 1, self.settings.history)
-        return Leaf(features, history.legal_actions())
+        return LeafBatch.of(features, history.legal_actions())
 
 
 def _visits(tree: SearchTree, result: SearchResult) -> dict[int, int]:

@@ -25,11 +25,12 @@ from azselfplay.host.exits import Exit, Fatal, leave_at_once
 from azselfplay.play.kernel_players import Think, alphabeta_think, random_think
 from azselfplay.play.nets import LoadedNet
 from azselfplay.play.player import Player, PlayerFailed, Seat
-from azselfplay.search.evaluator import LeafBatch, evaluate
+from azselfplay.search.evaluator import evaluate
+from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import FOR_EVALUATION, resolve
-from azselfplay.search.tree import SearchTree, tree_for
+from azselfplay.search.tree import SearchTree
 from azselfplay.search.warm import warm
 from protocol.settings import SelfPlaySettings, changed
 
@@ -113,7 +114,7 @@ class NetSeat(Seat):
         ):
             settings = self._player.settings(game_history.max_plies)
             net = self._player.net
-            tree = tree_for(net.game, settings, self._rng, net.own)
+            tree = SearchTree(Forest(net.game, settings, network=net.own), self._rng)
             # Begin at the start of the game, because repetitions are counted over the whole game.
             tree.reset(game_history.states[0])
             self._tree, self._game_history, self._followed = tree, game_history, []
@@ -132,7 +133,7 @@ class NetSeat(Seat):
         if not self._player.simulations:
             # No search: the network's own first choice.
             leaf = tree.root_leaf()
-            answer = await evaluate(evaluator, LeafBatch.of(leaf))
+            answer = await evaluate(evaluator, leaf)
             return int(leaf.actions[np.argmax(answer.priors)])
         # A sparse network runs inside the search, without the evaluator, so its positions are counted here.
         before = tree.forest.evaluated

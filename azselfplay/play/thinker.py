@@ -19,7 +19,7 @@ from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.play.nets import LoadedNet
 from azselfplay.play.orders import Found, Line, Progress, Report, Request
 from azselfplay.play.syzygy import Tables
-from azselfplay.search.evaluator import Evaluations, LeafBatch, evaluate
+from azselfplay.search.evaluator import Evaluations, evaluate
 from azselfplay.search.layout import UNEXPANDED
 from azselfplay.search.leaf_parallel import (
     Interrupt,
@@ -140,7 +140,7 @@ class Thinker:
         thread of an event loop."""
         tree = self.tree
         tree.reset(self.game.notation.state_from_text(""))
-        evaluation = self._evaluator.answer(LeafBatch.of(tree.root_leaf()))
+        evaluation = self._evaluator.answer(tree.root_leaf())
         tree.expand_root(evaluation.priors.astype(np.float32), float(evaluation.values[0]))
         # Run a few batches, so that every kernel runs once with leaves and once without.
         tree.start_search(60)
@@ -190,7 +190,7 @@ class Thinker:
         ownership: tuple[float, ...] = ()
         if request.ownership and self.net.ownership is not None:
             # Compute in a thread, because a large network would block the event loop too long.
-            seen = LeafBatch.of(tree.root_leaf()).features
+            seen = tree.root_leaf().features
             ownership = tuple((await asyncio.to_thread(self.net.ownership, seen))[0].tolist())
         if self._is_planned:  # sequential halving must know the number of simulations before it begins
             wanted = min(request.simulations or PLANNED_SIMULATIONS, MAX_SIMULATIONS)
@@ -232,7 +232,7 @@ class Thinker:
         shows_draw = thinking.request.show_draw
         if self.tree.is_expanded and not shows_draw:
             return None
-        asked = evaluate(self._evaluator, LeafBatch.of(self.tree.root_leaf()))
+        asked = evaluate(self._evaluator, self.tree.root_leaf())
         evaluation = await unless_over(asked, thinking.limits, thinking.interrupt, ROOT_GRACE)
         if evaluation is None:
             return None

@@ -37,33 +37,23 @@ class Evaluator(Protocol):
         ...
 
 
-class Leaf(NamedTuple):
-    """One position to evaluate."""
-
-    features: npt.NDArray[np.uint64]
-    """[words] packed planes."""
-    actions: npt.NDArray[np.uint16]
-    """[n] legal actions; the priors come back in this order."""
-
-
 @dataclass(frozen=True, eq=False)
 class LeafBatch:
     features: npt.NDArray[np.uint64]
-    """[rows, words]"""
+    """[rows, words] packed planes."""
     counts: npt.NDArray[np.uint16]
     """[rows] legal actions of each row."""
     actions: npt.NDArray[np.uint16]
-    """[sum of counts]"""
+    """[sum of counts] legal actions; the priors come back in this order."""
 
     @property
     def rows(self) -> int:
         return len(self.counts)
 
     @classmethod
-    def of(cls, leaf: Leaf) -> LeafBatch:
-        """Return a batch of one row."""
-        counts = np.array([len(leaf.actions)], np.uint16)
-        return cls(leaf.features[np.newaxis], counts, leaf.actions)
+    def of(cls, features: npt.NDArray[np.uint64], actions: npt.NDArray[np.uint16]) -> LeafBatch:
+        """Return one position as a batch: its packed planes [words], and its legal actions."""
+        return cls(features[np.newaxis], np.array([len(actions)], np.uint16), actions)
 
 
 @dataclass(frozen=True, eq=False)

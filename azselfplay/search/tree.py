@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
-from azselfplay.search.compiled import OwnNetwork
-from azselfplay.search.evaluator import BadEvaluation, Leaf
+from azselfplay.search.evaluator import BadEvaluation, LeafBatch
 from azselfplay.search.forest import KEPT_TREES, Forest
 from azselfplay.search.layout import UNEXPANDED, Tree
 from protocol.records import MOST_VISITS
@@ -191,10 +190,10 @@ class SearchTree:
         self._look()
         return bool(self._nodes_in_use[0])
 
-    def root_leaf(self) -> Leaf:
-        """Return the root as a leaf to evaluate."""
+    def root_leaf(self) -> LeafBatch:
+        """Return the root as a leaf to evaluate: a batch of one row."""
         features = self.game.features(self._history, self.ply + 1, self.settings.history)
-        return Leaf(features, self.legal_actions())
+        return LeafBatch.of(features, self.legal_actions())
 
     def expand_root(self, priors: npt.NDArray[np.float32], value: float) -> None:
         """Take the evaluation of `root_leaf`: `priors` [n] over its legal actions. Raises BadEvaluation."""
@@ -342,11 +341,3 @@ class SearchTree:
         proofs = np.zeros(len(self.edges_of(node)), np.int64)
         self._kernels.edge_proofs(self.arrays, node, proofs)
         return [int(proof) for proof in proofs]
-
-
-def tree_for(
-    game: Game, settings: SelfPlaySettings, rng: np.random.Generator, network: OwnNetwork | None = None
-) -> SearchTree:
-    """Return a tree for the resolved `settings` in a forest of its own, not yet `reset` to a position.
-    `network`: see Forest."""
-    return SearchTree(Forest(game, settings, network=network), rng)

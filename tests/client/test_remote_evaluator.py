@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from client_server import FakeServer, echo_priors, echo_value, with_server
-from leaf_by_leaf import leaves_of
+from leaf_by_leaf import Leaf, leaves_of
 from ring_parts import SteppedLoop
 
 from azselfplay.link.connection import Connection
-from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, evaluate
+from azselfplay.search.evaluator import Evaluations, LeafBatch, evaluate
 from client.remote_evaluator import LEAVES_PER_MESSAGE, LeafRefused, RemoteEvaluator
 from protocol.messages import PROTOCOL_VERSION, BadMessage, Evaluate, Evaluated, Hello, Refused
 
@@ -164,7 +164,7 @@ class _Welcome:
 
 
 def asked(evaluator: RemoteEvaluator, seed: int) -> asyncio.Task[Evaluations]:
-    return asyncio.ensure_future(evaluate(evaluator, LeafBatch.of(random_leaf(np.random.default_rng(seed)))))
+    return asyncio.ensure_future(evaluate(evaluator, LeafBatch.of(*random_leaf(np.random.default_rng(seed)))))
 
 
 async def one_leaf() -> tuple[Wire, RemoteEvaluator, asyncio.Task[Evaluations]]:

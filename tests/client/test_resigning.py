@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from leaf_by_leaf import Answer, LeafByLeaf, played, uniform
+from leaf_by_leaf import Answer, Leaf, LeafByLeaf, played, uniform
 from mutations import with_visits
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import RESIGNATION
 from azselfplay.games.stubs import Movers
-from azselfplay.search.evaluator import Leaf
 from azselfplay.search.settings import resolve
 from client.self_play import Player, Resigning
 from protocol.errors import Code

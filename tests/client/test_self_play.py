@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from leaf_by_leaf import Answer, LeafByLeaf, played, uniform
+from leaf_by_leaf import Answer, Leaf, LeafByLeaf, played, uniform
 from naive_verify import decided, naive_verdict, positions_of
 
 from azselfplay.games import get_game
-from azselfplay.search.evaluator import Evaluator, Leaf, UniformEvaluator
+from azselfplay.search.evaluator import Evaluator, UniformEvaluator
 from azselfplay.search.forest import Forest
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve

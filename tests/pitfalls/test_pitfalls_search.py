@@ -6,19 +6,20 @@ import chess
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from leaf_by_leaf import Answer, LeafByLeaf, searched, uniform
+from leaf_by_leaf import Answer, Leaf, LeafByLeaf, searched, uniform
 from naive_mcts import hashed_evaluation
 
 from azselfplay.games import get_game
 from azselfplay.games.conformance import replay
 from azselfplay.games.spec import Game
 from azselfplay.games.tic_tac_toe import knowledge as tic_tac_toe
-from azselfplay.search.evaluator import Leaf, LeafBatch, UniformEvaluator, evaluate
+from azselfplay.search.evaluator import UniformEvaluator, evaluate
+from azselfplay.search.forest import Forest
 from azselfplay.search.leaf_parallel import Limits, ParallelTree, search_parallel
 from azselfplay.search.mcts import choose_action
 from azselfplay.search.result import SearchResult
 from azselfplay.search.settings import resolve
-from azselfplay.search.tree import SearchTree, tree_for
+from azselfplay.search.tree import SearchTree
 from bench.random_games import random_game
 from protocol.settings import SelfPlaySettings
 
@@ -28,7 +29,7 @@ ROOTS = ("puct", "gumbel")
 
 
 def tree_at(game: Game, settings: SelfPlaySettings, start: str = "") -> SearchTree:
-    tree = tree_for(game, resolve(settings, game), np.random.default_rng(3))
+    tree = SearchTree(Forest(game, resolve(settings, game)), np.random.default_rng(3))
     tree.reset(game.notation.state_from_text(start))
     return tree
 
@@ -140,7 +141,7 @@ def parallel_action(start: str, simulations: int) -> int:
     tree.reset(TIC.notation.state_from_text(start))
 
     async def main() -> None:
-        answer = await evaluate(Truth(), LeafBatch.of(tree.root_leaf()))
+        answer = await evaluate(Truth(), tree.root_leaf())
         tree.expand_root(answer.priors, float(answer.values[0]))
         await search_parallel(tree, Truth(), Limits(simulations=simulations))
 

@@ -6,7 +6,7 @@ import chess
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from leaf_by_leaf import Answer, HashEvaluator, played
+from leaf_by_leaf import Answer, HashEvaluator, Leaf, played
 from test_chess_perft import KNOWN
 from test_chess_targets import hand_made
 
@@ -14,7 +14,6 @@ import client.self_play
 from azselfplay.games import get_game
 from azselfplay.games.game_history import replay
 from azselfplay.games.spec import Game, outcome_for_first_player
-from azselfplay.search.evaluator import Leaf
 from azselfplay.search.result import SearchResult
 from azselfplay.search.settings import resolve
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes

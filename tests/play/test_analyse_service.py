@@ -21,8 +21,9 @@ from azselfplay.host.aio import Stop
 from azselfplay.play.analysis import Analyst, Request, Service
 from azselfplay.play.driver import CHUNK, Input
 from azselfplay.play.nets import load_net
+from azselfplay.search.forest import Forest
 from azselfplay.search.settings import resolve
-from azselfplay.search.tree import tree_for
+from azselfplay.search.tree import SearchTree
 from bench.random_games import random_game
 
 FOOLS_MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
@@ -59,7 +60,7 @@ def direct(name: str, moves: list[str], simulations: int) -> dict[str, int]:
     wanted = self_play(
         simulations=simulations, root_noise=0.0, history=net.history, max_plies=game.max_plies + len(moves)
     )
-    tree = placed(tree_for(game, resolve(wanted, game), np.random.default_rng(1)), " ".join(moves))
+    tree = placed(SearchTree(Forest(game, resolve(wanted, game)), np.random.default_rng(1)), " ".join(moves))
     result = searched(tree, net.evaluator)
     net.close()
     texts = [game.notation.action_to_text(tree.state, int(action)) for action in result.actions]

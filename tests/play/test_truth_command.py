@@ -11,7 +11,7 @@ import chess
 import msgspec
 import numpy as np
 import pytest
-from leaf_by_leaf import Answer, LeafByLeaf
+from leaf_by_leaf import Answer, Leaf, LeafByLeaf
 
 from azselfplay.games import get_game
 from azselfplay.games.chess.knowledge import FINAL_MATES_IN_ONE, MATES_IN_ONE, mates_in
@@ -30,7 +30,7 @@ from azselfplay.play.truth_errors import (
     measure,
     rows_for,
 )
-from azselfplay.search.evaluator import Leaf, UniformEvaluator
+from azselfplay.search.evaluator import UniformEvaluator
 from net.create import create
 from protocol.messages import WeightsInfo
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from leaf_by_leaf import HashEvaluator
+from leaf_by_leaf import HashEvaluator, Leaf
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Fatal
@@ -24,12 +24,13 @@ from azselfplay.play.thinker import (
     lines_of,
     ranked,
 )
-from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, LocalEvaluator, Reply
+from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator, Reply
+from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.selection import NAMES
 from azselfplay.search.settings import resolve
-from azselfplay.search.tree import tree_for
+from azselfplay.search.tree import SearchTree
 from protocol.settings import changed
 
 GAME = get_game("connect_four")
@@ -200,7 +201,7 @@ def test_a_temperature_draws_among_the_moves_and_none_always_plays_the_best() ->
 @pytest.mark.parametrize("name", ["puct", "gumbel"])
 def test_with_one_leaf_in_flight_the_engine_plays_what_a_match_player_plays(name):
     settings = resolve(changed(search_for(name, GAME), {"search.simulations": 64}), GAME)
-    tree = tree_for(GAME, settings, np.random.default_rng(0))
+    tree = SearchTree(Forest(GAME, settings), np.random.default_rng(0))
     tree.reset(GAME.notation.state_from_text(""))
     result = asyncio.run(search(tree, SearchPool(tree.forest, HashEvaluator())))
     best = choose_action(result, 0, settings, np.random.default_rng(0))

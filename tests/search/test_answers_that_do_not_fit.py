@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from leaf_by_leaf import Answer, LeafByLeaf, placed, searched
+from leaf_by_leaf import Answer, Leaf, LeafByLeaf, placed, searched
 
 from azselfplay.games import get_game
-from azselfplay.search.evaluator import BadEvaluation, Evaluations, Leaf, LeafBatch, LocalEvaluator, evaluate
+from azselfplay.search.evaluator import BadEvaluation, Evaluations, LeafBatch, LocalEvaluator, evaluate
+from azselfplay.search.forest import Forest
 from azselfplay.search.leaf_parallel import ParallelTree
 from azselfplay.search.settings import resolve
-from azselfplay.search.tree import SearchTree, tree_for
+from azselfplay.search.tree import SearchTree
 
 GAME = get_game("connect_four")
 SETTINGS = resolve(self_play(simulations=20, root_noise=0.0), GAME)
@@ -26,7 +27,7 @@ def even(leaf: Leaf, more: int = 0) -> Answer:
 
 
 def a_tree(root: str = "puct") -> SearchTree:
-    return placed(tree_for(GAME, varied(SETTINGS, selection=root), np.random.default_rng(0)))
+    return placed(SearchTree(Forest(GAME, varied(SETTINGS, selection=root)), np.random.default_rng(0)))
 
 
 class Misfitting(LeafByLeaf):
@@ -119,7 +120,7 @@ def test_a_batch_answered_wrongly_fails_those_who_wait_for_it_and_no_others(shap
         evaluator = LocalEvaluator(infer, 2)
         leaf = a_tree().root_leaf()
         try:
-            asked = (evaluate(evaluator, LeafBatch.of(leaf)) for _ in range(4))
+            asked = (evaluate(evaluator, leaf) for _ in range(4))
             return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 60)
         finally:
             evaluator.close()
@@ -134,7 +135,7 @@ def test_no_action_is_played_that_the_game_does_not_have_and_none_behind_the_cap
     for action in (-1, 7):
         with pytest.raises(ValueError, match="not an action of connect_four"):
             tree.advance(action)
-    short = tree_for(GAME, replace(SETTINGS, max_plies=2), np.random.default_rng(0))
+    short = SearchTree(Forest(GAME, replace(SETTINGS, max_plies=2)), np.random.default_rng(0))
     placed(short).advance(0)
     short.advance(1)
     with pytest.raises(ValueError, match="the game is over"):
@@ -146,7 +147,7 @@ def test_a_gumbel_search_has_no_more_simulations_than_its_schedule() -> None:
     settings = varied(
         SETTINGS, selection="gumbel", final_move="max_robust", final_extra=50, temperature_plies=0
     )
-    tree = placed(tree_for(GAME, settings, np.random.default_rng(0)))
+    tree = placed(SearchTree(Forest(GAME, settings), np.random.default_rng(0)))
     searched(tree)
     assert tree.edges_of(0)["visits"].sum() == 20
 

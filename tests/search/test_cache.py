@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from leaf_by_leaf import HashEvaluator, placed
+from leaf_by_leaf import HashEvaluator, Leaf, placed
 
 from azselfplay.games import get_game
 from azselfplay.search import cache_kernel
 from azselfplay.search.cache_kernel import WAYS
-from azselfplay.search.evaluator import Leaf
 from azselfplay.search.forest import Forest, cached_in
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve

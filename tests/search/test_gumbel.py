@@ -8,12 +8,11 @@ import pytest
 from changed_settings import self_play, varied
 from hypothesis import given
 from hypothesis import strategies as st
-from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, searched
+from leaf_by_leaf import Answer, HashEvaluator, Leaf, LeafByLeaf, searched
 from naive_mcts import Edge, NaiveSearch, Node, listed
 from test_search import make_tree, subtree_of_node
 
 from azselfplay.search.compiled import kernels_for
-from azselfplay.search.evaluator import Leaf
 from azselfplay.search.mcts import best_scored, choose_action
 from azselfplay.search.result import RootScores, SearchResult
 from azselfplay.search.selection.gumbel import halving_schedule

@@ -37,7 +37,7 @@ def search_it(tree: ParallelTree, evaluator: object = None, **limits: object) ->
 
 
 async def expand(tree: ParallelTree, evaluator: object) -> None:
-    answer = await evaluate(evaluator, LeafBatch.of(tree.root_leaf()))
+    answer = await evaluate(evaluator, tree.root_leaf())
     tree.expand_root(answer.priors, float(answer.values[0]))
 
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from changed_settings import self_play
-from leaf_by_leaf import Answer, HashEvaluator, Held, LeafByLeaf, Scattered, placed, searched
+from leaf_by_leaf import Answer, HashEvaluator, Held, Leaf, LeafByLeaf, Scattered, placed, searched
 
 from azselfplay.games import get_game
-from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, Reply
+from azselfplay.search.evaluator import Evaluations, LeafBatch, Reply
 from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import search
 from azselfplay.search.pool import SearchPool

@@ -7,10 +7,11 @@ from leaf_by_leaf import searched as searched_by
 
 from azselfplay.games import get_game
 from azselfplay.search.evaluator import UniformEvaluator
+from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import choose_action
 from azselfplay.search.result import SearchResult
 from azselfplay.search.settings import resolve
-from azselfplay.search.tree import SearchTree, tree_for
+from azselfplay.search.tree import SearchTree
 from protocol.settings import SelfPlaySettings
 
 GAME = get_game("connect_four")
@@ -18,7 +19,7 @@ GAME = get_game("connect_four")
 
 def searched(simulations: int) -> tuple[SearchTree, SearchResult]:
     settings = self_play(simulations=simulations, root_noise=0.0, temperature_plies=0)
-    tree = placed(tree_for(GAME, resolve(settings, GAME), np.random.default_rng(0)))
+    tree = placed(SearchTree(Forest(GAME, resolve(settings, GAME)), np.random.default_rng(0)))
     return tree, searched_by(tree, UniformEvaluator())
 
 
@@ -38,7 +39,7 @@ def test_the_variation_is_what_would_be_played_move_after_move() -> None:
 
 def test_a_tree_that_was_not_searched_has_no_variation() -> None:
     """There is none before the root's evaluation, and none after it alone."""
-    tree = placed(tree_for(GAME, resolve(SelfPlaySettings(), GAME), np.random.default_rng(0)))
+    tree = placed(SearchTree(Forest(GAME, resolve(SelfPlaySettings(), GAME)), np.random.default_rng(0)))
     assert tree.principal_variation() == []
     tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
     assert tree.principal_variation() == []

@@ -12,11 +12,12 @@ from naive_mcts import NaiveSearch, listed
 from azselfplay.games import get_game
 from azselfplay.games.spec import NO_ROOT, PLY_CAP
 from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
+from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import choose_action
 from azselfplay.search.result import SearchResult
 from azselfplay.search.selection.puct import dirichlet
 from azselfplay.search.settings import resolve
-from azselfplay.search.tree import SearchTree, tree_for
+from azselfplay.search.tree import SearchTree
 from protocol.settings import SelfPlaySettings
 
 QUIET = self_play(simulations=80, root_noise=0.0)
@@ -26,7 +27,9 @@ def make_tree(
     name: str, settings: SelfPlaySettings = QUIET, moves: str = "", start: str = "", seed: int = 5
 ) -> SearchTree:
     game = get_game(name)
-    return placed(tree_for(game, resolve(settings, game), np.random.default_rng(seed)), moves, start)
+    return placed(
+        SearchTree(Forest(game, resolve(settings, game)), np.random.default_rng(seed)), moves, start
+    )
 
 
 run = searched

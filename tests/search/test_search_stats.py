@@ -12,9 +12,10 @@ from leaf_by_leaf import searched as searched_by
 from naive_mcts import hashed_evaluation
 
 from azselfplay.games import get_game
+from azselfplay.search.forest import Forest
 from azselfplay.search.result import SearchResult, search_stats
 from azselfplay.search.settings import resolve
-from azselfplay.search.tree import NetView, SearchTree, tree_for
+from azselfplay.search.tree import NetView, SearchTree
 
 
 def naive_kl(visits: dict[int, int], priors: dict[int, float]) -> float:
@@ -63,7 +64,7 @@ def searched(tree: SearchTree) -> SearchResult:
 
 def fresh_tree(**changes: object) -> SearchTree:
     settings = resolve(varied(SETTINGS, **changes), GAME)  # type: ignore[arg-type]
-    return placed(tree_for(GAME, settings, np.random.default_rng(5)))
+    return placed(SearchTree(Forest(GAME, settings), np.random.default_rng(5)))
 
 
 def said_by_the_network(tree: SearchTree) -> tuple[dict[int, float], float]:
