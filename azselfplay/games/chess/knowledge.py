@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -316,37 +317,17 @@ SOLUTION = Solution(
 # ---- EPD -----------------------------------------------------------------------------------------
 
 
-OPERATION = re.compile(r"""\s*([A-Za-z][A-Za-z0-9_]*)((?:\s+(?:"[^"]*"|[^\s;"]+))*)\s*(?:;|$)""")
-"""A name and its operands. The last semicolon may be missing."""
-
-
 def fen_of_epd(text: str) -> str:
     """Return the FEN of an EPD, or of a FEN with operations after it. The operations `hmvc` and `fmvn` give
-    its counters; others, such as `bm Nf3;`, are ignored.
-
-    Raises ValueError for text that is not an operation. Whether the FEN is valid is not checked here.
-    """
-    if "/" not in text:  # separates the ranks; this may be a list of moves
+    its counters; others, such as `bm Nf3;`, are ignored. Whether the FEN is valid is not checked here."""
+    if ";" not in text:  # this may be a list of moves, too
         return text
-    fields, rest = text.split()[:4], " ".join(text.split()[4:])
-    counters: list[str] = []
-    while len(counters) < 2 and (number := re.match(r"([0-9]+)(?:\s+|$)", rest)):
-        counters.append(number[1])
-        rest = rest[number.end() :]
-    if len(counters) == 1 and rest and ";" not in rest:
-        return text  # a FEN whose last field is wrong
-    given: dict[str, str] = {}
-    while rest:
-        found = OPERATION.match(rest)
-        if found is None:
-            raise ValueError(f"{rest[:60]!r} after the position is no operation of an EPD, such as hmvc 12;")
-        name, operand = found[1], found[2].strip()
-        if name in ("hmvc", "fmvn") and (name in given or len(operand.split()) != 1):
-            raise ValueError(f"{name} of an EPD is one number, as in {name} 12;")
-        given[name], rest = operand, rest[found.end() :].strip()
-    if not counters and {"hmvc", "fmvn"} & {*given}:
-        counters = [given.get("hmvc", "0"), given.get("fmvn", "1")]
-    return " ".join(fields + counters)
+    fields = text.split()
+    counters = [*takewhile(str.isdigit, fields[4:6])]
+    if not counters:
+        given = [re.search(rf"\s{name}\s+([0-9]+)\s*;", text) for name in ("hmvc", "fmvn")]
+        counters = [found[1] if found else usual for found, usual in zip(given, "01", strict=True)]
+    return " ".join(fields[:4] + counters)
 
 
 # ---- In the form of games.knowledge --------------------------------------------------------------
