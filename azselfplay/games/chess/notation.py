@@ -37,6 +37,7 @@ from azselfplay.games.chess.board import (
     PLANE_SHIFT,
     PLIES_MASK,
     PLIES_SHIFT,
+    RIGHTS_MASK,
     STATE_WORDS,
     UNDERPROMOTION_PLANE,
     WHITE,
@@ -59,7 +60,7 @@ MAX_CLOCK, MAX_MOVE = 9999, 9999
 """No game reaches these: after 150 half-moves without capture or pawn move it is drawn without a claim."""
 
 _LETTERS = {letter: letter for letter in PIECES + PIECES.lower()}
-_CASTLING = {"K": ("e1", "h1"), "Q": ("e1", "a1"), "k": ("e8", "h8"), "q": ("e8", "a8")}
+
 _ROOK_FILES = "HGFEDCBAhgfedcba"
 """Letters of Shredder-FEN. Those of each colour begin with the highest bit of its byte of files."""
 _USUAL_COUNT = {"P": 8, "N": 2, "B": 2, "R": 2, "Q": 1}
@@ -109,7 +110,7 @@ def state_from_fen(text: str, *, chess960: bool = False) -> State:
     if fields[1] not in ("w", "b"):
         raise ValueError(f"the side to move is 'w' or 'b', not {fields[1]!r}")
     side = "wb".index(fields[1])
-    castling = _parse_castling_960(fields[2], letters) if chess960 else _parse_castling(fields[2], letters)
+    rooks = _parse_castling(fields[2], letters, chess960=chess960)
     file = _parse_en_passant(fields[3], side, letters)
     clock = number_from_text(fields[4], "half-move clock of a FEN", MAX_CLOCK) if len(fields) > 4 else 0
     move = number_from_text(fields[5], "move number of a FEN", MAX_MOVE) if len(fields) > 5 else 1
@@ -132,8 +133,9 @@ def state_from_fen(text: str, *, chess960: bool = False) -> State:
     # Drop the en-passant file unless a legal move captures there, so that equal positions have equal flags.
     en_passant = 0 if file is None else int(en_passant_field(state, np.uint64(side), np.uint64(file)))
     plies = 2 * max(0, move - 1) + side
-    if chess960:
-        castling = int(castling_of(state, np.uint64(castling)))
+    castling = int(castling_of(state, np.uint64(rooks)))
+    if not chess960:  # no files of rooks: they are known
+        castling &= int(RIGHTS_MASK)
     flags = side | castling | en_passant << int(EN_PASSANT_SHIFT)
     state[FLAGS] = flags | clock << int(CLOCK_SHIFT) | plies << int(PLIES_SHIFT)
     return state
@@ -161,45 +163,26 @@ def move_number(state: State) -> int:
     return (int(state[FLAGS]) >> int(PLIES_SHIFT) & int(PLIES_MASK)) // 2 + 1
 
 
-def _parse_castling(text: str, letters: list[str]) -> int:
-    """Return bits 1 to 4 of word 8: White short, White long, Black short, Black long."""
-    if text == "-":
-        return 0
-    if not set(text) <= set("KQkq") or len(set(text)) < len(text):
-        raise ValueError(f"castling rights are '-' or some of KQkq, each once, not {text!r}")
-    rights = 0
-    for letter in text:
-        king, rook = _CASTLING[letter]
-        white = letter.isupper()
-        if (letters[SQUARES.index(king)], letters[SQUARES.index(rook)]) != (
-            ("K", "R") if white else ("k", "r")
-        ):
-            raise ValueError(
-                f"castling right {letter!r} needs a king on {king} and a rook on {rook}; remove the letter"
-            )
-        rights |= 2 << "KQkq".index(letter)
-    return rights
-
-
-def _parse_castling_960(text: str, letters: list[str]) -> int:
+def _parse_castling(text: str, letters: list[str], *, chess960: bool) -> int:
     """Return the files of the rooks that may castle, as `castling_of` takes them."""
     rooks, sides = 0, set[tuple[bool, bool]]()
     for letter in "" if text == "-" else text:
         name, is_black = letter.upper(), letter.islower()
-        if name not in "HGFEDCBAKQ":
-            raise ValueError(
-                f"castling rights of chess960 are '-', files of rooks (HAha) or some of KQkq, not {text!r}"
-            )
+        if name not in ("HGFEDCBAKQ" if chess960 else "KQ"):
+            more = ", in chess960 also files of rooks (HAha)" if chess960 else ""
+            raise ValueError(f"castling rights are '-' or some of KQkq{more}, not {text!r}")
         rank = "".join(one or "." for one in letters[56 if is_black else 0 :][:8])
         king, rook = rank.find("Kk"[is_black]), "Rr"[is_black]
-        # In X-FEN, K and Q stand for the outermost rook on that side.
+        # In X-FEN, K and Q stand for the outermost rook on that side, which in chess stands in the corner.
         file = {"K": rank.rfind(rook), "Q": rank.find(rook)}.get(name, "ABCDEFGH".find(name))
         side = is_black, file > king
         fits = king >= 0 <= file and rank[file] == rook and (name not in "KQ" or (name == "K") == side[1])
+        fits = fits and (chess960 or (king == SQUARES.index("e1") and file in (0, 7)))
         if not fits or side in sides:
+            where = "on its first rank" if chess960 else "on their first squares"
             raise ValueError(
-                f"castling right {letter!r} needs {COLOURS[is_black]}'s king and such a rook on its first "
-                "rank, and there is one for each side of the king; remove the letter"
+                f"castling right {letter!r} needs {COLOURS[is_black]}'s king and such a rook {where}, and "
+                "there is one for each side of the king; remove the letter"
             )
         sides.add(side)
         rooks |= 1 << 8 * is_black + file
