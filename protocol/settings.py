@@ -166,8 +166,6 @@ class SearchSettings:
     """First-play urgency: a child that was never visited has the parent's value minus this times the root of
     the visited prior mass, in units of value [-1, 1]; not applied at a root with noise (KataGo: 0.2 and 0;
     AlphaZero's paper does not say)."""
-    reuse_tree: bool = True
-    """Keep the subtree of the move played (AlphaGo Zero does), with fresh noise at the new root."""
     solver: bool = False
     """Wins and losses that the tree proves replace evaluations, and a proven move is not searched further.
     With `puct`, moves that are proven to lose are not tried again. They are left out of the policy target,

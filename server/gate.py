@@ -95,7 +95,7 @@ Command = Callable[["Play"], Sequence[str]]
 
 def gate_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlaySettings:
     """Return the same search of the same game without noise and without chance."""
-    quiet = evaluation_settings(settings, "history", "search.reuse_tree", "max_plies", "start.position")
+    quiet = evaluation_settings(settings, "history", "max_plies", "start.position")
     return changed(quiet, {"search.simulations": simulations or settings.search.simulations})
 
 

@@ -284,7 +284,7 @@ class Analyst:
         self.evaluator = evaluator
         self.tables = tables
         # `simulations` and `max_plies` come from the request.
-        self.settings = changed(search, {"history": history, "search.reuse_tree": False})
+        self.settings = changed(search, {"history": history})
 
     def warm_up(self) -> None:
         """Compile the rules that `answer` calls. The first time takes up to a minute, so a server calls this
@@ -328,7 +328,7 @@ class Analyst:
         if simulations:
             changes = {"search.simulations": simulations, "max_plies": history.max_plies}
             settings = resolve(changed(self.settings, changes), self.game)
-            with SearchTree(Forest(self.game, settings), np.random.default_rng(0)) as tree:
+            with SearchTree(Forest(self.game, settings, keeps=False), np.random.default_rng(0)) as tree:
                 # Play from the start of the game, so that the search knows which positions would be
                 # repetitions.
                 tree.reset(history.states[0])

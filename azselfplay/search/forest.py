@@ -57,7 +57,8 @@ class Forest:
     `leaves`: most leaves in flight per tree. `max_nodes`: room for evaluated positions per tree; such a tree
     never grows and keeps any subtree (for engines). 0: as much room as a search with these settings needs.
     `cache`: number of cached evaluations, 0: none. `network`: evaluates the leaves in the step kernel, so
-    that a whole search is one call; None: leaves go to the outbox.
+    that a whole search is one call; None: leaves go to the outbox. `keeps`: whether there is room for the
+    subtree that a search keeps for the next one.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Forest:
         max_nodes: int = 0,
         cache: int = 0,
         network: OwnNetwork | None = None,
+        keeps: bool = True,
     ) -> None:
         self.game, self.settings = game, settings
         self._network, self._weights = network, NO_PRIORS if network is None else network.weights
@@ -86,9 +88,9 @@ class Forest:
         if max_nodes:
             nodes = max(2, max_nodes)
         else:
-            keeps = KEPT_TREES if settings.search.reuse_tree and self.selection.KEEPS_SUBTREE else 0
+            kept = KEPT_TREES if keeps and self.selection.KEEPS_SUBTREE else 0
             # Room for the kept subtree, this search, its extension, the root, and one spare node.
-            nodes = (keeps + 1) * settings.search.simulations + settings.moves.final_extra + 2
+            nodes = (kept + 1) * settings.search.simulations + settings.moves.final_extra + 2
         # An engine's tree uses exactly the memory that it was given.
         spare = 1.0 if max_nodes else SPARE
         # Each leaf in flight may be expanded next, and may be a position with the most legal actions.

@@ -52,7 +52,7 @@ class SearchTree:
         self._reason = 0
         """Index of the end reason of the position at the root."""
         self.drops_subtree = False
-        """Whether the next `advance` keeps no subtree, whatever the settings say."""
+        """Whether the next `advance` keeps no subtree, whatever the selection says."""
         self._visits_before = 0
         self._generation = -1
         self.state_of_search["random"] = 0  # another game may have used the slot
@@ -156,7 +156,7 @@ class SearchTree:
         return outcome_for_first_player(value, int(self.game.rules.side_to_move(self.state)))
 
     def advance(self, action: int) -> None:
-        """Play the legal `action`. Its subtree is kept if the settings say so and the subtree is not too
+        """Play the legal `action`. Its subtree is kept if the selection can use it and it is not too
         large. Raises ValueError if `action` is out of range or the game has reached `max_plies`."""
         if not 0 <= action < self.game.actions:  # kernels do not check bounds
             raise ValueError(
@@ -165,9 +165,7 @@ class SearchTree:
         if self.ply >= self.settings.max_plies:
             raise ValueError(f"the game is over: it has {self.ply} plies, and max_plies is no more")
         fixed = self.forest.is_fixed
-        keep = fixed or (
-            self.settings.search.reuse_tree and self.forest.selection.KEEPS_SUBTREE and not self.drops_subtree
-        )
+        keep = fixed or (self.forest.selection.KEEPS_SUBTREE and not self.drops_subtree)
         self._reason = self._kernels.advance(
             self.arrays, self._history, self.forest.new_index, self._root_actions, action, keep
         )

@@ -90,7 +90,7 @@ def test_every_end_of_the_small_games_is_the_movers_at_every_ply(
     ("game", "changes"),
     [
         (TIC, {}),
-        (FOUR, {"reuse_tree": False}),
+        (FOUR, {}),
         (FOUR, {"selection": "gumbel", "random_share": 1.0, "random_plies": 4}),
         (CHESS, {"max_plies": 9}),
     ],
