@@ -177,8 +177,7 @@ class UciEngine:
                 return self._obey_word(command, now)
             # The option is stored at once, and prepared when a search needs it (`_go_on`).
             if isinstance(command, SetOption):
-                name, value = command.name, command.value
-                self.options = self.dialect.changed(self.options, name, value, self.first_setup)
+                self.options = self.dialect.changed(self.options, command.name, command.value)
             if isinstance(command, Position):
                 self.board.set(command)
             return self._go(command, now) if isinstance(command, Go) else []

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from azselfplay.play.orders import Found, Options, Report, Setup, shown
-from azselfplay.search.selection import NAMES
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
@@ -69,14 +68,10 @@ def _announced(options: Options, spec: Spec) -> str:
     value = getattr(options.setup if spec.field in _IN_SETUP else options, spec.field)
     if spec.kind == "check":
         return str(value).lower()
-    if spec.kind == "combo":  # the choices list no settings, and the first stands for the default
-        return str(value).partition("?")[0] or spec.choices[0]
     return str(value) or "<empty>"
 
 
 _LEAVES = Spec("MinibatchSize", "leaves", "spin", 0, 1024)
-
-_SEARCH = Spec("Search", "search", "combo", choices=NAMES)
 
 _TEMPERATURE = Spec("Temperature", "temperature", "spin", 0, 1000)
 
@@ -118,25 +113,19 @@ class Dialect:
             line = f"option name {spec.name} type {spec.kind} default {_announced(options, spec)}"
             if spec.kind == "spin":
                 line += f" min {spec.low} max {spec.high}"
-            lines.append(line + "".join(f" var {choice}" for choice in spec.choices))
+            if spec.kind == "combo":  # the present value may be one more, such as cuda:1
+                choices = dict.fromkeys((*spec.choices, _announced(options, spec)))
+                line += "".join(f" var {choice}" for choice in choices)
+            lines.append(line)
         return lines
 
-    def changed(self, options: Options, name: str, text: str, first: Setup | None = None) -> Options:
-        """Return the options after a setoption. `first`: the set-up that was announced at the start. Raises
-        ValueError saying what is wrong with the setoption."""
+    def changed(self, options: Options, name: str, text: str) -> Options:
+        """Return the options after a setoption. Raises ValueError saying what is wrong with it."""
         spec = next((spec for spec in self.options if spec.name.lower() == name.lower()), None)
         if spec is None:
             known = ", ".join(spec.name for spec in self.options)
             raise ValueError(f"unknown option {shown(name)}; known: {known}")
-        value = spec.parsed(text)
-        # A GUI may send back what was announced: a search with its settings, which no choice names.
-        begun = Options(first or Setup())
-        if spec.kind == "combo" and text == _announced(begun, spec):
-            value = getattr(begun.setup, spec.field)
-        # Of the searches, `puct` is announced for the one that plays best, and so it means that one.
-        elif spec is _SEARCH and text == spec.choices[0]:
-            value = ""
-        change: dict[str, Any] = {spec.field: value}
+        change: dict[str, Any] = {spec.field: spec.parsed(text)}
         if spec.field in _IN_SETUP:
             return replace(options, setup=replace(options.setup, **change))
         return replace(options, **change)
@@ -150,7 +139,6 @@ UCI = Dialect(
         *SEARCHING,
         Spec("Hash", "hash_mib", "spin", 1, 262_144),
         _LEAVES,
-        _SEARCH,
         Spec("MultiPV", "multi_pv", "spin", 1, 218),
         Spec("SyzygyPath", "syzygy_path", "string"),
         Spec("UCI_ShowWDL", "show_wdl", "check"),
@@ -172,7 +160,6 @@ USI = Dialect(
         *SEARCHING,
         Spec("USI_Hash", "hash_mib", "spin", 1, 262_144),
         _LEAVES,
-        _SEARCH,
         Spec("MultiPV", "multi_pv", "spin", 1, 593),
         Spec("AnalyseMode", "analyse_mode", "check"),
         Spec("USI_Ponder", "ponder", "check"),

@@ -95,7 +95,6 @@ def test_every_option_is_announced_and_can_be_set_to_what_it_is(dialect):
         ("Backend", "tpu", "cuda"),
         ("Skill", "3", "unknown"),
         ("MultiPV", "9" * 50, "number"),
-        ("Search", "mcts", "thompson"),
     ],
 )
 def test_options_out_of_range_are_refused(name, value, word):
@@ -198,24 +197,6 @@ def test_a_game_goes_on_after_a_draw_that_nobody_claims():
     assert len(board.game_history.legal_actions()) == 20
 
 
-def test_a_search_with_settings_is_announced_by_its_selection_and_replaced_by_another():
-    options = Options(Setup(search="gumbel?gumbel_considered=4"))
-    assert "option name Search type combo default gumbel var puct var gumbel var thompson" in (
-        UCI.announced(options)
-    )
-    assert UCI.changed(options, "Search", "thompson", options.setup).setup.search == "thompson"
-
-
-@pytest.mark.parametrize("search", ["gumbel?gumbel_considered=4", "puct?c_init=2.5", ""])
-def test_a_gui_that_returns_to_the_announced_search_gets_it_with_its_settings(search: str):
-    first = Setup(search=search)
-    away = UCI.changed(Options(first), "Search", "thompson", first)
-    announced = search.partition("?")[0] or "puct"
-    assert UCI.changed(away, "Search", announced, first).setup.search == search
-
-
-def test_the_search_that_plays_best_is_announced_as_puct_and_stays_when_a_gui_sends_it_back():
-    announced = UCI.announced(Options())
-    assert "option name Search type combo default puct var puct var gumbel var thompson" in announced
-    assert UCI.changed(Options(), "Search", "puct").setup.search == ""
-    assert UCI.changed(Options(Setup(search="gumbel")), "Search", "puct").setup.search == ""
+def test_a_device_that_is_no_choice_is_announced_as_one() -> None:
+    announced = UCI.announced(Options(Setup(backend="cuda:1")))
+    assert "option name Backend type combo default cuda:1 var cpu var cuda var cuda:1" in announced
