@@ -253,7 +253,10 @@ def tablebase_think(game: Game) -> Think:
 
     Raises Fatal(CONFIG) for a game without tables that count the plies to the end.
     """
-    table = table_of(game, "tablebase")
+    table = knowledge_of(game).solution
+    if table is None or not table.counts_plies:
+        have = ", ".join(name for name, one in solved_games().items() if one.counts_plies)
+        raise Fatal(f"tablebase: there are no tables for {game.name}; there are some for {have}", Exit.CONFIG)
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> int:
         known = table.probe(game_history.state)
@@ -263,16 +266,6 @@ def tablebase_think(game: Game) -> Think:
         return int(rng.choice(sorted(known.best)))
 
     return think
-
-
-def table_of(game: Game, what: str) -> Solution:
-    """Return the game's solution if it counts the plies to the end. Otherwise raises Fatal(CONFIG), naming
-    `what` needs the solution."""
-    solution = knowledge_of(game).solution
-    if solution is None or not solution.counts_plies:
-        have = ", ".join(name for name, one in solved_games().items() if one.counts_plies)
-        raise Fatal(f"{what}: there are no tables for {game.name}; there are some for {have}", Exit.CONFIG)
-    return solution
 
 
 def solved_games() -> dict[str, Solution]:

@@ -62,11 +62,8 @@ class MatchConfig:
     """Length at which a game is a draw; 0 takes the game's (chess 512)."""
     sprt: str = ""
     """ELO0,ELO1, such as 0,10: stop as soon as one of the two is accepted at 5 % error."""
-    tables: bool = False
-    """End a game by the game's endgame tables (chess: KQK, KRK, KBNK)."""
     syzygy_path: str = ""
-    """End a game of chess by the Syzygy tables in these folders, separated as in PATH, instead of those of
-    `tables`."""
+    """End a game of chess by the Syzygy tables in these folders, separated as in PATH."""
     device: str = "cpu"
     """Device of networks: cpu, cuda, cuda:1."""
     threads: Count = 0
@@ -137,15 +134,13 @@ class Match:
 
     def __init__(self, config: MatchConfig, specs: tuple[str, str]) -> None:
         from azselfplay.play.openings import check_lengths, openings_for
-        from azselfplay.play.runner import known_results
         from azselfplay.play.syzygy import open_tables
 
         game = game_of_match(config, specs)
         self.sprt = sprt_from(config.sprt)
         # This comes first, so that a game without tables is refused before openings are read.
-        self.known = known_results(game) if config.tables else None
-        if config.syzygy_path:
-            self.known = open_tables(game, config.syzygy_path, only_results=True).result
+        path = config.syzygy_path
+        self.known = open_tables(game, path, only_results=True).result if path else None
         self.config = config
         self.game = game
         self.pairs = (config.games + 1) // 2

@@ -23,7 +23,6 @@ from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import RESULTS, GameFormat, WrittenMove, knowledge_of
 from azselfplay.games.spec import RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play.builtin_players import table_of
 from azselfplay.play.openings import Opening
 from azselfplay.play.player import Player, PlayerFailed, PlayerResigned, Seat
 
@@ -222,18 +221,6 @@ async def play_game(
         (moves[0], moves[1]),
         (seconds[0], seconds[1]),
     )
-
-
-def known_results(game: Game) -> Known:
-    """Return a function that looks up values for the side to move in the game's tables. Raises Fatal(CONFIG)
-    for a game without tables."""
-    probe = table_of(game, "--tables").probe
-
-    def known(game_history: GameHistory) -> int | None:
-        found = None if game_history.end_reason() else probe(game_history.state)
-        return None if found is None else found.value
-
-    return known
 
 
 TERMINATIONS = {FAILURE: "abandoned", TABLE: "adjudication"}
