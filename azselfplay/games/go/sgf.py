@@ -6,12 +6,12 @@ and marks of bad moves (DO, BM).
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from encodings.aliases import aliases
 from functools import partial
-from itertools import pairwise
 from typing import Any, cast
 
 from sgfmill import sgf, sgf_grammar
@@ -185,22 +185,25 @@ def read_games(rules: GoRules, data: bytes) -> Iterator[ReadGame | ValueError]:
             yield error
 
 
+BEGINNING = 4096
+"""Bytes of a file in which CA is looked for."""
+LARGER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "ascii": "utf_8"}
+"""Supersets: files that name the first encoding often have characters of the second, which contains the
+first."""
+
+
 def _text_of(data: bytes) -> str:
-    """Return the text of a file, decoded with the encoding in CA of its first game if that is known, else
-    with UTF-8, else with Latin-1. Invalid bytes become replacement characters, so that names and comments do
-    not prevent reading the moves."""
+    """Return the text of a file, decoded with the encoding in the first CA at its beginning if that is known,
+    else with UTF-8, else with Latin-1. Invalid bytes become replacement characters, so that names and
+    comments do not prevent reading the moves."""
+    given = re.search(rb"[\s;\]]CA\s*\[\s*(?i:x-)?([A-Za-z0-9][\w.: -]*?)\s*\]", data[:BEGINNING])
+    if given:
+        # A name without a text encoding raises LookupError, or another ValueError while decoding.
+        with suppress(LookupError, ValueError):
+            name = codecs.lookup(given[1].decode()).name
+            return data.decode(LARGER.get(name, name), "replace")
     try:
-        tokens, _ = sgf_grammar.tokenise(data)
-    except ValueError:
-        tokens = []  # read in full later, which reports the error
-    # CA is a property of the root node, which ends where the next node or variation begins.
-    ends = (at for at, (kind, token) in enumerate(tokens) if kind == "D" and at > 1)
-    top = tokens[: next(ends, None)]
-    given = [value for (kind, name), (_, value) in pairwise(top) if (kind, name) == ("I", b"CA")]
-    named = _letters(given[0].decode("ascii", "replace")).removeprefix("x") if given else ""
-    codec = CHARSETS.get(named)
-    try:
-        return data.decode(codec, "replace") if codec else data.decode("utf_8")
+        return data.decode()
     except UnicodeDecodeError:
         return data.decode("latin_1")
 
@@ -232,24 +235,6 @@ def _letters(name: str) -> str:
     """Return only the letters and digits of a name, in lower case, because people write `Tromp-Taylor` or
     `tromp taylor`."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-CODECS = (
-    *("ascii", "utf_8", "gb18030", "gbk", "gb2312", "hz", "big5", "big5hkscs", "cp950", "shift_jis", "cp932"),
-    *("euc_jp", "iso2022_jp", "euc_kr", "cp949", "iso2022_kr", "koi8_r", "koi8_u", "cp437", "cp850", "cp866"),
-    *("latin_1", *(f"iso8859_{part}" for part in (*range(2, 12), *range(13, 17)))),
-    *("mac_roman", "tis_620", "cp874", *(f"cp{page}" for page in range(1250, 1259))),
-)
-"""Python codecs that CA may name. Some other codecs are not text encodings (`zlib_codec`)."""
-LARGER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "ascii": "utf_8"}
-"""Supersets: files that name the first encoding often have characters of the second, which contains the
-first."""
-CHARSETS = {
-    _letters(name): LARGER.get(codec, codec)
-    for name, codec in (*aliases.items(), *zip(CODECS, CODECS, strict=True))
-    if codec in CODECS
-}
-"""Codecs by the letters and digits of all their names."""
 
 
 def _text(nodes: Sequence[sgf.Node], name: str) -> str:
