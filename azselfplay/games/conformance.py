@@ -240,6 +240,17 @@ def sizes_fit(game: Game, playouts: Playouts) -> None:
     mean, most = game.mean_legal, game.max_legal
     fits = 1 <= mean <= most <= game.actions <= 65535
     must(fits, "mean_legal {}, max_legal {}, actions {}", mean, most, game.actions)
+    planes, extra = game.policy_planes, game.extra_actions
+    fits = extra == 0 if planes is None else planes * game.cells + extra == game.actions
+    must(fits, "actions {}, policy_planes {}, extra_actions {}", game.actions, planes, extra)
+    for bits, divisor in (*game.scalars_per_position.fields, *game.scalars_once.fields):
+        must(1 <= bits <= 16 and 1 <= divisor < 1 << bits, "a field has {} bits, divisor {}", bits, divisor)
+    if (coded := game.coded_cells) is not None:
+        codes = coded.planes_of
+        fits = 1 <= coded.bits <= 8 and 2 <= len(codes) <= 1 << coded.bits and not codes[0]
+        must(fits, "{} bits for {} codes, of which the first sets {}", coded.bits, len(codes), codes[0])
+        seen = sorted(set().union(*codes))
+        must(seen == list(range(len(seen))), "planes set by codes are {}: one is missing", seen)
 
 
 def first_player_begins(game: Game, playouts: Playouts) -> None:

@@ -199,23 +199,13 @@ class CodedCells:
     """Cells that are sent as one small number each, instead of as bits on many planes.
 
     `planes_of[code]` are the planes that a code sets on its cell. Code 0, which also fills positions before
-    the start, sets none. Raises ValueError for an invalid table.
+    the start, sets none.
     """
 
     bits: int
     """Bits of a code: 1 to 8."""
     planes_of: tuple[tuple[int, ...], ...]
-
-    def __post_init__(self) -> None:
-        # Code 0 fills positions before the start, where all planes must be empty.
-        if not 1 <= self.bits <= 8 or not 2 <= len(self.planes_of) <= 1 << self.bits or self.planes_of[0]:
-            raise ValueError(
-                f"{len(self.planes_of)} codes of {self.bits} bits: a code has 1 to 8 bits, there are at "
-                "least two, and the first sets no plane"
-            )
-        # A plane that no code sets would be an input that is always 0.
-        if sorted(set().union(*self.planes_of)) != list(range(self.planes)):
-            raise ValueError("a plane of the coded cells is set by no code")
+    """Each plane is set by some code."""
 
     @property
     def planes(self) -> int:
@@ -248,28 +238,16 @@ class CodedCells:
         return found
 
 
-MOST_BITS = 16
-
-
 @dataclass(frozen=True)
 class PackedScalars:
     """Scalar planes with the value `count / divisor`, of which only the count is sent.
 
-    A count above its divisor is read as 1, so that any received value becomes a number in [0, 1]. Raises
-    ValueError for an invalid field.
+    A count above its divisor is read as 1, so that any received value becomes a number in [0, 1].
     """
 
     fields: tuple[tuple[int, int], ...] = ()
-    """(bits, divisor) of each plane. Fields fill a word from its lowest bits on; a field that does not fit
-    into the rest of a word starts the next one."""
-
-    def __post_init__(self) -> None:
-        for bits, divisor in self.fields:
-            if not (1 <= bits <= MOST_BITS and 1 <= divisor < 1 << bits):
-                raise ValueError(
-                    f"a field of {bits} bits with the divisor {divisor}: a field has 1 to {MOST_BITS} bits, "
-                    "which can hold the divisor, and that is at least 1"
-                )
+    """(bits, divisor) of each plane: 1 to 16 bits, which can hold the divisor. Fields fill a word from its
+    lowest bits on; a field that does not fit into the rest of a word starts the next one."""
 
     @property
     def planes(self) -> int:
@@ -364,17 +342,6 @@ class Game:
     network's value of each."""
     sparse: SparseFeatures | None = None
     """The input of networks of the family `sparse`; None: the game supports no such network."""
-
-    def __post_init__(self) -> None:
-        if self.policy_planes is None:
-            fits = self.extra_actions == 0
-        else:
-            fits = self.actions == self.policy_planes * self.cells + self.extra_actions
-        if not fits:
-            raise ValueError(
-                f"{self.name}: {self.actions} actions are not {self.policy_planes} planes of {self.cells} "
-                f"cells and {self.extra_actions} extra actions"
-            )
 
     @property
     def cells(self) -> int:

@@ -16,8 +16,9 @@ from azselfplay.games.conformance import (
     Playout,
     earlier_roots_end_games_too,
     random_games,
+    sizes_fit,
 )
-from azselfplay.games.spec import EndReason, Game, Symmetry
+from azselfplay.games.spec import CodedCells, EndReason, Game, PackedScalars, Symmetry
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.check_game import fault_of, main, self_play_is_accepted
 
@@ -138,6 +139,22 @@ def test_rules_that_cannot_be_compiled_or_that_no_run_can_play_are_found(monkeyp
     monkeypatch.setattr("azselfplay.search.compiled.get_game", lambda _: plain)
     assert "TypingError" in fault_of(self_play_is_accepted, plain, ())
     assert "max_plies" in fault_of(self_play_is_accepted, dataclasses.replace(GAME, max_plies=20_000), ())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"extra_actions": 1},
+        {"policy_planes": None, "extra_actions": 1},
+        {"scalars_once": PackedScalars(((2, 4),))},
+        {"coded_cells": CodedCells(9, ((), (0,)))},
+        {"coded_cells": CodedCells(2, ((0,), (1,)))},
+        {"coded_cells": CodedCells(2, ((), (1,)))},
+    ],
+    ids=str,
+)
+def test_sizes_that_do_not_fit_each_other_are_found(changes: dict[str, object]) -> None:
+    assert fault_of(sizes_fit, dataclasses.replace(GAME, **changes), ())
 
 
 @pytest.mark.parametrize("name", BROKEN)
