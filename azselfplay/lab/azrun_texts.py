@@ -62,13 +62,15 @@ def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
             "Next: the search is compiled for this game if necessary (up to two minutes), games begin, and "
             "training begins when there are enough of them."
         )
-    watch = f"{_command('azplay', elsewhere=True)} {look} {_run(settings, folder)}"
+    watch = f", in another terminal: {_command('azplay', elsewhere=True)} {look} {_run(settings, folder)}"
+    if settings.web:
+        watch = f": http://127.0.0.1:{settings.web}/run/{folder.name}"
     when = f"It ends by itself after {_minutes(settings)}; " if settings.minutes else ""
     return [
         f"{'Continuing' if exists else 'Beginning'} the run {folder.name}: {settings.game}, "
         f"network {settings.net}, port {port}.",
         f"Folder: {folder.path}   logs: {folder.logs}",
-        f"To watch it, in another terminal: {watch}",
+        f"To watch it{watch}",
         comes.format(step),
         f"{when}Ctrl-C ends it cleanly, and the same command continues it.",
     ]

@@ -92,6 +92,12 @@ def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_n
     assert lines[-1].split("   ")[0].split()[1:] == ["--minutes", "1", "--run", "run"]
 
 
+def test_the_beginning_says_where_the_pages_of_its_own_server_are(tmp_path: Path) -> None:
+    settings = RunConfig(runs=tmp_path, run="run", web=8123)
+    lines = azrun_texts.beginning(settings, RunFolder(tmp_path, "run"), 1)
+    assert "To watch it: http://127.0.0.1:8123/run/run" in lines
+
+
 @pytest.mark.parametrize("process", [b"trainer", b"trainer rank 1"])
 def test_an_error_is_told_once_and_is_over_when_training_has_gone_on(process: bytes) -> None:
     troubles = Troubles()
