@@ -12,6 +12,7 @@ import logging
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -243,8 +244,8 @@ async def compile_rules(game: Game, selection: str, network: str, preparing: Pre
 @contextlib.contextmanager
 def opened_run(config: ServerConfig, history: int, *, listens: bool = True) -> Iterator[RunFolder]:
     """Open or create the run folder, and lock it for this process. If this process `listens`, a new folder is
-    created only while the ports are free. A new folder is removed if the run is refused before it has a
-    network. Raises Fatal as `check_base_port` does."""
+    created only while the ports are free; otherwise the folder's settings say port 0. A new folder is removed
+    if the run is refused before it has a network. Raises Fatal as `check_base_port` does."""
     folder = RunFolder(config.runs, config.run or f"{config.game}-{config.net}")
     if listens and not folder.about.exists():
         check_base_port(config.listen, config.port)  # otherwise a port in use would leave an empty run
@@ -252,7 +253,7 @@ def opened_run(config: ServerConfig, history: int, *, listens: bool = True) -> I
         folder.create(config.game, history)
         # Locked before anything is written: another azserver may work on this run.
         with folder.lock("azserver"):
-            write_atomically(folder.config, to_toml(config).encode())
+            write_atomically(folder.config, to_toml(config if listens else replace(config, port=0)).encode())
             # run.json has the hash of a user's own game package, which may have changed since the last start.
             key, about = foreign_key_of(get_game(config.game).rules.play), folder.describe()
             if about.get("package", key) != key:

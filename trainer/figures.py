@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from azselfplay.diagnostics.advice import ADVICE
+from azselfplay.diagnostics.alerts import Watch
 from azselfplay.diagnostics.stretches import Stretch, rounded
 from azselfplay.host.logs import Repeated, append_whole
 from azselfplay.host.metrics import Metric, Rate, Watched, histogram
@@ -31,7 +32,7 @@ from azselfplay.store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED
 from net.architectures.registry import TRAINING_HEADS
 from trainer.run_setup import Run
 from trainer.train_step import HeldOutFigures, StepFigures
-from trainer.training_loop import Turn
+from trainer.training_loop import TrainingLoop, Turn
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
@@ -126,6 +127,33 @@ class Figures:
         made, allowed = done.per_second(self.turn.samples, now), wanted.per_second(self.turn.allowed, now)
         is_known = self.turn.more and allowed > 0 and now - since >= LEAST_PACE_SECONDS
         return made / allowed if is_known else None
+
+    def on_weights(self, training: TrainingLoop) -> None:
+        """Measure the network that is published, so that figures and weights belong together."""
+        if measured := training.measured():
+            held_out, self.probe_values, self.known_errors = measured
+            self.held_out = held_out or self.held_out
+
+    def look(self, run: Run, watch: Watch, keep_games: int, now: float, lasts: float = 0.0) -> dict[str, Any]:
+        """Return the present figures, with alerts. `keep_games`: see `hours_until_full`; `lasts`: see
+        `why_not_stored`."""
+        self.newest_games = watch.figures()
+        self.rate.note(run.store.totals.games.total(), now)
+        self.trouble = why_not_stored(run, lasts)
+        figures = self.as_dict(run.store.totals, now)
+        hours = hours_until_full(run, figures["games_per_h"], keep_games)
+        figures["alerts"] = self.alerts = watch.alerts(figures, hours, self.kept_up(now))
+        return figures
+
+    def leave(self, run: Run, curves: Curves) -> None:
+        """Write the last figures into the run folder."""
+        figures = self.as_dict(run.store.totals, time.monotonic())
+        if self.turn is not None:  # until then the window and its figures are incomplete
+            curves.finish(figures)
+        try:
+            run.folder.write_figures(figures)
+        except OSError as error:
+            log.warning("the last figures could not be written to %s: %s", run.folder.figures, error.strerror)
 
     def as_dict(self, totals: Totals, now: float) -> dict[str, Any]:
         """Return the figures of TRAINER_STATUS."""

@@ -37,7 +37,7 @@ from protocol.records import GameRecord
 from trainer import checkpoint
 from trainer.checkpoint import SERVER, why_no_takeover
 from trainer.config import TrainerConfig
-from trainer.figures import Curves, Figures, hours_until_full, log_line, watched, why_not_stored
+from trainer.figures import Curves, Figures, log_line, watched
 from trainer.ingest import IngestTable, Job
 from trainer.ranks import Ranks
 from trainer.resign_threshold import resign_threshold
@@ -187,13 +187,7 @@ class Service:
         is_saved = await self.save(run)
         await self._upload(run)
         await self.in_training_thread(self._ranks.end)
-        figures = self._figures.as_dict(run.store.totals, time.monotonic())
-        if self._figures.turn is not None:
-            curves.finish(figures)
-        try:
-            run.folder.write_figures(figures)
-        except OSError as error:
-            log.warning("the last figures could not be written to %s: %s", run.folder.figures, error.strerror)
+        self._figures.leave(run, curves)
         run.reader.close()
         run.store.close()
         # Closed last: until here no other trainer may take the folder.
@@ -408,14 +402,8 @@ class Service:
         while True:
             await asyncio.sleep(STATUS_SECONDS)
             now = time.monotonic()
-            self._figures.newest_games = watch.figures()
-            self._figures.rate.note(run.store.totals.games.total(), now)
             lasts = 0.0 if self._commit_since is None else now - self._commit_since
-            self._figures.trouble = why_not_stored(run, lasts)
-            figures = self._figures.as_dict(run.store.totals, now)
-            hours = hours_until_full(run, figures["games_per_h"], self._config.keep_games)
-            kept_up = self._figures.kept_up(now)
-            figures["alerts"] = self._figures.alerts = watch.alerts(figures, hours, kept_up)
+            figures = self._figures.look(run, watch, self._config.keep_games, now, lasts)
             self._connection.send(TrainerStatus(figures))
             if self._figures.turn is not None:  # until then the window and its figures are incomplete
                 curves.write(figures, now)

@@ -196,15 +196,12 @@ class WeightsOut:
         """Publish weights, but not before the first checkpoint: otherwise a trainer that was killed would
         find the server ahead of its run folder, and refuse to start. Returns False if the disk does not take
         that checkpoint."""
-        in_thread, training, figures = self._background.in_training_thread, run.training, self._figures
+        in_thread, training = self._background.in_training_thread, run.training
         if not training.has_checkpoint and not await self._background.save(run):
             return False
         version, step, data = await in_thread(training.publish, self.server_version)
         self._step, self._renumber = step, False
-        # Figures of the network that is published, so that figures and weights belong together.
-        if measured := await in_thread(training.measured):
-            held_out, figures.probe_values, figures.known_errors = measured
-            figures.held_out = held_out or figures.held_out
+        await in_thread(self._figures.on_weights, training)
         digest = hashlib.sha256(data).digest()
         info = WeightsInfo(version, step, digest, len(data), run.game.name, training.architecture)
         weights = Weights(info, data)

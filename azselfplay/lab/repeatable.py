@@ -28,6 +28,7 @@ import time
 from dataclasses import asdict, replace
 from typing import Any
 
+from azselfplay.diagnostics.alerts import Watch
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from azselfplay.host import logs
@@ -50,6 +51,7 @@ from server.preparation import opened_run, with_start_positions
 from server.weights import WeightsStore
 from trainer.checkpoint import SERVER
 from trainer.config import TrainerConfig
+from trainer.figures import Curves, Figures
 from trainer.ingest import Job
 from trainer.resign_threshold import resign_threshold
 from trainer.run_setup import open_run
@@ -118,7 +120,7 @@ class RepeatableRun:
             raise Fatal(f"--repeatable does not go with a setting of the run: {reason}", Exit.CONFIG)
         self.game: Game = get_game(server.game)
         self.settings = resolve(with_start_positions(server), self.game)
-        self.games = games
+        self.games, self._keep_games = games, trainer.keep_games
         # This must not depend on the machine, because the batch size changes the bits of the results.
         self._at_a_time = min(games, server.games or GAMES_AT_A_TIME)
         prepare_thread(trainer.cpu_threads or usable_cores())
@@ -155,13 +157,18 @@ class RepeatableRun:
                 "before, or choose another --run",
                 Exit.CONFIG,
             )
+        self._figures = Figures(time.monotonic())
+        self._figures.begin(self._run)
+        self._curves = Curves(folder.tensorboard, folder.figures_log)
+        self._watch = Watch(self.game, network=self.training.architecture)
         # Games after the checkpoint are trained on again (`play_and_train`).
         self.training.fill(self._run.reader, self.training.last_seq)
         self.weights = self._publish()
         """The newest weights, which play the next round."""
 
     def close(self) -> None:
-        """Release the files and threads."""
+        """Write the last figures; release the files and threads."""
+        self._figures.leave(self._run, self._curves)
         if self._inference is not None:
             self._inference.close()
         self._run.reader.close()
@@ -178,6 +185,7 @@ class RepeatableRun:
         the same bits."""
         self.training.version = self.round - 1
         version, step, data = self.training.publish(self.round - 1)
+        self._figures.weights_version = version
         return self._weights.add(data, version, step, self.training.architecture)
 
     async def play_and_train(self) -> None:
@@ -206,15 +214,21 @@ class RepeatableRun:
             )
         ((positions,),) = reader.query("SELECT sum(CAST(plies AS INTEGER)) FROM games WHERE seq <= ?", end)
         played = time.monotonic()
-        turn = self.training.turn(records, end, positions)
-        while turn.more:
+        self._watch.on_games(records, number)
+        turns = [self.training.turn(records, end, positions)]
+        while turns[-1].more:
             await asyncio.sleep(0)  # for signals
-            turn = self.training.turn([], end, positions)
+            turns.append(self.training.turn([], end, positions))
         self.training.save()
         self.weights = self._publish()
+        now = time.monotonic()
+        self._figures.on_weights(self.training)
+        for turn in turns:
+            self._figures.on_turn(turn, now)
+        self._curves.write(self._figures.look(self._run, self._watch, self._keep_games, now), now)
         log.info(
             "round %d: %d games in %.1f s, then up to step %d in %.1f s%s",
-            *(number, self.games, played - began, turn.step, time.monotonic() - played),
+            *(number, self.games, played - began, turn.step, now - played),
             "" if turn.figures is None else f" (policy loss {turn.figures.policy_loss:.4f})",
         )
 

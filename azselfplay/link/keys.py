@@ -163,9 +163,9 @@ def keys_folder(listen: str, keys: Path | None, *, insecure: bool) -> Path | Non
 
 def address_in(settings: Mapping[str, Any]) -> Address | None:
     """Return where this machine reaches the server with these settings (config.toml), without keys; None if
-    they do not say it."""
+    they do not say it, or it does not listen (port 0)."""
     listen, port = settings.get("listen"), settings.get("port")
-    if not isinstance(listen, str) or not isinstance(port, int) or isinstance(port, bool):
+    if not isinstance(listen, str) or not isinstance(port, int) or isinstance(port, bool) or not port:
         return None
     # An address that means "anywhere" cannot be dialled.
     return Address("127.0.0.1" if listen in ANYWHERE else listen, port)

@@ -20,9 +20,11 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab import azrun, repeatable
 from azselfplay.lab.repeatable import Repeatable, RepeatableRun
+from azselfplay.lab.report.status_command import of_folder
 from azselfplay.store.reader import Range, StoreReader
 from net.inference import Inference
 from server.config import GateConfig, ServerConfig
+from server.preparation import opened_run
 from trainer.config import TrainerConfig
 from trainer.training_loop import TrainingLoop
 
@@ -127,6 +129,22 @@ def test_a_round_that_is_stopped_in_its_steps_is_made_again(
     assert (summary["version"], summary["steps"]) == (0, 0)
     play(tmp_path / "b")
     assert hashes(tmp_path / "b") == wanted
+
+
+def test_status_tells_from_the_files_what_a_run_has_trained_while_it_runs(tmp_path: Path) -> None:
+    with opened_run(replace(SERVER, runs=tmp_path), 1, listens=False) as folder:
+        run = RepeatableRun(SERVER, TRAINER, folder, GAMES)
+        for _ in range(2):
+            asyncio.run(run.play_and_train())
+        during = of_folder("again", tmp_path)
+        step = run.weights.step
+        run.close()
+    after = of_folder("again", tmp_path)
+    assert (during.live, during.trainer_runs, after.trainer_runs) == (False, True, False)
+    assert during.figures["trainer"]["step"] > 0
+    assert after.figures["trainer"]["step"] == step
+    assert after.figures["trainer"]["games"] == 2 * GAMES
+    assert after.figures["trainer"]["policy_loss"] is not None
 
 
 def test_a_network_that_fails_ends_the_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

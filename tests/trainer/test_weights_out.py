@@ -11,6 +11,7 @@ from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, Refused, WeightsInfo
 from trainer import weights as weights_out
 from trainer.config import TrainerConfig
+from trainer.figures import Figures
 from trainer.weights import PATIENCE, WeightsOut
 
 TURN: Any = SimpleNamespace(step=10)
@@ -55,8 +56,7 @@ class Out:
     def __init__(self, size: int = 7) -> None:
         self.sent: list[Any] = []
         self._connection: Any = SimpleNamespace(send=self._send, welcome=None)
-        figures: Any = SimpleNamespace(weights_version=0, held_out=None)
-        self.weights = WeightsOut(TrainerConfig(), self._connection, figures, Background())
+        self.weights = WeightsOut(TrainerConfig(), self._connection, Figures(0.0), Background())
         self._run: Any = SimpleNamespace(training=Training(size), game=SimpleNamespace(name="tic_tac_toe"))
 
     def _send(self, message: Any, *frames: Any) -> bool:

@@ -16,7 +16,7 @@ from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import DEFAULT_PORT, Address, parse_address
 from azselfplay.host.reading import read_toml
-from azselfplay.host.runs import RunFolder, has_final_figures, is_locked, newest_row
+from azselfplay.host.runs import RunFolder, has_final_figures, is_locked, newest_row, shown_settings
 from azselfplay.host.view import aligned, rows
 from azselfplay.link.finding import RUNS, SERVER_LOCK, run_named, served_runs
 from azselfplay.link.keys import address_in, dial_keys, own_server_keys
@@ -99,7 +99,7 @@ def of_this_machine() -> RunStatus:
 
     Raises Fatal(USAGE) naming the azservers if there are several, Fatal(UNREACHABLE) if there is none.
     """
-    served = served_runs()
+    served = [folder for folder in served_runs() if _listens(folder)]
     # A guess might show somebody else's run. Naming the runs needs no keys, which may not be on this machine.
     if len(served) > 1:
         which = ", ".join(f"{folder.path} (port {_settings_in(folder)[1].port})" for folder in served)
@@ -144,7 +144,7 @@ def of_folder(run: str, runs: Path) -> RunStatus:
     folder = run_named(run, runs)
     game = game_of(folder)
     # The run's azserver works here, and its answer is newer than any file.
-    if is_locked(folder.path / SERVER_LOCK):
+    if is_locked(folder.path / SERVER_LOCK) and _listens(folder):
         return of_server(_address_in(folder))
     trainer = folder.read_figures()
     if not has_final_figures(folder):
@@ -159,6 +159,11 @@ def of_folder(run: str, runs: Path) -> RunStatus:
                 trainer.setdefault(group, {})[key] = value
     trainer_runs = is_locked(folder.lock_of("trainer"))
     return RunStatus(False, {"run": folder.name, "game": game, "trainer": trainer}, trainer_runs)
+
+
+def _listens(folder: RunFolder) -> bool:
+    """Return whether the run's server can be asked; that of a repeatable run is no azserver."""
+    return shown_settings(folder.config).get("port") != 0
 
 
 def _settings_in(folder: RunFolder) -> tuple[Mapping[str, Any], Address]:

@@ -243,7 +243,7 @@ class ServerFigures:
         settings = shown_settings(self._run.config)
         address = address_in(settings)
         if address is None:
-            self.state = f"{self._run.config} does not say where azserver listens."
+            self.state = f"No azserver listens for this run, according to {self._run.config}."
             return None
         refused = self._task is not None and self._task.done()
         if refused or settings != self._settings:
