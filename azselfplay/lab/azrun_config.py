@@ -217,6 +217,10 @@ class Basis:
         search = f"{played.search.selection}, {played.search.simulations} simulations"
         what = f"{server.net} network, {history}{search}"
         if self.goes_on:
+            optimizer = self.trainer.get("optimizer", {})
+            falls = optimizer.get("cosine_minutes") or optimizer.get("cosine_steps")
+            if self.settings.minutes and not falls and self.settings.trainer_config is None:
+                what += "; its learning rate does not fall"
             return f"{name} goes on with its own settings: {what} (--recipe and --net are for new runs)"
         if self.recipe:
             why = f"recipe {self.recipe}; --recipe list shows others"

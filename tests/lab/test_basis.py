@@ -171,6 +171,9 @@ def test_a_run_that_goes_on_for_some_minutes_has_a_rate_that_falls_over_all_of_t
         assert found.goes_on
         assert found.trainer["optimizer"]["cosine_minutes"] == falls
         assert found.trainer["optimizer"]["batch"] == 1024
+    folder.trainer_config.write_text(to_toml(found.trainer))  # of a start without minutes
+    found = basis_of(RunConfig(runs=tmp_path, minutes=5.0))
+    assert "its learning rate does not fall" in found.line(served(found, tmp_path / "basis"))
     file = tmp_path / "trainer.toml"
     file.write_text("optimizer.cosine_steps = 500")
     found = basis_of(RunConfig(runs=tmp_path, minutes=5, trainer_config=file))
