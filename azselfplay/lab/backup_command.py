@@ -14,8 +14,7 @@ from tyro.conf import Positional
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit
 from azselfplay.host.processes import python_module
-from azselfplay.host.runs import RunFolder
-from azselfplay.link.finding import RUNS, run_named
+from azselfplay.link.finding import RUNS, new_run, run_named
 
 BACKUP_EXAMPLES = (
     "azplay backup chess-tiny /backup/chess-tiny-monday",
@@ -78,9 +77,7 @@ def restore() -> int:
     config = load(RestoreConfig, command="azplay restore", examples=RESTORE_EXAMPLES)
     from azselfplay.lab.backups import restore as restore_run
 
-    # A name is looked up in --runs; a path is used as it is.
-    path = Path(config.run) if "/" in config.run else config.runs / config.run
-    run = RunFolder(path.parent, path.name)
+    run = new_run(config.run, config.runs)
     say = _said("restore")
     about = restore_run(config.backup, run, config.identity, verify_games=not config.hashes_only, say=say)
     print(f"{run.path}: {about}", flush=True)

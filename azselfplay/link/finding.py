@@ -86,6 +86,12 @@ def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
     return None
 
 
+def new_run(text: str, runs: Path) -> RunFolder:
+    """Return the run in the folder `text`, or called `text` in `runs`, which may not exist yet."""
+    path = Path(text) if "/" in text else runs / text
+    return RunFolder(path.parent, path.name)
+
+
 def served_runs() -> list[RunFolder]:
     """Return the runs that an azserver of this user is serving at this moment, wherever their folders are.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,8 +16,7 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.runs import RunFolder
-from azselfplay.link.finding import RUNS, find_run, run_named
+from azselfplay.link.finding import RUNS, find_run, new_run, run_named
 from protocol.settings import Count
 
 if TYPE_CHECKING:
@@ -104,8 +102,8 @@ def main() -> int:
         return _import()
     # Users often give the action before the run, and "there is no run 'list'" would not explain this mistake.
     if first in ACTIONS and second and second not in ACTIONS and not second.startswith("-"):
-        words = shlex.join([second, first, *sys.argv[3:]])
-        raise Fatal(f"the run comes before the action: azplay games {words}", Exit.USAGE)
+        more = " FILE" if first == "import" else ""
+        raise Fatal(f"the run comes before the action: azplay games RUN {first}{more}", Exit.USAGE)
     if second and not first.startswith("-") and not second.startswith("-") and second not in ACTIONS:
         raise Fatal(f"there is no action {second!r}: give one of {', '.join(ACTIONS)}", Exit.USAGE)
     config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
@@ -202,7 +200,7 @@ def _import() -> int:
 
     run = find_run(config.run, config.runs)
     if run is None and config.game:
-        game, folder = game_for(config.game), RunFolder(config.runs, config.run)
+        game, folder = game_for(config.game), new_run(config.run, config.runs)
     else:
         # `run_named` raises an error that says which runs there are.
         folder = run or run_named(config.run, config.runs)
