@@ -37,7 +37,8 @@ value errors (squared, 0..4) directly."""
 LONGEST_GAP = 600.0
 """Most seconds between two games that count for a rate."""
 SHORTEST = 10.0
-"""Least seconds that a rate is divided by."""
+"""Least seconds that a rate of at most 100 games is divided by: games of one commit come within milliseconds.
+Of more games it is less: they may really have come fast."""
 T = TypeVar("T")
 
 
@@ -171,5 +172,5 @@ def rates(times: Sequence[tuple[T, float]], until: float | None = None) -> dict[
     gaps = (later - earlier for earlier, later in itertools.pairwise(ends))
     seconds = sum(min(max(gap, 0.0), LONGEST_GAP) for gap in gaps)
     counts = Counter(player for player, _ in times if seconds)
-    # Games of one commit come within milliseconds.
-    return {player: 3600 * count / max(seconds, SHORTEST) for player, count in counts.items()}
+    seconds = max(seconds, SHORTEST / max(1.0, len(times) / 100))
+    return {player: 3600 * count / seconds for player, count in counts.items()}

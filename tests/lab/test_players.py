@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from azselfplay.diagnostics.players import PlayerBook
+from azselfplay.diagnostics.players import PlayerBook, rates
 from azselfplay.games import get_game
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit
@@ -81,6 +81,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr("sys.argv", ["azplay", "players", *arguments])
     return azplay()
+
+
+def test_the_rate_of_fast_games_is_not_limited_and_one_commit_is_no_rate() -> None:
+    assert rates([("a", number / 200) for number in range(1000)])["a"] == pytest.approx(720_000, rel=0.01)
+    assert rates([("a", 0.0), ("a", 0.001)])["a"] == 720
 
 
 def test_made_up_values_are_found_among_twenty_honest_players(run: RunFolder, monkeypatch, capsys) -> None:
