@@ -84,8 +84,8 @@ class UciConfig(EngineConfig):
 class UsiConfig(EngineConfig):
     """A shogi engine that speaks USI on standard input and output."""
 
-    game: str = "shogi"
-    """shogi, or a variant of its rules."""
+    game: str = ""
+    """shogi, or a variant of its rules. Empty: that of the network, else shogi."""
     resign_percent: Annotated[int, Meta(ge=0, le=50)] = 0
     """The engine resigns when its chances are below this many percent; 0: never (option ResignPercent)."""
 
@@ -111,11 +111,11 @@ def usi() -> int:
     settings = config.load(UsiConfig, command="azplay usi", examples=USI_EXAMPLES).resolved()
     from azselfplay.play.nets import game_for
 
-    game = game_for(settings.game)
+    game = game_for(settings.game, settings.weights, "shogi")
     if game.notation.engine_protocol != USI.name:
         raise Fatal(f"{game.name} is not shogi: USI plays shogi or shogi_declaration", Exit.CONFIG)
 
-    options = Options(settings.setup(settings.game), resign_percent=settings.resign_percent)
+    options = Options(settings.setup(game.name), resign_percent=settings.resign_percent)
     name = f"azselfplay {settings.network_name}"
     return serve(lambda: UciEngine(game, name, options, settings.nodes, USI), settings)
 
