@@ -64,9 +64,9 @@ def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, mon
 
 
 def test_a_run_of_imported_games_alone_is_looked_at_like_another(tmp_path, monkeypatch, capsys) -> None:
-    """It has no run.json yet: the store says which game it is."""
+    """It has no run.json yet: the store says which game it is. The new run is named by its path."""
     (tmp_path / "a.sgf").write_text(SGF)
-    azplay_games(monkeypatch, "go", "import", tmp_path / "a.sgf", "--runs", tmp_path, "--game", "go_3x3")
+    azplay_games(monkeypatch, tmp_path / "go", "import", tmp_path / "a.sgf", "--game", "go_3x3")
     assert [one["game"] for one in summaries(tmp_path)] == ["go_3x3"]
     assert of_folder("go", tmp_path).figures["game"] == "go_3x3"
     assert strength_of(RunFolder(tmp_path, "go"))["is_solved"]
@@ -95,7 +95,9 @@ def test_games_of_self_play_and_imported_ones_are_kept_apart(tmp_path: Path, mon
     assert azplay_games(monkeypatch, run, "show", "4") == Exit.OK
     assert "imported, without a search: one - two" in capsys.readouterr().out
     assert azplay_games(monkeypatch, run, "export", "--newest", 1) == Exit.OK
-    assert "%value" not in capsys.readouterr().out, "there was no search"
+    exported = capsys.readouterr().out
+    assert "%value" not in exported, "there was no search"
+    assert "PB[one]PC[one - two]PW[two]" in exported
     players = Players(run / "games.db")
     assert {row["kind"] for row in players.rates()} == {"worker of azserver"}
     players.close()

@@ -12,6 +12,7 @@ These have no values, because records do not hold values of other moves.
 from __future__ import annotations
 
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +47,9 @@ CANDIDATES = 4
 
 PROGRESS_SECONDS = 5.0
 """Seconds between two lines of progress of `verified`."""
+
+_IMPORTED = re.compile(r"(.*?) - (.*?)(?: ([\d?]{4}\S*))?")
+"""Matches the source of an imported game: players and date (`games_command.record_of`)."""
 
 Writer = Callable[[Game, dict[str, str], GameRecord, int], str]
 """(game, tags, record, number of other moves of each search to add) -> the game as text."""
@@ -230,19 +234,23 @@ def export(
 
 def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
     """Return PGN tags of a game: the usual seven first."""
-    player = f"weights {versions(stored)}"
+    first = second = "?" if record.is_imported else f"weights {versions(stored)}"
+    date = datetime.fromtimestamp(stored.received_at, UTC).strftime("%Y.%m.%d")
     source = on_one_line(record.source).replace('"', "'")  # not every writer escapes quotation marks
+    if record.is_imported and (names := _IMPORTED.fullmatch(source)):
+        first, second, date = names.groups("????.??.??")
+    searched = {} if record.is_imported else {"Simulations": str(record.simulations)}
     return {
         "Event": event,
         "Site": source or "?",
-        "Date": datetime.fromtimestamp(stored.received_at, UTC).strftime("%Y.%m.%d"),
+        "Date": date,
         "Round": str(stored.seq),
-        "White": player,
-        "Black": player,
+        "White": first,
+        "Black": second,
         "Result": RESULTS[record.outcome],
         "Termination": record.reason,
         "PlyCount": str(record.plies),
-        "Simulations": str(record.simulations),
+        **searched,
     }
 
 
