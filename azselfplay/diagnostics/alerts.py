@@ -1,8 +1,8 @@
 """Signs that a run does not learn, with the figures behind each sign (`diagnostics.advice` says what to do).
 
-`find_alerts` is pure. `azplay report` calls it after training; the trainer calls it during training, through
-a `Watch` that remembers recent games and training figures. The limits come from published accounts of failed
-projects (docs/web.md).
+`find_alerts` is pure. The trainer calls it through a `Watch`, which remembers recent games and training
+figures, and records what is found; `azplay report` shows that. The limits come from published accounts of
+failed projects (docs/web.md).
 """
 
 from __future__ import annotations

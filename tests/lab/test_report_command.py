@@ -131,7 +131,7 @@ def test_a_run_that_has_just_begun_has_a_page(begun: Path, monkeypatch: pytest.M
     assert report(monkeypatch, begun) == Exit.OK
     text = (begun / "report.html").read_text()
     assert "No game is finished yet" in text
-    assert "Not recorded." in text, "it is not said that there are no alerts"
+    assert "Not recorded: nothing is judged before training step 1,000." in text
 
 
 def test_names_in_a_run_cannot_break_the_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:

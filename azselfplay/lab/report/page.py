@@ -22,13 +22,14 @@ from typing import Any
 import msgspec
 
 from azselfplay.diagnostics.advice import ADVICE, link_to
+from azselfplay.diagnostics.alerts import LEAST_STEPS
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.game_texts import said
 from azselfplay.games.knowledge import RESULTS, picture_of
 from azselfplay.games.spec import Game, State
 from azselfplay.host.runs import RunFolder, newest_row
-from azselfplay.lab.report.curves import Curves
+from azselfplay.lab.report.curves import STEP, Curves
 from azselfplay.lab.report.figures import Bin, by_version, merged
 from azselfplay.lab.report.settings import settings_of
 from azselfplay.lab.report.stored_games import plies, versions
@@ -83,7 +84,7 @@ class Report:
     bins: list[Bin]
     games: list[Shown]
     alerts: list[str] | None
-    """The newest that the trainer has recorded; None: it recorded none in this run."""
+    """The newest that the trainer has recorded; None: it has judged nothing yet."""
 
 
 def collect(run: RunFolder, games: StoreReader) -> Report:
@@ -92,7 +93,10 @@ def collect(run: RunFolder, games: StoreReader) -> Report:
     with suppress(OSError):
         curves.look()
     bins = merged(by_version(games))
-    alerts = newest_row(run).get("alerts")
+    newest = newest_row(run)
+    alerts = newest.get("alerts")
+    if not alerts and newest.get(STEP, 0) < LEAST_STEPS:
+        alerts = None
     # If run.json is missing, use what the store knows, because a report must also work for runs that went
     # wrong.
     about = run.describe() if run.about.is_file() else {"game": games.game}
@@ -120,9 +124,10 @@ def sample_games(games: StoreReader) -> list[Shown]:
                     boards.append((number, value, picture(game, game_history.state, ply.move)))
         except (BadRecord, ValueError):  # `azplay games verify` says what is wrong with it
             continue
+        by = f"imported: {record.source}" if record.is_imported else f"weights {versions(stored)}"
         title = (
             f"Game {stored.seq:,} ({names.get(stored.seq, 'middle')}): {RESULTS.get(stored.outcome, '?')} by "
-            f"{stored.reason.replace('_', ' ')}, {stored.plies} plies, weights {versions(stored)}"
+            f"{stored.reason.replace('_', ' ')}, {stored.plies} plies, {by}"
         )
         moves = said(game, game_history.states, game_history.actions)
         text = " ".join(moves[:MOVES]) + (" ..." if len(moves) > MOVES else "")
@@ -195,7 +200,8 @@ def page(report: Report) -> str:
 def _alerts(report: Report) -> str:
     if not report.alerts:
         known = "None. docs/troubleshooting.md describes all alerts."
-        return f'<p class="note">{"Not recorded." if report.alerts is None else known}</p>'
+        unknown = f"Not recorded: nothing is judged before training step {LEAST_STEPS:,}."
+        return f'<p class="note">{unknown if report.alerts is None else known}</p>'
     found = []
     for alert in report.alerts:
         name, _, seen = alert.partition(": ")
