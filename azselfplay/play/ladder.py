@@ -271,8 +271,9 @@ class Session:
             pass  # nothing can be written there, but ratings can be shown
         self.book = Book(file, game.name, shared)
         how = MatchSettings(2 * PAIRING_OPENINGS, settings.max_plies, seed=settings.seed)
-        device, threads = settings.device, settings.threads
-        self.matches = Matches(game, settings.openings, how, device=device, threads=threads)
+        self.matches = Matches(
+            game, settings.openings, how, device=settings.device, threads=settings.threads, runs=settings.runs
+        )
         self._settings = settings
 
     async def close(self) -> None:

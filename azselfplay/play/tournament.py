@@ -12,6 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Fatal
@@ -93,14 +94,15 @@ class Matches:
     """Plays the matches of a tournament. Call `close` when done."""
 
     def __init__(
-        self, game: Game, openings: str, settings: MatchSettings, *, device: str, threads: int
+        self, game: Game, openings: str, settings: MatchSettings, *, device: str, threads: int, runs: Path
     ) -> None:
-        """`openings`: see `openings_for`. Raises Fatal(CONFIG) if the game does not have these openings."""
+        """`openings`: see `openings_for`; `runs`: see `make_player`. Raises Fatal(CONFIG) if the game has
+        no such openings."""
         self.openings = all_openings(game, openings, settings.seed)
         check_lengths(self.openings, settings.max_plies)
         self._game = game
         self._settings = settings
-        self._device, self._threads = device, threads
+        self._device, self._threads, self._runs = device, threads, runs
         self._candidates: dict[str, Candidate] = {}
         self._open: dict[str, Player] = {}
 
@@ -135,7 +137,9 @@ class Matches:
         while len(self._open) >= OPEN_PLAYERS:
             await self._open.pop(next(iter(self._open))).close()
         try:
-            player = make_player(candidate.spec, self._game, device=self._device, threads=self._threads)
+            player = make_player(
+                candidate.spec, self._game, device=self._device, threads=self._threads, runs=self._runs
+            )
         except (Fatal, OSError) as error:
             if candidate.file is not None and not candidate.file.exists():
                 raise Gone(f"{candidate.file} has been removed") from error

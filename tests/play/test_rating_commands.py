@@ -96,6 +96,18 @@ def test_a_ladder_rates_and_later_adds_only_what_is_missing(run: RunFolder, caps
     assert all("v3-" in line for line in new)
 
 
+def test_anchors_are_looked_for_in_the_folder_of_runs(run: RunFolder, monkeypatch) -> None:
+    folders = set()
+
+    def player(_: str, game: Game, *, runs: Path, **__: object) -> Player:
+        folders.add(runs)
+        return make_player("random", game)
+
+    monkeypatch.setattr(matches, "make_player", player)
+    asyncio.run(Ladder(LadderConfig(run="tiny", runs=run.path.parent, **FEW)).run(Stop()))
+    assert folders == {run.path.parent}
+
+
 def test_two_processes_do_not_rate_into_one_file(run: RunFolder) -> None:
     """Each writes the whole file, so the games of one would be lost."""
     settings = LadderConfig(run=run.path, **FEW)
