@@ -177,8 +177,8 @@ class RunFolder:
                 return dict(about)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise Fatal(
-                f"{self.path} is not a run folder (no run.json); give --run and --runs of a run that "
-                "azserver has made",
+                f"{self.path} has no run.json, which azserver makes at its first start: start it for this "
+                "run, or give --run and --runs of another",
                 Exit.BAD_DATA,
             ) from error
         except OSError as error:
