@@ -363,7 +363,7 @@ class Opening(Struct, forbid_unknown_fields=True):
     """Number of a stored game to continue; 0: a new game from the start."""
     ply: Annotated[int, Meta(ge=0, le=MOST)] = 0
     """Position in that game."""
-    position: Annotated[str, Meta(max_length=MOST_PASTED)] = ""
+    position: str = ""
     """A pasted position or game to continue (`games.game_texts.read_position`)."""
     moves: Annotated[tuple[Annotated[str, Meta(max_length=40)], ...], Meta(max_length=10_000)] = ()
     """Moves of a game that is opened again."""
@@ -393,12 +393,15 @@ async def _body(request: web.Request, kind: type[S]) -> S:
 async def open_room(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, wanted = site.run_of(request), await _body(request, Opening)
-    file = await site.reading(lambda: find_weights(run, wanted.weights, goes_on=bool(wanted.moves)))
+    goes_on = bool(wanted.moves or wanted.game)
+    file = await site.reading(lambda: find_weights(run, wanted.weights, goes_on=goes_on))
     terms, given = Terms(wanted.side, wanted.simulations, played=wanted.moves), None
     if wanted.game:
         given = await site.reading(lambda: site.shelf.up_to(run, wanted.game, wanted.ply))
     elif wanted.position:
         try:
+            if len(wanted.position) > MOST_PASTED:
+                raise ValueError("it is longer than 16 KiB")
             given = await site.reading(lambda: read_position(get_game(game_of(run)), wanted.position))
         except ValueError as error:
             raise Trouble(f"The position cannot be used: {error}", HTTPStatus.BAD_REQUEST) from error

@@ -22,7 +22,7 @@ from azselfplay.games.boards import Clicks, Spot
 from azselfplay.games.game_history import GameHistory, board_text, replay
 from azselfplay.games.game_texts import TEXT, said
 from azselfplay.games.knowledge import RESULTS, knowledge_of, picture_of, sides_on_picture
-from azselfplay.games.spec import PLY_CAP, RESIGNATION, Game, State
+from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game, State
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.stored_games import Ply, forms_of, plies, tags, versions
 from azselfplay.lab.web.guarding import Trouble
@@ -116,7 +116,7 @@ class Shelf:
                 "older": older if older > low else None,
                 "looked_at": [first, last],
                 "span": [low, high],
-                "reasons": [*reasons, PLY_CAP, RESIGNATION],
+                "reasons": [*reasons, PLY_CAP, RESIGNATION, RECORDED],
             }
 
     def shown(self, run: RunFolder, number: int) -> dict[str, Any]:

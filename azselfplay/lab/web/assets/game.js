@@ -153,18 +153,18 @@ async function showLine(moves) {
   where.replaceChildren(`Variation from position ${here.ply}: ${moves.join(" ")}. `, el("button", { type: "button", onclick: () => draw() }, "Back to the game"));
 }
 
-async function go(to) {
+async function show(to) {
   const wanted = Math.max(0, Math.min(game.moves.length, to));
   ply = wanted;
-  await trying(async () => {
-    const found = await ask(api(run, `/games/${number}/at/${wanted}`));
-    if (wanted !== ply) return;
-    position = found;
-    history.replaceState(null, "", `#${ply}`);
-    draw();
-    await askNetwork();
-  });
+  const found = await ask(api(run, `/games/${number}/at/${wanted}`));
+  if (wanted !== ply) return;
+  position = found;
+  history.replaceState(null, "", `#${ply}`);
+  draw();
+  await askNetwork();
 }
+
+const go = (to) => trying(() => show(to));
 
 document.addEventListener("keydown", (event) => {
   if (!game || event.target.matches("input, select, textarea, .plot") || event.altKey || event.ctrlKey || event.metaKey) return;
@@ -182,12 +182,13 @@ await trying(async () => {
   drawMoves();
   main.append(about, el("div", { class: "beside stored" }, el("div", {}, board.element, steps, slider, where, meaning, onward), el("div", {}, list, search, network, variations.element)), value.element);
   // Without a place in the address: the last position in which there was something to decide.
-  await go(location.hash ? Number(location.hash.slice(1)) || 0 : game.moves.length - 1);
+  await show(location.hash ? Number(location.hash.slice(1)) || 0 : game.moves.length - 1);
 });
 if (game) {
   try {
     weights = await ask(api(run, "/weights"));
-    asked = weights.find((name) => Number(name.split("-")[0]) === Number(game.weights.split("-").pop())) ?? weights[0] ?? "";
+    const played = game.simulations !== null && weights.find((name) => Number(name.split("-")[0]) === Number(game.weights.split("-").pop()));
+    asked = played || (weights[0] ?? "");
     drawNetwork();
     await askNetwork();
   } catch (error) {

@@ -26,7 +26,7 @@ function drawForm(reasons) {
   form.replaceChildren(
     named("outcome", "Result", [["first", "first player won"], ["draw", "draw"], ["second", "second player won"]]),
     named("reason", "Ended by", reasons.map((reason) => [reason, words(reason)])),
-    named("source", "Played by", [["workers", "workers of azserver"], ["clients", "clients"]]),
+    named("source", "Played by", [["workers", "workers of azserver"], ["clients", "clients"], ["imported", "imported"]]),
     number("version", "Weights version"), number("min_plies", "Plies from"), number("max_plies", "to"),
     el("button", { type: "submit" }, "Show"),
   );

@@ -131,8 +131,10 @@ function drawThoughts(isHint) {
 /** Shows an earlier position; `ply` null, or the last one, is the present. */
 async function look(ply) {
   at = ply === null || ply >= game.moves.length ? null : Math.max(0, ply);
-  if (at !== null) board.show(await act(`at/${at}`));
-  else game.board = await act(`at/${game.moves.length}`);
+  const shown = await act(`at/${at ?? game.moves.length}`);
+  // Not before: `act` may open the game again.
+  if (at !== null) board.show(shown);
+  else game.board = shown;
   draw();
 }
 
@@ -202,7 +204,7 @@ async function start(left) {
     const before = game;
     await open(wanted).catch((error) => {
       // One that can never be opened must not stop the page at each load.
-      if (left && !before && error.status === BAD_REQUEST) localStorage.removeItem(kept);
+      if (left && !before && [BAD_REQUEST, NOT_FOUND].includes(error.status)) localStorage.removeItem(kept);
       throw error;
     });
     // Only now: if the new game had not been opened, this one would go on.
