@@ -38,9 +38,10 @@ from azselfplay.play.uci_lines import wdl_per_mille
 from net.weights import BadWeights, read_meta
 
 MOST_ROOMS = 8
-"""Most concurrent games; each has a tree of HASH_MIB."""
+"""Most concurrent games; each has a tree of HASH_MIB, so all of them have at most 512 MiB."""
 
-HASH_MIB = 32
+HASH_MIB = 64
+"""A node of Go takes 5 KB: this is room for 5,000 simulations and as many kept from the move before."""
 
 LEAVES = 8
 """Number of positions evaluated together: few, because a person waits for a small search in one game."""
