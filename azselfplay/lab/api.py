@@ -383,6 +383,7 @@ def train(
     bar shows the time and azrun's newest line. A run of that name goes on. `flags`: more of azrun's flags.
     Ctrl-C ends the run early and in order, says so, and returns what it has learned until then; the end of
     this program ends it too. Raises Error with the reason for a run that fails."""
+    from rich.console import RenderableType
     from rich.markup import escape
     from rich.progress import Progress
 
@@ -411,7 +412,14 @@ def train(
     assert process.stderr is not None
     lines: deque[str] = deque(maxlen=LINES)
     began = time.monotonic()
-    with Progress() as progress:
+
+    class ByClock(Progress):
+        def get_renderables(self) -> Iterable[RenderableType]:
+            for task in self.tasks:
+                self.update(task.id, completed=min(task.elapsed or 0.0, 60.0 * minutes))
+            return super().get_renderables()
+
+    with ByClock() as progress:
         bar = progress.add_task(name, total=60.0 * minutes)
         while True:
             try:
@@ -419,7 +427,7 @@ def train(
                     lines.append(line.strip())
                     # azrun's own progress line begins with the run's name, which the bar has already.
                     shown = f"{name}: {lines[-1].rpartition(f'{name}, ')[2][:80]}"
-                    progress.update(bar, completed=time.monotonic() - began, description=escape(shown))
+                    progress.update(bar, description=escape(shown))
                 break
             except KeyboardInterrupt:
                 # Then its last lines are read: azrun stores games and weights before it ends.
