@@ -43,9 +43,9 @@ KEPT = 8
 SAVE_AGAIN = 5.0
 """Seconds between two attempts to write `current.json` to a full disk."""
 PAST = 56
-"""Number of older files to keep, always including the first, about evenly spread in time: `azplay ladder`
-rates them later. A file is 0.2 MB (tiny) to 90 MB (alphazero: 6 GB in all). AlphaZero's Figure 1 needs no
-more points."""
+"""Number of older files to keep, always including the first, about evenly spread over the versions: `azplay
+ladder` rates them later. A file is 0.2 MB (tiny) to 90 MB (alphazero: 6 GB in all). AlphaZero's Figure 1
+needs no more points."""
 IN_USE, MOST_READ = 120.0, 16
 """A file stays until nobody has read it for so many seconds, so that slow downloads come to an end; but at
 most so many files."""
@@ -175,19 +175,14 @@ class WeightsStore:
         read = sorted(self._read_at, key=self._read_at.__getitem__)[-MOST_READ:]
         try:
             needed = {find_weights(self._folder, sha256) for sha256 in (*self.needed, *current, *read)}
-            # Pick the newest by version, because a clock may have been set back. Sort the others by time, to
-            # spread them over it.
+            # By version, because times are lost with `cp -r`, and a clock may have been set back.
             files = sorted(self._folder.glob("*.safetensors"), key=version_in)
         except OSError as error:  # only space is lost
             self._repeated.warning("tidy", f"{self._folder} cannot be read: {error.strerror}", now)
             return
-        older = []
-        for path in files[: -self._kept]:
-            with suppress(OSError):  # somebody has just removed it
-                older.append((path.stat().st_mtime_ns, path))
-        older.sort()
-        stay = evenly_spread([written for written, _ in older], self._past)
-        for index, (_, path) in enumerate(older):
+        older = files[: -self._kept]
+        stay = evenly_spread([*map(version_in, older)], self._past)
+        for index, path in enumerate(older):
             try:
                 if index not in stay and path not in needed:
                     path.unlink(missing_ok=True)
