@@ -20,7 +20,6 @@ import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
