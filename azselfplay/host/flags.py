@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, Union, cast, get_origin, get_type_hints
 
 from azselfplay.games.names import is_game, listed, near
-from azselfplay.host.exits import Exit
+from azselfplay.host.exits import Exit, Fatal
 from protocol.settings import bare, changed, settings_in
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def parse_flags(
             print("games:", listed(), end="\n\n")
     # tyro shows these as defaults, and a flag replaces them.
     default = changed(_defaults(config_class), values)
+    _check_shell(arguments)
     refuse_bare_game(config_class, arguments, command)
     if not is_help:
         refuse_foreign_flags(config_class, arguments, command)
@@ -82,6 +83,7 @@ def print_completion(commands: dict[str, type], arguments: list[str]) -> NoRetur
     `--tyro-print-completion SHELL`. Other programs print theirs in `parse_flags`."""
     import tyro
 
+    _check_shell(arguments)
     choices = (
         Annotated[kind, tyro.conf.subcommand(name, default=_defaults(kind))]
         for name, kind in commands.items()
@@ -89,6 +91,13 @@ def print_completion(commands: dict[str, type], arguments: list[str]) -> NoRetur
     any_command: Any = Union[tuple(choices)]  # noqa: UP007 (`|` joins types that are written out)
     tyro.cli(any_command, prog="azplay", args=arguments, registry=_registry())
     raise SystemExit(Exit.USAGE)  # not reached: tyro exits
+
+
+def _check_shell(arguments: list[str]) -> None:
+    """Raise Fatal(USAGE) for a shell that cannot be completed: tyro would end with an AssertionError."""
+    for flag, shell in itertools.pairwise(arguments):
+        if flag == "--tyro-print-completion" and shell not in ("bash", "zsh", "fish"):
+            raise Fatal(f"{flag} {shell}: give bash, zsh or fish", Exit.USAGE)
 
 
 def _defaults(config_class: type[T]) -> T:
@@ -145,13 +154,9 @@ def settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
         # `Path | None` is shown as PATH, and the text explains the default.
         if get_origin(kind) in (Union, types.UnionType):
             kind = Annotated[kind, tyro.conf.arg(metavar=_METAVARS.get(bare(kind)[0], ""))]
-        text = partial(_help_text, settings, field.name)
+        text = partial(lambda name: field_docstrings(settings).get(name, ""), field.name)
         fields.append(StructFieldSpec(field.name, kind, getattr(info.default, field.name), text))
     return StructConstructorSpec(instantiate=settings, fields=tuple(fields))
-
-
-def _help_text(settings: type, field: str) -> str:
-    return field_docstrings(settings).get(field, "")
 
 
 # ---- What was meant ------------------------------------------------------------------------------

@@ -66,10 +66,14 @@ def test_a_worker_plays_as_many_games_as_the_leaves_port_asks_for(tmp_path: Path
 
 def test_a_number_of_games_that_the_servers_user_has_set_is_kept(tmp_path: Path) -> None:
     """Only without one does the evaluator's own wish count."""
-    source = RingSource([tmp_path / "ring"], Layout.of(get_game("tic_tac_toe"), 1, 2), "w", lambda: None)
-    source._on_wish(Wish(300, 64))
-    assert [source.games(wanted) for wanted in (16, 8, 0)] == [16, 8, 300]
-    source.close()
+
+    async def main() -> None:
+        source = RingSource([tmp_path / "ring"], Layout.of(get_game("tic_tac_toe"), 1, 2), "w", lambda: None)
+        source._on_wish(Wish(300, 64))
+        assert [source.games(wanted) for wanted in (16, 8, 0)] == [16, 8, 300]
+        source.close()
+
+    asyncio.run(main())
 
 
 def test_a_worker_with_all_positions_in_its_cache_asks_an_evaluator_that_is_behind_again(

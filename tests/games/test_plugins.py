@@ -115,15 +115,13 @@ def test_the_code_of_a_package_is_compiled_anew_when_any_file_of_it_changes(tmp_
     assert foreign_key("azselfplay.games.chess.rules", "play.py") == ""
 
 
-def test_a_module_without_a_package_is_compiled_anew_when_one_that_it_imports_changes(tmp_path: Path) -> None:
-    for name, text in (("rules", "from limits import X\n"), ("limits", "X = 1\n"), ("notes", "Y = 1\n")):
-        (tmp_path / f"{name}.py").write_text(text)
+def test_a_module_without_a_package_is_compiled_anew_when_one_beside_it_changes(tmp_path: Path) -> None:
     keys = []
-    for changed in ("rules", "notes", "limits"):
-        (tmp_path / f"{changed}.py").write_text((tmp_path / f"{changed}.py").read_text() + "# changed\n")
+    for changed in ("rules", "limits"):
+        (tmp_path / f"{changed}.py").write_text("X = 1\n")
         foreign_key.cache_clear()
         keys.append(foreign_key("rules", str(tmp_path / "rules.py")))
-    assert keys[0] == keys[1] != keys[2]
+    assert keys[0] != keys[1]
 
 
 def test_the_example_ends_as_its_rules_say(packages: Path) -> None:

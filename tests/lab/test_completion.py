@@ -33,3 +33,11 @@ COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _tyro_{words[0]}; e
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
 def test_zsh_takes_the_script() -> None:
     subprocess.run(["zsh", "-n", "-c", script("azselfplay.lab.azplay", "zsh")], check=True)
+
+
+@pytest.mark.parametrize("module", ["azselfplay.lab.azplay", "server.main"])
+def test_an_unknown_shell_is_named(module: str) -> None:
+    asked = [sys.executable, "-m", module, "--tyro-print-completion", "nosh"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "give bash, zsh or fish" in done.stderr

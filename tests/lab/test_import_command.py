@@ -69,7 +69,7 @@ def test_a_run_of_imported_games_alone_is_looked_at_like_another(tmp_path, monke
     azplay_games(monkeypatch, tmp_path / "go", "import", tmp_path / "a.sgf", "--game", "go_3x3")
     assert [one["game"] for one in summaries(tmp_path)] == ["go_3x3"]
     assert of_folder("go", tmp_path).figures["game"] == "go_3x3"
-    assert strength_of(RunFolder(tmp_path, "go"))["is_solved"]
+    assert not strength_of(RunFolder(tmp_path, "go"))["is_solved"]
     assert azplay_games(monkeypatch, tmp_path / "go", "salvage", "--out", tmp_path / "new.db") == Exit.OK
     monkeypatch.setattr("sys.argv", ["azplay players", "go", "--runs", str(tmp_path)])
     with pytest.raises(Fatal, match="does not say who played its games: they are imported"):

@@ -233,11 +233,11 @@ def test_a_report_is_drawn_by_the_scripts_of_the_pages_without_a_server_and_fits
     run_with_games(tmp_path, "tic_tac_toe")
     report = RunFolder(tmp_path, "a-run")
     with closing(StoreReader(report.games)) as games:
-        (tmp_path / "report.html").write_text(report_page(collect(report, games, 2)))
+        (tmp_path / "report.html").write_text(report_page(collect(report, games)))
     page.context.set_offline(True)
     page.set_viewport_size(PHONE)
     page.goto(f"file://{tmp_path}/report.html")
-    for title in ("Policy loss", "Results in the window", "Results", "Are root values right?"):
+    for title in ("Policy loss", "Results in the window", "Results"):
         chart = page.locator("figure", has=page.get_by_role("heading", name=title, exact=True))
         sync_api.expect(chart.locator("path.curve").last).to_have_attribute("d", re.compile("^M[1-9]"))
     assert page.locator("h2").all_inner_texts()[:3] == ["Alerts", "Strength", "Learning"]

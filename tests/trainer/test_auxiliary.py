@@ -45,9 +45,9 @@ def learner(**changes: object) -> TrainStep:
 
 def test_one_game_is_learnt_by_heart() -> None:
     """Trained on it again and again, the head predicts who owns each point at its end."""
-    torch.manual_seed(1)
+    torch.manual_seed(2)
     one, samples = learner(**ALL), one_game()
-    for _ in range(150):
+    for _ in range(250):
         one.train(samples)
     outputs = one.network.all_heads(unpack(features_tensor(samples.packed_features), PlaneShape.of(GAME, 1)))
     assert samples.heads is not None

@@ -231,12 +231,6 @@ def _tree_of(text: str) -> sgf.Sgf_game:
     return sgf.Sgf_game.from_coarse_game_tree(coarse, override_encoding="UTF-8")
 
 
-def _letters(name: str) -> str:
-    """Return only the letters and digits of a name, in lower case, because people write `Tromp-Taylor` or
-    `tromp taylor`."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
 def _text(nodes: Sequence[sgf.Node], name: str) -> str:
     """Return the value of a property in the first node that has it; "" if none has.
 
@@ -296,7 +290,8 @@ def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> 
     rules = replace(usual, komi=_komi_of(komi)) if komi else usual
     if not text:
         return rules, ""
-    name = _letters(text).removesuffix("rules").removesuffix("rule")
+    # Only letters and digits count: people write `Tromp-Taylor` and `tromp taylor`.
+    name = re.sub(r"[^a-z0-9]", "", text.lower()).removesuffix("rules").removesuffix("rule")
     # `whb0`: no points for handicap stones, as we play.
     if katago := KATAGO.fullmatch(name.removesuffix("whb0")):
         return replace(rules, superko=cast(Superko, katago[1]), suicide=katago[2] == "1"), ""
