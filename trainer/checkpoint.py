@@ -137,9 +137,11 @@ def save(
         for old in _states(folder)[KEPT:]:
             old.unlink()
         reach("checkpoint.old_removed")
-        # A trainer that was killed between its two files left a network without a state.
+        # A trainer that was killed between its two files left a network without a state. Newer ones may be
+        # wanted by somebody who has put them there.
+        oldest = _states(folder)[-1].stem
         for left in folder.glob("step-*.safetensors"):
-            if not left.with_suffix(".state").exists():
+            if left.stem < oldest and not left.with_suffix(".state").exists():
                 left.unlink()
     except OSError as error:
         # A disk that has become read-only, or is gone, refuses this as well.

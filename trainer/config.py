@@ -131,7 +131,7 @@ class SampleSettings:
 
     per_position: Annotated[float, Meta(gt=0, le=1000)] = 2.0
     """How often a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4; KataGo: 4 or
-    less). Plies without a full search and held-out games do not count. With 4, short games are learned
+    less). Plies without a search and held-out games do not count. With 4, short games are learned
     fastest, but in chess the network memorises the first games (docs/decisions/0018). A change applies to
     later games."""
     surprise_share: Share = 0.0

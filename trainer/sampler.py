@@ -2,8 +2,7 @@
 their features when needed.
 
 Only policy targets are drawn. Plies played without a search (random openings) are not drawn: their outcome
-says how such play ends, not what the positions are worth (docs/decisions/0017). Positions with a cheap search
-only continue their game (KataGo: weight 0).
+says how such play ends, not what the positions are worth (docs/decisions/0017).
 
 Features are not stored: replaying a game takes some microseconds, while the features of twenty million chess
 positions would take 19 GB.

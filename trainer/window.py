@@ -175,8 +175,8 @@ class Window:
         return {outcome: self._outcome_positions[outcome + 1] / total for outcome in (1, 0, -1)}
 
     def is_target(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return [n] whether the positions `numbers [n]` are policy targets: their moves were neither drawn
-        at random nor found by a cheap search."""
+        """Return [n] whether the positions `numbers [n]` are policy targets: they have been
+        searched, so their moves were not drawn at random."""
         found: npt.NDArray[np.bool_] = self.rings.is_target[numbers % self.capacity] > 0
         return found
 

@@ -168,12 +168,14 @@ class RepeatableRun:
 
     def close(self) -> None:
         """Write the last figures; release the files and threads."""
-        self._figures.leave(self._run, self._curves)
-        if self._inference is not None:
-            self._inference.close()
-        self._run.reader.close()
-        self._run.store.close()
-        self._run.lock.close()
+        try:
+            self._figures.leave(self._run, self._curves)
+        finally:
+            if self._inference is not None:
+                self._inference.close()
+            self._run.reader.close()
+            self._run.store.close()
+            self._run.lock.close()
 
     @property
     def round(self) -> int:

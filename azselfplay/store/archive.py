@@ -50,8 +50,8 @@ GAMES = 4096
 COMPARED = 10_000
 """Newest games in both the store and the archive that are compared at the start: more than one commit,
 because a trainer never stores more than one without archiving it."""
-READERS, READ_AHEAD = 16, 64
-"""Threads that read objects back, and objects that they read before the store takes them."""
+READERS = 16
+"""Most objects that are read back at once; together they have at most 2 * GAMES games."""
 TOLD_SECONDS = 30.0
 """Seconds between two lines of the log while games are read back."""
 HASH_BYTES = 32
@@ -326,8 +326,12 @@ class Archive:
         wanted = [name for name, next_ in ends if not next_ or int(next_) > shared]
         told = time.monotonic()
         with ThreadPoolExecutor(READERS) as readers:
-            for at in range(0, len(wanted), READ_AHEAD):
-                some = wanted[at : at + READ_AHEAD]
+            at = 0
+            while at < len(wanted):
+                # Together they are in memory until the store has taken them.
+                last = int(wanted[at]) + GAMES
+                some = [name for name in wanted[at : at + READERS] if int(name) < last]
+                at += len(some)
                 read = readers.map(self._objects.get, (f"games/{name}" for name in some))
                 for name, data in zip(some, read, strict=True):
                     self._restore(store, before, name, data or b"")

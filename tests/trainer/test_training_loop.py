@@ -290,6 +290,7 @@ def test_games_that_are_left_out_of_training_do_not_come_back_into_the_window(tm
 
 def test_a_network_that_a_killed_trainer_left_goes_with_the_next_checkpoint(tmp_path: Path) -> None:
     one = training(tmp_path)
-    (tmp_path / "step-000000009.safetensors").write_bytes(b"without a state")
+    assert to_the_end(one, games(30), 30).step > 0
+    (tmp_path / "step-000000000.safetensors").write_bytes(b"without a state")
     one.save()
     assert [file.suffix for file in sorted(tmp_path.iterdir())] == [".safetensors", ".state"]

@@ -320,12 +320,13 @@ SOLUTION = Solution(
 def fen_of_epd(text: str) -> str:
     """Return the FEN of an EPD, or of a FEN with operations after it. The operations `hmvc` and `fmvn` give
     its counters; others, such as `bm Nf3;`, are ignored. Whether the FEN is valid is not checked here."""
-    if ";" not in text:  # this may be a list of moves, too
-        return text
     fields = text.split()
+    # Others are a FEN, or a list of moves. The last semicolon may be missing.
+    if "/" not in text or not (";" in text or {"bm", "am", "id", "hmvc", "fmvn"} & {*fields[4:5]}):
+        return text
     counters = [*takewhile(str.isdigit, fields[4:6])]
     if not counters:
-        given = [re.search(rf"\s{name}\s+([0-9]+)\s*;", text) for name in ("hmvc", "fmvn")]
+        given = [re.search(rf"\s{name}\s+([0-9]+)\s*(;|$)", text) for name in ("hmvc", "fmvn")]
         counters = [found[1] if found else usual for found, usual in zip(given, "01", strict=True)]
     return " ".join(fields[:4] + counters)
 
