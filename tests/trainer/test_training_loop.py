@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from training_runs import GAME, fill, games, stored, tensors, training
+from training_runs import GAME, fill, games, stored, tensors, to_the_end, training
 
 from azselfplay.host.exits import Fatal
 from azselfplay.store.sqlite import Store
