@@ -60,7 +60,7 @@ class Publishing:
         self._world = world
         self._run: Any = SimpleNamespace(training=SimulatedTraining(world), game=GAME)
         publishing = PublishingSettings(seconds=world.plan.publish_seconds, steps=10**9)
-        figures: Any = SimpleNamespace(weights_version=0, held_out=None)
+        figures: Any = SimpleNamespace(weights_version=0, on_weights=lambda training: None)
         config = TrainerConfig(publishing=publishing)
         self.out = WeightsOut(config, trainer.connection, figures, self)
 
