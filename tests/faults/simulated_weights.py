@@ -49,9 +49,6 @@ class SimulatedTraining:
         self._world.ledger.published[sha256(data)] = self._version
         return self._version, self.step, data
 
-    def measured(self) -> None:
-        """Nothing is measured."""
-
 
 class Publishing:
     """Does what `trainer.service` does with weights, for a simulated trainer."""
@@ -60,7 +57,7 @@ class Publishing:
         self._world = world
         self._run: Any = SimpleNamespace(training=SimulatedTraining(world), game=GAME)
         publishing = PublishingSettings(seconds=world.plan.publish_seconds, steps=10**9)
-        figures: Any = SimpleNamespace(weights_version=0, on_weights=lambda training: None)
+        figures: Any = SimpleNamespace(weights_version=0, on_weights=lambda _: None)
         config = TrainerConfig(publishing=publishing)
         self.out = WeightsOut(config, trainer.connection, figures, self)
 
