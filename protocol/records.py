@@ -22,7 +22,7 @@ from protocol.messages import MAX_RECORD, MAX_START, Name, RunId, Uid
 FORMAT = 5
 """The only format that is read; the error for a record of another format names that format."""
 POLICY_TARGET = 1
-"""Flag of a ply whose visits are a policy target (a full search)."""
+"""Flag of a ply whose visits are a policy target: one with a search."""
 IMPROVED_POLICY = 2
 """Flag set together with POLICY_TARGET: the visits of this ply are not counts, but shares of the improved
 policy that add up to SHARES (`search.selection = gumbel`)."""
@@ -130,7 +130,7 @@ class GameRecord:
 
     @property
     def targets(self) -> int:
-        """Number of plies that are policy targets: those with a full search. Only these are trained on."""
+        """Number of plies that are policy targets: those with a search. Only these are trained on."""
         return int(np.count_nonzero(self.flags & POLICY_TARGET))
 
 

@@ -1,5 +1,5 @@
 """One live run of azserver, trainer and azclient, seen through its metrics with dashboard and rules, doctor,
-status and the pages. Then the same commands where there is no run."""
+status and the pages."""
 
 import json
 import re

@@ -137,8 +137,8 @@ def save(
         for old in _states(folder)[KEPT:]:
             old.unlink()
         reach("checkpoint.old_removed")
-        # A trainer that was killed between its two files left a network without a state. Newer ones may be
-        # wanted by somebody who has put them there.
+        # A network without its state is left by a trainer that was killed between the two. Only those older
+        # than every checkpoint go: somebody may have put a newer one there.
         oldest = _states(folder)[-1].stem
         for left in folder.glob("step-*.safetensors"):
             if left.stem < oldest and not left.with_suffix(".state").exists():

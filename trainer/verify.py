@@ -341,7 +341,7 @@ def replay(
             return VISIT_SUM
         played = visits_of(game.visit_actions, game.visits, first, last, action)
         if is_target and not is_improved and played == 0:
-            # A full search plays an action that it visited. At other plies the action may come from a random
+            # A search plays an action that it visited. At other plies the action may come from a random
             # opening, and an action chosen by noise may have too small a share of an improved policy to be
             # listed.
             report[FOUND] = action

@@ -37,8 +37,8 @@ value errors (squared, 0..4) directly."""
 LONGEST_GAP = 600.0
 """Most seconds between two games that count for a rate."""
 SHORTEST = 10.0
-"""Least seconds that a rate of at most 100 games is divided by: games of one commit come within milliseconds.
-Of more games it is less: they may really have come fast."""
+"""Least seconds that up to 100 games count as, because games of one commit come within milliseconds. More
+games may really have come fast: 1,000 count as at least a second."""
 T = TypeVar("T")
 
 

@@ -5,9 +5,9 @@ running.
 A child has its own session, so that Ctrl-C in a terminal reaches only the parent, which then ends its
 children in order. A child never outlives its parent: before exec, the kernel is told to kill the child when
 this process dies (PR_SET_PDEATHSIG). This holds for any command, even while it is still importing. The kernel
-regards a thread as the parent, so only the main thread starts children. We use `subprocess.Popen` and a
-thread that waits for the end, instead of uvloop's own subprocess support, which leaks descriptors when a
-start fails because there are too few of them; there are systems without a pidfd. The last stage of ending is
+regards a thread as the parent, so only the main thread starts children. We use `subprocess.Popen` instead
+of uvloop's own subprocess support, which leaks descriptors when a start fails because there are too few of
+them. A thread waits for the child's end, because some systems have no pidfd. The last stage of ending is
 SIGKILL, because a child that hangs must end, too.
 """
 

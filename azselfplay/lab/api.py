@@ -414,6 +414,8 @@ def train(
     began = time.monotonic()
 
     class ByClock(Progress):
+        """Bars that move with the time, also while azrun says nothing."""
+
         def get_renderables(self) -> Iterable[RenderableType]:
             for task in self.tasks:
                 self.update(task.id, completed=min(task.elapsed or 0.0, 60.0 * minutes))

@@ -125,6 +125,8 @@ class Dialect:
         if spec is None:
             known = ", ".join(spec.name for spec in self.options)
             raise ValueError(f"unknown option {shown(name)}; known: {known}")
+        if text == _announced(options, spec):  # a GUI may send back what was announced
+            return options
         change: dict[str, Any] = {spec.field: spec.parsed(text)}
         if spec.field in _IN_SETUP:
             return replace(options, setup=replace(options.setup, **change))

@@ -30,7 +30,7 @@ SETTINGS = (
 """Of a real trainer."""
 PLANTED = "games_acknowledged_first"
 TIMES = {"games": 3, "games_archived": 3, "takeover": 9, "weights": 3, "checkpoint": 1}
-"""Most passes of a point before the kill; ten times as many in `make test-nightly`."""
+"""Most passes of a point before the kill; ten times as many under the profile `nightly`."""
 
 
 def run_lab(room: str, times: int) -> dict[str, dict[str, int]]:

@@ -1,5 +1,4 @@
-"""Every game keeps the promises that the rest of the system relies on (`games.conformance`); games that have
-a slow twin agree with it."""
+"""Every game keeps the promises that the rest of the system relies on (`games.conformance`)."""
 
 import numpy as np
 import pytest

@@ -198,5 +198,7 @@ def test_a_game_goes_on_after_a_draw_that_nobody_claims():
 
 
 def test_a_device_that_is_no_choice_is_announced_as_one() -> None:
-    announced = UCI.announced(Options(Setup(backend="cuda:1")))
+    options = Options(Setup(backend="cuda:1"))
+    announced = UCI.announced(options)
     assert "option name Backend type combo default cuda:1 var cpu var cuda var cuda:1" in announced
+    assert UCI.changed(options, "Backend", "cuda:1") == options, "a GUI may send it back"

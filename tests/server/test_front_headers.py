@@ -1,4 +1,4 @@
-"""A front refuses a frame 0 that a peer may not send, at little cost to itself."""
+"""A front refuses a frame 0 that a peer may not send before it decodes it."""
 
 from front_bench import Bench, beside_front
 from raw_zmtp import wide_lists

@@ -98,7 +98,7 @@ async def test_first_weights_do_not_replace_newer_ones_that_were_checked_before_
 
 @beside_players_that_evaluate
 async def test_weights_that_players_could_not_use_are_refused_and_the_trainer_is_told(bench: Bench) -> None:
-    """Files of every kind that cannot be used: net/test_sparse.py, net/test_damaged_weights.py."""
+    """Other files that cannot be used: net/test_sparse.py, net/test_weights.py."""
     old = WeightsMeta("chess", 1, dataclasses.replace(Sparse(), features="chess-0"))
     bad = {
         "read the features chess-0": save(load(untrained()), describe(old)),

@@ -162,7 +162,8 @@ def of_folder(run: str, runs: Path) -> RunStatus:
 
 
 def _listens(folder: RunFolder) -> bool:
-    """Return whether the run's server can be asked; that of a repeatable run is no azserver."""
+    """Return whether an azserver answers for the run. A repeatable run holds the same lock, but listens
+    nowhere (port 0)."""
     return shown_settings(folder.config).get("port") != 0
 
 

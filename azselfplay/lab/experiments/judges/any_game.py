@@ -16,9 +16,7 @@ from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.spec import PLY_CAP, Game
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments.judges import matches
-from azselfplay.lab.experiments.judges.matches import (
-    errors_of,
-)
+from azselfplay.lab.experiments.judges.matches import errors_of
 from azselfplay.lab.experiments.measures import PLIES, SHARES, Judgement, Measure, mean_of, share
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Trained
