@@ -134,18 +134,20 @@ class Figures:
             held_out, self.probe_values, self.known_errors = measured
             self.held_out = held_out or self.held_out
 
-    def look(self, run: Run, watch: Watch, keep_games: int, now: float, lasts: float = 0.0) -> dict[str, Any]:
-        """Return the present figures, with alerts. `keep_games`: see `hours_until_full`; `lasts`: see
-        `why_not_stored`."""
+    def refresh(
+        self, run: Run, watch: Watch, keep_games: int, now: float, commit_seconds: float = 0.0
+    ) -> dict[str, Any]:
+        """Return the present figures, with alerts. `keep_games`: see `hours_until_full`; `commit_seconds`:
+        see `why_not_stored`."""
         self.newest_games = watch.figures()
         self.rate.note(run.store.totals.games.total(), now)
-        self.trouble = why_not_stored(run, lasts)
+        self.trouble = why_not_stored(run, commit_seconds)
         figures = self.as_dict(run.store.totals, now)
         hours = hours_until_full(run, figures["games_per_h"], keep_games)
         figures["alerts"] = self.alerts = watch.alerts(figures, hours, self.kept_up(now))
         return figures
 
-    def leave(self, run: Run, curves: Curves) -> None:
+    def write_last(self, run: Run, curves: Curves) -> None:
         """Write the last figures into the run folder."""
         figures = self.as_dict(run.store.totals, time.monotonic())
         if self.turn is not None:  # until then the window and its figures are incomplete
@@ -206,17 +208,16 @@ def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[
     return {f"{prefix}{head}_loss": rounded(found.get(head)) for head in TRAINING_HEADS}
 
 
-def why_not_stored(run: Run, seconds: float = 0.0) -> str:
+def why_not_stored(run: Run, commit_seconds: float = 0.0) -> str:
     """Return why games cannot be stored, as text for people; "" if they can. The disk is checked too: if
     players share a full disk with the trainer, no game comes that the store could refuse.
 
-    `seconds`: how long the present commit has lasted; 0: there is none."""
+    `commit_seconds`: how long the present commit has lasted; 0: there is none."""
     # Said first, because a folder that hangs would hang whoever looks at it.
-    if seconds > COMMIT_HANGS:
+    if commit_seconds > COMMIT_HANGS:
         disks = "the disk" if run.archive is None else "the disk or the archive"
-        return (
-            f"a commit has lasted {seconds:.0f} s: {disks} does not answer. Look at the mount or the network"
-        )
+        lasted = f"a commit has lasted {commit_seconds:.0f} s"
+        return f"{lasted}: {disks} does not answer. Look at the mount or the network"
     folder = run.folder.path
     if run.committer.trouble:
         return run.committer.trouble

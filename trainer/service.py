@@ -187,7 +187,7 @@ class Service:
         is_saved = await self.save(run)
         await self._upload(run)
         await self.in_training_thread(self._ranks.end)
-        self._figures.leave(run, curves)
+        self._figures.write_last(run, curves)
         run.reader.close()
         run.store.close()
         # Closed last: until here no other trainer may take the folder.
@@ -403,7 +403,7 @@ class Service:
             await asyncio.sleep(STATUS_SECONDS)
             now = time.monotonic()
             lasts = 0.0 if self._commit_since is None else now - self._commit_since
-            figures = self._figures.look(run, watch, self._config.keep_games, now, lasts)
+            figures = self._figures.refresh(run, watch, self._config.keep_games, now, lasts)
             self._connection.send(TrainerStatus(figures))
             if self._figures.turn is not None:  # until then the window and its figures are incomplete
                 curves.write(figures, now)

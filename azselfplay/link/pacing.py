@@ -22,7 +22,7 @@ LONGEST_PAUSE = 5.0
 
 @dataclass(frozen=True)
 class PaceLimits:
-    """Limits of one connection, key or address. Tokens are messages or connections."""
+    """Limits of one connection or address. Tokens are messages or connections."""
 
     rate: float
     """Tokens added per second."""
@@ -59,7 +59,7 @@ class Pace:
 
 
 class Paces:
-    """A token bucket for each key or address. "" stands for this machine's own processes and never waits."""
+    """A token bucket for each address."""
 
     def __init__(self, limits: PaceLimits) -> None:
         self._limits = limits
@@ -68,25 +68,23 @@ class Paces:
     def __len__(self) -> int:
         return len(self._paces)
 
-    def take(self, place: str, now: float, tokens: float = 1.0) -> float:
-        """Like `Pace.take`."""
-        if not place:
-            return 0.0
+    def take(self, address: str, now: float) -> None:
+        """Use one token of `address` now."""
         # Made on first use, because any number of addresses may dial.
-        pace = self._paces.get(place)
+        pace = self._paces.get(address)
         if pace is None:
-            pace = self._paces[place] = Pace(self._limits, now)
-        return pace.take(now, tokens)
+            pace = self._paces[address] = Pace(self._limits, now)
+        pace.take(now)
 
-    def wait(self, place: str, now: float) -> float:
-        """Like `Pace.wait`."""
-        pace = self._paces.get(place)
+    def wait(self, address: str, now: float) -> float:
+        """Return seconds until the debt of `address` is paid, 0 if there is none."""
+        pace = self._paces.get(address)
         return 0.0 if pace is None else pace.wait(now)
 
     def tidy(self, now: float) -> None:
-        """Forget places whose buckets are full."""
-        for place in [one for one, pace in self._paces.items() if pace.is_rested(now)]:
-            del self._paces[place]
+        """Forget addresses whose buckets are full."""
+        for address in [one for one, pace in self._paces.items() if pace.is_rested(now)]:
+            del self._paces[address]
 
 
 def price(size: int) -> float:

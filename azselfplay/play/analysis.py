@@ -328,7 +328,8 @@ class Analyst:
         if simulations:
             changes = {"search.simulations": simulations, "max_plies": history.max_plies}
             settings = resolve(changed(self.settings, changes), self.game)
-            with SearchTree(Forest(self.game, settings, keeps=False), np.random.default_rng(0)) as tree:
+            forest = Forest(self.game, settings, keeps_subtree=False)
+            with SearchTree(forest, np.random.default_rng(0)) as tree:
                 # Play from the start of the game, so that the search knows which positions would be
                 # repetitions.
                 tree.reset(history.states[0])

@@ -57,8 +57,8 @@ class Forest:
     `leaves`: most leaves in flight per tree. `max_nodes`: room for evaluated positions per tree; such a tree
     never grows and keeps any subtree (for engines). 0: as much room as a search with these settings needs.
     `cache`: number of cached evaluations, 0: none. `network`: evaluates the leaves in the step kernel, so
-    that a whole search is one call; None: leaves go to the outbox. `keeps`: whether there is room for the
-    subtree that a search keeps for the next one.
+    that a whole search is one call; None: leaves go to the outbox. `keeps_subtree`: whether there is
+    room for the subtree that a search keeps for the next one.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Forest:
         max_nodes: int = 0,
         cache: int = 0,
         network: OwnNetwork | None = None,
-        keeps: bool = True,
+        keeps_subtree: bool = True,
     ) -> None:
         self.game, self.settings = game, settings
         self._network, self._weights = network, NO_PRIORS if network is None else network.weights
@@ -88,7 +88,7 @@ class Forest:
         if max_nodes:
             nodes = max(2, max_nodes)
         else:
-            kept = KEPT_TREES if keeps and self.selection.KEEPS_SUBTREE else 0
+            kept = KEPT_TREES if keeps_subtree and self.selection.KEEPS_SUBTREE else 0
             # Room for the kept subtree, this search, its extension, the root, and one spare node.
             nodes = (kept + 1) * settings.search.simulations + settings.moves.final_extra + 2
         # An engine's tree uses exactly the memory that it was given.

@@ -224,7 +224,8 @@ async def test_a_long_pasted_game_is_opened_again_with_the_moves_played_from_the
     longest = "5".ljust(app.MOST_PASTED)
     game = await ordered(client, PLAY, {"position": longest, "moves": moves, "simulations": 1})
     assert game["moves"] == ["5", *moves]
-    assert "longer than 16 KiB" in (await ordered(client, PLAY, {"position": longest + " "}, 400))["error"]
+    refused = await ordered(client, PLAY, {"position": longest + " "}, 400)
+    assert "longer than 16,384 characters" in refused["error"]
 
 
 @with_client

@@ -401,7 +401,7 @@ async def open_room(request: web.Request) -> web.Response:
     elif wanted.position:
         try:
             if len(wanted.position) > MOST_PASTED:
-                raise ValueError("it is longer than 16 KiB")
+                raise ValueError(f"it is longer than {MOST_PASTED:,} characters")
             given = await site.reading(lambda: read_position(get_game(game_of(run)), wanted.position))
         except ValueError as error:
             raise Trouble(f"The position cannot be used: {error}", HTTPStatus.BAD_REQUEST) from error
