@@ -241,7 +241,9 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def _progress(state: dict[str, Any]) -> Progress:
-    return Progress(**json.loads(state["progress"]))
+    # A newer version of azselfplay may have written more.
+    known = Progress.__dataclass_fields__
+    return Progress(**{name: one for name, one in json.loads(state["progress"]).items() if name in known})
 
 
 def new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:

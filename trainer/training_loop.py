@@ -382,11 +382,10 @@ class TrainingLoop:
         known = self._known_positions
         return known.errors(self.policies(known.packed_features, known.legal)) if known.groups else {}
 
-    def publish(self, server_version: int) -> tuple[int, int, bytes]:
-        """Return `(version, step, file)` of the network that plays (with `ema`: the average), with a new
-        version."""
-        # Above the server's version too: the server may have weights newer than this run's checkpoint.
-        self.version = max(self.version, server_version) + 1
+    def publish(self, newest_version: int) -> tuple[int, int, bytes]:
+        """Return `(version, step, file)` of the network that plays (with `ema`: the average), with a version
+        above `newest_version`: the server and the stored games may be newer than this run's checkpoint."""
+        self.version = max(self.version, newest_version) + 1
         file = self._train_step.weights(self.version, half=self._config.publishing.half)
         return self.version, self.step, file
 

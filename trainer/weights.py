@@ -95,6 +95,9 @@ class WeightsOut:
         """Time of the last offer, or of the start."""
         self._not_before = 0.0
         """When to try again, after there was no room for the first checkpoint."""
+        self._is_compared = True
+        """Whether the weights that the server had at the start of the session were compared with those of
+        stored games."""
         self._moved = asyncio.Event()
         """Set when weights were stored or refused, or the connection was lost."""
 
@@ -110,6 +113,7 @@ class WeightsOut:
         these may be older than the weights stored last."""
         if welcome.weights is not None:
             self.server_version = welcome.weights.version
+        self._is_compared = False
         self._announce(now)
 
     def lost(self) -> None:
@@ -166,8 +170,13 @@ class WeightsOut:
     async def publish_if_due(self, run: Run, turn: Turn) -> None:
         """Publish if it is due. To be called after each turn of training."""
         now, due = time.monotonic(), self._config.publishing
+        if not self._is_compared and self._current is None:
+            # A server that lost its weights plays older ones than those of stored games. Its games may be too
+            # old to train on, so that no step would ever follow.
+            self._is_compared = True
+            self._renumber |= self.server_version < run.committer.newest_version
         steps, seconds = turn.step - self._step, now - self._at
-        # Without a new step the weights are unchanged; publish them only if their number was taken.
+        # Without a new step the weights are unchanged; publish them only under a new number.
         is_due = self._renumber or (steps > 0 and (steps >= due.steps or seconds >= due.seconds))
         if not is_due or now < self._not_before:
             return
@@ -199,7 +208,9 @@ class WeightsOut:
         in_thread, training = self._background.in_training_thread, run.training
         if not training.has_checkpoint and not await self._background.save(run):
             return False
-        version, step, data = await in_thread(training.publish, self.server_version)
+        version, step, data = await in_thread(
+            training.publish, max(self.server_version, run.committer.newest_version)
+        )
         self._step, self._renumber = step, False
         await in_thread(self._figures.on_weights, training)
         digest = hashlib.sha256(data).digest()

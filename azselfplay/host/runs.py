@@ -51,7 +51,8 @@ TRIES, TRY_AGAIN = 5, 0.05
 """How often a lock is tried while another process holds it, and the seconds between two tries."""
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    """Return whether a run may be called `name`."""
     return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name)) and not name.endswith(PARTIAL)
 
 
@@ -59,9 +60,9 @@ class RunFolder:
     """Paths of the run called `name` under `root`. Nothing is written before `create`."""
 
     def __init__(self, root: Path | str, name: str) -> None:
-        if not _is_name(name):
+        if not is_name(name):
             path, what = Path(name), f"{name!r} cannot be a run's name"
-            if path.name != name and _is_name(path.name):
+            if path.name != name and is_name(path.name):
                 todo = f"use --runs {path.parent} --run {path.name}"
                 raise Fatal(f"{what}, because it names the run's folder: {todo}", Exit.CONFIG)
             todo = f"use letters, digits and ._- , for example chess-1, and no {PARTIAL} at the end"

@@ -277,9 +277,10 @@ def basis_of(settings: RunConfig) -> Basis:
     if recipe is None:
         played: dict[str, Any] = {"search": {"simulations": SIMULATIONS}}
         folder = RunFolder(settings.runs, run_name(settings))
-        # With `none` the run may exist: its network takes the history with which it was made.
+        # With `none` the run may exist: its network stays, and takes the history with which it was made.
         if folder.about.exists():
             played["history"] = folder.describe()["history"]
+            settings = replace(settings, net=_network_of(folder) or net)
         return Basis(settings, {"self_play": played}, begins)
     of_server, of_trainer = recipe.parts
     # A repeatable run does not depend on the clock.
@@ -333,13 +334,7 @@ def _of_run(settings: RunConfig) -> Basis:
     # If the run's folder does not say, azrun's own default counts.
     server = {"self_play.search.simulations": SIMULATIONS, **server}
     server["self_play.history"] = folder.describe()["history"]
-    # Take the network with which the run plays, if there is one and its architecture has a name in this
-    # version.
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        name = str(read_json(folder.weights / "current.json")["architecture"])
-        check_name(name)
-        server["net"] = name
-    server["net"] = server.get("net") or settings.net or NET
+    server["net"] = _network_of(folder) or server.get("net") or settings.net or NET
     settings = replace(settings, run=folder.name, net=server["net"])
     # If the run had a client, games may wait in the client's spool.
     is_alone = folder.config.exists() and not (folder.spool / "client").exists()
@@ -349,6 +344,16 @@ def _of_run(settings: RunConfig) -> Basis:
         by_clock = settings.minutes and not settings.repeatable and not _falls_by_steps(settings)
         trainer["optimizer.cosine_minutes"] = before + settings.minutes if by_clock else 0.0
     return Basis(settings, nested(server), nested(trainer), goes_on=True)
+
+
+def _network_of(folder: RunFolder) -> str:
+    """Return the network with which a run plays, if there is one and its architecture has a name in this
+    version; else ""."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        name = str(read_json(folder.weights / "current.json")["architecture"])
+        check_name(name)
+        return name
+    return ""
 
 
 def _stored(path: Path, kind: type, kept: Set[str]) -> dict[str, Any]:
@@ -361,7 +366,7 @@ def _stored(path: Path, kind: type, kept: Set[str]) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise Fatal(
             f"{path}, with which the run goes on, cannot be read ({error}): restore it from a backup, or "
-            "give --recipe none for the programs' own settings",
+            f"give --run {path.parent.name} --recipe none for the programs' own settings",
             Exit.BAD_DATA,
         ) from error
     known = settings_in(kind)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import read_struct
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, is_name
 from azselfplay.link.weights_files import SUFFIX, weights_path
 from protocol.messages import WeightsInfo
 
@@ -80,8 +80,10 @@ def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
     # Try the text as a path first: a path means exactly that folder.
     for folder in (Path(text), runs / text):
         if str(text) and _is_run(folder):
-            # Resolved, so that `.` and links have a name, too.
+            # Resolved, so that `.` and links have a name, too; but a link to a folder that cannot be a run's
+            # name keeps its own.
             full = folder.resolve()
+            full = full if is_name(full.name) else folder
             return RunFolder(full.parent, full.name)
     return None
 
@@ -105,7 +107,8 @@ def served_runs() -> list[RunFolder]:
                     target = link.readlink()
                     if target.name == SERVER_LOCK and _is_run(target.parent):
                         folders.add(target.parent)
-    return [RunFolder(folder.parent, folder.name) for folder in sorted(folders)]
+    # A run that is a link to a folder with another kind of name is found by the link only.
+    return [RunFolder(folder.parent, folder.name) for folder in sorted(folders) if is_name(folder.name)]
 
 
 def _is_run(folder: Path) -> bool:

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from msgspec import Meta
 from tyro.conf import Positional
@@ -56,8 +56,8 @@ class EngineConfig:
     untrained network, which only knows the rules."""
     runs: Path = RUNS
     """Folder of all runs."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Device of the network."""
+    device: str = "cpu"
+    """Device of the network: cpu, cuda, cuda:1."""
     threads: Count = 0
     """CPU threads of the network; 0: one per core."""
     hash: Positive = 256

@@ -282,10 +282,11 @@ class GtpEngine:
         plays = has_move and name != "reg_genmove"
         task = Task(command, colour, now, wanted, stream, plays=plays, has_move=has_move)
         begin: list[Order] = [] if stream is None else [Say(begun(command))]
-        if board.is_over and has_move:  # the other side has passed, and this one passed before that
+        if board.is_over and has_move:
             return begin + self._play(task, "pass")
         if board.is_over:
-            raise GtpError("the game is over: both sides have passed")
+            last = board.rules.last_ply
+            raise GtpError(f"the game is over: both sides have passed, or {last} moves have been played")
         actions, legal = board.turned_to(colour)
         allowed = legal
         for one in wanted.restrictions:

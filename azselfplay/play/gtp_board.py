@@ -20,7 +20,7 @@ from azselfplay.games.go.board import Board
 from azselfplay.games.go.notation import COLUMNS, action_of, vertex_of
 from azselfplay.games.go.rules import NAME, Superko, kernels_of, owners_of, rules_of_options
 from azselfplay.games.names import parts_of
-from azselfplay.games.spec import PLY_CAP, Game, State
+from azselfplay.games.spec import Game, State
 from azselfplay.play.gtp_lines import NAMES, GtpError
 from azselfplay.play.orders import shown
 from azselfplay.play.thinker import OpenGame
@@ -99,9 +99,8 @@ class GoBoard:
 
     @property
     def is_over(self) -> bool:
-        """Whether both sides have passed."""
-        # The ply cap of self-play is not a rule of Go.
-        return self.game_history.end_reason() not in (None, PLY_CAP)
+        """Whether both sides have passed, or the game is at its last ply (`GoRules.last_ply`)."""
+        return self.game_history.end_reason() is not None
 
     @property
     def is_empty(self) -> bool:

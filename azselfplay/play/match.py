@@ -257,7 +257,7 @@ class Report:
     """Number of games that differ in start, moves or sides. All other games are repetitions."""
     reasons: dict[str, int]
     failures: dict[str, int]
-    """Games lost by a failure or on time, by player."""
+    """Games lost by a failure, by player."""
     mean_plies: float
     ms_a_move: tuple[float, float]
     """Mean wall-clock milliseconds per move, of A and of B. With several games at once, this includes waiting

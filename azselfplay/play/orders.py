@@ -30,8 +30,7 @@ class Setup:
     leaves: int = 0
     """Most positions evaluated together; 0: as many as suit the device."""
     search: str = ""
-    """A selection, or a selection with settings (`play.nets`); empty: FOR_PLAY. The GUI's option sets only
-    the selection."""
+    """A selection, or a selection with settings (`play.nets`); empty: FOR_PLAY."""
     game: str = DEFAULT_GAME
     """Name of the game played. The network may be for another variant with the same board."""
     syzygy_path: str = ""

@@ -253,7 +253,7 @@ class Thinker:
         # decided.
         if self._is_planned or not request.may_move_early or thinking.limits.until == float("inf"):
             return False
-        if len(request.allowed) == 1:
+        if len(request.allowed) == 1 or len(tree.edges_of(0)) == 1:  # an only move
             return True
         if chooses_by_value(tree):
             return False

@@ -270,8 +270,8 @@ class UciEngine:
         now, as if `stop` had come first."""
         orders: list[Order] = [_note(text) for text in go.notes]
         setup, first = self.options.setup, self.first_setup
-        if self.options.limit_strength and (setup.weights, setup.search) != (first.weights, first.search):
-            orders.append(_note("UCI_Elo was measured with another network or search: now it is a guess"))
+        if self.options.limit_strength and setup.weights != first.weights:
+            orders.append(_note("UCI_Elo was measured with another network: now it is a guess"))
         if self._pending:  # earlier ones were ended in this way already
             self._pending[-1] = _ended(self._pending[-1])
         game_history, allowed = self.board.game_history, list[int]()

@@ -55,7 +55,8 @@ class Publishing:
 
     def __init__(self, world: World, trainer: SimulatedTrainer) -> None:
         self._world = world
-        self._run: Any = SimpleNamespace(training=SimulatedTraining(world), game=GAME)
+        no_games = SimpleNamespace(newest_version=0)
+        self._run: Any = SimpleNamespace(training=SimulatedTraining(world), game=GAME, committer=no_games)
         publishing = PublishingSettings(seconds=world.plan.publish_seconds, steps=10**9)
         figures: Any = SimpleNamespace(weights_version=0, on_weights=lambda _: None)
         config = TrainerConfig(publishing=publishing)

@@ -39,6 +39,12 @@ def test_a_run_is_found_by_its_name_and_by_its_folder(runs: Path, monkeypatch: p
     assert run_named("chess-tiny").path == runs / "chess-tiny"
 
 
+def test_a_run_that_is_a_link_to_a_folder_with_another_kind_of_name_is_found_by_the_link(runs: Path) -> None:
+    (runs / "go-small").rename(runs / "_data")
+    (runs / "go-small").symlink_to(runs / "_data")
+    assert run_named("go-small", runs).path == runs / "go-small"
+
+
 def test_a_network_is_a_file_or_the_newest_of_a_run(runs: Path) -> None:
     file = weights_named("chess-tiny", runs)
     assert file.read_bytes() == DATA

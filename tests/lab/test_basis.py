@@ -187,9 +187,13 @@ def test_a_run_whose_settings_are_damaged_is_not_played_with_others(tmp_path: Pa
     with pytest.raises(Fatal, match=r"config.toml, with which the run goes on, cannot be read") as caught:
         basis_of(RunConfig(runs=tmp_path))
     assert caught.value.code == Exit.BAD_DATA
-    # The advice in this message leads to a start, not to the refusal of another history.
+    # The advice in this message leads to a start of the same run with its own network and history.
+    assert "give --run chess-sparse --recipe none" in str(caught.value)
+    folder.weights.mkdir(exist_ok=True)
+    (folder.weights / "current.json").write_text('{"architecture": "sparse"}')
     found = basis_of(RunConfig(run="chess-sparse", runs=tmp_path, recipe="none"))
     assert (found.recipe, served(found, tmp_path / "basis").self_play.history) == ("", 1)
+    assert found.settings.net == "sparse"
 
 
 def test_a_trainer_reads_all_that_a_recipe_gives_it(tmp_path: Path) -> None:

@@ -102,6 +102,18 @@ def test_a_pass_out_of_turn_does_not_end_the_game():
     assert said(engine, "play w pass", "play b pass", "genmove w") == "= pass"
 
 
+def test_after_its_last_ply_the_engine_passes_and_says_why() -> None:
+    engine = ready_engine()
+    points = [f"{column}{row}" for row in range(1, 6) for column in "ABCDE"][:-1]
+    for point in points[:-1]:
+        said(engine, f"play b {point}", "play w pass")
+    # White captures all, so that the board is not as before.
+    said(engine, f"play b {points[-1]}", "play w E5", "play b A1", "play w pass")
+    assert engine.desk.board.game_history.ply == 50
+    assert said(engine, "genmove b") == "= pass"
+    assert "50 moves have been played" in said(engine, "lz-analyze w 10")
+
+
 def test_at_its_longest_a_game_is_refused_more_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = ready_engine()
     said(engine, "play b A1", "play w B1")

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,22 @@ def test_a_kept_tree_does_not_answer_without_a_search() -> None:
 
     with asyncio.Runner(loop_factory=FakeTime) as runner:
         runner.run(search_thrice())
+
+
+def test_an_only_move_is_played_at_once_when_pondering_ends() -> None:
+    game = get_game("tic_tac_toe")
+    net = LoadedNet(game, game.history, "hash", 0, HashEvaluator(), 1)
+    thinker, one_cell_free = Thinker(net, 1, 1, 0, search_for("", game)), (0, 1, 2, 4, 3, 5, 7, 6)
+    request = Request("", one_cell_free, 0.0, may_move_early=True, seconds=10.0, simulations=2000)
+
+    async def hit() -> int:
+        now = asyncio.get_running_loop().time()
+        thinking = Thinking(replace(request, began=now, is_pondering=True))
+        thinking.set_deadline(now + 10.0)
+        return (await thinker.think(thinking, lambda _: None)).action
+
+    assert asyncio.run(hit()) == 8
+    assert thinker.tree.simulations < 10
 
 
 class LateEvaluator(HashEvaluator):

@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import hashlib
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
@@ -120,6 +122,12 @@ def test_damaged_checkpoints_are_none(tmp_path: Path) -> None:
     (state,) = run.folder.checkpoints.glob("*.state")
     state.write_bytes(b"torn")
     assert refusal(tmp_path, welcome_at(600)).code == Exit.BAD_DATA
+
+
+def test_a_checkpoint_of_a_newer_version_that_stores_more_can_be_used() -> None:
+    progress = Progress(step=7, samples=70, version=3, last_seq=9, optimizer="sgd")
+    stored = json.dumps({**asdict(progress), "of_a_newer_version": 1})
+    assert checkpoint._progress({"progress": stored}) == progress
 
 
 @pytest.mark.parametrize("weights", ["", "new"])

@@ -57,7 +57,10 @@ class Out:
         self.sent: list[Any] = []
         self._connection: Any = SimpleNamespace(send=self._send, welcome=None)
         self.weights = WeightsOut(TrainerConfig(), self._connection, Figures(0.0), Background())
-        self._run: Any = SimpleNamespace(training=Training(size), game=SimpleNamespace(name="tic_tac_toe"))
+        self.committer = SimpleNamespace(newest_version=0)
+        self._run: Any = SimpleNamespace(
+            training=Training(size), game=SimpleNamespace(name="tic_tac_toe"), committer=self.committer
+        )
 
     def _send(self, message: Any, *frames: Any) -> bool:
         self.sent.append((message, *frames) if frames else message)
@@ -148,6 +151,17 @@ def test_weights_whose_number_is_taken_are_numbered_anew(clock: Any) -> None:
     out.weights.on_message(SERVERS, clock.now)
     out.weights.on_message(WeightsInfo(9, 5, b"9" * 32, 1, "tic_tac_toe"), clock.now)
     assert out.announced() == [1, 10]
+
+
+def test_a_server_that_lost_its_weights_gets_them_without_a_new_step(clock: Any) -> None:
+    """It gets them once in a session, with a version above those of all stored games."""
+    out = Out()
+    out.weights.begin(TURN.step, clock.now)
+    out.committer.newest_version = 200
+    out.join(clock.now)
+    assert out.announced() == out.announced() == [201]
+    out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "not finite", 201), clock.now)
+    assert out.announced() == [201]
 
 
 def test_at_a_stop_weights_whose_number_was_taken_are_published_too(monkeypatch) -> None:
