@@ -23,12 +23,10 @@ def command(name: str, *words: str) -> list[str]:
     return [sys.executable, "-m", MODULES.get(name, name), *words]
 
 
-def ended(name: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def ended(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    return subprocess.run(
-        command(name, *words),
-        capture_output=True, text=True, env=os.environ | environment, cwd=ROOT, timeout=PATIENCE, check=False,
-    )  # fmt: skip
+    argv = command(name, *words)
+    return subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE, check=False)
 
 
 class Parts(Target):

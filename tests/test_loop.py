@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from azrun_process import PATIENCE, Azrun
-from file_server import FileServer, file_server
+from file_server import file_server
 from process_marks import marked
 from stranger import Ledger
 
@@ -24,16 +24,6 @@ def pids(loop: Azrun, part: str) -> set[int]:
 
 def loop_in(folder: Path, *flags: str) -> Azrun:
     return Azrun(folder, *flags, runs=folder / "runs", said=folder / "azrun.out")
-
-
-def wait_until_both_play_on(loop: Azrun) -> None:
-    """Wait until workers and clients have used two published versions."""
-
-    def both_play_on() -> bool:
-        versions = loop.trained("versions", {})
-        return versions.get("workers", 0) >= 3 and versions.get("clients", 0) >= 3
-
-    loop.wait(both_play_on, "two new versions in games of workers and clients")
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +45,11 @@ def ledger(loop: Azrun) -> Iterator[Ledger]:
 
 
 def test_workers_and_clients_play_on_with_new_weights(loop, ledger):
-    """Games finish, steps are made, and both kinds of player have used two published versions."""
-    wait_until_both_play_on(loop)
+    def both_play_on() -> bool:
+        versions = loop.trained("versions", {})
+        return versions.get("workers", 0) >= 3 and versions.get("clients", 0) >= 3
+
+    loop.wait(both_play_on, "two new versions in games of workers and clients")
     assert loop.trained("step") > 0
 
 
@@ -91,7 +84,6 @@ def test_the_loop_goes_on_when_a_process_is_killed(loop, ledger, victim):
 
 
 def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledger):
-    """Ctrl-C ends it with status 0 and one line of JSON; the store has each acknowledged game once."""
     ledger.finished.set()
     ledger.join(PATIENCE)
     assert ledger.error is None
@@ -108,36 +100,30 @@ def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledg
     assert set(ledger.acknowledged) <= set(stored)
 
 
-@pytest.fixture
-def web(tmp_path: Path) -> Iterator[FileServer]:
-    """A file server for the run's weights."""
-    with file_server(tmp_path / "runs" / "test" / "weights") as served:
-        yield served
-
-
 @pytest.mark.nightly
-def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp_path, web):
+def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp_path):
     """It plays with two published versions, which it fetches from a web server, at a hub that evaluates
     nothing."""
-    server = tmp_path / "server.toml"
-    server.write_text(f'weights_url = "{web.url}"\n')
-    flags = ("--gpus", "none", "--client-device", "cpu,cpu", "--client-workers", "2")
-    loop = loop_in(tmp_path, *flags, "--server-config", str(server))
-    try:
-        loop.wait(lambda: loop.trained("versions", {}).get("clients", 0) >= 3, "two new versions in games")
-        before = pids(loop, "client.evaluator")
-        os.kill(min(before), signal.SIGKILL)
-        games = loop.trained("games_by_source")["clients"]
-        loop.wait(lambda: loop.trained("games_by_source")["clients"] > games + 100, "more games")
-        loop.wait(lambda: pids(loop, "client.evaluator") - before, "a new evaluator")
-        assert loop.figures()["evaluators"] == 0
-        # Workers tell it with their PINGs, which come every few seconds.
-        loop.wait(lambda: loop.figures()["evals"] > 100, "the evaluations of the client's evaluators")
-        loop.process.send_signal(signal.SIGINT)
-        output, _ = loop.process.communicate(timeout=PATIENCE)
-    finally:
-        loop.process.kill()
-        loop.process.wait()
+    with file_server(tmp_path / "runs" / "test" / "weights") as web:
+        server = tmp_path / "server.toml"
+        server.write_text(f'weights_url = "{web.url}"\n')
+        flags = ("--gpus", "none", "--client-device", "cpu,cpu", "--client-workers", "2")
+        loop = loop_in(tmp_path, *flags, "--server-config", str(server))
+        try:
+            loop.wait(lambda: loop.trained("versions", {}).get("clients", 0) >= 3, "two new versions")
+            before = pids(loop, "client.evaluator")
+            os.kill(min(before), signal.SIGKILL)
+            games = loop.trained("games_by_source")["clients"]
+            loop.wait(lambda: loop.trained("games_by_source")["clients"] > games + 100, "more games")
+            loop.wait(lambda: pids(loop, "client.evaluator") - before, "a new evaluator")
+            assert loop.figures()["evaluators"] == 0
+            # Workers tell it with their PINGs, which come every few seconds.
+            loop.wait(lambda: loop.figures()["evals"] > 100, "the evaluations of the client's evaluators")
+            loop.process.send_signal(signal.SIGINT)
+            output, _ = loop.process.communicate(timeout=PATIENCE)
+        finally:
+            loop.process.kill()
+            loop.process.wait()
     assert loop.process.returncode == 0
     assert json.loads(output.splitlines()[-1])["games_by_source"]["workers"] == 0
     assert {code for _, code in web.answers} == {200}

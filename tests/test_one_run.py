@@ -58,9 +58,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         yield parts
 
 
-def call(name: str, *words: str, **environment: str) -> tuple[int, dict[str, Any], str]:
+def call(name: str, *words: str) -> tuple[int, dict[str, Any], str]:
     """Return exit status, the JSON that was printed, and errors."""
-    done = ended(name, *words, **environment)
+    done = ended(name, *words)
     return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else {}, done.stderr
 
 

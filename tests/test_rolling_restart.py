@@ -40,8 +40,6 @@ PARTS = {
 
 
 def test_a_rolling_restart_under_load_loses_no_game_and_counts_none_twice(tmp_path: Path) -> None:
-    """Each part gets SIGTERM and is started again, one after the other; workers and clients play on after
-    each."""
     with Parts(tmp_path) as parts:
         ledger = Ledger(parts.port)
         ledger.start()

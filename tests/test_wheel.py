@@ -25,18 +25,7 @@ from protocol.records import from_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_MEGABYTES = 250
-NOT_PACKAGED = (
-    "tests",
-    ".*",
-    "runs",
-    "results",
-    "docs",
-    "build",
-    "dist",
-    "site",
-    "*.egg-info",
-    "__pycache__",
-)
+LEFT_OUT = ("tests", ".*", "runs", "results", "docs", "build", "dist", "site", "*.egg-info", "__pycache__")
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 pytestmark = [
@@ -52,7 +41,7 @@ pytestmark = [
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from a copy of the tree, because building writes into it."""
     folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*NOT_PACKAGED))
+    shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*LEFT_OUT))
     built = subprocess.run(
         [*PIP, "wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", folder, folder / "tree"],
         capture_output=True,
@@ -98,11 +87,6 @@ def run(slim: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[st
     return subprocess.run(
         [str(slim / words[0]), *words[1:]], cwd=folder, env=environment, capture_output=True, text=True
     )
-
-
-def size_of(folder: Path) -> int:
-    """Return the megabytes on disk, as `du -sm` counts them."""
-    return int(subprocess.run(["du", "-sm", folder], capture_output=True, text=True).stdout.split()[0])
 
 
 def test_commands_answer_from_another_folder(slim: Path, tmp_path: Path) -> None:
@@ -176,6 +160,7 @@ def test_a_client_without_torch_is_small_and_plays(slim: Path, server: int, tmp_
         client.wait()
     record = from_bytes(games[0].read_bytes())
     assert len(record.actions) >= 5
-    megabytes = size_of(slim.parent)
+    counted = subprocess.run(["du", "-sm", slim.parent], capture_output=True, text=True)
+    megabytes = int(counted.stdout.split()[0])
     print(f"the client's environment takes {megabytes} MB")
     assert megabytes < MOST_MEGABYTES

@@ -19,6 +19,8 @@ from protocol.messages import LoadWeights
 
 RNG = np.random.default_rng(1)
 WEIGHTS = LoadWeights(7, b"s" * 32, "file 7")
+OTHER = Layout(WORDS + 1, 9, 0, 4)
+"""The ring of another game."""
 
 
 @pytest.fixture
@@ -26,11 +28,6 @@ def path() -> Iterator[Path]:
     """Return a short path: the path of a Unix socket has at most 107 bytes."""
     with own_folder() as folder:
         yield folder / "ring"
-
-
-def test_a_path_that_is_too_long_for_a_socket_ends_the_evaluator_with_advice(path: Path) -> None:
-    with pytest.raises(Fatal, match="TMPDIR"):
-        Evaluator(path.parent / ("x" * 108))
 
 
 def answered(producer: Producer, evaluator: Evaluator, slots: int, steps: int = 20) -> list[int]:
@@ -346,22 +343,18 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def memory_that_shrinks(_: Layout) -> tuple[bytes, list[int]]:
+def memory_that_shrinks() -> int:
     descriptor = os.memfd_create("open")
     os.ftruncate(descriptor, LAYOUT.size)
-    return hello(LAYOUT, "x"), [descriptor]
-
-
-def of_layout(layout: Layout) -> tuple[bytes, list[int]]:
-    return hello(layout, "x"), [create(layout)[1]]
+    return descriptor
 
 
 HELLOS = {
     "nothing": lambda: (b"x", []),
     "no memory": lambda: (hello(LAYOUT, "x"), []),
-    "memory that may shrink": lambda: memory_that_shrinks(LAYOUT),
+    "memory that may shrink": lambda: (hello(LAYOUT, "x"), [memory_that_shrinks()]),
     "an ordinary file": lambda: (hello(LAYOUT, "x"), [os.open(__file__, os.O_RDONLY)]),
-    "another game": lambda: of_layout(Layout(WORDS + 1, 9, 0, 4)),
+    "another game": lambda: (hello(OTHER, "x"), [create(OTHER)[1]]),
     "too many slots": lambda: (hello(Layout(WORDS, 9, 0, 251), "x"), [create(LAYOUT)[1]]),
     "memory of another size": lambda: (hello(LAYOUT, "x"), [create(Layout(WORDS, 9, 0, 5))[1]]),
     "another version": lambda: (b"azring99" + hello(LAYOUT, "x")[8:], [create(LAYOUT)[1]]),

@@ -104,18 +104,11 @@ class FakeServer:
 
     def answer(self, peer: bytes, message: Evaluate, frames: list[memoryview]) -> None:
         """Answer the whole request in one message."""
-        self.answer_part(peer, message, frames, 0, message.rows)
-
-    def answer_part(
-        self, peer: bytes, message: Evaluate, frames: list[memoryview], first: int, end: int
-    ) -> None:
         leaves = check_leaves(message.rows, self.words, 10_000, frames)
-        ends = [0, *np.cumsum(leaves.counts, dtype=np.int64).tolist()]
-        wdl = np.zeros((end - first, 3), np.float32)
-        wdl[:, 0] = [echo_value(row) for row in leaves.features[first:end]]
+        wdl = np.zeros((message.rows, 3), np.float32)
+        wdl[:, 0] = [echo_value(row) for row in leaves.features]
         wdl[:, 1] = 1 - wdl[:, 0]
-        priors = echo_priors(leaves.actions[ends[first] : ends[end]])
-        self.send(peer, Evaluated(message.request, first, end - first, 7), priors, wdl)
+        self.send(peer, Evaluated(message.request, 0, message.rows, 7), echo_priors(leaves.actions), wdl)
 
 
 WELCOME = {

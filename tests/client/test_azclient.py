@@ -246,7 +246,6 @@ def test_a_drain_is_passed_on_to_every_worker_and_has_them_tell_their_figures() 
 
 
 def test_each_server_has_its_own_spool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The spools are in the user's data folder."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert default_spool(Address("../x", 5)).parent == tmp_path / "azselfplay" / "spool"
 
@@ -256,13 +255,11 @@ def test_each_server_has_its_own_spool(monkeypatch: pytest.MonkeyPatch, tmp_path
     [["--server", "a b"], ["--server", "x", "--workers", "-1"], ["--server", "x", "--max-wait", "-1"]],
 )
 def test_senseless_settings_end_with_78(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """azclient prints one line and no traceback."""
     assert main(flags) == Exit.CONFIG
     assert "error: " in capsys.readouterr().err
 
 
 def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
-    """The message says what to check."""
     flags = ["--server", "127.0.0.1:1", "--max-wait", "0.1", "--spool", str(tmp_path), "--device", "remote"]
     command = [sys.executable, "-m", "client.main", *flags]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)

@@ -98,6 +98,5 @@ def test_opening_plies_follow_the_starts_that_are_usual_in_a_game() -> None:
     ],
 )
 def test_a_generator_must_be_one_that_the_game_has(changes: dict[str, object], words: str) -> None:
-    """This is checked before anybody plays, and the message names those that exist."""
     with pytest.raises(ValueError, match=words):
         settings_for("corner", 0.5, **changes)

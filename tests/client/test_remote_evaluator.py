@@ -1,18 +1,16 @@
 """Leaves go out together, and every answer comes back to the leaf that it belongs to."""
 
 import asyncio
-from pathlib import Path
 
 import numpy as np
 import pytest
-from client_server import FakeServer, echo_priors, echo_value, with_server
-from leaf_by_leaf import Leaf, leaves_of
+from client_server import echo_priors, echo_value
+from leaf_by_leaf import Leaf
 from ring_parts import SteppedLoop
 
-from azselfplay.link.connection import Connection
 from azselfplay.search.evaluator import Evaluations, LeafBatch, evaluate
 from client.remote_evaluator import LEAVES_PER_MESSAGE, LeafRefused, RemoteEvaluator
-from protocol.messages import PROTOCOL_VERSION, BadMessage, Evaluate, Evaluated, Hello, Refused
+from protocol.messages import BadMessage, Evaluate, Evaluated, Refused
 
 WORDS = 5
 
@@ -26,120 +24,6 @@ def joined(leaves: list[Leaf]) -> LeafBatch:
     counts = np.array([len(leaf.actions) for leaf in leaves], np.uint16)
     features = np.array([leaf.features for leaf in leaves])
     return LeafBatch(features, counts, np.concatenate([leaf.actions for leaf in leaves]))
-
-
-class Searches:
-    """Searches with one leaf each in flight, as in a `SearchPool`: when several are answered in one turn of
-    the loop, their next leaves travel together. `done` is set when each search has had `leaves` answers."""
-
-    def __init__(self, evaluator: RemoteEvaluator, searches: int, leaves: int) -> None:
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._evaluator, self._leaves = evaluator, leaves
-        self._rngs = [np.random.default_rng(seed) for seed in range(searches)]
-        self._answers = [0] * searches
-        self._free = list(range(searches))
-        self._submit()
-
-    def _submit(self) -> None:
-        free, self._free = self._free, []
-        batch = joined([random_leaf(self._rngs[search]) for search in free])
-        self._evaluator.submit(batch, _Sent(self, free, batch))
-
-    def answered(self, search: int) -> None:
-        self._answers[search] += 1
-        if self._answers[search] < self._leaves:
-            if not self._free:
-                asyncio.get_running_loop().call_soon(self._submit)
-            self._free.append(search)
-        if not self.done.done() and min(self._answers) == self._leaves:
-            self.done.set_result(None)
-
-
-class _Sent:
-    """Checks what comes back. A row may be answered more than once, if the answers are the same."""
-
-    def __init__(self, searches: Searches, numbers: list[int], batch: LeafBatch) -> None:
-        self._searches, self._numbers = searches, numbers
-        self._leaves = list(leaves_of(batch))
-        self._missing = set(range(batch.rows))
-
-    def answered(self, first: int, evaluations: Evaluations) -> None:
-        values, begin = evaluations.values, 0
-        for row, leaf in enumerate(self._leaves[first : first + len(evaluations.wdl)], first):
-            priors = evaluations.priors[begin : begin + len(leaf.actions)]
-            begin += len(leaf.actions)
-            assert priors.tolist() == echo_priors(leaf.actions).tolist()
-            assert values[row - first] == pytest.approx(echo_value(leaf.features))
-            if row in self._missing:
-                self._missing.remove(row)
-                self._searches.answered(self._numbers[row])
-        assert begin == len(evaluations.priors)
-
-    def failed(self, first: int, rows: int, error: Exception) -> None:  # noqa: ARG002
-        if not self._searches.done.done():
-            self._searches.done.set_exception(error)
-
-
-async def ask_over_sockets(folder: Path, change: object = None) -> FakeServer:
-    """Run 200 searches of 10 leaves each over a real socket; return the server for inspection."""
-    servers = []
-
-    async def scenario(context, endpoint, server) -> None:  # type: ignore[no-untyped-def]
-        server.words = WORDS
-        if callable(change):
-            change(server)
-        servers.append(server)
-        connection = Connection(
-            context,
-            endpoint,
-            Hello(PROTOCOL_VERSION, "client"),
-            on_message=lambda message, frames: evaluator.on_evaluated(message, frames),  # type: ignore[arg-type]
-            on_joined=lambda welcome: evaluator.joined(welcome),
-            on_lost=lambda _: evaluator.lost(),
-        )
-        evaluator = RemoteEvaluator(connection.send)
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(connection.run())
-            await Searches(evaluator, 200, 10).done
-            running.cancel()
-        evaluator.close()
-        assert evaluator.leaves == 2000
-        assert evaluator.version == 7
-
-    await with_server(folder, scenario)
-    return servers[0]
-
-
-def rows_of(server: FakeServer) -> list[int]:
-    """Return the rows of each request. One that was sent again, on a slow machine, counts once."""
-    return list({one.request: one.rows for one in server.seen if isinstance(one, Evaluate)}.values())
-
-
-def test_every_answer_belongs_to_its_leaf(tmp_path: Path) -> None:
-    """200 searches ask over a real socket; the leaves of one turn of the loop travel together."""
-    server = asyncio.run(ask_over_sockets(tmp_path))
-    rows = rows_of(server)
-    assert sum(rows) == 2000
-    assert max(rows) <= LEAVES_PER_MESSAGE
-    assert len(rows) < 60
-
-
-def test_answers_in_parts_out_of_order_and_doubled(tmp_path: Path) -> None:
-    """The server may split a request over batches and send a part twice."""
-
-    def split(server: FakeServer) -> None:
-        def evaluate(peer: bytes, message: Evaluate, frames: list[memoryview]) -> None:
-            middle = message.rows // 2
-            if middle:
-                server.answer_part(peer, message, frames, middle, message.rows)
-                server.answer_part(peer, message, frames, middle, message.rows)
-            server.answer_part(peer, message, frames, 0, max(middle, 1))
-            server.answer_part(peer, message, frames, 0, message.rows)
-
-        server.evaluate = evaluate
-
-    server = asyncio.run(ask_over_sockets(tmp_path, split))
-    assert sum(rows_of(server)) == 2000
 
 
 class Wire:
@@ -176,9 +60,37 @@ async def one_leaf() -> tuple[Wire, RemoteEvaluator, asyncio.Task[Evaluations]]:
     return wire, evaluator, task
 
 
-def test_leaves_in_flight_stay_within_the_credits() -> None:
-    """With 50 credits, 50 of 200 leaves are sent, and the next 50 when those are answered."""
+def test_leaves_that_waited_travel_together_and_each_gets_its_own_answer() -> None:
+    """The server may split a request over batches, and send a part twice."""
 
+    async def scenario() -> None:
+        wire = Wire()
+        evaluator = RemoteEvaluator(wire.send)
+        rngs = [np.random.default_rng(seed) for seed in range(200)]
+        batches = [joined([random_leaf(rng) for rng in some]) for some in (rngs[:90], rngs[90:])]
+        futures = [asyncio.ensure_future(evaluate(evaluator, batch)) for batch in batches]
+        await asyncio.sleep(0)
+        evaluator.joined(_Welcome(300))  # type: ignore[arg-type]
+        assert [message.rows for message, _ in wire.sent] == [LEAVES_PER_MESSAGE, 200 - LEAVES_PER_MESSAGE]
+        for message, (features, counts, actions) in wire.sent[::-1]:
+            ends, rows = [0, *np.cumsum(counts, dtype=np.int64).tolist()], message.rows
+            for first, end in ((rows // 2, rows), (rows // 2, rows), (0, rows // 2), (0, rows)):
+                values = np.array([echo_value(row) for row in features[first:end]], np.float32)
+                wdl = np.stack([values, 1 - values, 0 * values], axis=1)
+                answer = echo_priors(actions[ends[first] : ends[end]]), wdl
+                frames = [memoryview(part.tobytes()) for part in answer]
+                evaluator.on_evaluated(Evaluated(message.request, first, end - first, 7), frames)
+        for batch, future in zip(batches, futures, strict=True):
+            found = await future
+            assert found.priors.tolist() == echo_priors(batch.actions).tolist()
+            assert found.values == pytest.approx([echo_value(row) for row in batch.features])
+        assert (evaluator.leaves, evaluator.version) == (200, 7)
+        evaluator.close()
+
+    asyncio.run(scenario())
+
+
+def test_leaves_in_flight_stay_within_the_credits() -> None:
     async def scenario() -> None:
         wire = Wire()
         evaluator = RemoteEvaluator(wire.send)

@@ -9,7 +9,6 @@ from client.remote_evaluator import RequestTable
 
 
 def test_requests_are_taken_in_order_within_the_credits() -> None:
-    """A request that does not fit the credits waits, and no later one overtakes it."""
     table: RequestTable[str] = RequestTable()
     table.joined(10)
     for name, rows in (("a", 6), ("b", 6), ("c", 2)):
@@ -21,7 +20,6 @@ def test_requests_are_taken_in_order_within_the_credits() -> None:
 
 
 def test_nothing_is_sent_without_a_session() -> None:
-    """Between losing a session and the next one, requests wait."""
     table: RequestTable[str] = RequestTable()
     table.joined(10)
     table.lost()
@@ -46,7 +44,6 @@ def test_rejoining_sends_everything_unanswered_again_in_order() -> None:
 
 
 def test_an_unanswered_request_is_sent_again_after_doubling_times() -> None:
-    """The waits are 10 s, 20 s and 40 s."""
     table: RequestTable[str] = RequestTable(10.0)
     table.joined(10)
     table.open("a", 1)
@@ -63,7 +60,6 @@ def test_an_unanswered_request_is_sent_again_after_doubling_times() -> None:
 
 
 def test_a_postponed_request_is_sent_when_the_server_said() -> None:
-    """REFUSED with retry_after moves the deadline."""
     table: RequestTable[str] = RequestTable()
     table.joined(10)
     table.open("a", 1)
@@ -74,7 +70,6 @@ def test_a_postponed_request_is_sent_when_the_server_said() -> None:
 
 
 def test_answers_to_nothing_are_ignored() -> None:
-    """Unknown requests, finished requests and rows beyond the end change nothing."""
     table: RequestTable[str] = RequestTable()
     table.joined(10)
     table.open("a", 2)
@@ -98,7 +93,6 @@ def test_a_request_larger_than_the_new_credits_goes_alone() -> None:
 
 
 def test_a_grant_holds_for_what_is_sent_from_now_on() -> None:
-    """With fewer credits the table waits for answers; with more it sends at once."""
     table: RequestTable[str] = RequestTable()
     table.joined(8)
     for name in "abc":

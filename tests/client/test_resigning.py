@@ -188,6 +188,5 @@ def test_the_mark_is_on_all_plies_or_on_none() -> None:
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes: dict[str, object], word: str) -> None:
-    """The message names them."""
     with pytest.raises(ValueError, match=word):
         settings_for(**changes)

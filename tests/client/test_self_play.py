@@ -48,8 +48,6 @@ def accepted(game: str, games: int, **changes: object) -> list[GameRecord]:
 
 @pytest.mark.parametrize("game", GAMES)
 def test_records_hold_under_a_naive_replay(game: str) -> None:
-    """Legal moves, visit sums, end reason and outcome agree with the rules, for wins of both sides and
-    draws."""
     records = accepted(game, 25)
     for record in records:
         assert (record.flags & ~DIFFERS == POLICY_TARGET).all()
@@ -89,7 +87,6 @@ def test_games_with_every_choice_of_the_final_move_hold(final_move: str) -> None
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
-    """Half of the games begin with 0 to 6 plies without visits; the trainer accepts them."""
     changes = {"selection": root, "random_share": 0.5, "random_plies": 6}
     lengths = []
     for record in accepted("tic_tac_toe", 60, **changes):
@@ -176,7 +173,6 @@ def test_start_positions_must_be_positions(changes: dict[str, object], word: str
 
 
 def test_a_game_may_start_from_a_given_position() -> None:
-    """The record names the start position, and the replay begins there."""
     game = get_game("tic_tac_toe")
     positions = np.zeros((2, game.state_words), np.uint64)
     game.rules.play(positions[0], 4, positions[1])
@@ -242,7 +238,6 @@ async def run_pool(evaluator: Evaluator, games: int, until: int) -> tuple[GamePo
 
 
 def test_a_pool_plays_game_after_game_until_it_is_to_finish() -> None:
-    """After `finishing`, games in progress end and none begins."""
     pool, kept = asyncio.run(run_pool(UniformEvaluator(), 3, 10))
     assert 10 <= len(kept) <= 12
     assert (pool.finished, pool.in_progress) == (len(kept), 0)

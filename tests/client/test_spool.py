@@ -56,7 +56,6 @@ def test_games_that_were_written_last_through_a_power_loss(tmp_path: Path, monke
 
 
 def test_a_crash_between_write_and_rename_loses_only_that_game(tmp_path, monkeypatch) -> None:
-    """Games that were renamed before stay."""
     spool = opened(tmp_path)
     rename = Path.rename
 
@@ -72,7 +71,6 @@ def test_a_crash_between_write_and_rename_loses_only_that_game(tmp_path, monkeyp
 
 
 def test_unreadable_files_are_set_aside_with_the_reason(tmp_path: Path) -> None:
-    """Garbage, and a record under another game's name, are never sent."""
     fill(opened(tmp_path), 1)
     (tmp_path / f"{uid(2).hex()}.game").write_bytes(b"garbage")
     (tmp_path / f"{uid(1).hex()}.game").rename(tmp_path / f"{uid(3).hex()}.game")
@@ -131,7 +129,6 @@ def test_a_file_that_cannot_be_read_now_is_not_damaged(tmp_path, monkeypatch) ->
 
 
 def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
-    """The bounds on waiting games count their number and their bytes."""
     spool = opened(tmp_path, max_games=2)
     fill(spool, 1, 2)
     assert spool.full

@@ -37,7 +37,6 @@ def test_a_trainer_is_behind_when_many_games_wait_for_it() -> None:
 
 
 def test_games_wait_until_there_is_a_session() -> None:
-    """Nothing is sent before WELCOME; afterwards the oldest games go first."""
     uploads = Uploads()
     assert uploads.add(uid(1), 1000, 0.0) == []
     assert uploads.add(uid(2), 1000, 0.0) == []
@@ -46,13 +45,11 @@ def test_games_wait_until_there_is_a_session() -> None:
 
 @pytest.mark.parametrize("status", ["stored", "duplicate"])
 def test_a_stored_game_is_deleted(status: str) -> None:
-    """Both statuses mean that the trainer has stored it for good."""
     assert joined_with(1).acknowledged(GameAck(uid(0), status), 1.0) == [Delete(uid(0))]
 
 
 @pytest.mark.parametrize("status", ["rejected", "conflict"])
 def test_a_refused_game_is_set_aside_with_its_reason(status: str) -> None:
-    """It is neither deleted nor sent again."""
     uploads = joined_with(1)
     instructions = uploads.acknowledged(GameAck(uid(0), status, "illegal_action: ply 3"), 1.0)
     assert instructions == [SetAside(uid(0), status, "illegal_action: ply 3")]

@@ -24,8 +24,6 @@ from protocol.messages import Evaluate, GameAck, Grant, Hello, PutGame
 
 
 def test_a_worker_plays_games_that_hold_and_uploads_them(tmp_path: Path) -> None:
-    """The records that arrive are legal and name the version that evaluated them."""
-
     async def scenario(site: Site) -> None:
         for _ in range(10):
             await site.games.get()
@@ -134,7 +132,6 @@ def test_a_restarted_server_gets_the_unacknowledged_games_and_new_leaves(tmp_pat
 
 
 def test_a_drain_finishes_the_games_in_progress_and_hands_them_in(tmp_path, caplog) -> None:
-    """No game is given up, and none is left in the spool."""
     caplog.set_level(logging.INFO, "worker")
     asked = 0
 
@@ -151,8 +148,6 @@ def test_a_drain_finishes_the_games_in_progress_and_hands_them_in(tmp_path, capl
 
 
 def test_a_drain_ends_in_time_although_nobody_takes_the_games(tmp_path: Path) -> None:
-    """The games stay in the spool."""
-
     async def scenario(site: Site) -> None:
         site.bulk.ack = lambda message: GameAck(message.uid, "retry", "no_trainer", 1000.0)
         await site.bulk.until(PutGame)

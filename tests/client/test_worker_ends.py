@@ -41,8 +41,6 @@ def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) 
 
 
 def test_a_refused_protocol_version_ends_the_worker_with_the_servers_words(tmp_path: Path) -> None:
-    """The exit status is 76, and the message says which side has to upgrade."""
-
     def refuse(site: Site) -> None:
         site.bulk.refusal = Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
 

@@ -24,14 +24,12 @@ def names(*stretches: Stretch, game: str = "chess", **more: object) -> list[str]
 
 
 def test_a_healthy_run_and_one_that_has_just_begun_have_no_alert() -> None:
-    """The healthy run has decisive games, young weights, and a policy that still learns."""
     lessons = [Lesson(step, 3.2 - step / 100, 2.8, 0.9) for step in range(10)]
     assert names(stretch(0.3), stretch(0.2), stretch(0.1), lessons=lessons, lag=1.0) == []
     assert names() == []
 
 
 def test_a_draw_collapse_needs_three_stretches_in_a_row() -> None:
-    """One stretch of draws may be chance; three are not."""
     assert names(stretch(0.1), stretch(0.7), stretch(0.8)) == []
     assert names(stretch(0.7), stretch(0.5), stretch(0.8)) == []
     assert names(stretch(0.1), stretch(0.7), stretch(0.8), stretch(0.9)) == ["draw collapse"]
@@ -48,7 +46,6 @@ def test_a_value_that_only_says_draw_is_told_from_one_that_knows_results() -> No
 
 
 def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
-    """It gives the numbers first, then a cause, then settings to change."""
     (alert,) = find_alerts(Signs(CHESS, [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
     assert alert.short == (
         "draw collapse: 70%, 80%, 90% draws in the last 3 stretches (least so far 10%; limit 60%)"
@@ -108,7 +105,6 @@ def test_a_figure_beyond_its_limit_is_told(well: dict, told: dict, name: str) ->
 
 
 def test_memorising_is_a_policy_at_its_floor_while_the_value_loss_falls() -> None:
-    """Either sign alone raises no alert."""
     floor = [Lesson(step, 2.51, 2.5, 0.9 - step / 20) for step in range(10)]
     level = [dataclasses.replace(lesson, value_loss=0.9) for lesson in floor]
     above = [dataclasses.replace(lesson, policy_loss=2.8) for lesson in floor]

@@ -120,7 +120,6 @@ def test_what_is_wrong_with_both_ports_alike_is_said_once() -> None:
 
 
 def test_who_gives_the_bulk_port_is_told_the_base_port() -> None:
-    """The given port answers, and the next one is closed."""
     ports = [PortFacts("leaves", "h:5601", answer=welcome()), PortFacts("bulk", "h:5602", "refused")]
     (found,) = (one for one in service_findings(service(ports=ports)) if one.check == "bulk port")
     assert "give the base port, one less (h:5600)" in found.todo

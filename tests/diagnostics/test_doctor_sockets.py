@@ -76,7 +76,6 @@ def test_azclients_doctor_finds_that_this_machine_lacks_the_servers_game(tmp_pat
 
 
 def test_azclients_doctor_needs_none_of_the_extras(tmp_path: Path) -> None:
-    """It runs with only the packages that a client needs."""
     words = [f"{HERE}:{free_base_port()}", "--spool", str(tmp_path), "--json"]
     code = f"import sys; from client.doctor import main; main({words}); print('loaded', *sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)

@@ -32,7 +32,6 @@ def games(count: int, outcome: int, version: int = 3) -> list[GameRecord]:
 
 
 def test_a_collapse_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
-    """Three drawn stretches raise the alert, the next decisive one ends it; the log has a line for each."""
     caplog.set_level(logging.INFO)
     watch = Watch(GAME, 50)
     watch.on_games(games(50, 1) + games(149, 0), 3)
@@ -121,6 +120,5 @@ def test_a_line_cut_off_by_a_kill_spoils_no_other(tmp_path: Path) -> None:
 
 
 def test_lines_that_cannot_be_written_do_not_end_the_trainer(tmp_path: Path, caplog) -> None:
-    """A full disk is logged, and training goes on."""
     Curves(tmp_path, tmp_path / "missing" / "figures.jsonl").write({"step": 1, "alerts": []}, 0.0)
     assert "no line in" in caplog.text

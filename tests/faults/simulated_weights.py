@@ -69,7 +69,7 @@ class Publishing:
             await asyncio.sleep(1.0)
             training.step += 1
             self.out.tick(loop.time())
-            if loop.time() < self._world.plan.seconds and self._world.plan.publish_seconds:
+            if loop.time() < self._world.plan.seconds:
                 turn: Any = SimpleNamespace(step=training.step, version=None)
                 await self.out.publish_if_due(self._run, turn)
 

@@ -61,7 +61,7 @@ class Plan:
     """Seconds during which faults happen."""
     game_seconds: float = 4.0
     publish_seconds: float = 8.0
-    """Seconds between two publications of weights; 0: there are none."""
+    """Seconds between two publications of weights."""
     blows: int = 12
     """Number of kills and cuts."""
     weather: Weather = Weather(latency=0.5, lost=0.05, repeated=0.05)

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 from mutants import MUTANTS
 from scaled_examples import scaled
-from simulation import Outcome, simulate
+from simulation import simulate
 from virtual_net import VirtualDoor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,20 +30,12 @@ def test_every_promise_holds_in_every_seed(lot: int) -> None:
     outcomes = [simulate(seed) for seed in range(lot, SEEDS, LOTS)]
     broken = [f"seed {outcome.seed}: {outcome.faults}" for outcome in outcomes if outcome.faults]
     assert not broken, "\n".join(broken)
-    assert_something_happened(outcomes)
-
-
-def assert_something_happened(outcomes: list[Outcome]) -> None:
-    """A simulation without any fault would prove nothing."""
+    # A simulation without any fault would prove nothing.
     answers = {status for outcome in outcomes for status in outcome.answers}
     assert {"stored", "duplicate", "rejected", "retry"} <= answers
     assert all(outcome.games and outcome.leaves for outcome in outcomes)
-    assert {blow.split()[1] for outcome in outcomes for blow in outcome.blows} >= {
-        "kill",
-        "cut",
-        "half_open",
-        "crash",
-    }
+    blows = {blow.split()[1] for outcome in outcomes for blow in outcome.blows}
+    assert blows >= {"kill", "cut", "half_open", "crash"}
 
 
 WALL_CLOCK = re.compile(r"\btime\.time\(|\bdatetime\.now\(|\btime\.localtime\(|^from time import", re.M)

@@ -48,7 +48,6 @@ def test_code_that_was_cached_without_checks_is_not_used_with_them(tmp_path: Pat
 
 @pytest.mark.skipif(not numba.config.BOUNDSCHECK, reason="only where checks are on (make test)")
 def test_checks_are_on_in_this_process() -> None:
-    """Rules that get too short an array raise an error."""
     game = get_game("connect_four")
     with pytest.raises(IndexError):
         game.rules.legal_actions(np.zeros((1, game.state_words), np.uint64), 1, np.zeros(3, np.uint16))

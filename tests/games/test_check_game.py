@@ -159,7 +159,6 @@ def test_sizes_that_do_not_fit_each_other_are_found(changes: dict[str, object]) 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_game_with_a_fault_does_not_pass(name: str) -> None:
-    """The same game without the fault passes the check."""
     check: Check = next(one for one in CHECKS if one.__name__ == name)
     sound = FOUR if BROKEN[name].name == FOUR.name else GAME
     games = tuple(random_games(sound, 4))

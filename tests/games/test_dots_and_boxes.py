@@ -102,7 +102,6 @@ def test_rules_of_any_size_are_those_of_the_twin(size: tuple[int, int]) -> None:
 
 
 def test_a_box_is_of_who_closes_it_and_he_moves_on() -> None:
-    """The text shows the owner and the next player."""
     game = game_of_size(1, 2)
     state = play_moves(game, "", ["a1b1", "a2b2", "a1a2", "b1b2"]).state
     assert game.notation.state_to_text(state) == "10/1o1.0/10 o"
@@ -124,7 +123,6 @@ def test_impossible_positions_are_refused_with_the_reason(text: str, reason: str
 
 
 def test_other_sizes_are_games_by_name() -> None:
-    """The usual size has one name only; a size that does not exist names the nearest."""
     assert get_game("dots_and_boxes_2x4") is game_of_size(2, 4)
     assert get_game("dots_and_boxes_2x4").name == "dots_and_boxes_2x4"
     for other in ("dots_and_boxes_3x3", "dots_and_boxes_03x3"):

@@ -45,7 +45,6 @@ VARIANTS = (
     + [pytest.param(one, marks=pytest.mark.nightly) for one in ("go_3x3", "go_4x4", "go_5x5_situational")],
 )
 def test_sequences_of_moves_are_as_many_as_known(name: str) -> None:
-    """Sequences of each length begin on the empty board."""
     game = get_game(name)
     start = game.notation.state_from_text("")
     counts = [perft(game, start, depth, ends=True) for depth in range(1, len(PERFT[name]) + 1)]
@@ -81,7 +80,6 @@ def random_game(game: Game, rng: random.Random, plies: int, pass_share: float) -
 
 @pytest.mark.parametrize("rules", VARIANTS, ids=lambda rules: rules.name)
 def test_random_games_go_as_in_the_naive_twin(rules: GoRules) -> None:
-    """They do so under all rules."""
     game, rng = game_of(rules), random.Random(rules.name)
     for _ in range(8 if rules.size < 9 else 1):
         moves = random_game(game, rng, game.max_plies, 0.02)

@@ -95,7 +95,6 @@ def test_moves_that_cannot_be_made_are_refused_with_the_reason() -> None:
 
 
 def test_a_position_says_stones_mover_passes_and_points_where_stones_were() -> None:
-    """Black captures the stone in the corner, and White passes."""
     game = get_game("go_3x3")
     game_history = replay(game, "", ["B1", "A1", "A2", "pass"])
     assert game.notation.state_to_text(game_history.state) == ".../x../,x. x 1"
@@ -138,7 +137,6 @@ def test_a_ko_is_forbidden_by_the_history_only() -> None:
 
 
 def test_three_stones_that_are_their_own_suicide_are_taken_off() -> None:
-    """The whole chain is removed, the others stay, and the other side is to move."""
     game = get_game("go_3x3")
     state = game.notation.state_from_text("x.o/xoo/oo. x")
     child = game.after(state, action_of(3, "B3"))

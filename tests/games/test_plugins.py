@@ -125,7 +125,6 @@ def test_a_module_without_a_package_is_compiled_anew_when_one_beside_it_changes(
 
 
 def test_the_example_ends_as_its_rules_say(packages: Path) -> None:
-    """The side that makes three in a row loses."""
     history = replay(get_game("avoid_three"), "", ["1", "16", "2", "5", "3"])
     assert history.end_reason() == "three_in_a_row"
     assert history.outcome() == -1

@@ -61,7 +61,6 @@ def test_openings_are_legal_and_different(name: str) -> None:
 
 @pytest.mark.parametrize("start", ["", *STARTS])
 def test_cshogi_reads_the_games_that_are_written(start: str) -> None:
-    """It reads the same moves, players, position and result."""
     sfen, moves = start or cshogi.STARTING_SFEN, played("shogi", 5, 60, start).moves_text()
     tags = {"White": "first", "Black": "second", "Termination": "resignation", "Event": "an event"}
     text = csa(tags, start, [WrittenMove(move, "well\nplayed", [(("9i9h",), "20 %")]) for move in moves], "")

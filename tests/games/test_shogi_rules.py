@@ -84,36 +84,16 @@ def test_the_fourth_occurrence_draws_and_in_a_search_the_second() -> None:
 @pytest.mark.parametrize(
     ("what", "sfen", "before", "cycle", "expected"),
     [
-        (
-            "he checks for ever",
-            "7R1/k8/9/9/9/9/9/9/8K b - 1",
-            "",
-            "2a2b 9b9a 2b2a 9a9b",
-            ("perpetual_check_given", -1),
-        ),
-        (
-            "he is checked for ever",
-            "9/k6R1/9/9/9/9/9/9/8K w - 1",
-            "",
-            "9b9a 2b2a 9a9b 2a2b",
-            ("perpetual_check_suffered", 1),
-        ),
-        (
-            "every other move checks",
-            "7R1/k8/9/9/9/9/9/9/8K b - 1",
-            "2a2b",
-            "9b9a 2b2d 9a9b 2d2b",
-            ("repetition", 0),
-        ),
-        (
-            "he did not before the first occurrence",
-            "9/k8/9/9/7R1/9/9/9/8K b - 1",
-            "2e2d 9b9c 2d2a 9c9b",
-            "2a2b 9b9a 2b2a 9a9b",
-            ("perpetual_check_given", -1),
-        ),
+        ("he checks for ever", "7R1/k8/9/9/9/9/9/9/8K b - 1",
+         "", "2a2b 9b9a 2b2a 9a9b", ("perpetual_check_given", -1)),
+        ("he is checked for ever", "9/k6R1/9/9/9/9/9/9/8K w - 1",
+         "", "9b9a 2b2a 9a9b 2a2b", ("perpetual_check_suffered", 1)),
+        ("every other move checks", "7R1/k8/9/9/9/9/9/9/8K b - 1",
+         "2a2b", "9b9a 2b2d 9a9b 2d2b", ("repetition", 0)),
+        ("he did not before the first occurrence", "9/k8/9/9/7R1/9/9/9/8K b - 1",
+         "2e2d 9b9c 2d2a 9c9b", "2a2b 9b9a 2b2a 9a9b", ("perpetual_check_given", -1)),
     ],
-)
+)  # fmt: skip
 def test_who_gives_check_for_ever_loses(
     what: str, sfen: str, before: str, cycle: str, expected: tuple[str, int], is_turned: bool
 ) -> None:

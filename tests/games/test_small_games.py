@@ -14,7 +14,6 @@ from azselfplay.games.spec import NO_ROOT, outcome_for_first_player
 
 
 def test_tic_tac_toe_has_5478_positions_and_255168_games() -> None:
-    """The first player wins 131184 games, the second 77904, and 46080 are draws."""
     game, tree = tic_tac_toe.GAME, dict[bytes, Counter[int]]()
 
     def outcomes(state: np.ndarray) -> Counter[int]:
@@ -92,13 +91,11 @@ def test_every_four_in_a_row_is_seen_and_nothing_else() -> None:
 def test_impossible_positions_are_refused_with_the_reason(
     read: Callable[[str], np.ndarray], text: str, reason: str
 ) -> None:
-    """The message names the row, count or column that is wrong."""
     with pytest.raises(ValueError, match=reason.replace("?", r"\?")):
         read(text)
 
 
 def test_an_illegal_move_lists_the_legal_ones() -> None:
-    """The message says what may be typed instead."""
     notation = tic_tac_toe.GAME.notation
     state = notation.state_from_text("x../.o./...")
     with pytest.raises(ValueError, match="'5' is not a legal cell here; legal: 1 2 3 4 6 8 9"):

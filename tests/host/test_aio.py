@@ -52,7 +52,6 @@ def test_a_program_under_nohup_survives_its_terminal() -> None:
 
 
 def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A main that would wait without end is cancelled by the second SIGINT."""
     monkeypatch.setattr("azselfplay.host.aio.TOGETHER", 0.0)
     steps = []
 
@@ -72,8 +71,6 @@ def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_fatal_inside_nested_task_groups_surfaces_as_itself() -> None:
-    """`run` raises the Fatal and not the exception groups around it."""
-
     async def fail() -> None:
         raise Fatal("the disk is full", Exit.DISK)
 
@@ -163,8 +160,6 @@ def test_streams_that_were_closed_before_the_start_take_what_is_written_to_them(
 
 
 def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    """Any exception but Fatal is a bug: the exit status is 70, and the output shows where it happened."""
-
     def main() -> int:
         return 1 // 0
 

@@ -51,17 +51,11 @@ def settings(*argv: str) -> Config:
     return load(Config, list(argv), command="aztest", examples=EXAMPLES, description="Tests.")
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "settings.toml"
-    path.write_text(
+def test_later_sources_override_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(
         'server = "file"\nworkers = 2\nrate = 1\n[self_play.search]\nsimulations = 64\nc_init = 2.0\n'
     )
-    return path
-
-
-def test_later_sources_override_earlier_ones(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Defaults < file < environment < flags, for each setting by itself."""
     monkeypatch.setenv("AZ_WORKERS", "3")
     monkeypatch.setenv("AZ_SELF_PLAY_SEARCH_C_INIT", "3.5")
     monkeypatch.setenv("AZ_FAST", "true")
@@ -99,7 +93,6 @@ def test_a_setting_in_the_file_of_a_run_that_this_version_no_longer_has_is_left_
     ],
 )
 def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -> None:
-    """Unknown keys and wrong types end with CONFIG and say what to do."""
     path = tmp_path / "bad.toml"
     path.write_text(text)
     with pytest.raises(Fatal, match=message.replace("[", r"\[")) as caught:
@@ -148,7 +141,6 @@ def test_a_missing_file_is_named() -> None:
 
 
 def test_a_wrong_flag_exits_with_2_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    """The message is on stderr, without a traceback."""
     with pytest.raises(SystemExit) as caught:
         settings("--server", "x", "--worker", "3")
     assert caught.value.code == Exit.USAGE
@@ -158,7 +150,6 @@ def test_a_wrong_flag_exits_with_2_and_names_the_nearest(capsys: pytest.CaptureF
 
 
 def test_a_flag_out_of_its_range_is_told_the_range() -> None:
-    """A setting of a group is, too."""
     with pytest.raises(Fatal, match=r"--rate must be a number from 0 to 1, not 2.0") as caught:
         settings("--server", "x", "--rate", "2")
     assert caught.value.code == Exit.CONFIG
@@ -205,7 +196,6 @@ def test_a_group_of_another_program_names_that_program(tmp_path: Path) -> None:
 def test_a_flag_of_another_program_names_the_way(
     command: str, config_class: type, others: tuple[type, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """This holds for all flags of the others that this program does not have itself."""
     foreign = {name for other in others for name in settings_in(other)} - set(settings_in(config_class))
     assert foreign
     for name in sorted(foreign):

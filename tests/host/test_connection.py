@@ -46,7 +46,6 @@ async def ended(task: asyncio.Task[None]) -> None:
 
 
 def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
-    """After HELLO and WELCOME, messages with frames go both ways."""
     answers: list[tuple[Message, bytes]] = []
     asks = GetChunk(bytes(32), 0)
 

@@ -60,16 +60,13 @@ def free_tcp() -> str:
     return f"tcp://127.0.0.1:{free_base_port()}"
 
 
-def answers_to(
-    endpoint: str, limits: DoorLimits, messages: int, work: bytes = b"work", said: bytes = b"talk"
-) -> tuple[int, list[str]]:
-    """Send `said` so many times. Return how many messages are answered, and why the door cut connections. A
-    message equal to `work` is not charged."""
+def answers_to(endpoint: str, limits: DoorLimits, messages: int) -> tuple[int, list[str]]:
+    """Talk so many times. Return how many messages are answered, and why the door cut connections."""
     ended: list[str] = []
 
     def talk() -> int:
         with RawPeer(endpoint) as peer:
-            peer.send_bytes(frame(said) * messages)
+            peer.send_bytes(frame(b"talk") * messages)
             answered = 0
             try:
                 for _ in range(messages):
@@ -83,8 +80,7 @@ def answers_to(
         door = Door([endpoint], limits)
 
         def on_message(peer: bytes, frames: list[memoryview]) -> None:
-            if bytes(frames[0]) != work:
-                door.charge(peer)
+            door.charge(peer)
             door.send(peer, frames)
 
         door.start(on_message, lambda _peer, why: ended.extend([why] if why else []))
@@ -105,10 +101,6 @@ def test_who_talks_without_end_is_cut() -> None:
 
 def test_own_processes_on_a_local_socket_are_not_held_up(tmp_path: Path) -> None:
     assert answers_to(f"ipc://{tmp_path}/s", DoorLimits(talk=SLOW, dials_of_address=SLOW), 100) == (100, [])
-
-
-def test_work_is_no_talk() -> None:
-    assert answers_to(free_tcp(), DoorLimits(talk=SLOW), 100, work=b"talk")[0] == 100
 
 
 def test_who_talks_a_little_too_much_is_read_slowly_and_not_cut() -> None:

@@ -35,7 +35,6 @@ def test_all_and_dev_contain_every_extra_but_those_for_people_with_a_bucket_or_a
 
 
 def test_client_workers_and_games_import_no_optional_package() -> None:
-    """A new process imports what a client runs and prints which packages were loaded."""
     code = (
         "import importlib, sys\n"
         "from azselfplay.games import GAME_NAMES, get_game\n"

@@ -15,7 +15,6 @@ from azselfplay.host.view import View
 
 
 def test_a_log_file_rotates_at_its_size_and_keeps_so_many(tmp_path: Path) -> None:
-    """What a child prints comes in pieces; no line is torn, and lines are lost only with the oldest file."""
     log = LogFile(tmp_path / "children.log", max_bytes=100, backups=2)
     pieces = [f"{number:02d}".encode() * 20 for number in range(12)]
     for piece in pieces:
@@ -94,7 +93,6 @@ with own_folder() as folder:
 
 
 def test_temporary_folders_of_killed_processes_are_removed_by_the_next_one(tmp_path, monkeypatch) -> None:
-    """Those of living processes stay."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     left = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, check=False)
     orphan = Path(left.stdout.strip())

@@ -138,7 +138,6 @@ def test_a_process_is_alive_while_it_is_not_ready_and_its_figures_are_fresh() ->
 
 
 def test_metrics_are_made_once_however_often_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are made once within the time for which they are kept."""
     monkeypatch.setattr("azselfplay.host.metrics.KEEP_SECONDS", 3600.0)
     made = []
 

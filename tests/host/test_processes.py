@@ -36,7 +36,6 @@ def run_with(children: Children, script: Callable[[Stop], Coroutine[Any, Any, No
 
 
 def test_a_killed_child_is_started_again() -> None:
-    """After SIGKILL the exit of the child is reported, and another process takes its place."""
     ends: asyncio.Queue[int] = asyncio.Queue()
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     children = Children(sink=lines.put_nowait, backoff=0.01)
@@ -194,7 +193,6 @@ def test_a_command_that_is_not_there_ends_the_parent_with_its_name() -> None:
 
 
 def test_the_second_signal_kills_children_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It also kills children that ignore SIGTERM, and does not wait for the grace period."""
     monkeypatch.setattr("azselfplay.host.aio.TOGETHER", 0.0)
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     children = Children(grace=600, sink=lines.put_nowait)

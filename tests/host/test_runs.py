@@ -19,7 +19,6 @@ NOBODY = 65_534
 
 
 def test_a_run_can_be_opened_again(tmp_path: Path) -> None:
-    """With the same game and history the folder and its description stay."""
     RunFolder(tmp_path, "chess-1").create("chess", 8)
     run = RunFolder(tmp_path, "chess-1")
     created = run.describe()
@@ -50,7 +49,6 @@ def test_the_folder_of_a_run_in_place_of_its_name_is_explained() -> None:
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    """No partial file is left beside it."""
     write_atomically(tmp_path / "current.json", b"old")
     write_atomically(tmp_path / "current.json", b"new")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("current.json", b"new")]
@@ -89,7 +87,6 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path, monkeypat
 
 
 def test_a_base_port_has_two_free_ports() -> None:
-    """If one of the two ports is taken, the next base is tried."""
     base = find_base_port(20_000)
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the search for a port
@@ -128,8 +125,6 @@ def base_port_of_another_user(first: int) -> int:
 
 
 def test_a_second_user_of_the_machine_claims_a_port_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second user gets another port while the first holds one, and the same port afterwards, whoever owns
-    the files that the first left."""
     with tempfile.TemporaryDirectory() as shared:
         Path(shared).chmod(0o1777)
         monkeypatch.setattr(tempfile, "tempdir", shared)
@@ -155,7 +150,6 @@ def test_a_disk_that_fails_is_no_damaged_run(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_run_has_an_identity_for_good(tmp_path: Path) -> None:
-    """A run made anew under the same name has another identity; a restored folder gets one."""
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8)
     first = run.run_id

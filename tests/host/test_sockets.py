@@ -17,7 +17,6 @@ from azselfplay.link.sockets import Channel, new_context
 
 
 def test_a_failing_callback_does_not_stop_the_reading(tmp_path: Path) -> None:
-    """One message raises; those behind it in the same burst still arrive."""
     errors: list[str] = []
     seen: list[bytes] = []
 

@@ -37,7 +37,6 @@ class Terminal(io.StringIO):
 
 
 def test_the_table_has_all_figures_with_their_names() -> None:
-    """A person sees self-play, evaluation and training."""
     shown = dict(rows(FIGURES))
     assert shown["games"] == "1,200  (3,400/h)"
     assert shown["won, drawn, lost"] == "5 / 6 / 7"
@@ -48,7 +47,6 @@ def test_the_table_has_all_figures_with_their_names() -> None:
 
 
 def test_alerts_are_shown_as_long_as_they_hold() -> None:
-    """The table has one per row, the line has all of them; there is none when all is well."""
     alerts = ["old weights: 5 behind", "repetitions: 40%"]
     figures = {**FIGURES, "trainer": {**FIGURES["trainer"], "alerts": alerts}}  # type: ignore[dict-item]
     assert [text for name, text in rows(figures) if name == "alert"] == alerts
@@ -87,7 +85,6 @@ def test_a_terminal_shows_brackets_as_they_are(monkeypatch) -> None:
 @pytest.mark.parametrize("kind", [io.StringIO, Terminal])
 @pytest.mark.parametrize("trainer", [{"games": "many"}, {"outcomes": 5}, {"games": float("nan")}])
 def test_figures_of_a_wrong_kind_do_not_end_the_program(trainer, kind, monkeypatch) -> None:
-    """The next ones are shown again."""
     monkeypatch.setenv("TERM", "xterm-256color")
     stream = kind()
     with View("run-1", stream) as view:

@@ -59,7 +59,6 @@ def feed(pull: WeightsPull, asks: list[Ask | Complete], data: bytes = DATA, now:
 
 
 def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole() -> None:
-    """Eight requests are open at a time; each answer leads to one more."""
     pull = joined()
     asks = pull.offered(info(), 0.0)
     assert asks == [Ask(SHA, index * CHUNK) for index in range(8)]
@@ -105,7 +104,6 @@ def test_weights_of_a_restored_backup_replace_newer_ones_that_are_on_their_way()
 
 
 def test_refused_weights_are_not_tried_again_but_later_ones_are() -> None:
-    """The refused weights do not come into use."""
     pull = joined()
     feed(pull, pull.offered(info(1), 0.0))
     pull.settled(False, 1.0)
@@ -133,7 +131,6 @@ def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
 
 @pytest.mark.parametrize("announced", ["while they came", "in the pause"])
 def test_newer_weights_do_not_wait_out_the_growing_pauses_of_damaged_ones(announced: str) -> None:
-    """Their own tries begin anew."""
     pull = joined()
     data, newer, now = b"z" * 50, info(2, b"n" * 50), 0.0
     pull.offered(info(1, data), now)
@@ -270,7 +267,6 @@ def test_newer_weights_replace_those_that_a_web_server_does_not_send_to_the_end(
 
 
 def test_a_web_server_that_hangs_is_left_for_newer_weights(tmp_path: Path) -> None:
-    """It announces the first file but sends nothing of it; the second one comes whole."""
     asked: list[GetChunk] = []
 
     async def main() -> None:
@@ -335,7 +331,6 @@ def test_a_chunk_that_others_overtook_is_asked_for_again_in_time(is_postponed: b
     rng=st.randoms(use_true_random=False),
 )
 def test_any_losses_end_in_the_same_bytes(chunks: int, losses: list[str], rng: random.Random) -> None:
-    """Requests and chunks may be lost, and come in any order."""
     data = DATA[: chunks * CHUNK - 7]
     pull, now = WeightsPull(), 0.0
     waiting = pull.wanted(info(1, data), now)
@@ -393,7 +388,6 @@ def run_downloader(
 
 
 def test_announced_weights_are_stored_loaded_and_used(tmp_path: Path) -> None:
-    """Only files of weights are left in the cache."""
     downloader, loaded = run_downloader(tmp_path, {}, [1, 2, 3])
     assert downloader._pull.in_use in (info(2, DATA[2:]), info(3, DATA[3:]))
     assert len(loaded) == 3
@@ -431,14 +425,12 @@ def test_weights_that_another_process_has_refused_already_are_refused_in_the_sam
 
 
 def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path) -> None:
-    """The loading code gives the reason."""
     downloader, loaded = run_downloader(tmp_path, {2: "it holds NaN"}, [1, 2])
     assert downloader._pull.in_use == info(1, DATA[1:])
     assert len(loaded) == 2
 
 
 def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(tmp_path, monkeypatch) -> None:
-    """Damaged bytes are not fetched again and again."""
     monkeypatch.setattr(weights_pull, "PAUSE", 0.001)
 
     async def main() -> None:

@@ -9,16 +9,13 @@ from dataclasses import dataclass
 
 import msgpack
 from peers import come_from, crowd
-from raw_zmtp import (
-    GREETING,
-    Cut,
-    frame,
-    unfinished_multipart,
-    unread_chunks,
-)
+from raw_zmtp import GREETING, Cut, frame, pour, unfinished_multipart
 from target import Target
 
 MEGABYTE = 2**20
+HELD_MB = 288.0
+"""MB by which the front's memory may grow over its value before all attacks: 256 for all peers together
+(decision 0021)."""
 UNFINISHED = 24 * MEGABYTE
 """Bytes of one endless message."""
 READERS = 40
@@ -48,7 +45,9 @@ def unread_weights(target: Target) -> Iterator[None]:
                 peer = peers.peer(target.port + 1)
                 weights = (peer.join("watcher") if peer else {}).get("weights")
                 if peer and weights:
-                    unread_chunks(peer, weights["sha256"], requests=100)
+                    ask = {"type": "get_chunk", "sha256": weights["sha256"], "offset": 0}
+                    part = frame(msgpack.packb(ask))
+                    pour(peer, part, 100 * len(part))
             yield
 
 
@@ -58,14 +57,8 @@ def half_handshakes(target: Target) -> Iterator[None]:
     huge = frame(b"\x05READY" + (b"\x01x" + (MEGABYTE).to_bytes(4) + bytes(MEGABYTE)) * 3, 4)
     with crowd() as peers:
         while True:
-            for words in (
-                b"",
-                GREETING[:11],
-                GREETING,
-                GREETING + huge,
-                b"GET / HTTP/1.1\r\n\r\n",
-                b"\xff" * 4096,
-            ):
+            http = b"GET / HTTP/1.1\r\n\r\n"
+            for words in (b"", GREETING[:11], GREETING, GREETING + huge, http, b"\xff" * 4096):
                 for offset in (0, 1):
                     if one := peers.silent(target.port + offset):
                         with suppress(Cut, OSError):
@@ -100,9 +93,6 @@ class Attack:
     run: Callable[[Target], Iterator[None]]
     strokes: int = 2
     """Number of strokes in `make test-nightly`."""
-    held_mb: float = 288.0
-    """MB by which the front's memory may grow over its value before all attacks: 256 for all peers together
-    (decision 0021)."""
 
     @property
     def name(self) -> str:

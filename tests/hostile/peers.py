@@ -4,7 +4,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from foreign_client import PROTOCOL
@@ -18,34 +18,23 @@ Header = dict[str, Any]
 
 
 class Peer(RawPeer):
-    """A raw connection whose calls never raise: None stands for what the server refuses to accept or to
-    send."""
+    """A raw connection that can join."""
 
-    def tell(self, header: Header, *frames: bytes) -> bool:
-        """Send one message. Returns False when the server has cut the connection or accepts no more."""
+    def join(self, role: str) -> Header:
+        """Say HELLO. Returns the header of WELCOME or GOODBYE, {} when neither came."""
+        until = time.monotonic() + WAIT
         try:
-            self.send(header, *frames)
-        except (Cut, TimeoutError):
-            return False
-        return True
-
-    def wait_for(self, *kinds: str, seconds: float = WAIT) -> Header | None:
-        """Return the header of the next message of one of these types, or None."""
-        until = time.monotonic() + seconds
-        with suppress(Cut, TimeoutError):
+            self.send(hello(PROTOCOL, role, "hostile"))
             while (left := until - time.monotonic()) > 0:
                 self.socket.settimeout(left)
                 header, _ = self.receive()
-                self.socket.settimeout(WAIT)
-                if header["type"] in kinds:
+                if header["type"] in ("welcome", "goodbye"):
                     return header
-        self.socket.settimeout(WAIT)
-        return None
-
-    def join(self, role: str = "client", name: str = "hostile", seconds: float = WAIT) -> Header:
-        """Say HELLO. Returns the header of WELCOME or GOODBYE, {} when neither came."""
-        self.tell(hello(PROTOCOL, role, name))
-        return self.wait_for("welcome", "goodbye", seconds=seconds) or {}
+        except (Cut, TimeoutError):
+            pass
+        finally:
+            self.socket.settimeout(WAIT)
+        return {}
 
 
 class Crowd:

@@ -16,13 +16,7 @@ import msgspec
 
 MORE, LONG, COMMAND = 1, 2, 4
 """Bits of a frame's first byte."""
-GREETING = (
-    b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f"
-    + bytes([3, 1])
-    + b"NULL".ljust(20, b"\0")
-    + bytes([0])
-    + bytes(31)
-)
+GREETING = b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
 PATIENCE = 10.0
 """Seconds that a peer waits for the server to accept or send anything."""
 
@@ -62,14 +56,13 @@ class RawPeer:
         endpoint: str,
         *,
         identity: bytes | None = None,
-        socket_type: str = "DEALER",
         patience: float = PATIENCE,
         source: str = "",
     ) -> None:
         """Connect and shake hands. Raises Cut if the server refuses, TimeoutError if it is silent."""
         self.socket = dial(endpoint, patience, source)
         try:
-            self._shake_hands(ready(socket_type, identity))
+            self._shake_hands(ready(identity=identity))
         except BaseException:
             self.socket.close()
             raise
@@ -93,9 +86,6 @@ class RawPeer:
     def send_frame(self, body: bytes) -> None:
         self.send_bytes(frame(body))
 
-    def send_command(self, name: str, body: bytes = b"") -> None:
-        self.send_bytes(command(name, body))
-
     def send(self, header: dict[str, Any], *frames: bytes) -> None:
         """Send one complete message: frame 0 as MessagePack, then `frames`."""
         parts = [msgspec.msgpack.encode(header), *frames]
@@ -116,7 +106,7 @@ class RawPeer:
             flags, body = self.receive_frame()
             if flags & COMMAND:
                 if body.startswith(b"\x04PING"):
-                    self.send_command("PONG", body[7:])
+                    self.send_bytes(command("PONG", body[7:]))
                 continue
             parts.append(body)
             if not flags & MORE:
@@ -178,39 +168,15 @@ def hello(protocol: int, role: str = "client", name: str = "raw", **more: Any) -
     return {"type": "hello", "protocol": protocol, "role": role, "name": name, "join": 0, **more}
 
 
-# ---- attacks: each returns what it managed to send, in bytes or in connections -------------------
+# ---- attacks -------------------------------------------------------------------------------------
 
 
 def unfinished_multipart(peer: RawPeer, size: int, frame_size: int = 65_536) -> int:
     """Send frames that all announce more. Returns the bytes sent before the server cut the connection."""
-    part = frame(bytes(frame_size), MORE)
-    return _pour(peer, part, size)
+    return pour(peer, frame(bytes(frame_size), MORE), size)
 
 
-def unread_chunks(peer: RawPeer, sha256: bytes, requests: int) -> int:
-    """Request chunks of weights and read none. `peer` must have joined the bulk port. Returns the bytes
-    sent."""
-    header = {"type": "get_chunk", "sha256": sha256, "offset": 0}
-    ask = frame(msgspec.msgpack.encode(header))
-    return _pour(peer, ask, requests * len(ask))
-
-
-def nested_lists(size: int, key: str = "type") -> bytes:
-    """Return a MessagePack map of one entry whose value is a deeply nested list, `size` bytes in all."""
-    head = b"\x81" + msgspec.msgpack.encode(key)
-    return head + b"\x91" * (size - len(head) - 1) + b"\x90"
-
-
-def wide_lists(size: int, depth: int = 2, key: str = "type") -> bytes:
-    """Return a MessagePack map of one entry: a list with as many small lists (`depth` deep each) as fit in
-    `size`."""
-    head = b"\x81" + msgspec.msgpack.encode(key)
-    item = b"\x91" * (depth - 1) + b"\x90"
-    count = (size - len(head) - 5) // len(item)
-    return head + b"\xdd" + struct.pack(">I", count) + item * count
-
-
-def _pour(peer: RawPeer, part: bytes, size: int) -> int:
+def pour(peer: RawPeer, part: bytes, size: int) -> int:
     """Send `part` again and again until `size` bytes are out, or the server cuts or accepts no more."""
     sent = 0
     with contextlib.suppress(Cut, TimeoutError):
@@ -218,3 +184,18 @@ def _pour(peer: RawPeer, part: bytes, size: int) -> int:
             peer.send_bytes(part)
             sent += len(part)
     return sent
+
+
+def nested_lists(size: int, key: str) -> bytes:
+    """Return a MessagePack map of one entry whose value is a deeply nested list, `size` bytes in all."""
+    head = b"\x81" + msgspec.msgpack.encode(key)
+    return head + b"\x91" * (size - len(head) - 1) + b"\x90"
+
+
+def wide_lists(size: int, depth: int, key: str) -> bytes:
+    """Return a MessagePack map of one entry: a list with as many small lists (`depth` deep each) as fit in
+    `size`."""
+    head = b"\x81" + msgspec.msgpack.encode(key)
+    item = b"\x91" * (depth - 1) + b"\x90"
+    count = (size - len(head) - 5) // len(item)
+    return head + b"\xdd" + struct.pack(">I", count) + item * count

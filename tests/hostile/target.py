@@ -40,10 +40,9 @@ class Memory:
 class Target:
     """Enter it to start everything; `port` is the base port, `front` the server's process id."""
 
-    def __init__(self, folder: Path, *, game: str = "tic_tac_toe", clients: int = 1) -> None:
+    def __init__(self, folder: Path, *, clients: int = 1) -> None:
         """`clients`: 1 also runs an azclient."""
         self.folder = folder
-        self.game = game
         self.port = free_base_port()
         self._clients = clients
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -120,18 +119,14 @@ class Target:
         Path(f"/proc/{self.front}/clear_refs").write_text("5")
 
     def evaluator(self) -> int:
-        """Return the process id of the evaluator."""
-        return self.child("server", "server.evaluator")
-
-    def child(self, part: str, module: str) -> int:
-        """Return the process id of a child of this part that runs `module`."""
-        parent = self._processes[part].pid
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        return next(int(pid) for pid in children if module in Path(f"/proc/{pid}/cmdline").read_text())
+        """Return the process id of the evaluator, a child of azserver."""
+        children = Path(f"/proc/{self.front}/task/{self.front}/children").read_text().split()
+        lines = ((int(pid), Path(f"/proc/{pid}/cmdline").read_text()) for pid in children)
+        return next(pid for pid, line in lines if "server.evaluator" in line)
 
     def stored_uids(self) -> set[bytes]:
         """Return the uids of all games in the trainer's store."""
-        database = sqlite3.connect(f"file:{self.folder}/runs/{self.game}-tiny/games.db?mode=ro", uri=True)
+        database = sqlite3.connect(f"file:{self.folder}/runs/tic_tac_toe-tiny/games.db?mode=ro", uri=True)
         try:
             return {uid for (uid,) in database.execute("SELECT uid FROM games")}
         finally:
@@ -156,14 +151,12 @@ class Target:
 
     # ---- processes ---------------------------------------------------------------------------
 
-    def _start(self, module: str, flags: list[str]) -> None:
-        self.take_in(module, ["server.main" if module == "server" else module, *flags])
-
-    def take_in(self, name: str, command: list[str]) -> None:
-        """Start a process as the part `name`. `command`: its module and flags."""
+    def _start(self, name: str, flags: list[str]) -> None:
+        """Start the module `name`, or azserver as `server`."""
+        module = "server.main" if name == "server" else name
         with (self.folder / f"{name}.log").open("ab") as out:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", *command],
+                [sys.executable, "-m", module, *flags],
                 cwd=ROOT,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -173,7 +166,7 @@ class Target:
 
     def _server_flags(self) -> list[str]:
         return [
-            *("--game", self.game, "--gpus", "cpu", "--net", "tiny", "--cpu-threads", "1"),
+            *("--game", "tic_tac_toe", "--gpus", "cpu", "--net", "tiny", "--cpu-threads", "1"),
             *("--workers", "1", "--port", str(self.port)),
             *("--self-play.search.simulations", str(SIMULATIONS), "--runs", str(self.folder / "runs")),
         ]
@@ -191,8 +184,8 @@ class Target:
 class Honest:
     """One honest client, written from the protocol's page: it plays, and remembers what was acknowledged."""
 
-    def __init__(self, port: int, seconds: float = 60.0) -> None:
-        self._client = Client(HOST, port, seconds)
+    def __init__(self, port: int) -> None:
+        self._client = Client(HOST, port, 60.0)
         self._rng = random.Random(1)
         self.stored: set[bytes] = set()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from attacks import ATTACKS, Attack
+from attacks import ATTACKS, HELD_MB, Attack
 from target import Honest, Target
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
@@ -38,4 +38,4 @@ def test_the_server_lives_and_serves_the_honest(scene: Scene, attack: Attack) ->
     honest.play()
     assert target.is_alive(), target.log()
     assert honest.stored <= target.stored_uids()
-    assert held < attack.held_mb
+    assert held < HELD_MB

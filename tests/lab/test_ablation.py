@@ -137,7 +137,6 @@ def test_some_of_the_variants_are_run_beside_the_recipe(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("without_training")
 def test_a_run_that_fails_loses_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run beside it is in the file when the error is raised."""
     loaded = dataclasses.replace(ablation_file.load("connect_four"), minutes=1, seeds=(1,))
     failing, beside, *_ = loaded.all()
 

@@ -85,7 +85,6 @@ def test_it_ends_players_before_the_trainer_and_sums_up(tmp_path, monkeypatch, c
 
 
 def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
-    """Run, game, port and search settings reach azserver; azclient and trainer dial that port."""
     given = {"simulations": 9, "games": 8, "client_workers": 1, "client_device": "cpu"}
     settings = RunConfig("connect_four", runs=tmp_path, net="tiny", **given)
     server, trainer, client = (" ".join(argv) for argv in make_commands(settings, 7000).values())
@@ -121,8 +120,6 @@ def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
 def test_wrong_settings_end_it_before_anything_starts(
     flag: str, value: str, said: str, tmp_path: Path, monkeypatch, capsys
 ) -> None:
-    """It prints one line on stderr, exits with CONFIG, and makes no run folder. A part's settings are in a
-    file."""
     if flag.endswith("-config"):
         (tmp_path / "part.toml").write_text(value)
         value = str(tmp_path / "part.toml")

@@ -14,10 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from games_runs import records
+from in_process import azplay_here
 from training_runs import GAME, training
 
 from azselfplay.host import folders as whole_folders
+from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.processes import python_module
 from azselfplay.host.runs import RunFolder, has_final_figures
 from azselfplay.lab.backups import About, Identity, _verify, make_backup, restore
 from azselfplay.lab.report.settings import NOTES
@@ -29,6 +32,7 @@ from client.spool import Spool, run_folder
 from protocol.records import GameRecord, to_bytes
 from server.weights import WeightsStore
 from trainer.checkpoint import check
+from trainer.config import TrainerConfig
 
 GAMES_A_VERSION = 7
 """A small odd number, so that backups are made in all states."""
@@ -163,6 +167,25 @@ def test_a_restored_run_has_its_notes_and_looks_as_finished_as_the_run(run: Live
     assert has_final_figures(copy)
 
 
+def test_restore_goes_on_as_the_trainer_of_the_run_if_asked_to(
+    run: LiveRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its checkpoint may lag behind the store: trainer/test_quarantine.py."""
+    run.folder.trainer_config.write_text("optimizer.batch = 64\n")
+    backed_up(run, tmp_path / "backup")
+    became: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, words: became.append(words))
+    new = RunFolder(tmp_path / "new", "live")
+    restore_command = azplay_here(monkeypatch, capsys)
+    done = restore_command("restore", str(tmp_path / "backup"), str(new.path), "--train-for", "gpu-box")
+    assert (done.returncode, len(stored(new))) == (Exit.OK, 15)
+    of_run = ["--server", "gpu-box", "--runs", str(tmp_path / "new"), "--run", "live"]
+    flags = ["--config", str(new.trainer_config), *of_run]
+    assert became == [python_module("trainer", *flags)]
+    config = load(TrainerConfig, flags, command="trainer", examples=("", "", ""))
+    assert (config.optimizer.batch, config.run) == (64, "live")
+
+
 def test_a_game_that_waits_is_in_the_backup_whatever_becomes_of_it(run: LiveRun, tmp_path: Path) -> None:
     """It waits in the spool, or is kept there with the reason for its refusal (settings, weights or run)."""
     run.play(2, stored=False)
@@ -182,7 +205,6 @@ def test_a_game_that_waits_is_in_the_backup_whatever_becomes_of_it(run: LiveRun,
 
 
 def test_the_folder_of_a_server_or_of_a_trainer_alone_can_be_backed_up(run: LiveRun, tmp_path: Path) -> None:
-    """Each folder has only its own part of the run."""
     server, trainer = tmp_path / "server" / "live", tmp_path / "trainer" / "live"
     for path in (server, trainer):
         shutil.copytree(run.folder.path, path, symlinks=True)
@@ -228,7 +250,6 @@ def killed_at(point: int, work: Callable[[], object]) -> bool:
 
 
 def test_a_backup_killed_at_any_point_is_none_or_whole(run: LiveRun, tmp_path: Path) -> None:
-    """What it leaves is marked as incomplete, cannot be restored, and does not block the next backup."""
     target, point = tmp_path / "backup", 0
     partial = tmp_path / "backup.partial"
     while killed_at(point, lambda: backed_up(run, target)):

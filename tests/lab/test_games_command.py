@@ -41,7 +41,6 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_a_list_has_a_line_a_game(run: Path, monkeypatch, capsys) -> None:
-    """It shows number, source, length, result and weights."""
     assert azplay_games(monkeypatch, run, "list") == Exit.OK
     _, *lines = capsys.readouterr().out.splitlines()
     found = records("connect_four", 3, versions=(0, 1))
@@ -64,7 +63,6 @@ def test_flags_may_come_before_the_run(run: Path, monkeypatch, capsys) -> None:
 
 
 def test_the_newest_and_a_range_can_be_listed(run: Path) -> None:
-    """They can be given by number, or counted from the newest."""
     games = open_games(str(run), run.parent)
 
     def numbers(wanted: Range) -> list[int]:
@@ -78,7 +76,6 @@ def test_the_newest_and_a_range_can_be_listed(run: Path) -> None:
 
 
 def test_a_game_is_shown_with_boards_and_values(run: Path, monkeypatch, capsys) -> None:
-    """It shows every move in its notation, the value of its root, and the final board."""
     assert azplay_games(monkeypatch, run, "show", 2, "--boards", 1) == Exit.OK
     shown = capsys.readouterr().out
     record, game = records("connect_four", 2, versions=(0, 1))[1], get_game("connect_four")
@@ -91,7 +88,6 @@ def test_a_game_is_shown_with_boards_and_values(run: Path, monkeypatch, capsys) 
 
 
 def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:
-    """An unknown run is answered in the same way."""
     with pytest.raises(Fatal, match="numbers 1 to 3") as caught:
         azplay_games(monkeypatch, run, "show", 9)
     assert caught.value.code == Exit.BAD_DATA
@@ -101,8 +97,6 @@ def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:
 
 @pytest.mark.parametrize("start", ["", "4k3/P7/8/8/8/8/8/4K2R w K - 0 40"])
 def test_exported_chess_games_replay_to_the_same_end(start: str, tmp_path: Path, monkeypatch) -> None:
-    """python-chess reads the PGN and finds the moves, the result, values and visits, and the most visited
-    other moves."""
     found = records("chess", 2, start=start)
     run, out = store_run(tmp_path / "c", "chess", [entry(one) for one in found]), tmp_path / "games.pgn"
     assert azplay_games(monkeypatch, run, "export", "--out", out, "--variations", 2) == Exit.OK
@@ -180,7 +174,6 @@ def test_a_name_that_a_client_gives_itself_adds_no_line_and_controls_no_terminal
 
 @pytest.mark.parametrize("name", ["connect_four", "go_9x9"])
 def test_honest_games_verify(name: str, tmp_path: Path, monkeypatch, capsys) -> None:
-    """Every stored game is intact and follows the rules."""
     run = store_run(tmp_path / "r", name, [entry(record) for record in records(name, 4)])
     assert azplay_games(monkeypatch, run, "verify") == Exit.OK
     assert capsys.readouterr().out == "4 games checked, 0 bad\n"
@@ -218,7 +211,6 @@ def test_a_resigned_game_is_checked_as_what_it_is(
 
 
 def test_bad_games_are_named_with_what_is_wrong(tmp_path: Path, monkeypatch, capsys) -> None:
-    """They are damaged, unfinished or contradicted by their row, or have illegal moves or a wrong outcome."""
     found = records("tic_tac_toe", 6)
     repeated = np.array(found[1].actions)
     repeated[1] = repeated[0]
@@ -241,7 +233,6 @@ def test_bad_games_are_named_with_what_is_wrong(tmp_path: Path, monkeypatch, cap
 
 
 def test_a_damaged_game_is_left_out_of_the_export(run: Path, monkeypatch, capsys) -> None:
-    """The others are written, and the exit status shows that something is missing."""
     connection = apsw.Connection(str(run / "games.db"))
     connection.execute("UPDATE games SET data = x'00' WHERE seq = 2")
     connection.close()

@@ -29,7 +29,6 @@ CUT = "(;SZ[3]RE[B+R];B[bb];W[a"
 
 
 def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, monkeypatch, capsys) -> None:
-    """The run is new. Importing the same file again adds nothing, and the store verifies."""
     file, run = tmp_path / "a.sgf", tmp_path / "go"
     file.write_text(SGF + OTHERS + SGF.replace("one", "three") + CUT)
     given = run.name, "import", file, "--runs", tmp_path, "--game", "go_3x3"

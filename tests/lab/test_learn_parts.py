@@ -141,7 +141,6 @@ def test_the_curves_of_every_seed_are_drawn(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_page_says_which_seeds_were_run_with_other_settings(tmp_path: Path) -> None:
-    """It shows the settings of the first seed, and names the settings in which later seeds differ from it."""
     optimizer = {"trainer": {"optimizer": {"batch": 64}}}
     for seed, changes in ((1, optimizer), (2, optimizer), (3, {"games": 7})):
         one = recipes.from_settings("x", {**MINIMAL, **changes})
@@ -189,7 +188,6 @@ def test_a_run_that_is_missing_or_unfinished_cannot_be_judged(tmp_path: Path) ->
 
 
 def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
-    """It names the runs that ended early and did not have all their games."""
     folder = tmp_path / "results"
     most = recipes.from_settings("x", {**MINIMAL, "minutes": 10.0, "most_games": 100})
     for seed, minutes, games in ((1, 10.0, 50), (2, 8.0, 50), (3, 8.0, 100)):

@@ -89,7 +89,6 @@ def test_the_rate_of_fast_games_is_not_limited_and_one_commit_is_no_rate() -> No
 
 
 def test_made_up_values_are_found_among_twenty_honest_players(run: RunFolder, monkeypatch, capsys) -> None:
-    """No other player is suspected."""
     assert ran(monkeypatch, str(run.path)) == Exit.FOUND
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading.split()[:2] == ["player", "games"]
@@ -125,7 +124,6 @@ def records(run: RunFolder) -> list[GameRecord]:
 
 
 def test_a_player_whose_games_are_shorter_or_end_otherwise_differs(records: list[GameRecord]) -> None:
-    """The honest players beside it do not differ."""
     short = [one for one in records if one.plies == min(one.plies for one in records)] * 40
     wrong = [
         dataclasses.replace(one, root_values=np.full(one.plies, 0.9, np.float32) * -one.outcome)

@@ -107,7 +107,6 @@ def test_numbers_are_written_in_one_way(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_collapse_is_on_the_page_and_on_stderr(tmp_path: Path, monkeypatch, capsys) -> None:
-    """The page and the terminal give the numbers and what to change; stdout has only the path."""
     run = collapsed_run(tmp_path / "run")
     assert report(monkeypatch, run) == Exit.OK
     text, printed = (run / "report.html").read_text(), capsys.readouterr()

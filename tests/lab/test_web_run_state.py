@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from in_process import azplay_here
 from report_runs import STEPS, figures
+from test_store import seen
 from web_runs import looked_at, next_event, run_with_games, with_client
 
 from azselfplay.host.config import to_toml
@@ -184,12 +185,6 @@ COMMANDS = (
     *("report RUN --out OUT", "status RUN", "games RUN list", "games RUN show 1", "games RUN stats"),
     *("games RUN verify", "games RUN export --out OUT", "games RUN salvage --out OUT"),
 )
-
-
-def seen(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return size and time of the last change of all files and folders, by path."""
-    found = ((path, path.stat()) for path in [folder, *folder.rglob("*")])
-    return {str(path): (about.st_size, about.st_mtime_ns) for path, about in found}
 
 
 def ended_run(runs: Path) -> RunFolder:

@@ -32,7 +32,6 @@ def planes(game: Game) -> torch.Tensor:
 
 @GAMES
 def test_heads_change_nothing_in_what_is_played(game: Game) -> None:
-    """The same seed gives the same policy and value with and without them, also with folded weights."""
     plain, both = network(PLAIN, game), network(ALL, game)
     with torch.no_grad():
         for ours, theirs in zip(plain(planes(game)), both(planes(game)), strict=True):
@@ -46,7 +45,6 @@ def test_heads_change_nothing_in_what_is_played(game: Game) -> None:
 
 @GAMES
 def test_outputs_of_all_heads(game: Game) -> None:
-    """Training gets the outputs of each head that the network has."""
     with torch.no_grad():
         every, plain = (network(one, game).all_heads(planes(game)) for one in (ALL, PLAIN))
     shapes = {name: tuple(outputs.shape) for name, outputs in every.training.items()}

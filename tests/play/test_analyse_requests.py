@@ -21,7 +21,6 @@ from azselfplay.play.driver import LineSplitter
 
 
 def test_what_a_line_leaves_out_has_a_default() -> None:
-    """Only the id is needed."""
     assert parse(b'{"id": 7}', 100) == Request(7, "", (), 100)
     full = b'{"id": "x", "fen": "f", "moves": ["a", "b"], "simulations": 0}'
     assert parse(full, 100) == Request("x", "f", ("a", "b"), 0)
@@ -44,7 +43,6 @@ def test_what_a_line_leaves_out_has_a_default() -> None:
     ],
 )
 def test_a_wrong_field_is_named_with_the_id(fields: dict[str, Any], word: str) -> None:
-    """The error says which field, what is allowed, and which line it was."""
     with pytest.raises(BadRequest, match=word) as caught:
         parse(json.dumps(fields).encode(), 100)
     assert caught.value.request_id == 1
@@ -68,7 +66,6 @@ def test_a_wrong_field_is_named_with_the_id(fields: dict[str, Any], word: str) -
     ],
 )
 def test_a_line_whose_id_cannot_be_read_has_none(line: bytes | None) -> None:
-    """Whatever the line contains, the answer is a sentence."""
     with pytest.raises(BadRequest) as caught:
         parse(line, 100)
     assert caught.value.request_id is None
@@ -76,7 +73,6 @@ def test_a_line_whose_id_cannot_be_read_has_none(line: bytes | None) -> None:
 
 @given(st.binary())
 def test_any_bytes_are_a_request_or_a_bad_one(line: bytes) -> None:
-    """The parser fails with nothing but BadRequest, whatever the bytes."""
     try:
         request = parse(line, 1)
     except BadRequest:

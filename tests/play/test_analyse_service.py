@@ -82,22 +82,7 @@ def test_a_position_among_many_is_answered_as_a_search_of_its_own(name: str) -> 
         assert replay(get_game(name), "", lines[number] + answer["pv"]).ply > len(lines[number])
 
 
-def without_time(answers: list[Any]) -> dict[Any, Any]:
-    return {
-        answer["id"]: {name: value for name, value in answer.items() if name != "ms"} for answer in answers
-    }
-
-
-def test_answers_do_not_depend_on_how_many_are_in_flight() -> None:
-    """One at a time or all at once, the answers are the same, byte for byte except for the time."""
-    lines = [{"id": i, "moves": m, "simulations": i % 20} for i, m in enumerate(positions("chess", 30, 3))]
-    alone, together = (without_time(analysed("chess", lines, in_flight=n)) for n in (1, 64))
-    assert len(alone) == 30
-    assert alone == together
-
-
 def test_without_simulations_the_network_alone_answers() -> None:
-    """Policy, value and wdl are the network's; nothing has visits."""
     (answer,) = analysed("connect_four", [{"id": 1, "moves": ["4"], "simulations": 0}])
     assert answer["visits"] == {}
     assert sorted(answer["policy"]) == list("1234567")
@@ -120,7 +105,6 @@ def test_without_simulations_the_network_alone_answers() -> None:
 def test_a_finished_game_says_how_it_ended(
     game: str, request_: dict[str, Any], reason: str, outcome: int, value: int
 ) -> None:
-    """The answer has the outcome for the first player and the value for the side to move."""
     (answer,) = analysed(game, [{"id": 3, **request_}])
     assert answer == {"id": 3, "finished": reason, "outcome": outcome, "value": value}
 
@@ -138,7 +122,6 @@ def test_a_game_longer_than_in_self_play_is_analysed() -> None:
 
 
 def test_a_hundred_and_sixty_mixed_lines_are_all_answered() -> None:
-    """Good and bad lines of all kinds: one answer each, and the stream goes on after every error."""
     games = positions("chess", 60, seed=5)
     lines: list[bytes | dict[str, Any]] = [
         {"id": f"good {i}", "moves": moves, "simulations": i % 4} for i, moves in enumerate(games)
@@ -198,7 +181,6 @@ class CountingAnalyst(Analyst):
 
 
 def test_no_more_are_worked_on_than_may_be_in_flight(tmp_path: Path) -> None:
-    """The rest of the input waits its turn."""
     analyst = CountingAnalyst(get_game("tic_tac_toe"), HashEvaluator(), 1)
     service = Service(analyst, in_flight=7, simulations=2)
     (tmp_path / "in").write_bytes(b"".join(b'{"id": %d}\n' % number for number in range(500)))
@@ -210,7 +192,6 @@ def test_no_more_are_worked_on_than_may_be_in_flight(tmp_path: Path) -> None:
 
 
 def test_input_is_read_no_further_than_it_is_taken(tmp_path: Path) -> None:
-    """The rest of a far larger file stays unread until it is wanted; in the end, all is read, in order."""
     (tmp_path / "in").write_bytes(b"".join(b"%0999d\n" % number for number in range(2000)))
 
     async def main() -> None:

@@ -44,8 +44,6 @@ def annotated(tmp_path: Path, monkeypatch, game: str, file: str, text: str) -> t
 
 
 def test_python_chess_reads_annotated_games(tmp_path: Path, monkeypatch, capfd) -> None:
-    """All games are there, in order, with their tags and a value at each move; a game that cannot be read is
-    named and left out."""
     code, text = annotated(tmp_path, monkeypatch, "chess", "a.pgn", PGN)
     assert code == Exit.BAD_DATA
     assert "a.pgn game 2: illegal san: 'Ke7'" in capfd.readouterr().err

@@ -46,8 +46,6 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     ],
 )
 def test_onnx_runtime_answers_as_the_network(game_name: str, net: str, tmp_path, monkeypatch, capsys) -> None:
-    """The model takes any number of positions at once, and gives the policy as logits and wdl as
-    probabilities; its metadata say what it is."""
     file, network = weights(tmp_path, game_name, net)
     assert run(monkeypatch, str(file), "--onnx", str(tmp_path / "a.onnx")) == 0
     text = capsys.readouterr().out

@@ -253,7 +253,6 @@ def test_a_network_that_knows_who_will_own_the_points_says_which_stones_are_dead
 
 
 def test_a_stone_is_as_dead_as_its_chain():
-    """The mean over a chain counts, and it must be more than half."""
     board = GoBoard(GoRules(3))
     board.set_up(("A1", "A2", "C3"), ("C1",), 0)
     ownership = [-1.0, 0.0, 0.51, -0.2, 0.0, 0.0, 0.0, 0.0, -0.5]
@@ -326,7 +325,6 @@ def test_a_file_that_cannot_be_used_changes_nothing(tmp_path, text):
 
 
 def test_the_game_is_printed_and_sgfmill_reads_it_back(tmp_path):
-    """It has handicap, komi and a pass between two moves of one side; loaded again, it is the same game."""
     file, engine = tmp_path / "a game.sgf", engine_of(size=5)
     said(engine, "komi 0.5", "set_free_handicap B2 D4", "play w C3", "play w C4", "play b pass")
     text = said(engine, "7 printsgf").removeprefix("=7 ")

@@ -3,10 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "azselfplay.lab.azplay", "gtp", "--threads", "1", "--hash", "16"]
@@ -14,47 +11,27 @@ PATIENCE = 240.0
 """Seconds for starting and compiling on a busy machine."""
 
 
-class Controller:
-    """A GTP controller: one command, one answer."""
+def test_it_plays_a_whole_game_against_itself_and_scores_it():
+    command = [*COMMAND, "--game", "go_9x9", "--nodes", "10"]  # other tests compile it too
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as engine:
 
-    def __init__(self, *arguments: str) -> None:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen([*COMMAND, *arguments], cwd=ROOT, text=True, **pipes)
+        def ask(line: str) -> str:
+            """Return the lines of the answer, up to the empty one."""
+            engine.stdin.write(line + "\n")
+            engine.stdin.flush()
+            return "\n".join(iter(lambda: engine.stdout.readline().rstrip("\n"), ""))
 
-    def send(self, line: str) -> None:
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> list[str]:
-        """Return the lines up to the empty one."""
-        lines: list[str] = []
-        while (line := self.process.stdout.readline()) not in ("\n", ""):
-            lines.append(line.rstrip("\n"))
-        return lines
-
-    def ask(self, line: str) -> str:
-        self.send(line)
-        return "\n".join(self.answer())
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Controller]:
-    controller = Controller("--game", "go_9x9", "--nodes", "10")  # other tests compile it too
-    with controller.process:
-        yield controller
-        assert controller.ask("quit") == "="
-        assert controller.process.wait(timeout=PATIENCE) == 0
-
-
-def test_it_plays_a_whole_game_against_itself_and_scores_it(engine):
-    engine.ask("clear_board")
-    moves = []
-    while moves[-2:] != ["= pass", "= pass"]:
-        moves.append(engine.ask(f"genmove {'bw'[len(moves) % 2]}"))
-        assert moves[-1].startswith("= ")
-        assert len(moves) <= 170, "a game of 9 x 9 has 162 plies at most, and the passes behind them"
-    assert engine.ask("final_score")[:4] in ("= B+", "= W+")
-    assert engine.ask("final_status_list alive").startswith("=")
+        ask("clear_board")
+        moves = []
+        while moves[-2:] != ["= pass", "= pass"]:
+            moves.append(ask(f"genmove {'bw'[len(moves) % 2]}"))
+            assert moves[-1].startswith("= ")
+            assert len(moves) <= 170, "a game of 9 x 9 has 162 plies at most, and the passes behind them"
+        assert ask("final_score")[:4] in ("= B+", "= W+")
+        assert ask("final_status_list alive").startswith("=")
+        assert ask("quit") == "="
+        assert engine.wait(timeout=PATIENCE) == 0
 
 
 def test_a_path_that_the_terminal_cannot_show_ends_no_engine():

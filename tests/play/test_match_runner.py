@@ -269,7 +269,6 @@ def test_report_counts_pairs_and_repeated_games() -> None:
 
 
 def test_a_game_in_which_something_is_counted_is_written_with_its_score() -> None:
-    """The score is the first player's boxes minus the second's; other games have no such field."""
     for game in (get_game("dots_and_boxes_2x2"), TIC):
         played = match(game, "random", "random", [Opening("start")])[0]
         written = json.loads(to_json_line(game, played))

@@ -90,7 +90,6 @@ def test_a_hint_shows_what_the_network_would_do_for_the_person_and_plays_nothing
 
 
 def test_the_end_of_a_game_is_told_from_the_persons_side() -> None:
-    """Further moves are refused until one is taken back."""
     engine = ready()
     for mine, its in (("1", "4"), ("2", "5")):
         engine.feed(mine, 0.0)
@@ -105,7 +104,6 @@ def test_the_end_of_a_game_is_told_from_the_persons_side() -> None:
 
 
 def test_a_side_that_moves_twice_keeps_the_turn() -> None:
-    """In dots and boxes, the player who closes a box moves again."""
     engine = ready(game="dots_and_boxes_1x1")
     moves = [
         engine._history.game.notation.action_to_text(engine._history.state, int(action))

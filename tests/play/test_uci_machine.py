@@ -176,17 +176,6 @@ def test_stop_position_and_go_without_pauses_search_the_newest_position_and_answ
     assert engine.feed("stop", 0.0) == [Say("bestmove e2e4")]
 
 
-def test_each_go_that_comes_while_the_network_loads_is_answered():
-    engine = new_engine()
-    assert engine.feed("go nodes 5", 0.0) == [Prepare(Setup())]
-    engine.feed("position startpos moves e2e4", 0.0)
-    assert engine.feed("go nodes 6", 0.0) == []
-    (start,) = engine.prepared(Setup(), 0.0)
-    assert (start.request.simulations, len(start.request.actions)) == (5, 0)
-    said, start = engine.searched(Found(("e2e4",)), 0.0)
-    assert (said, start.request.simulations, len(start.request.actions)) == (Say("bestmove e2e4"), 6, 1)
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -277,20 +266,11 @@ def test_quit_quits_and_a_new_game_forgets_the_tree():
     assert engine.feed("quit", 0.0) == [Quit()]
 
 
-def test_quit_while_the_network_is_loaded_waits_for_what_was_asked_before():
-    engine = new_engine()
-    assert engine.feed("isready", 0.0) == [Prepare(Setup())]
-    assert engine.feed("go nodes 10", 0.0) == engine.feed("quit", 0.0) == engine.feed("go nodes 9", 0.0) == []
-    said, start = engine.prepared(Setup(), 0.0)
-    assert (said, start.request.simulations) == (Say("readyok"), 10)
-    assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4"), Quit()]
-
-
 def test_quit_ends_at_once_when_nothing_is_owed_and_cuts_an_endless_search_short():
     assert new_engine().feed("quit", 0.0) == [Quit()]
     engine = new_engine()
     engine.feed("go infinite", 0.0)
-    assert engine.feed("quit", 0.0) == []
+    assert engine.feed("quit", 0.0) == engine.feed("go nodes 9", 0.0) == []
     (start,) = engine.prepared(Setup(), 0.0)
     assert (start.request.simulations, start.request.seconds) == (1, None)
     engine = ready_engine()

@@ -2,12 +2,10 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import chess
 import chess.engine
-import pytest
 
 COMMAND = [sys.executable, "-m", "azselfplay.lab.azplay", "uci", "--threads", "1", "--hash", "16"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,19 +13,14 @@ PATIENCE = 240.0
 """Seconds for starting and compiling on a busy machine."""
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[chess.engine.SimpleEngine]:
-    with chess.engine.SimpleEngine.popen_uci(COMMAND, timeout=PATIENCE, cwd=ROOT) as running:
-        running.ping()
-        yield running
-
-
-def test_its_moves_are_legal_in_a_game_of_few_men(engine):
+def test_its_moves_are_legal_in_a_game_of_few_men():
     board = chess.Board("8/8/8/8/8/3k4/4r3/7K w - - 0 1")
-    while not board.is_game_over(claim_draw=True) and board.ply() < 60:
-        result = engine.play(board, chess.engine.Limit(nodes=150), game="one")
-        assert result.move in board.legal_moves
-        board.push(result.move)
+    with chess.engine.SimpleEngine.popen_uci(COMMAND, timeout=PATIENCE, cwd=ROOT) as engine:
+        engine.ping()
+        while not board.is_game_over(claim_draw=True) and board.ply() < 60:
+            result = engine.play(board, chess.engine.Limit(nodes=150), game="one")
+            assert result.move in board.legal_moves
+            board.push(result.move)
     assert board.ply() > 0
 
 

@@ -2,6 +2,7 @@
 through."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ SERVER_SECRET, CLIENT_SECRET = b"\x11" * 32, b"\x22" * 32
 SERVER = KeyPair(bytes(PrivateKey(SERVER_SECRET).public_key), SERVER_SECRET)
 CLIENT = bytes(PrivateKey(CLIENT_SECRET).public_key)
 ALLOWED = {CLIENT: KeyOwner("lab-3", "client")}
+PING = b"\x04PING\0\x10context"
 messages = st.lists(st.binary(max_size=300), min_size=1, max_size=5)
 
 
@@ -111,11 +113,9 @@ def test_what_was_changed_on_its_way_is_not_delivered(
     data = bytearray(b"".join(map(one.client.message, sent)))
     data[place % len(data)] ^= change
     out: list[list[bytes]] = []
-    try:
+    with suppress(Broken):
         for parts in one.server.feed(bytes(data)):
             out.append([bytes(part) for part in parts])
-    except Broken:
-        pass
     assert out == sent[: len(out)]
 
 
@@ -262,6 +262,24 @@ def test_limits_are_those_of_a_peer_without_a_key(frames: list[bytes]) -> None:
     one = joined()
     with pytest.raises(Broken, match=r"expected at most|more than"):
         one.say(one.client.message(frames))
+
+
+boxes = st.tuples(
+    st.integers(0, 3) | st.integers(0, 255),
+    st.binary(max_size=40) | st.integers(0, LIMITS.frame + 1).map(bytes) | st.sampled_from([PING, PING[:6]]),
+)
+
+
+@given(st.lists(boxes, max_size=MAX_COMMANDS + 2), st.booleans())
+def test_whatever_an_allowed_peer_puts_into_boxes_is_a_message_or_ends_its_connection(
+    sent: list[tuple[int, bytes]], has_session: bool
+) -> None:
+    one = joined()
+    one.server.joined = has_session
+    with suppress(Broken):
+        for parts in one.server.feed(b"".join(frame(one.client.boxed(*box)) for box in sent)):
+            assert sum(map(len, parts)) <= LIMITS.message
+    assert one.server.held <= 2 * LIMITS.message
 
 
 def test_a_secret_is_in_no_text_of_these_objects() -> None:

@@ -9,14 +9,12 @@ from protocol.credits import CHANGE_SECONDS, Credits
 
 
 def test_a_session_without_grant_gets_nothing() -> None:
-    """Nothing is stored for sessions that do not exist."""
     book = Credits(total=100, sessions=5)
     assert not book.take(9, 1)
     assert book.in_flight(9) == 0
 
 
 def test_the_minimum_is_kept_for_every_session_that_may_come() -> None:
-    """The first sessions get what they want of the rest, and no session gets less than the minimum."""
     book = Credits(total=100, minimum=8, sessions=4)
     assert [book.grant(session, 48) for session in (1, 2, 3, 4, 5)] == [48, 36, 8, 8, 0]
     book.forget(1)
@@ -24,13 +22,11 @@ def test_the_minimum_is_kept_for_every_session_that_may_come() -> None:
 
 
 def test_minimums_that_do_not_fit_are_an_error() -> None:
-    """Without the error, the promise could not be kept."""
     with pytest.raises(ValueError, match="5 sessions of 21 leaves"):
         Credits(total=100, minimum=21, sessions=5)
 
 
 def test_a_second_hello_keeps_the_account() -> None:
-    """Leaves in flight are not forgotten when HELLO is sent again."""
     book = Credits(total=100, sessions=5)
     book.grant(1, 10)
     book.take(1, 7)
@@ -54,7 +50,6 @@ def test_a_lower_grant_is_held_against_nobody_who_cannot_know_of_it_yet() -> Non
 
 
 def test_what_one_session_gives_back_another_gets() -> None:
-    """The other gets it only when the first has had the time to learn of it."""
     book = Credits(total=100, sessions=2)
     assert [book.grant(1, 80), book.grant(2, 80)] == [80, 20]
     for now, limits in ((0.0, [50, 20]), (1.0, [50, 20]), (CHANGE_SECONDS, [50, 50])):

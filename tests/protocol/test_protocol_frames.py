@@ -30,7 +30,6 @@ def evaluation_frames(priors: list[float], wdl: list[float]) -> list[bytes]:
     st.lists(st.lists(st.integers(0, ACTIONS - 1), min_size=1, max_size=MAX_LEGAL), min_size=1, max_size=9)
 )
 def test_good_leaves_come_through_unchanged(rows: list[list[int]]) -> None:
-    """Features, counts and actions arrive as they were sent."""
     counts, actions = [len(row) for row in rows], [action for row in rows for action in row]
     leaves = check_leaves(len(rows), WORDS, ACTIONS, leaf_frames(counts, actions), max_legal=MAX_LEGAL)
     assert leaves.counts.tolist() == counts
@@ -53,7 +52,6 @@ def test_good_leaves_come_through_unchanged(rows: list[list[int]]) -> None:
     ],
 )
 def test_bad_leaves_are_refused_with_the_reason(rows: int, frames: list[bytes], reason: str) -> None:
-    """Each fault has its own message."""
     with pytest.raises(BadMessage, match=reason):
         check_leaves(rows, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL)
 
@@ -153,7 +151,6 @@ def test_the_wrong_rows_are_those_that_a_check_of_each_alone_refuses(
 
 @given(st.integers(0, 5), st.lists(st.binary(max_size=60), max_size=4))
 def test_arbitrary_frames_raise_nothing_but_bad_message(rows: int, frames: list[bytes]) -> None:
-    """Whatever the bytes are, the result is arrays of the right shape, or BadMessage."""
     with suppress(BadMessage):
         assert check_leaves(rows, WORDS, ACTIONS, frames).features.shape == (rows, WORDS)
     with suppress(BadMessage):
@@ -163,7 +160,6 @@ def test_arbitrary_frames_raise_nothing_but_bad_message(rows: int, frames: list[
 
 
 def test_views_are_not_copies() -> None:
-    """Aligned frames are used where they lie."""
     frames = [bytearray(frame) for frame in leaf_frames([1], [3])]
     leaves = check_leaves(1, WORDS, ACTIONS, frames)
     frames[0][0] = 77
@@ -179,7 +175,6 @@ def test_a_frame_that_is_not_aligned_is_copied() -> None:
 
 
 def test_good_evaluations_come_through_unchanged() -> None:
-    """Probabilities from exactly 0 to exactly 1 are accepted."""
     answer = check_evaluations(2, 3, evaluation_frames([1.0, 0.25, 0.75], [1, 0, 0, 0.5, 0.25, 0.25]))
     assert answer.priors.tolist() == [1.0, 0.25, 0.75]
     assert answer.wdl.tolist() == [[1, 0, 0], [0.5, 0.25, 0.25]]
@@ -200,6 +195,5 @@ def test_good_evaluations_come_through_unchanged() -> None:
     ],
 )
 def test_bad_evaluations_are_refused_with_the_reason(frames: list[bytes], reason: str) -> None:
-    """Wrong lengths and values that are no numbers are caught before a search sees them."""
     with pytest.raises(BadMessage, match=reason):
         check_evaluations(1, 2, frames)

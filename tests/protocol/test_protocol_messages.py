@@ -15,7 +15,6 @@ def test_every_message_has_an_example() -> None:
 
 @given(messages())
 def test_messages_survive_their_bytes(message: Message) -> None:
-    """This holds for all values of the fields within their limits."""
     assert decode(encode(message)) == message
     assert decode(memoryview(encode(message))) == message
 
@@ -47,13 +46,11 @@ def test_an_independent_decoder_reads_the_same(message: Message) -> None:
     ],
 )
 def test_fields_outside_their_limits_are_refused(wire: object) -> None:
-    """Limits are checked on receipt, whoever sent the message."""
     with pytest.raises(BadMessage):
         decode(msgpack.packb(wire))
 
 
 def test_fields_of_a_newer_peer_are_ignored() -> None:
-    """A field added at the end does not stop an older peer."""
     assert decode(msgpack.packb({"type": "ping", "mood": "good"})) == Ping()
 
 
@@ -64,7 +61,6 @@ def test_fields_that_are_missing_take_their_default() -> None:
 
 
 def test_a_secret_is_in_no_text() -> None:
-    """This covers whatever is logged or shown of a HELLO."""
     hello = Hello(2, "trainer", "host:1", secret=b"squeamish ossifrage")
     assert "squeamish" not in f"{hello} {hello!r} {[hello]}"
     assert "host:1" in repr(hello)

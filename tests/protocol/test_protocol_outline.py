@@ -13,7 +13,6 @@ pack = msgspec.msgpack.encode
 
 
 def test_a_map_with_text_keys_has_an_outline() -> None:
-    """The other entries do not matter."""
     entries = {"type": "evaluate", "request": 17, "rows": "two", "more": [{"a": None}]}
     assert outline(pack(entries)) == Outline("evaluate", 17)
     assert outline(pack({"role": "client", "protocol": 7})) == Outline("", 0, 7, "client")
@@ -46,7 +45,6 @@ def test_a_header_beyond_all_bounds_is_not_looked_at() -> None:
     ],
 )
 def test_the_type_is_read_wherever_it_stands(entries: dict[str, Any], tag: str) -> None:
-    """A map without a type still has an outline."""
     assert tag_of(pack(entries)) == tag
 
 

@@ -23,7 +23,6 @@ def same(one: GameRecord, other: GameRecord) -> bool:
 
 @given(records())
 def test_a_record_survives_its_bytes(record: GameRecord) -> None:
-    """Every field is equal after a round trip, and the bytes are the same again."""
     data = to_bytes(record)
     back = from_bytes(data)
     assert same(record, back)
@@ -32,7 +31,6 @@ def test_a_record_survives_its_bytes(record: GameRecord) -> None:
 
 @given(records(), st.data())
 def test_mutated_bytes_are_refused_or_canonical(record: GameRecord, data: st.DataObject) -> None:
-    """Flipped, cut or inserted bytes raise BadRecord, unless they are another record's exact bytes."""
     original = to_bytes(record)
     position = data.draw(st.integers(0, len(original) - 1))
     end = data.draw(st.integers(position, min(len(original), position + 8)))
@@ -81,14 +79,12 @@ def test_columns_come_back_read_only_and_aligned() -> None:
     ],
 )
 def test_a_wrong_record_is_not_written(change: dict[str, object], reason: str, code: Code) -> None:
-    """A faulty record is found where it is made, with the reason and its code."""
     with pytest.raises(BadRecord, match=reason.replace("[", r"\[")) as caught:
         to_bytes(replace(example_record(), **change))
     assert caught.value.code is code
 
 
 def test_too_many_bytes_are_refused_unread() -> None:
-    """More bytes than a record may have are not even parsed."""
     with pytest.raises(BadRecord, match="at most") as caught:
         from_bytes(bytes(MAX_RECORD + 1))
     assert caught.value.code is Code.TOO_LONG
@@ -96,8 +92,6 @@ def test_too_many_bytes_are_refused_unread() -> None:
 
 @pytest.mark.parametrize(("plies", "width"), [(1_700, 600), (65_535, 10)])
 def test_a_record_of_the_largest_size_comes_back(plies: int, width: int) -> None:
-    """The bounds allow many legal actions, the last possible number among them, many plies, and a start
-    position that fills a page."""
     record = replace(
         example_record(),
         start="x" * 4096,
@@ -127,5 +121,4 @@ def test_a_search_that_found_nothing_differs_from_nothing() -> None:
 
 
 def test_the_hash_is_of_the_bytes() -> None:
-    """The sha256 of its bytes identifies a record."""
     assert sha256(b"abc").hex() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

@@ -61,14 +61,12 @@ def table(limit: int = 100) -> SessionTable:
 
 
 def test_hello_is_said_once_at_the_start() -> None:
-    """A second start does nothing."""
     session = client()
     assert session.start(0.0) == [Send(HELLO)]
     assert session.start(0.0) == []
 
 
 def test_hello_is_said_again_until_there_is_an_answer() -> None:
-    """The waits grow from 0.2 to 30 seconds with random parts, and no time has two HELLOs."""
     session, waits, now = client(), [], 0.0
     session.start(now)
     for _ in range(60):
@@ -83,7 +81,6 @@ def test_hello_is_said_again_until_there_is_an_answer() -> None:
 
 
 def test_clients_do_not_come_back_together() -> None:
-    """Two clients that started at the same time send their next HELLO at different times."""
     one, other = client(1), client(2)
     one.start(0.0)
     other.start(0.0)
@@ -135,7 +132,6 @@ def test_a_silent_server_is_pinged_once_a_heartbeat_until_it_is_given_up() -> No
 
 
 def test_any_message_renews_the_lease() -> None:
-    """The session is lost `lease` seconds after the last message, not after the last PONG."""
     session = joined_client()
     session.on_message(welcome(), 50.0)
     assert session.tick(109.0) == [Send(Ping())]
@@ -146,7 +142,6 @@ def test_any_message_renews_the_lease() -> None:
 
 
 def test_a_busy_server_is_asked_again_after_the_time_it_named() -> None:
-    """The client waits at least that time, and at most half as long again."""
     session = client()
     session.start(0.0)
     assert session.on_message(Goodbye(Code.BUSY, "full", retry_after=10.0), 1.0) == []
@@ -163,7 +158,6 @@ def test_a_stopping_server_ends_the_session_but_not_the_client() -> None:
 
 
 def test_a_final_goodbye_is_final() -> None:
-    """The owner gets the server's message; after that nothing is sent, whatever comes."""
     session, goodbye = client(), Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
     session.start(0.0)
     assert session.on_message(goodbye, 1.0) == [Refused(goodbye)]
@@ -173,7 +167,6 @@ def test_a_final_goodbye_is_final() -> None:
 
 
 def test_leaving_says_bye_only_to_a_server_that_knows_us() -> None:
-    """Nothing is sent after BYE."""
     session = joined_client()
     assert session.leave() == [Send(Bye())]
     assert session.leave() == []
@@ -207,7 +200,6 @@ def test_a_new_beginning_ends_the_session_before_it() -> None:
 
 
 def test_sessions_end_after_their_lease_unless_touched() -> None:
-    """Any message renews the lease; sessions that end are returned once."""
     sessions = table()
     for peer in (b"a", b"b"):
         sessions.join(peer, HELLO, 0.0)
@@ -219,7 +211,6 @@ def test_sessions_end_after_their_lease_unless_touched() -> None:
 
 
 def test_a_full_table_asks_to_come_back() -> None:
-    """Memory is bounded, however many connect; existing sessions are not disturbed."""
     sessions = table(limit=2)
     for peer in (b"a", b"b"):
         sessions.join(peer, HELLO, 0.0)
@@ -252,7 +243,6 @@ def test_sessions_are_counted_by_role_however_they_end() -> None:
     ],
 )
 def test_another_protocol_is_told_which_side_to_upgrade(protocol: int, code: Code, advice: str) -> None:
-    """The client gets a final GOODBYE with both numbers."""
     answer = table().join(b"a", Hello(protocol, "client"), 0.0)
     assert isinstance(answer, Goodbye)
     assert (answer.code, answer.retry_after) == (code, 0.0)

@@ -137,7 +137,6 @@ OTHER_WEIGHTS = -1
     st.lists(st.integers(0, 59) | st.integers(0, 5) | st.just(OTHER_WEIGHTS), min_size=20, max_size=90),
 )
 def test_it_answers_and_forgets_as_its_slow_twin_does(positions: int, steps: list[int]) -> None:
-    """Queries come in any order, sometimes after a change of weights."""
     net, tree = HashEvaluator(), tree_of("tic_tac_toe", cache=positions)
     twin, twins_version = NaiveCache(positions, TIC.mean_legal, TIC.max_legal), net.version
 

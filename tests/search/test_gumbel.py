@@ -141,7 +141,6 @@ def test_sequential_halving_by_hand(considered: int, simulations: int, expected:
 
 @given(considered=st.integers(1, 64), simulations=st.integers(1, 300))
 def test_a_schedule_can_always_be_followed(considered: int, simulations: int) -> None:
-    """Some considered action has as many visits as each entry says, and no simulation is left over."""
     visits = [0] * considered
     for wanted in halving_schedule(considered, simulations).tolist():
         visits[visits.index(wanted)] += 1

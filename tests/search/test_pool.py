@@ -130,11 +130,12 @@ def test_a_second_answer_to_the_same_leaf_changes_nothing(root: str) -> None:
 
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("answers", [0, 1, 7])
+@pytest.mark.parametrize("closes", [False, True])
 def test_a_cancelled_search_leaves_its_slot_usable_and_late_answers_are_ignored(
-    root: str, answers: int
+    root: str, answers: int, closes: bool
 ) -> None:
-    """It is cancelled at the root, at the first simulation or later. Its slot is used again at once, and the
-    late answer, which is wrong, comes while a leaf of the new search waits."""
+    """It is cancelled at the root, at the first simulation or later. Its slot is used again at once, by the
+    same tree or by another; the late answer, which is wrong, comes while a leaf of the new search waits."""
 
     async def main() -> tuple[list[int], list[int], int]:
         forest, evaluator = forest_of(2, root), Held()
@@ -144,7 +145,14 @@ def test_a_cancelled_search_leaves_its_slot_usable_and_late_answers_are_ignored(
         await evaluator.answer_next(answers)
         late = await evaluator.next()
         await cancelled(first)
-        placed(tree, "4 4")
+        if closes:
+            slot = tree.slot
+            tree.close()
+            answer_wrongly(*late)
+            tree = tree_at(forest, "4 4")
+            assert tree.slot == slot
+        else:
+            placed(tree, "4 4")
         again = asyncio.create_task(visits_of(tree, pool))
         beside = asyncio.create_task(visits_of(other, pool))
         batch, reply = await evaluator.next()
@@ -162,31 +170,6 @@ def test_a_cancelled_search_leaves_its_slot_usable_and_late_answers_are_ignored(
     assert again == alone("4 4", root)
     assert beside == alone("5 2", root)
     assert slots == 2
-
-
-def test_a_slot_that_was_given_back_is_not_touched_by_answers_to_its_last_tree() -> None:
-    async def main() -> list[int]:
-        forest, evaluator = forest_of(1), Held()
-        pool, tree = SearchPool(forest, evaluator), tree_at(forest, "1 7 2")
-        first = asyncio.create_task(visits_of(tree, pool))
-        await evaluator.answer_next(5)
-        late = await evaluator.next()
-        await cancelled(first)
-        tree.close()
-        answer_wrongly(*late)
-        new = tree_at(forest, "4")
-        assert new.slot == 0
-        searching = asyncio.create_task(visits_of(new, pool))
-        batch, reply = await evaluator.next()
-        answer_wrongly(*late)
-        evaluator.answer_all(batch, reply)
-        answering = asyncio.create_task(evaluator.answer_on())
-        found = await searching
-        await cancelled(answering)
-        assert forest.slots == 1
-        return found
-
-    assert asyncio.run(main()) == alone("4")
 
 
 @pytest.mark.parametrize("answers", [2, 9])
@@ -252,8 +235,6 @@ class Refusing(HashEvaluator):
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("number", [1, 8, 9, 100, 250])
 def test_a_refused_leaf_fails_only_its_own_search(root: str, number: int) -> None:
-    """This holds for roots and simulations; the tree may be searched again."""
-
     async def main() -> list[object]:
         forest = forest_of(len(POSITIONS), root)
         pool, trees = SearchPool(forest, Refusing(number)), [tree_at(forest, moves) for moves in POSITIONS]
@@ -272,8 +253,6 @@ def broken(*_: object) -> None:
 
 
 def test_a_kernel_that_cannot_run_ends_the_searches_that_wait_for_it() -> None:
-    """This covers searches that wait for their root and those that wait for simulations, in the same turn."""
-
     async def main() -> list[object]:
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         forest = forest_of(2)
@@ -321,7 +300,6 @@ def test_nodes_grow_while_other_searches_wait_for_answers(root: str, evaluator: 
 
 
 def test_slots_that_were_given_back_are_used_again() -> None:
-    """This holds for any number of trees, one after the other."""
     forest = forest_of(2)
     for moves in POSITIONS:
         with tree_at(forest, moves) as tree:

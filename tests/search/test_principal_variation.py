@@ -24,8 +24,6 @@ def searched(simulations: int) -> tuple[SearchTree, SearchResult]:
 
 
 def test_the_variation_is_what_would_be_played_move_after_move() -> None:
-    """Each action is chosen from the visits kept in its subtree; the variation ends where nothing was
-    visited."""
     tree, result = searched(300)
     variation = tree.principal_variation()
     assert variation[0] == choose_action(result, 0, tree.settings, np.random.default_rng(0))
@@ -38,7 +36,6 @@ def test_the_variation_is_what_would_be_played_move_after_move() -> None:
 
 
 def test_a_tree_that_was_not_searched_has_no_variation() -> None:
-    """There is none before the root's evaluation, and none after it alone."""
     tree = placed(SearchTree(Forest(GAME, resolve(SelfPlaySettings(), GAME)), np.random.default_rng(0)))
     assert tree.principal_variation() == []
     tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)

@@ -37,7 +37,6 @@ run = searched
 
 @pytest.mark.parametrize("name", EVERY_GAME)
 def test_trees_equal_those_of_the_slow_twin_node_by_node(name):
-    """That includes a game in which a player moves twice."""
     for simulations in (80, 333):
         tree = make_tree(name, varied(QUIET, simulations=simulations))
         twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])

@@ -120,7 +120,6 @@ def test_the_servers_own_doctor_leaves_no_warning(tmp_path, caplog) -> None:
 
 @beside_locked_front
 async def test_a_clients_key_can_send_nothing_that_is_the_trainers(server: Server) -> None:
-    """It can send no weights, acknowledgements or figures, neither as client nor as watcher."""
     await server.bench.evaluator()
     client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
     await trainer.join("trainer")

@@ -91,7 +91,6 @@ async def test_a_refused_row_is_refused_alone_and_the_rows_beside_it_are_answere
 
 @beside_front
 async def test_leaves_that_are_none_are_refused_before_an_evaluator_sees_them(bench: Bench) -> None:
-    """There is a row too many, a frame is missing, or a number is none."""
     await bench.evaluator()
     worker = await bench.worker(1)
     features, counts, actions = random_leaves(worker.rng, 4)

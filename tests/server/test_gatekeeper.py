@@ -220,8 +220,6 @@ def test_files_that_the_gate_needs_outlive_newer_ones(tmp_path: Path) -> None:
 
 
 def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
-    """The gate uses the configured games, share and simulations, and the first evaluator's device."""
-
     async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
         gate = GateConfig(mode="alphago_zero", games=10, share=0.6, simulations=7)
         config = ServerConfig(game=GAME.name, gate=gate)

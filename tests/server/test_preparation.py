@@ -42,7 +42,6 @@ TWO = ("NVIDIA A", "NVIDIA B")
 
 
 def test_start_positions_are_read_from_their_file(tmp_path: Path) -> None:
-    """The text is read as it is; the lines are checked later. A missing file is named in the error."""
     file = tmp_path / "starts.txt"
     config = ServerConfig(game="tic_tac_toe", self_play=self_play(positions=f"@{file}"))
     with pytest.raises(Fatal, match=r"starts\.txt cannot be read") as fault:

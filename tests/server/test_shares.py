@@ -32,7 +32,6 @@ def played(shares: Shares, sessions: range, needed: int, now: float) -> dict[int
 
 @pytest.mark.parametrize("gpus", [1, 8])
 def test_a_thousand_workers_get_a_share_each(gpus: int) -> None:
-    """They get it at once and keep it."""
     shares, needed = new_shares(), gpus * GPU
     first = [shares.join(session, needed) for session in range(1000)]
     assert all(share is not None and share.credits >= LEAST_GRANT for share in first)

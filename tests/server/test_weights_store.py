@@ -109,8 +109,6 @@ def test_a_file_that_is_being_downloaded_stays_until_nobody_reads_it(tmp_path: P
 def test_a_file_that_cannot_be_removed_stops_nothing(
     tmp_path: Path, monkeypatch, caplog, method: str, text: str
 ) -> None:
-    """Nor does a folder that cannot be listed."""
-
     def refuse(path: Path, *_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted", str(path))
 

@@ -203,7 +203,6 @@ def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> N
 
 
 def test_what_is_not_this_runs_archive_is_refused(tmp_path: Path) -> None:
-    """It may be another run's, have a damaged object, be a file, or be missing."""
     store, archive = started(tmp_path, "disk")
     store.commit([entry(1)])
     archive.keep(store)

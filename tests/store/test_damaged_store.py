@@ -218,8 +218,6 @@ def test_a_quarantine_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_what_the_message_says_saves_the_games_beside_a_damaged_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], leaf: int
 ) -> None:
-    """The first, a middle or the last page of the table is damaged. The other games keep their numbers and
-    players, the quarantine stays, and new games can follow."""
     found, folder = games(300), tmp_path / "run-1"
     folder.mkdir()
     path = folder / "games.db"

@@ -47,7 +47,6 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_games_come_back_in_order(store: Store, tmp_path: Path) -> None:
-    """A reader beside the writer sees the committed games, oldest first."""
     assert store.commit([entry(n) for n in range(5)]) == [STORED] * 5
     reader = StoreReader(tmp_path / "games.db")
     assert [one.unpacked() for one in reader.rows(Range(2, 4))] == [b"game 1", b"game 2", b"game 3"]
@@ -71,14 +70,12 @@ def test_the_oldest_and_the_newest_game_are_found_without_a_scan(store: Store, t
 
 
 def test_same_game_counts_once(store: Store) -> None:
-    """A game that is sent again is a duplicate, in the same commit or a later one."""
     assert store.commit([entry(1), entry(1)]) == [STORED, DUPLICATE]
     assert store.commit([entry(1)]) == [DUPLICATE]
     assert store.totals.games["workers"] == 1
 
 
 def test_other_game_under_the_same_uid_is_a_conflict(store: Store, tmp_path: Path) -> None:
-    """The first game stays, the second is kept aside."""
     store.commit([entry(1)])
     assert store.commit([entry(1, b"another")]) == [CONFLICT]
     reader = StoreReader(tmp_path / "games.db")
@@ -88,7 +85,6 @@ def test_other_game_under_the_same_uid_is_a_conflict(store: Store, tmp_path: Pat
 
 
 def test_totals_survive_a_restart(store: Store, tmp_path: Path) -> None:
-    """Games, positions and weights versions by source are counted from the file."""
     store.commit([entry(1, version=3), entry(2, source="clients", plies=7, version=3)])
     store.commit([entry(3, version=8)], [Reject(bytes(16), bytes(32), "clients", "bad", "why", b"")])
     before = store.totals
@@ -101,7 +97,6 @@ def test_totals_survive_a_restart(store: Store, tmp_path: Path) -> None:
 
 
 def test_window_is_filled_from_the_newest_games(store: Store, tmp_path: Path) -> None:
-    """Going back from a given game, just enough games are found."""
     store.commit([entry(n) for n in range(1, 11)])
     reader = StoreReader(tmp_path / "games.db")
     assert reader.first_of_newest(positions=25, last=10) == 8
@@ -185,7 +180,6 @@ def test_a_commit_of_many_games_drops_more_than_it_adds(tmp_path: Path, monkeypa
 
 
 def test_store_of_another_game_is_refused(store: Store, tmp_path: Path) -> None:
-    """A store never mixes games."""
     store.close()
     with pytest.raises(Fatal) as caught:
         Store(tmp_path / "games.db", "h")
@@ -322,7 +316,6 @@ def test_the_log_of_the_store_is_cut_back_after_a_large_commit(tmp_path, monkeyp
 
 
 def test_rejected_games_are_bounded_in_number_and_bytes(store: Store, tmp_path, monkeypatch) -> None:
-    """The newest are kept, fewer of them with their bytes, and none with very many bytes."""
     monkeypatch.setattr(sqlite, "REJECTS", 30)
     monkeypatch.setattr(sqlite, "REJECTS_WITH_DATA", 10)
     for number in range(100):

@@ -44,7 +44,6 @@ def learner(**changes: object) -> TrainStep:
 
 
 def test_one_game_is_learnt_by_heart() -> None:
-    """Trained on it again and again, the head predicts who owns each point at its end."""
     torch.manual_seed(2)
     one, samples = learner(**ALL), one_game()
     for _ in range(250):
@@ -57,7 +56,6 @@ def test_one_game_is_learnt_by_heart() -> None:
 
 
 def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
-    """Heads with weight 0 stay as they are, have no figures, and change nothing else."""
     samples, settings = one_game(), (OptimizerSettings(), LossSettings())
     torch.manual_seed(1)
     idle, plain = (TrainStep(GAME, 1, build(net, GAME, 1), *settings, CPU) for net in (NET, NET.played))

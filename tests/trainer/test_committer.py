@@ -34,7 +34,6 @@ def job(record: GameRecord) -> Job:
 
 
 def test_honest_games_are_stored_as_they_came(committer: Committer, tmp_path: Path) -> None:
-    """Every game is answered, and stored games are passed on in the order of the store."""
     jobs = [job(game(seed)) for seed in range(5)]
     result = committer.process([*jobs, jobs[0]], newest_version=0)
     assert [done.status for done in result.done] == ["stored"] * 5 + ["duplicate"]
@@ -57,7 +56,6 @@ def test_a_game_is_put_down_to_the_key_it_came_with(committer: Committer, tmp_pa
 
 
 def test_false_games_are_refused_among_honest_ones(committer: Committer) -> None:
-    """A wrong outcome, changed bytes, another uid and garbage are refused, each with its own code."""
     honest = game(1)
     false = dataclasses.replace(game(2), outcome=-game(2).outcome or 1)
     good = job(game(3))
@@ -93,7 +91,6 @@ def test_a_game_without_visits_is_refused_because_only_an_import_stores_such(com
 
 
 def test_fault_in_checking_refuses_the_game(committer: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A game that makes the checks themselves fail does not end the trainer."""
     monkeypatch.setattr(committer._verifier, "check", lambda *_: 1 / 0)
     result = committer.process([job(game(1))], newest_version=0)
     assert result.done[0].reason.startswith("internal:")

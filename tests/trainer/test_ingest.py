@@ -18,7 +18,6 @@ def game(number: int = 1, peer: bytes = b"a", sha256: bytes = SHA) -> RelayGame:
 
 
 def test_game_becomes_a_job_and_its_result_an_acknowledgement() -> None:
-    """A new game is to be checked; the result goes to the peer that sent it."""
     ingest = IngestTable()
     assert ingest.on_game(game(), b"data") == Job(uid(1), SHA, "clients", b"data")
     assert ingest.on_done([Done(uid(1), "stored")]) == [RelayAck([(b"a", GameAck(uid(1), "stored"))])]
@@ -47,7 +46,6 @@ def test_resent_game_is_not_checked_twice() -> None:
 
 
 def test_other_game_with_the_same_uid_waits_for_the_first() -> None:
-    """Only after the first is decided can the second be called a conflict."""
     ingest = IngestTable()
     ingest.on_game(game(), b"data")
     answer = ingest.on_game(game(peer=b"b", sha256=OTHER_SHA), b"other")
@@ -58,7 +56,6 @@ def test_other_game_with_the_same_uid_waits_for_the_first() -> None:
 
 
 def test_full_table_sends_games_back() -> None:
-    """No more games are accepted than fit; the others come again later."""
     ingest = IngestTable(limit=1)
     ingest.on_game(game(1), b"")
     answer = ingest.on_game(game(2), b"")
@@ -69,7 +66,6 @@ def test_full_table_sends_games_back() -> None:
 
 
 def test_failed_commit_asks_to_wait_longer() -> None:
-    """A full disk sends games back for a while."""
     ingest = IngestTable()
     ingest.on_game(game(), b"")
     (message,) = ingest.on_done([Done(uid(1), "retry", "disk")])

@@ -22,8 +22,6 @@ def test_the_positions_that_a_step_waits_for_are_enough_for_it() -> None:
 
 
 def test_no_step_before_the_window_is_filled() -> None:
-    """There is no training before there are enough positions to draw from, and the log says how many are
-    missing, also after a restart."""
     assert budget(499).steps(499) == 0
     assert budget(499).waiting_for(499) == "1 more positions before the first step"
     assert budget(499, 1000).waiting_for(499) == "1 more positions before the next step"
@@ -36,7 +34,6 @@ def test_no_step_before_the_window_is_filled() -> None:
     batch=st.integers(1, 4096),
 )
 def test_ratio_is_never_passed(positions: int, samples: int, ratio: float, batch: int) -> None:
-    """However many steps are allowed, they stay within the ratio, and one more would exceed it."""
     one = SampleBudget(batch, ratio, 1, samples)
     one.add_positions(positions)
     steps = one.steps(positions)

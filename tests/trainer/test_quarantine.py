@@ -87,7 +87,6 @@ def without_the_cheat(folder: Path, count: int, **changes: object) -> TrainingLo
 def test_quarantine_changes_window_and_accounts_exactly_and_release_restores_them(
     tmp_path: Path, positions: int
 ) -> None:
-    """This holds for a full window and for one that holds all games."""
     one = Beside(tmp_path / "run", positions=positions)
     one.play(60)
     before = content(one.loop)

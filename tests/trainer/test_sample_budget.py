@@ -8,8 +8,6 @@ from unsearched import without_search
 
 
 def test_turn_makes_the_steps_that_games_allow(tmp_path: Path) -> None:
-    """Positions at 2 samples each allow steps of 32; those of held-out games allow none. Then the turn says
-    what it waits for."""
     one, records = training(tmp_path / "a", held_out=0.3, positions=1000), games(55)
     turn = to_the_end(one, records, 55)
     positions = sum(record.plies for record in records if one.trains_on(record.uid))
@@ -41,7 +39,6 @@ def test_what_was_allowed_stays_so_when_settings_change(tmp_path: Path) -> None:
 
 
 def test_nothing_is_trained_on_while_nothing_was_searched(tmp_path: Path) -> None:
-    """If the games that fill the window have only random moves, nothing is learned from them."""
     one, searched = training(tmp_path / "a"), games(30)
     one.budget.allowed = 1e6
     assert to_the_end(one, [without_search(game, 9) for game in searched], 30).step == 0

@@ -75,8 +75,6 @@ def beside_trainer(
 
 
 def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Honest games are stored, a false one is refused, and trained weights have a version after the
-    server's."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     rng = np.random.default_rng(1)
     records = [random_game(GAME, rng, simulations=20) for _ in range(60)]
@@ -124,7 +122,6 @@ def test_a_game_of_weights_that_do_not_exist_yet_is_refused_until_the_server_has
 
 
 def test_a_clean_stop_publishes_the_network_as_it_then_is(tmp_path, monkeypatch) -> None:
-    """Nothing was due by steps or time. The run folder has the settings as used."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     rng = np.random.default_rng(1)
 

@@ -30,7 +30,6 @@ def test_a_row_is_used_again_once_all_its_games_have_gone() -> None:
 
 
 def test_games_with_the_same_start_share_a_row() -> None:
-    """The row stays until the last of them has gone."""
     table = StartTable(NOTATION, 9)
     rows = {table.add("") for _ in range(3)}
     assert rows == {0}

@@ -45,7 +45,6 @@ NO_WEIGHTS = ("ownership", "ownership:0", "ownership:-1", "ownership:1.2.3")
     ],
 )
 def test_a_setting_that_cannot_be_is_named(given: str, says: str) -> None:
-    """A senseless setting ends the trainer before training begins. The rate falls by steps or by minutes."""
     with pytest.raises(Fatal, match=f"--{given.partition('=')[0]}{says}") as caught:
         load(f"--{given}".split(), {})
     assert caught.value.code == Exit.CONFIG
@@ -53,7 +52,6 @@ def test_a_setting_that_cannot_be_is_named(given: str, says: str) -> None:
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:999"])
 def test_a_device_that_is_not_there_is_named(name: str) -> None:
-    """This includes names that no machine has."""
     with pytest.raises(Fatal, match=f"--device '?{name}") as caught:
         choose_device(TrainerConfig(device=name).check().device)
     assert caught.value.code == Exit.CONFIG
@@ -93,6 +91,5 @@ def test_a_gpu_whose_driver_is_there_may_come_back(monkeypatch: pytest.MonkeyPat
 
 
 def test_symmetries_are_seen_by_default_where_there_are_any(tmp_path: Path) -> None:
-    """`auto` uses tic-tac-toe's eight symmetries, `off` none."""
     maps = [len(training(tmp_path / mode, symmetric=mode)._sampler.maps.cells) for mode in ("auto", "off")]
     assert maps == [8, 1]

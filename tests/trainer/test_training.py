@@ -123,7 +123,6 @@ def test_a_root_value_is_mixed_with_a_faded_outcome() -> None:
 
 @pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
 def test_soft_and_weighted_value_targets(value_outputs: int) -> None:
-    """Each sample's loss to its soft target, times its weight, equals that of a plain loop."""
     rng = np.random.default_rng(3)
     wdl, weights = rng.dirichlet(np.ones(3), 20), rng.choice([0.25, 1.0], 20)
     logits = rng.normal(size=(20, value_outputs))
@@ -179,8 +178,6 @@ def test_the_held_out_spread_is_that_of_the_values() -> None:
 
 @pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
 def test_losses_agree_with_the_slow_twin(value_outputs: int) -> None:
-    """Cross-entropies and squares over a batch equal those of a plain loop, also with plies that are not
-    policy targets."""
     samples = some_samples(40, targets=0.6)
     torch.manual_seed(1)
     policy, value = torch.randn(40, 9), torch.randn(40, value_outputs)
@@ -190,8 +187,6 @@ def test_losses_agree_with_the_slow_twin(value_outputs: int) -> None:
 
 
 def test_illegal_moves_have_no_part_in_the_loss() -> None:
-    """Logits of illegal moves change nothing and get no gradient; equal logits cost the logarithm of the
-    number of legal moves."""
     samples = some_samples(40, targets=0.6)
     targets = targets_of(samples)
     logits = torch.full((40, 9), 1e4)
@@ -209,7 +204,6 @@ def test_illegal_moves_have_no_part_in_the_loss() -> None:
 
 
 def test_batch_without_policy_targets_trains_the_value_only() -> None:
-    """A batch with no policy target at all has policy loss 0 and finite gradients."""
     samples = some_samples(8, targets=0.0)
     logits = torch.randn(8, 9, requires_grad=True)
     parts = losses(logits, torch.zeros(8, 3), targets_of(samples))
@@ -221,7 +215,6 @@ def test_batch_without_policy_targets_trains_the_value_only() -> None:
 
 @pytest.mark.parametrize("net", [NET, named("tf1x32")], ids=["residual", "transformer"])
 def test_one_batch_is_learnt_by_heart(net: Architecture) -> None:
-    """Trained on the same samples again and again, the network's loss falls to the entropy of the visits."""
     torch.manual_seed(2)
     learner = a_learner(net, lr=0.01, warmup_steps=10)
     samples = distinct(some_samples(16))

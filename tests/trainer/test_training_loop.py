@@ -64,8 +64,6 @@ def test_a_rate_that_falls_with_time_goes_on_falling_after_a_restart(tmp_path: P
 
 
 def test_window_is_as_full_after_a_restart_though_games_are_held_out(tmp_path: Path) -> None:
-    """Held-out games take no space in the window, neither when games come in nor when it is filled. Their own
-    window is as full, too."""
     records = games(120)
     path = stored(tmp_path, records)
     one, again = (training(tmp_path / name, held_out=0.3) for name in "ab")
@@ -117,7 +115,6 @@ def test_average_may_be_taken_up_and_given_up_in_a_run(tmp_path: Path) -> None:
 
 
 def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Whichever byte of the newest checkpoint is missing or changed, the one before it is used."""
     one = training(tmp_path / "a")
     fill(one, stored(tmp_path, games(40)), 40)
     for _ in range(2):
@@ -191,7 +188,6 @@ def test_a_second_checkpoint_of_a_step_that_fails_leaves_the_first(tmp_path, mon
 
 
 def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
-    """Only the newest few are kept; network and state are removed together."""
     one = training(tmp_path / "a")
     fill(one, stored(tmp_path, games(40)), 40)
     for _ in range(5):
@@ -212,8 +208,6 @@ def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
 
 
 def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
-    """About the wanted share of games is held out, the same ones after a restart, and their loss is given;
-    computing it changes nothing."""
     path = stored(tmp_path, games(400))
     one, again, none = (
         training(tmp_path / name, held_out=share, positions=5000)
@@ -243,7 +237,6 @@ def test_a_window_that_is_full_of_fewer_positions_than_asked_for_is_trained_on(t
 
 
 def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
-    """Steps draw from as many positions as the growth rule says, within what the window holds."""
     grown = {"growth": True, "growth_min": 50, "held_out": 0.0, "positions": 1000}
     one = training(tmp_path / "a", **grown)
     assert one.turn(games(100), 100, 400).window_positions == int(50 * (1 + 0.4 * (8**0.75 - 1) / 0.75))
@@ -251,7 +244,6 @@ def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
 
 
 def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
-    """Published weights are numbered after ours and after the server's."""
     one = training(tmp_path / "a")
     assert one.publish(0)[0] == 1
     assert one.publish(7)[0] == 8

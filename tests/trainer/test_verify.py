@@ -41,7 +41,6 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def test_honest_games_are_taken(name: str) -> None:
-    """Random games with valid visits pass, with and without plies that are not policy targets."""
     rng = np.random.default_rng(1)
     for targets in [1.0] * 100 + [0.5] * 100:
         record = random_game(GAMES[name], rng, targets=targets)
@@ -50,7 +49,6 @@ def test_honest_games_are_taken(name: str) -> None:
 
 @pytest.mark.parametrize(("mutation", "code"), MUTATIONS.values(), ids=MUTATIONS)
 def test_dishonest_games_are_refused(name: str, mutation: Mutation, code: Code) -> None:
-    """Each kind of false record is refused with the code for its fault."""
     rng = np.random.default_rng(2)
     for _ in range(10):
         record = mutation(random_game(GAMES[name], rng, max_plies=50))
@@ -77,7 +75,6 @@ def test_games_of_another_run_are_refused(name: str) -> None:
 
 
 def test_taken_cell_is_illegal() -> None:
-    """A move onto a stone is refused, and the reason names ply and action."""
     record = repeated_action(random_game(GAMES["tic_tac_toe"], np.random.default_rng(3)))
     rejection = VERIFIERS["tic_tac_toe"].check(record, expected("tic_tac_toe"), NEWEST)
     assert str(rejection) == f"illegal_action: ply 1: action {record.actions[0]} is not legal"
@@ -215,14 +212,12 @@ def test_improved_and_pruned_targets_belong_to_runs_that_ask_for_them(
 
 
 def test_start_that_cannot_be_read(name: str) -> None:
-    """A start that is not a valid position is refused, even if the settings ask for it."""
     record = dataclasses.replace(random_game(GAMES[name], np.random.default_rng(4)), start="?!")
     rejection = verdict(record, name, position="?!")
     assert code_of(rejection) == Code.BAD_START
 
 
 def test_game_cut_at_the_cap_is_a_draw(name: str) -> None:
-    """A game that reaches the cap undecided ends by ply_cap with outcome 0, and not earlier."""
     record = random_game(GAMES[name], np.random.default_rng(5), max_plies=4)
     assert (record.reason, record.outcome) == ("ply_cap", 0)
     assert verdict(record, name, max_plies=4) is None

@@ -115,7 +115,6 @@ def test_announced_weights_are_handed_out_in_chunks(clock: Any) -> None:
 
 
 def test_silence_leads_to_a_new_announcement(clock: Any) -> None:
-    """It does not come earlier, nor while the server requests chunks."""
     out = published()
     info = out.newest()
     out.weights.tick(clock.now + PATIENCE - 1)
@@ -127,7 +126,6 @@ def test_silence_leads_to_a_new_announcement(clock: Any) -> None:
 
 
 def test_weights_are_announced_again_in_a_new_session() -> None:
-    """Without a session nothing is sent."""
     out = published()
     info = out.newest()
     out.lose()
@@ -192,7 +190,6 @@ def test_a_disk_without_room_for_the_first_checkpoint_is_tried_again_later(clock
 
 
 def test_refused_weights_are_given_up_and_the_next_follow(clock: Any, caplog) -> None:
-    """A refusal that names other weights was meant for earlier ones and changes nothing."""
     out = published(2)
     out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "not finite", 7), clock.now)
     assert out.newest().version == 1

@@ -65,7 +65,6 @@ def positions_in(samples: Samples) -> set[bytes]:
 def test_oldest_games_go_first_and_whole(
     seed: int, count: int, positions: int, visited: float, plies_per_game: float
 ) -> None:
-    """Whichever ring is full first, the window holds the same positions as a plain list of games."""
     window = Window(TIC_TAC_TOE, positions, max(visited, 40 / positions), plies_per_game)
     rings = window.rings
     naive = NaiveWindow(positions, len(rings.visit_count), len(rings.game_first))
@@ -84,8 +83,6 @@ def test_oldest_games_go_first_and_whole(
 
 @pytest.mark.parametrize("game", ALL, ids=lambda game: game.name)
 def test_samples_agree_with_the_slow_twin(game: Game) -> None:
-    """Features, policy shares, outcomes and root values of all positions equal those of a plain replay, and
-    games that the rules did not end are marked."""
     room = max(200, game.max_plies + 20)
     window = Window(game, room, game.max_legal)
     naive = NaiveWindow(room, 10**9, 10**9)
@@ -130,7 +127,6 @@ def test_several_threads_write_the_samples_of_one(count: int, monkeypatch: pytes
 
 @pytest.mark.parametrize("game", TURNED, ids=lambda game: game.name)
 def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
-    """Under each symmetry, cells and actions go where its tables say; the outcome stays."""
     window = Window(game, 200, game.max_legal)
     record = random_games(game, 2, 1)[0]
     window.add(record)
@@ -147,7 +143,6 @@ def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
 
 @pytest.mark.parametrize("newest", [1, 30, 10**6])
 def test_only_the_newest_positions_are_drawn(newest: int) -> None:
-    """A limit draws from exactly that many of the newest positions, whatever games they cut."""
     window = Window(CONNECT_FOUR, 100)
     for record in random_games(CONNECT_FOUR, 6, 20):
         window.add(fully_searched(record))
@@ -186,7 +181,6 @@ def test_only_policy_targets_are_drawn_and_counted(
 
 
 def test_a_single_target_among_many_positions_is_found() -> None:
-    """It is found even if the newest positions have none; without any target nothing can be drawn."""
     window, sampler = Window(CONNECT_FOUR, 5000), SAMPLERS["connect_four", False]
     games = random_games(CONNECT_FOUR, 6, 200)
     window.add(without_targets(games[0], np.arange(games[0].plies) != 3))
@@ -215,6 +209,5 @@ def test_the_window_knows_the_results_of_its_positions() -> None:
 
 
 def test_game_larger_than_the_window_is_refused() -> None:
-    """A game that can never fit is an error that says what to change."""
     with pytest.raises(ValueError, match=r"window\.positions"):
         Window(TIC_TAC_TOE, 3).add(random_games(TIC_TAC_TOE, 4, 1)[0])
