@@ -121,6 +121,23 @@ def test_a_seed_without_the_figure_has_not_reached_its_target(tmp_path: Path) ->
         assert "| at least 50.0 % | no (1 of 2 seeds) |" in page.read_text()
 
 
+def test_a_search_with_settings_is_written_once_and_has_a_letter_in_the_rows(tmp_path: Path) -> None:
+    recipe, found = recipes.from_settings("x", MINIMAL), judged()
+    players = (
+        "trained, gumbel?c_scale=0.3",
+        "untrained, gumbel?c_scale=0.3",
+        "trained, puct?solver=True",
+        "greedy",
+    )
+    found.measures[:] = [share("wins", player, 1, 2) for player in players]
+    write_seed(tmp_path / "out", recipe, 1, a_run(tmp_path), found)
+    write_page(tmp_path / "out", recipe)
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "- search A: `gumbel?c_scale=0.3`\n- search B: `puct?solver=True`\n" in page
+    who = [line.split(" | ")[1] for line in page.splitlines() if line.startswith("| wins")]
+    assert who == ["trained, search A", "untrained, search A", "trained, search B", "greedy"]
+
+
 @pytest.mark.parametrize(("folder", "there"), [("results", "# Mine\n"), ("look", "# Mine\n"), ("look", None)])
 def test_the_overview_replaces_no_other_page(tmp_path: Path, folder: str, there: str | None) -> None:
     """Nor is one made in a folder that --out has named."""

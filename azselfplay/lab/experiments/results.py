@@ -9,9 +9,11 @@ results/README.md          the targets of all recipes, and whether they were rea
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 from azselfplay.host.config import flattened, to_toml
@@ -31,6 +33,8 @@ OVERVIEW = "# Results"
 TRIED = "what_was_tried.md"
 """Page of notes, written by hand."""
 SINCE_FIRST_GAME = "minutes since the first game"
+SEARCH = re.compile(r"\b\w+\?[^\s,]+")
+"""A search with its settings in a player's name (`play.nets.search_name`)."""
 EARLY = 0.97
 """A run that took less than this share of its recipe's minutes counts as stopped early."""
 
@@ -80,6 +84,7 @@ def write_page(folder: Path, recipe: Recipe) -> None:
         f"training for each seed, then the judging. {changed}Written by "
         "`python -m azselfplay.lab.experiments`.",
         _runs(seeds),
+        "\n".join(f"- {name}: `{search}`" for search, name in _searches(judged).items()),
         _table(judged),
         *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
         "![curves](curves.png)",
@@ -145,7 +150,7 @@ def write_overview(folder: Path) -> None:
         for key in dict.fromkeys((one.what, one.player) for one in asked):
             found = [_find(one.measures, key) for one in judged]
             values = "; ".join("-" if one is None else one.text(one.value) for one in found)
-            what = f"{key[0]} ({key[1]})"
+            what = f"{key[0]} ({SEARCH.sub('', key[1]).removesuffix(', ')})"
             lines.append(f"| {title} | {clock} | {what} | {values} | {_target(found)} | {_reached(found)} |")
             title = clock = ""  # named once, in the first of its lines
     lines += ["", SETTINGS, ""]
@@ -192,17 +197,26 @@ def _stopped(about: Mapping[str, Any]) -> str:
     return f", stopped early (of {recipe['minutes']:g})" if is_early else ""
 
 
+def _searches(judged: Mapping[int, Judgement]) -> dict[str, str]:
+    """Return short names of the searches with settings that players' names contain: each row would be twice
+    as long with them."""
+    players = [one.player for found in judged.values() for one in found.measures]
+    texts = dict.fromkeys(text for player in players for text in SEARCH.findall(player))
+    return {text: f"search {letter}" for text, letter in zip(texts, ascii_uppercase, strict=False)}
+
+
 def _table(judged: Mapping[int, Judgement]) -> str:
     """Return a table with one line per measure and player, and one column per seed."""
     # Keep the judge's order; a seed may lack a figure that another seed has.
     keys = list(dict.fromkeys((one.what, one.player) for found in judged.values() for one in found.measures))
     head = ["what", "who", "over", "ms a move", *(f"seed {seed}" for seed in judged), "target", "reached"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines, searches = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)], _searches(judged)
     for key in keys:
         found = [_find(one.measures, key) for one in judged.values()]
         known = [one for one in found if one is not None]
         times = ", ".join(f"{one.ms_a_move:.2g}" for one in known if one.ms_a_move is not None)
-        cells = [*key, str(known[0].count), times]
+        player = SEARCH.sub(lambda search: searches[search[0]], key[1])
+        cells = [key[0], player, str(known[0].count), times]
         for measure in found:
             text = "" if measure is None else measure.text(measure.value)
             if measure is not None and measure.low is not None and measure.high is not None:
