@@ -239,10 +239,9 @@ class StartSettings:
     characters; `@FILE`: those in that text file of azserver's machine. Games from them say so in their
     records."""
     generator: str = ""
-    """Instead of `positions`: kinds of start positions, separated by commas; one is drawn at random for each
-    game (chess: material such as KQK,KRPKR; either colour has either side's men, nobody is in check;
-    chess960: numbers of start positions, and `all` where nothing is set here). Opening plies follow
-    `all` only."""
+    """Instead of `positions`: kinds of start positions, separated by commas; each game draws one. Chess:
+    material such as KQK,KRPKR, for either colour, with nobody in check. Chess960: numbers of start positions,
+    or `all`, its default. Random opening plies follow `all` only."""
     share: Share = 0.0
     """Share of games that begin at one of `positions`, or at one drawn by `generator`; each line or kind is
     equally likely (AlphaZero: 0)."""

@@ -34,7 +34,7 @@ ADVICE: Mapping[str, Advice] = {
         "the network learns that everything is drawn, so nobody tries to win; it seldom recovers by itself",
         "first look for a bug in values or rules; then fewer steps a game (samples.per_position), "
         "a longer self_play.moves.temperature_plies, a lower optimizer.lr; do not raise the simulations "
-        "before less than 70 % are draws; or go back to a checkpoint from before it",
+        "before less than 70 % are draws; or begin a new run from a network of before it",
     ),
     "value says draw": Advice(
         "begin games from varied openings: self_play.opening.random_share 0.3 of azserver",

@@ -87,8 +87,8 @@ class RunConfig:
     """Minutes to run; 0 runs until Ctrl-C. Compiling the search counts: it takes up to two minutes the first
     time that a game is played on this machine."""
     repeatable: Count = 0
-    """Games of a round: the whole run in one process, on the CPU, so many games and then the training steps
-    that they allow, again and again. It gives the same bits on the same machine with the same torch, however
+    """Runs everything in one process on the CPU, in rounds: this many games, then the training steps that
+    they allow. It gives the same bits on the same machine with the same torch, however
     often it was killed, and ends with a whole round. 0: games and training side by side."""
     run: str = ""
     """Name of the run; empty is GAME-NET, or the name of the recipe if `--recipe` is given. A run that exists

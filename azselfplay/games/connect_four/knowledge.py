@@ -123,7 +123,7 @@ CLICKS = Clicks(
 
 
 FEWEST_STONES = 10
-"""With fewer stones a position takes longer to solve: seconds to minutes (docs/measure_strength.md)."""
+"""With fewer stones a position takes longer to solve: seconds to minutes."""
 
 
 _solving = threading.Lock()
