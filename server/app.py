@@ -28,7 +28,7 @@ from azselfplay.host.folders import own_folder
 from azselfplay.host.hardware import usable_cores, workers_beside
 from azselfplay.host.logs import LogFile
 from azselfplay.host.metrics import Monitor, Watched
-from azselfplay.host.ports import PORTS, named_base_port
+from azselfplay.host.ports import PORTS, check_web_port, named_base_port
 from azselfplay.host.processes import Children, python_module, to_stderr
 from azselfplay.host.runs import RunFolder
 from azselfplay.host.view import View
@@ -98,6 +98,7 @@ class App:
             if self._config.web:
                 # Before anything is started.
                 require("web", "azserver --web")
+                check_web_port(self._config.web, self._config.port)
             try:
                 await self._serve(folder, local, view, stop)
             except Stopped:

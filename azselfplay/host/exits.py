@@ -92,6 +92,12 @@ def leave_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
+def drop_output() -> None:
+    """Send the standard output nowhere from now on, because its reader is gone: flushing the rest at the exit
+    would fail, too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def guarded(main: Callable[[], int]) -> int:
     """Run `main`; print a Fatal as one "command: error: ..." line and return its code.
 
@@ -122,7 +128,7 @@ def guarded(main: Callable[[], int]) -> int:
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output has closed the pipe (`--help | head`); nothing more may be written to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return int(Exit.OK)
     except ModuleNotFoundError as error:
         # If the missing module is our own or belongs to an installed package, this is a bug.

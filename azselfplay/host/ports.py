@@ -286,6 +286,14 @@ def check_base_port(host: str, base: int) -> None:
             sock.close()
 
 
+def check_web_port(web: int, base: int) -> None:
+    """Raise Fatal if the pages of a server with this base port cannot be served on port `web` now."""
+    if base <= web < base + PORTS:
+        raise Fatal(f"--web {web} is one of the two ports of --port {base}: give another", Exit.CONFIG)
+    if not _is_free(web):
+        raise Fatal(f"--web {web}: the port is in use, perhaps by azplay web: give another", Exit.TRY_AGAIN)
+
+
 @contextmanager
 def named_base_port(base: int) -> Iterator[None]:
     """Make a Fatal from the block name the port that the user gave, even if the server's other port is in

@@ -376,7 +376,9 @@ class Children:
             if time.monotonic() - started > HEALTHY_AFTER:
                 delay = self._backoff
             why = describe_exit(code) + (f": {told}" if (told := child.told_error()) else "")
-            log.warning("%s ended (%s), starting it again in %.1f s", child.name, why, delay)
+            # One end may be an accident. A child that ends again at once keeps failing.
+            level = logging.WARNING if delay == self._backoff else logging.ERROR
+            log.log(level, "%s ended (%s), starting it again in %.1f s", child.name, why, delay)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ending.wait(), delay)
             # A child that keeps failing must not be restarted in a tight loop.

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from azselfplay.host.exits import Exit, guarded, require
 from azselfplay.host.folders import check_folders, own_folder
-from azselfplay.host.ports import claimed_base_port
+from azselfplay.host.ports import check_web_port, claimed_base_port
 from azselfplay.host.processes import python_module
 from azselfplay.lab.azrun_config import (
     LIST,
@@ -51,6 +51,8 @@ def _main() -> int:
         server, drain = check_parts(commands)
         if not settings.repeatable:
             check_joining(server, port)
+        if settings.web:
+            check_web_port(settings.web, port)
         print(basis.line(server), file=sys.stderr, flush=True)
         if settings.repeatable:
             from azselfplay.lab.repeatable import Repeatable

@@ -19,7 +19,7 @@ from typing import Any
 
 from azselfplay.host import logs
 from azselfplay.host.aio import Stop, first_of
-from azselfplay.host.exits import Exit
+from azselfplay.host.exits import Exit, drop_output
 from azselfplay.host.logs import LogFile
 from azselfplay.host.processes import Children
 from azselfplay.host.runs import RunFolder, has_final_figures
@@ -178,7 +178,11 @@ class Launcher:
         """Print the summary for scripts, and, on the standard error, what was finished and what to do now.
         Returns the exit status."""
         why, status = self._troubles.of_training(time.monotonic(), self._step(), self._begun) or ("", Exit.OK)
-        print(json.dumps(self.summary()), flush=True)
+        try:
+            print(json.dumps(self.summary()), flush=True)
+        except BrokenPipeError:
+            # In `azrun | tee log`, Ctrl-C has ended `tee`, too. People and the status still say how it went.
+            drop_output()
         print(
             "", *ending(self.settings, self.folder, self.figures, why), sep="\n", file=sys.stderr, flush=True
         )

@@ -57,6 +57,23 @@ def test_a_killed_child_is_started_again() -> None:
     assert children.pids() == {}
 
 
+def test_a_child_that_ends_again_and_again_is_an_error_and_one_end_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ends: asyncio.Queue[int] = asyncio.Queue()
+    children = Children(sink=lambda _: None, backoff=0.01)
+    children.add("worker", python("raise SystemExit(75)"), on_exit=ends.put_nowait)
+
+    async def script(stop: Stop) -> None:
+        for _ in range(4):
+            await ends.get()
+        stop.request()
+
+    run_with(children, script)
+    levels = [one.levelname for one in caplog.records if "starting it again" in one.message]
+    assert levels[:3] == ["WARNING", "ERROR", "ERROR"]
+
+
 def test_the_end_of_a_child_is_seen_with_its_code_and_output() -> None:
     async def main() -> None:
         async with contextlib.aclosing(await start(python("print('done'); raise SystemExit(3)"))) as child:

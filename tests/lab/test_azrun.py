@@ -157,8 +157,23 @@ def test_a_port_in_use_ends_it_before_anything_starts(tmp_path, monkeypatch, cap
     monkeypatch.setattr(sys, "argv", ["azrun", *flags])
     with socket.create_server(("127.0.0.1", port + 1)):
         assert azrun.main() == Exit.TRY_AGAIN
-    assert f"port {port + 1} is in use" in capsys.readouterr().err
+        assert f"port {port + 1} is in use" in capsys.readouterr().err
+        monkeypatch.setattr(sys, "argv", ["azrun", *flags[:2], *flags[4:], "--web", str(port + 1)])
+        assert azrun.main() == Exit.TRY_AGAIN
+        assert f"--web {port + 1}: the port is in use" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["azrun", *flags, "--web", str(port)])
+    assert azrun.main() == Exit.CONFIG
     assert not runs.exists()
+
+
+def test_people_are_told_how_it_ended_though_nobody_reads_the_summary(tmp_path, monkeypatch, capsys) -> None:
+    """Ctrl-C in `azrun | tee log` ends `tee`, too."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as broken:
+        monkeypatch.setattr(sys, "stdout", broken)
+        assert Launcher(RunConfig(runs=tmp_path, run="run"), 1, {}).report() == Exit.OK
+    assert "No game was stored yet" in capsys.readouterr().err
 
 
 FAILS = """
