@@ -21,7 +21,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import sync_folder
 from azselfplay.store.errors import reading
 from azselfplay.store.rows import COLUMNS, DATA, KEPT, Row, Stored, readable
-from azselfplay.store.sqlite import SET_DROPPED, Store, at_rest, connect, insert_row
+from azselfplay.store.sqlite import SET_DROPPED, Store, at_rest, beside, connect, insert_row
 from protocol.records import BadRecord
 
 # ---- A copy while the trainer writes -------------------------------------------------------------
@@ -146,7 +146,7 @@ class _Old:
         """Tables other than that of the games of which a part could not be read."""
         self._connection = connection
         self._game = game
-        parts = (path, path.with_name(f"{path.name}-wal"))
+        parts = (path, beside(path, "-wal"))
         most = sum(part.stat().st_size for part in parts if part.exists()) // LEAST_BYTES
         found = (rows[0][0] or 0 for sql in _HIGHEST if (rows := self._query(sql)))
         self.last = max((number for number in found if number <= most), default=0)

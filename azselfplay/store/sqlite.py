@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -187,7 +188,7 @@ def connect(path: Path, *, read_only: bool) -> Any:
     A read-only connection to a store at rest changes no file beside it. It must be opened again when
     `at_rest` changes.
     """
-    for file in (f"{path}{suffix}" for suffix in ("", "-wal", "-shm")):
+    for file in (path, beside(path, "-wal"), beside(path, "-shm")):
         # SQLite would wait for a pipe or a device forever.
         if is_endless(file):
             raise Fatal(f"{file} is a pipe or a device, not a file of games: move it away", Exit.BAD_DATA)
@@ -200,7 +201,7 @@ def connect(path: Path, *, read_only: bool) -> Any:
             name += "?immutable=1"
         # There are games in the log but no writer: it was killed. If its -shm file is gone, SQLite has to
         # make one to find these games.
-        elif marks is not None and marks[0] is not None and _beside(path, "-shm").exists():
+        elif marks is not None and marks[0] is not None and beside(path, "-shm").exists():
             name += "?readonly_shm=1"
     connection = apsw.Connection(name, flags=flags)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -216,13 +217,14 @@ def at_rest(path: Path) -> Marks | None:
     empty."""
     lock = path.with_name("trainer.lock")
     # If a lock of another machine cannot be seen, its trainer is assumed to be at work.
-    if is_locked(lock) or left_by(lock) is Left.ELSEWHERE or _beside(path, "-journal").exists():
+    if is_locked(lock) or left_by(lock) is Left.ELSEWHERE or beside(path, "-journal").exists():
         return None
-    return _mark(path), _mark(_beside(path, "-wal"))
+    return _mark(path), _mark(beside(path, "-wal"))
 
 
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
+def beside(path: Path, suffix: str) -> Path:
+    """Return the path of a file that SQLite puts beside the store, or beside the target of a link."""
+    return Path(os.path.realpath(path) + suffix)
 
 
 def _mark(path: Path) -> tuple[int, int, int] | None:

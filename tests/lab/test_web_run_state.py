@@ -67,11 +67,16 @@ def test_a_run_of_another_machine_runs_while_figures_come(
     assert state_of(run) is expected
 
 
-def test_a_run_of_another_machine_runs_while_games_come_though_it_does_not_train_yet(run: RunFolder) -> None:
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_run_of_another_machine_runs_while_games_come_though_it_does_not_train_yet(
+    run: RunFolder, is_link: bool
+) -> None:
     """Games come into the write-ahead log; the store itself is written only now and then."""
     run.lock_of("trainer").write_text(OTHER_MACHINE)
+    if is_link:
+        run.games.symlink_to(run.path.with_name("games.db"))
     assert state_of(run) is State.SILENT
-    run.games.with_name("games.db-wal").write_bytes(b"games")
+    run.games.resolve().with_name("games.db-wal").write_bytes(b"games")
     assert state_of(run) is State.RUNNING
 
 

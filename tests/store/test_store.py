@@ -347,21 +347,26 @@ def test_looking_at_a_store_at_rest_changes_nothing(store: Store, tmp_path: Path
     assert seen(tmp_path) == before
 
 
-def test_looking_at_the_store_of_a_killed_trainer_finds_all_games_and_changes_nothing(tmp_path: Path) -> None:
-    """The games are in the write-ahead log only."""
+@pytest.mark.parametrize("is_link", [False, True])
+def test_looking_at_the_store_of_a_killed_trainer_finds_all_games_and_changes_nothing(
+    tmp_path: Path, is_link: bool
+) -> None:
+    """The games are in the write-ahead log only; of a link to a larger disk, the log is there, too."""
     path = tmp_path / "a run" / "games.db"
     path.parent.mkdir()
+    if is_link:
+        path.symlink_to(tmp_path / "games.db")
     code = (
         "import os, sys, pathlib; from azselfplay.store.sqlite import Store, Entry; "
         "store = Store(pathlib.Path(sys.argv[1]), 'g'); "
         "store.commit([Entry(b'u' * 16, b's' * 32, 'workers', 9, 1, 'line', 0, 0, b'data')]); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, str(path)], check=False)
-    before = seen(path.parent)
-    assert before[f"{path}-wal"][0] > 0
+    before = seen(tmp_path)
+    assert before[f"{path.resolve()}-wal"][0] > 0
     with closing(StoreReader(path)) as reader:
         assert reader.span() == (1, 1)
-    assert seen(path.parent) == before
+    assert seen(tmp_path) == before
 
 
 def test_a_reader_of_a_store_at_rest_sees_the_games_of_a_trainer_that_begins_and_ends(

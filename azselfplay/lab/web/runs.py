@@ -34,6 +34,7 @@ from azselfplay.lab.report.curves import STEP, row_of
 from azselfplay.lab.report.settings import notes_of
 from azselfplay.lab.report.strength import strongest
 from azselfplay.store.reader import game_of
+from azselfplay.store.sqlite import beside
 
 log = logging.getLogger(__name__)
 
@@ -171,6 +172,6 @@ def _grew_at(run: RunFolder) -> float:
     """Return when the last figures or games were written, in seconds since 1970. Games are written to the
     write-ahead log first, and only from time to time to the store itself. An empty log comes from a mere
     reader."""
-    log = run.games.with_name(run.games.name + "-wal")
+    log = beside(run.games, "-wal")
     logs = (log,) if log.is_file() and log.stat().st_size else ()
     return max(modified(path) for path in (run.figures_log, run.games, *logs))
