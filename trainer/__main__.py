@@ -63,7 +63,7 @@ def _main() -> int:
     for device in place.devices:
         choose_device(device)  # before it joins, because the server may come much later
     if not place.rank:
-        open_archive(config.archive)
+        open_archive(config.archive, Path(config.runs))
     logs.set_up(f"trainer rank {place.rank}" if place.rank else "trainer", form=config.log_format)
     ranks = Ranks()
     if place.ranks > 1:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
         history = settings.history or game.history
         _check_settings(config, game, settings)
         # Before anything is written: a refused run leaves no folder behind.
-        if archive := open_archive(config.archive):
+        if archive := open_archive(config.archive, Path(config.runs)):
             archive.check(game.name, welcome.run_id)
         if not checkpoint.is_there(folder.checkpoints) and not (archive and archive.checkpoints()):
             check_begins_anew(config, folder, welcome.weights)
@@ -149,7 +150,7 @@ def has_checkpoint(config: TrainerConfig, folder: RunFolder) -> bool:
     `open_archive`, and Fatal(TRY_AGAIN, DISK) if it cannot be known at the moment."""
     if checkpoint.newest_intact(folder.checkpoints):
         return True
-    archive = open_archive(config.archive)
+    archive = open_archive(config.archive, Path(config.runs))
     return archive is not None and any(name.endswith(".state") for name in archive.checkpoints())
 
 

@@ -36,7 +36,7 @@ import msgspec
 from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal, require
 from azselfplay.host.reading import json_in
-from azselfplay.host.runs import PARTIAL, sync_folder, write_atomically
+from azselfplay.host.runs import PARTIAL, shown_settings, sync_folder, write_atomically
 from azselfplay.store.rows import Row, Stored
 from azselfplay.store.sqlite import Store
 from protocol.records import FORMAT, sha256
@@ -69,6 +69,8 @@ _REFUSED = re.compile(r"status code: 4(?!08|29)\d\d|redirect without LOCATION|mu
 """Found in obstore's text of an error that a retry does not cure. 408 and 429 mean "later"."""
 _NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|metadata\.google|must be specified")
 """Found if there are no credentials: obstore then asks the cloud's metadata server for some."""
+_CLOCK = "RequestTimeTooSkewed"
+"""Found if the clock of this machine is minutes off, as it may be until it is set after the boot."""
 
 
 class Folder:
@@ -139,7 +141,7 @@ class Bucket:
 
     def __init__(self, url: str) -> None:
         """Raises Fatal(USAGE) if this is no URL of a bucket or the bucket refuses writes, Fatal(TRY_AGAIN) if
-        it does not answer."""
+        it does not answer or only the clock is wrong."""
         if url.partition("://")[0] not in SCHEMES:
             text = (
                 f"--archive {url}: give a folder, or s3://BUCKET/RUN, gs://BUCKET/RUN or az://CONTAINER/RUN"
@@ -167,6 +169,9 @@ class Bucket:
             self.remove(name)
         except OSError as error:
             why = str(error.__cause__)
+            if _CLOCK in why:
+                text = f"the archive {url} refuses this machine's clock: {error}; set the clock"
+                raise Fatal(text, Exit.TRY_AGAIN) from error
             if _NO_CREDENTIALS.search(why):
                 todo = (
                     "the environment lacks credentials, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -224,12 +229,12 @@ class Bucket:
             raise OSError(said[1] if said else str(error).partition("\n")[0].strip()) from error
 
 
-def open_archive(place: str) -> Archive | None:
+def open_archive(place: str, runs: Path | None = None) -> Archive | None:
     """Return the archive at `place`, a folder or the URL of a bucket; None for "".
 
     Raises Fatal(USAGE) unless it exists and can be written: a folder made here would be on the local disk if
     the other disk is not mounted. Raises Fatal(CONFIG) without the extra for buckets, and Fatal(TRY_AGAIN)
-    for a bucket that does not answer.
+    for a bucket that does not answer, or a folder that a run below `runs` has used before.
     """
     if not place:
         return None
@@ -238,7 +243,10 @@ def open_archive(place: str) -> Archive | None:
         return Archive(Bucket(place), place)
     if not (Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK)):
         text = f"--archive {place} is no folder that can be written: mount its disk, or make the folder"
-        raise Fatal(text, Exit.USAGE)
+        # Any run counts, because the name of ours may come only with WELCOME.
+        settings = map(shown_settings, runs.glob("*/trainer.toml") if runs else ())
+        is_known = any(one.get("archive") == place for one in settings)
+        raise Fatal(text, Exit.TRY_AGAIN if is_known else Exit.USAGE)
     folder = Folder(Path(place))
     try:
         folder.create("writable", b"")

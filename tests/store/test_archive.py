@@ -244,6 +244,21 @@ def test_a_bucket_that_overwrites_what_should_not_exist_is_refused(monkeypatch: 
     assert caught.value.code == Exit.USAGE
 
 
+def test_a_bucket_that_refuses_the_clock_may_take_it_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that boots may set its clock a minute later."""
+    obstore = pytest.importorskip("obstore", reason="obstore is not installed")
+
+    def refuse(*_: object, **__: object) -> None:
+        text = "non-2xx status code: 403 Forbidden: <Error><Code>RequestTimeTooSkewed</Code></Error>"
+        raise obstore.exceptions.PermissionDeniedError(text)
+
+    monkeypatch.setattr(obstore.store, "from_url", lambda *_, **__: None)
+    monkeypatch.setattr(obstore, "put", refuse)
+    with pytest.raises(Fatal, match="set the clock") as caught:
+        open_archive("s3://bucket/run")
+    assert caught.value.code == Exit.TRY_AGAIN
+
+
 def test_a_folder_without_hard_links_is_refused_at_once(tmp_path: Path, monkeypatch) -> None:
     """On exFAT no game could ever be archived."""
 

@@ -20,7 +20,7 @@ from azselfplay.store import archive
 from azselfplay.store.players import set_quarantine
 from protocol.messages import Welcome
 from trainer import checkpoint, service
-from trainer.__main__ import load
+from trainer.__main__ import _main, load
 from trainer.run_setup import Run
 
 
@@ -133,6 +133,22 @@ def test_an_archive_of_another_run_or_among_the_runs_is_refused(tmp_path: Path) 
     with pytest.raises(Fatal, match="would be lost with them") as caught:
         load(["--runs", str(tmp_path), "--archive", str(tmp_path / "archive")], {})
     assert caught.value.code == Exit.USAGE
+
+
+def test_a_run_that_has_used_an_archive_waits_until_its_disk_is_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a new run, its name may be wrong, and supervisors must not start the trainer again."""
+    (folder := tmp_path / "archive").mkdir()
+    close(opened(tmp_path / "old", of_run(b"r"), archive=str(folder)))
+    folder.rename(tmp_path / "away")
+    for runs, code in ((tmp_path / "old", Exit.TRY_AGAIN), (tmp_path / "new", Exit.USAGE)):
+        assert refusal(runs, of_run(b"r"), archive=str(folder)).code == code
+        flags = ("--runs", str(runs), "--archive", str(folder), "--device", "cpu")
+        monkeypatch.setattr("sys.argv", ["trainer", *flags])
+        with pytest.raises(Fatal, match="mount its disk") as caught:
+            _main()
+        assert caught.value.code == code
 
 
 def test_while_the_archive_is_away_nothing_is_acknowledged_and_the_figures_say_why(
