@@ -423,8 +423,9 @@ class Archive:
         """
         if max(map(int, self._objects.names("trainers")), default=0) > self._trainer:
             raise self._fenced()
-        for path in files[:newest]:
-            self._objects.put(f"checkpoints/{path.name}", path.read_bytes())
+        # All are read first: while one is uploaded, training may remove the others.
+        for name, data in [(path.name, path.read_bytes()) for path in files[:newest]]:
+            self._objects.put(f"checkpoints/{name}", data)
         for old in set(self._objects.names("checkpoints")) - {path.name for path in files}:
             self._objects.remove(f"checkpoints/{old}")
 

@@ -184,6 +184,21 @@ def test_files_of_others_in_an_archive_are_left_alone(tmp_path: Path) -> None:
     assert all(path.exists() for path in foreign)
 
 
+def test_a_checkpoint_that_training_removes_during_its_upload_is_archived_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, archive = started(tmp_path, "disk")
+    files = [tmp_path / f"step-000000001.{kind}" for kind in ("safetensors", "state")]
+    for path in files:
+        path.write_text(path.suffix)
+    put = archive._objects.put
+    monkeypatch.setattr(
+        archive._objects, "put", lambda *given: (put(*given), files[1].unlink(missing_ok=True))
+    )
+    archive.keep_checkpoint(files, 2)
+    assert [archive.checkpoint(path.name) for path in files] == [b".safetensors", b".state"]
+
+
 def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> None:
     """Its folder is not made anew: nothing may be written below a mount that is gone."""
     store, archive = started(tmp_path, "disk")
