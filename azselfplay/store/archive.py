@@ -421,15 +421,22 @@ class Archive:
         Raises OSError if one cannot be read or written, Fatal(TRY_AGAIN) if another trainer has gone on with
         the run.
         """
-        if max(map(int, self._objects.names("trainers")), default=0) > self._trainer:
-            raise self._fenced()
+        # None of these is a successor's, if there is no successor yet when the fence is looked at.
+        old = set(self._objects.names("checkpoints")) - {path.name for path in files}
+        self._look_at_fence()
         # All are read first: while one is uploaded, training may remove the others.
         for name, data in [(path.name, path.read_bytes()) for path in files[:newest]]:
             self._objects.put(f"checkpoints/{name}", data)
-        for old in set(self._objects.names("checkpoints")) - {path.name for path in files}:
-            self._objects.remove(f"checkpoints/{old}")
+        # Again, because an upload may take minutes, and a successor goes on from what is archived.
+        self._look_at_fence()
+        for name in old:
+            self._objects.remove(f"checkpoints/{name}")
 
     # ---- errors ----
+
+    def _look_at_fence(self) -> None:
+        if max(map(int, self._objects.names("trainers")), default=0) > self._trainer:
+            raise self._fenced()
 
     def _fenced(self) -> Fatal:
         text = f"another trainer has gone on with this run in the archive {self._place}: this one ends"

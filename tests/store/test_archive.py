@@ -199,6 +199,25 @@ def test_a_checkpoint_that_training_removes_during_its_upload_is_archived_whole(
     assert [archive.checkpoint(path.name) for path in files] == [b".safetensors", b".state"]
 
 
+def test_a_trainer_that_is_replaced_during_an_upload_removes_no_checkpoint_of_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, old = started(tmp_path, "old")
+    ours, theirs = (tmp_path / f"step-00000000{step}.state" for step in (1, 2))
+    put = old._objects.put
+
+    def replaced(name: str, data: bytes) -> None:
+        put(name, data)
+        started(tmp_path, "new")[1].keep_checkpoint([theirs], 1)
+
+    monkeypatch.setattr(old._objects, "put", replaced)
+    ours.touch()
+    theirs.touch()
+    with pytest.raises(Fatal, match="another trainer"):
+        old.keep_checkpoint([ours], 1)
+    assert old.checkpoints() == [theirs.name]
+
+
 def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> None:
     """Its folder is not made anew: nothing may be written below a mount that is gone."""
     store, archive = started(tmp_path, "disk")
