@@ -32,8 +32,8 @@ class ClientConfig:
     """File of this machine's key (azclient keygen); not given: ~/.config/azselfplay/client.key."""
     device: str = "auto"
     """Where positions are evaluated: `remote` (by the server), by an evaluator for each of `cuda:0,cuda:1` or
-    for `cpu`, or `auto` (this machine's GPUs if it has any, else the server). A `sparse` network is part of
-    each worker's search, whatever is given here."""
+    for `cpu`, or `auto` (this machine's GPUs if torch can use any, else the server). A `sparse` network is
+    part of each worker's search, whatever is given here."""
     workers: Count = 0
     """Worker processes. 0: one per core with the server's evaluators (respecting a container's CPU limit), or
     where the network is `sparse`; with local evaluators most cores, or a quarter of them beside a CPU

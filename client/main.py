@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import re
 import shlex
@@ -27,7 +28,7 @@ from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal, guarded, is_installe
 from azselfplay.host.folders import check_folders, own_folder
 from azselfplay.host.metrics import Monitor
 from azselfplay.host.ports import parse_address
-from azselfplay.host.processes import BACKOFF_LONGEST, Children, describe_exit, to_stderr
+from azselfplay.host.processes import BACKOFF_LONGEST, Children, Stopped, describe_exit, output_of, to_stderr
 from azselfplay.link.keys import as_text, default_folder, dial_keys, new_pair, write_pair
 from client.config import ClientConfig, Plan, count_gpus, default_spool, devices_for, make_plan
 from client.metrics import SEARCH, FigureLines, Figures, WorkersFigures, watched
@@ -76,12 +77,29 @@ def _main(argv: Sequence[str] | None) -> int:
     async def life(stop: aio.Stop) -> None:
         with ExitStack() as stack:
             monitor = stack.enter_context(Monitor(settings.metrics_listen, settings.metrics_port))
+            stack.enter_context(suppress(Stopped))
+            chosen = replace(settings, device=await chosen_device(settings.device, stop))
             # For the sockets of evaluators on this machine.
-            plan = make_plan(settings, address, spool, stack.enter_context(own_folder()))
+            plan = make_plan(chosen, address, spool, stack.enter_context(own_folder()))
             await supervise(plan, stop, settings.drain, monitor, spool)
 
     aio.run(life)
     return int(Exit.OK)
+
+
+async def chosen_device(setting: str, stop: aio.Stop) -> str:
+    """Return the GPUs that torch can use in place of `auto`, or `remote` if it can use none: a GPU's device
+    file does not say that its driver works, or that torch has code for it. Raises Stopped."""
+    if setting != "auto" or not count_gpus() or not is_installed("torch"):
+        return setting
+    found, why = "", "torch can use no GPU here; see what nvidia-smi says"
+    try:
+        found = ",".join(json.loads(await output_of("net.gpu", "usable", stop=stop)))
+    except Fatal as error:
+        why = str(error)
+    if not found:
+        log.warning("%s. The server evaluates; --device remote: without this warning", why)
+    return found or "remote"
 
 
 async def supervise(plan: Plan, stop: aio.Stop, drain: float, monitor: Monitor, spool: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -33,12 +34,12 @@ Capability = tuple[int, int]
 
 
 def check_still_there(device: str) -> None:
-    """Raise RuntimeError if the GPU `cuda:N`, which was found at the start, is gone. Resetting the driver may
-    bring it back, and the other GPUs go on."""
+    """Raise RuntimeError if torch does not find the GPU `cuda:N` now. Resetting the driver may bring it back,
+    and the other GPUs go on."""
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if int(device.removeprefix("cuda:")) >= found:
         raise RuntimeError(
-            f"{device} is gone: torch finds {found} GPUs now; see what nvidia-smi and dmesg say"
+            f"{device} is not there: torch finds {found} GPUs now; see what nvidia-smi and dmesg say"
         )
 
 
@@ -99,6 +100,12 @@ def chosen_kernels(usual: str) -> str:
 
 
 if __name__ == "__main__":
-    # Print the names of the GPUs that torch can use, as a JSON list.
+    # Print the names of the GPUs that torch finds, as a JSON list; with the word `usable`, their devices
+    # instead, without those that it has no code for.
     there = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-    print(json.dumps([torch.cuda.get_device_name(index) for index in there]))
+    if sys.argv[1:] == ["usable"]:
+        built_for = torch.cuda.get_arch_list()
+        usable = [at for at in there if has_code(torch.cuda.get_device_capability(at), built_for)]
+        print(json.dumps([f"cuda:{index}" for index in usable]))
+    else:
+        print(json.dumps([torch.cuda.get_device_name(index) for index in there]))

@@ -29,7 +29,7 @@ from azselfplay.host.hardware import usable_cores, workers_beside
 from azselfplay.host.logs import LogFile
 from azselfplay.host.metrics import Monitor, Watched
 from azselfplay.host.ports import PORTS, check_web_port, named_base_port
-from azselfplay.host.processes import Children, python_module, to_stderr
+from azselfplay.host.processes import Children, Stopped, python_module, to_stderr
 from azselfplay.host.runs import RunFolder
 from azselfplay.host.view import View
 from azselfplay.search.settings import resolve
@@ -40,7 +40,6 @@ from server.gate import Gatekeeper, gate_command
 from server.keys import open_allowed, say_address
 from server.metrics import METRICS
 from server.preparation import (
-    Stopped,
     check_gate_device,
     compile_rules,
     find_devices,

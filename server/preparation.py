@@ -5,11 +5,9 @@ Anything that needs torch or compiles runs in a child process, so that the front
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +22,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
 from azselfplay.host.hardware import NOT_FOUND, may_have_gpus
 from azselfplay.host.ports import check_base_port
-from azselfplay.host.processes import describe_exit, python_module, start_patiently
+from azselfplay.host.processes import output_of
 from azselfplay.host.reading import read_text
 from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.link.finding import weights_named
@@ -52,42 +50,6 @@ def warn_of_waiting_games(folder: RunFolder) -> None:
             count,
             folder.spool,
         )
-
-
-class Stopped(Exception):
-    """azserver was stopped during the preparation."""
-
-
-async def output_of(module: str, *arguments: str, stop: Stop) -> str:
-    """Return what `python -m module` prints. Raises Fatal with its last line if it fails, Stopped if `stop`
-    comes first."""
-    process = await start_patiently(
-        f"python -m {module}", python_module(module, *arguments), stop=stop.finishing, stderr=subprocess.PIPE
-    )
-    if process is None:
-        raise Stopped
-
-    async def talked() -> tuple[bytes, bytes, int]:
-        # Read both pipes to the end before waiting: a full pipe would stop the child.
-        output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
-        return output, errors, await process.wait()
-
-    async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
-        talk = group.create_task(talked())
-        stopped = group.create_task(stop.finishing.wait())
-        await asyncio.wait({talk, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if stop.finishing.is_set():
-            talk.cancel()
-    if stop.finishing.is_set():
-        raise Stopped
-    output, errors, code = talk.result()
-    if code:
-        lines = (errors or output).decode(errors="replace").strip().splitlines() or ["it said nothing"]
-        # Our own exit statuses say what to do; a signal or a crash is an internal fault.
-        known = Exit(code) if code in set(Exit) else Exit.INTERNAL
-        raise Fatal(f"python -m {module} failed ({describe_exit(code)}): {lines[-1]}", known)
-    return output.decode(errors="replace")
 
 
 async def find_devices(gpus: str, stop: Stop) -> list[str]:

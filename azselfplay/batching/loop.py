@@ -455,7 +455,8 @@ def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Ne
             check_still_there(device)
         network = Inference(game, history, device, threads=threads, compiled=True)
     except (ValueError, RuntimeError) as error:
-        may_come_back = device != "cpu" and may_have_gpus()
+        # A ValueError is for ever: there is no code for this GPU, or a variable is wrong.
+        may_come_back = isinstance(error, RuntimeError) and device != "cpu" and may_have_gpus()
         code = Exit.TRY_AGAIN if may_come_back else Exit.CONFIG
         raise Fatal(f"device {device} cannot be used: {error}", code) from error
     return network, Exceptions(BadWeights, torch.cuda.OutOfMemoryError)

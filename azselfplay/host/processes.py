@@ -225,6 +225,42 @@ def describe_exit(code: int) -> str:
     return f"exit {code}{name}"
 
 
+class Stopped(Exception):
+    """The program was stopped before a child had ended."""
+
+
+async def output_of(module: str, *arguments: str, stop: Stop) -> str:
+    """Return what `python -m module` prints. Raises Fatal with its last line if it fails, Stopped if `stop`
+    comes first."""
+    process = await start_patiently(
+        f"python -m {module}", python_module(module, *arguments), stop=stop.finishing, stderr=subprocess.PIPE
+    )
+    if process is None:
+        raise Stopped
+
+    async def talked() -> tuple[bytes, bytes, int]:
+        # Read both pipes to the end before waiting: a full pipe would stop the child.
+        output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+        return output, errors, await process.wait()
+
+    async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
+        talk = group.create_task(talked())
+        stopped = group.create_task(stop.finishing.wait())
+        await asyncio.wait({talk, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if stop.finishing.is_set():
+            talk.cancel()
+    if stop.finishing.is_set():
+        raise Stopped
+    output, errors, code = talk.result()
+    if code:
+        lines = (errors or output).decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        # Our own exit statuses say what to do; a signal or a crash is an internal fault.
+        known = Exit(code) if code in set(Exit) else Exit.INTERNAL
+        raise Fatal(f"python -m {module} failed ({describe_exit(code)}): {lines[-1]}", known)
+    return output.decode(errors="replace")
+
+
 def to_stderr(output: bytes) -> None:
     """Write a child's output to stderr (the default sink). Output that stderr does not accept is dropped."""
     with contextlib.suppress(OSError):

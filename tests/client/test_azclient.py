@@ -1,6 +1,7 @@
 """azclient: what it starts, which errors it reports, and what it does not import."""
 
 import asyncio
+import json
 import select
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from azselfplay.host.processes import python_module
 from client import evaluator, worker
 from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
 from client.evaluator import PulledWeights, watch
-from client.main import main
+from client.main import chosen_device, main
 from client.metrics import SILENT, FigureLines, WorkersFigures, figures_line
 from client.sources import own_first
 from protocol.messages import LoadWeights, WeightsInfo
@@ -269,6 +270,26 @@ def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
     assert "has ended" not in text, "one error is enough"
     assert text.count("error: ") == 1
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("setting", "found", "device"),
+    [("auto", [], "remote"), ("auto", ["cuda:1"], "cuda:1"), ("auto", None, "remote"), ("cpu", None, "cpu")],
+)
+def test_auto_takes_the_gpus_that_torch_can_use_and_else_the_server(
+    setting: str, found: list[str] | None, device: str, monkeypatch, caplog
+) -> None:
+    """A GPU's device file does not say that torch can use it. None: the child that imports torch fails."""
+
+    async def output(*_: str, stop: Stop) -> str:
+        if found is None:
+            raise Fatal("torch is broken")
+        return json.dumps(found)
+
+    monkeypatch.setattr("client.main.count_gpus", lambda: 2)
+    monkeypatch.setattr("client.main.output_of", output)
+    assert asyncio.run(chosen_device(setting, Stop())) == device
+    assert ("The server evaluates" in caplog.text) == (device == "remote")
 
 
 def test_without_torch_auto_takes_the_server_and_says_so() -> None:

@@ -14,6 +14,7 @@ from azselfplay.batching import loop
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.processes import Stopped, output_of
 from azselfplay.host.runs import RunFolder
 from net.architectures.network import build
 from net.architectures.registry import named
@@ -25,12 +26,10 @@ from server.app import App
 from server.config import GateConfig, ServerConfig
 from server.given_weights import described
 from server.preparation import (
-    Stopped,
     choose_devices,
     first_weights,
     network_of_run,
     opened_run,
-    output_of,
     warn_of_waiting_games,
     with_start_positions,
 )
@@ -105,9 +104,21 @@ def test_a_gpu_that_disappears_is_waited_for(driver: bool, code: Exit, monkeypat
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(loop, "may_have_gpus", lambda: driver)
-    with pytest.raises(Fatal, match=r"cuda:1 is gone: .* 1 GPUs now") as caught:
+    with pytest.raises(Fatal, match=r"cuda:1 is not there: .* 1 GPUs now") as caught:
         loop.open_device("cuda:1", get_game("tic_tac_toe"), 1, 0)
     assert caught.value.code == code
+
+
+def test_a_gpu_that_this_torch_has_no_code_for_is_not_waited_for(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (6, 1))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "P40")
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80"])
+    monkeypatch.setattr(loop, "may_have_gpus", lambda: True)
+    with pytest.raises(Fatal, match=r"P40 \(sm_61\), and torch .* sm_80 only") as caught:
+        loop.open_device("cuda:0", get_game("tic_tac_toe"), 1, 0)
+    assert caught.value.code == Exit.CONFIG
 
 
 @pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (4, 3), (16, 12)])
