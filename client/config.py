@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from azselfplay.games.home import home
 from azselfplay.host.exits import Exit, Fatal, how_to_install, is_installed
 from azselfplay.host.hardware import usable_cores, workers_beside
 from azselfplay.host.ports import Address
@@ -167,5 +168,5 @@ def count_gpus(devices: Path = Path("/dev")) -> int:
 
 def default_spool(address: Address) -> Path:
     """Return where finished games wait unless --spool says otherwise (XDG_DATA_HOME is respected)."""
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    data = os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share"
     return Path(data) / "azselfplay" / "spool" / address.folder_name

@@ -241,7 +241,7 @@ def keygen_parser() -> argparse.ArgumentParser:
         prog="azclient keygen", description="Makes a key for this machine (docs/security.md)."
     )
     whole.add_argument("--trainer", action="store_true", help="for `python -m trainer`, not for azclient")
-    place = f"client.key or trainer.key in {default_folder()}"
+    place = "client.key or trainer.key in ~/.config/azselfplay"
     whole.add_argument("--key", type=Path, help=f"file of the key (default: {place})")
     return whole
 

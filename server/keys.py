@@ -278,7 +278,7 @@ def parser() -> argparse.ArgumentParser:
     parts = {name: commands.add_parser(name, help=text, description=text) for name, text in about.items()}
     for part in parts.values():
         part.add_argument(
-            "--keys", type=Path, help=f"folder of the keys (default: AZ_KEYS, or {default_folder()})"
+            "--keys", type=Path, help="folder of the keys (default: AZ_KEYS, or ~/.config/azselfplay)"
         )
     parts["allow"].add_argument("role", choices=("client", "trainer"))
     parts["allow"].add_argument("name", help="for logs and figures; letters, digits and ._-")

@@ -35,6 +35,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
+from azselfplay.games.home import home
+
 PACKAGES = ("azselfplay", "net", "protocol", "trainer", "bench")
 """All packages with jitted functions, and those whose constants they use."""
 
@@ -71,8 +73,8 @@ def source_key(root: Path) -> str:
 def cache_folder() -> Path:
     """Return the folder in which compiled code is cached (`AZ_JIT_CACHE`, else under the user's cache
     folder)."""
-    home = os.environ.get("AZ_JIT_CACHE") or Path.home() / ".cache" / "azselfplay" / "jit"
-    return Path(home) / source_key(Path(__file__).resolve().parents[2])
+    caches = os.environ.get("AZ_JIT_CACHE") or home() / ".cache" / "azselfplay" / "jit"
+    return Path(caches) / source_key(Path(__file__).resolve().parents[2])
 
 
 def prepare_folder(folder: Path, kept: int) -> Path:

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
+from azselfplay.games.home import NoHome
 from azselfplay.games.names import UnknownGame
 
 
@@ -157,6 +158,9 @@ def guarded(main: Callable[[], int]) -> int:
     except UnknownGame as error:  # from a file: code that reads settings names the setting itself
         _say(f"{command}: error: {error}")
         return int(Exit.BAD_DATA)
+    except NoHome as error:
+        _say(f"{command}: error: {error}")
+        return int(Exit.CONFIG)
     except Exception:
         return _fault(command)
 

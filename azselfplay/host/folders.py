@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from azselfplay.games.home import home
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import open_regular, read_text
 from azselfplay.host.runs import PARTIAL, sync_folder
@@ -204,7 +205,7 @@ def own_folder() -> Iterator[Path]:
 def compiled_code_folder() -> Path:
     """Return where `games.jit` keeps compiled code. The path is not imported from `games.jit`, because that
     import fails if the folder cannot be written."""
-    return Path(os.environ.get("AZ_JIT_CACHE") or Path.home() / ".cache" / "azselfplay" / "jit")
+    return Path(os.environ.get("AZ_JIT_CACHE") or home() / ".cache" / "azselfplay" / "jit")
 
 
 def check_folders(own: Path, setting: str) -> None:

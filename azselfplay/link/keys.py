@@ -7,6 +7,7 @@ so that `--help` works without it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from azselfplay.games.home import NoHome, home
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import ANYWHERE, LOOPBACK, Address
 from azselfplay.host.reading import read_toml
@@ -33,7 +35,7 @@ them."""
 
 def default_folder() -> Path:
     """Return `~/.config/azselfplay`; XDG_CONFIG_HOME is respected."""
-    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    config = os.environ.get("XDG_CONFIG_HOME") or home() / ".config"
     return Path(config) / "azselfplay"
 
 
@@ -125,7 +127,9 @@ def read_pair(path: Path, how_to_make: str, instead: str = "") -> KeyPair:
 def server_command(folder: Path, *words: str) -> str:
     """Return a command of azserver about the keys in `folder`, to be copied into a shell."""
     command, *others = words
-    where = [] if folder == default_folder() else ["--keys", str(folder)]
+    where = ["--keys", str(folder)]
+    with contextlib.suppress(NoHome):  # then there is no default
+        where = [] if folder == default_folder() else where
     return shlex.join(["azserver", command, *where, *others])
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pwd
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,8 @@ import pytest
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import check_folders
+from client.main import main
+from server.keys import main as change_keys
 
 ROOT = Path(__file__).resolve().parents[2]
 READ_ONLY = """
@@ -46,6 +49,22 @@ def test_a_cache_that_cannot_be_written_is_named_with_its_variable(tmp_path, mon
     monkeypatch.setenv("AZ_JIT_CACHE", str(tmp_path / "file"))
     with pytest.raises(Fatal, match=r"/file is not a folder: compiled code .* AZ_JIT_CACHE"):
         check_folders(tmp_path, "--runs")
+
+
+@pytest.mark.parametrize("words", [["keygen"], ["--server", "127.0.0.1:1"]])
+def test_a_user_without_a_home_is_told_to_set_it(words: list[str], tmp_path, monkeypatch, capsys) -> None:
+    """Such is a container's user that is only a number. A key whose file is named needs no such folder."""
+
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert main(words) == Exit.CONFIG
+    assert "set HOME" in capsys.readouterr().err
+    assert main(["keygen", "--key", str(tmp_path / "key")]) == Exit.OK
+    assert change_keys(["keygen", "--keys", str(tmp_path)]) == Exit.OK
 
 
 def test_a_machine_without_a_folder_for_temporary_files_is_told_so(tmp_path, monkeypatch) -> None:

@@ -46,6 +46,7 @@ from azselfplay.games.chess.board import (
     bishop_attacks,
     rook_attacks,
 )
+from azselfplay.games.home import home
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import State
 
@@ -86,7 +87,7 @@ class Known(NamedTuple):
 
 
 def cache_folder() -> Path:
-    return Path.home() / ".cache" / "azselfplay" / "truth"
+    return home() / ".cache" / "azselfplay" / "truth"
 
 
 @cache
