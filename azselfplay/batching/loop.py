@@ -184,10 +184,17 @@ class EvaluatorLoop:
         self._report_at = 0.0
 
     def run(self) -> None:
-        """Run forever."""
+        """Run forever. Raises Fatal(TRY_AGAIN) if the device has no memory for even one row."""
         self._control.ready(self._network)
-        while True:
-            self.step()
+        try:
+            while True:
+                self.step()
+        except self._exceptions.out_of_memory as error:
+            raise Fatal(
+                f"{self._network.device_name} has no memory left, not even for a batch of one row: end other "
+                "programs on the device, or choose a smaller --net",
+                Exit.TRY_AGAIN,
+            ) from error
 
     def step(self) -> None:
         """Take what has arrived, submit what the device has room for, then answer the oldest batch."""

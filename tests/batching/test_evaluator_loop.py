@@ -13,7 +13,7 @@ from ring_parts import GAME, LAYOUT, WORDS, BadFile, EchoNetwork, Evaluator, NoR
 
 from azselfplay.batching.loop import HEARTBEAT, EvaluatorLoop, Exceptions, Workers
 from azselfplay.batching.ring import REFUSED, Layout, Wish, create, hello
-from azselfplay.host.exits import Fatal
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
 from protocol.messages import LoadWeights
 
@@ -179,8 +179,23 @@ def test_a_device_without_room_for_one_row_ends_its_process(path: Path) -> None:
     evaluator = Evaluator(path, ShortOfMemory(0))
     producer = Producer(path)
     producer.fill(0, random_leaves(RNG, 1))
-    with pytest.raises(NoRoom):
-        evaluator.step(9)
+    with pytest.raises(Fatal, match="has no memory left") as caught:
+        evaluator.loop.run()
+    assert caught.value.code == Exit.TRY_AGAIN
+
+
+def test_a_device_without_room_for_new_weights_ends_its_process(path: Path, monkeypatch) -> None:
+    """It may have room later, so its parent starts it again."""
+
+    def load(*_: object) -> None:
+        raise NoRoom
+
+    evaluator = Evaluator(path)
+    monkeypatch.setattr(evaluator.network, "load", load)
+    evaluator.control.orders.append(WEIGHTS)
+    with pytest.raises(Fatal, match="has no memory left") as caught:
+        evaluator.loop.run()
+    assert caught.value.code == Exit.TRY_AGAIN
 
 
 @pytest.mark.parametrize("where", ["submit", "collect"])
