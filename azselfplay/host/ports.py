@@ -213,13 +213,17 @@ def network_of(address: str) -> str:
 
 
 def wants_ipv6(host: str) -> bool:
-    """Return whether a host can only be dialled over IPv6: it is an IPv6 address, or a name without an IPv4
-    address. A name with both is dialled over IPv4, because most servers listen there."""
+    """Return whether a host can only be dialled over IPv6: it is an IPv6 address, or a name with an IPv6
+    address and without an IPv4 one. A name with both is dialled over IPv4, because most servers listen there.
+    So is one that cannot be looked up now."""
+    return ":" in host or (not _has_address(host, socket.AF_INET) and _has_address(host, socket.AF_INET6))
+
+
+def _has_address(host: str, family: socket.AddressFamily) -> bool:
     try:
-        socket.getaddrinfo(host, None, socket.AF_INET)
+        return bool(socket.getaddrinfo(host, None, family))
     except (OSError, UnicodeError):
-        return True
-    return False
+        return False
 
 
 # ---- Listening -----------------------------------------------------------------------------------

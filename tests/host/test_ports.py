@@ -18,7 +18,7 @@ from azselfplay.host.ports import (
     place_to_listen,
 )
 from azselfplay.link.door import Door
-from azselfplay.link.sockets import Channel, new_context
+from azselfplay.link.sockets import Channel, dial_again, new_context
 
 PATIENCE = 20.0
 
@@ -149,6 +149,8 @@ def test_a_name_without_an_ipv4_address_is_dialled_over_ipv6(monkeypatch: pytest
     def only_ipv6(host: str, port: object, family: int = 0, *rest: int, **more: int) -> list:
         if host == "localhost" and family == socket.AF_INET:
             raise socket.gaierror(socket.EAI_NONAME, "no IPv4 address")
+        if host == "localhost" and family == socket.AF_INET6:
+            host = "::1"
         return real(host, port, family, *rest, **more)  # type: ignore[call-overload]
 
     monkeypatch.setattr(socket, "getaddrinfo", only_ipv6)
@@ -156,6 +158,27 @@ def test_a_name_without_an_ipv4_address_is_dialled_over_ipv6(monkeypatch: pytest
     try:
         assert dealer(context, endpoint.replace("[::1]", "localhost")).get(zmq.IPV6) == 1
         assert dealer(context, "tcp://127.0.0.1:1").get(zmq.IPV6) == 0
+    finally:
+        context.destroy(0)
+
+
+def test_a_name_is_looked_up_at_each_dial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name server that is away at the first one, as while a machine boots, says nothing about a name."""
+    error = socket.EAI_AGAIN
+
+    def resolver(host: str, _port: object, family: int = 0, *_: int) -> list:
+        if error == socket.EAI_AGAIN or family == socket.AF_INET:
+            raise socket.gaierror(error, "no address")
+        return [host]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolver)
+    context, endpoint = new_context(), "tcp://localhost:1"
+    try:
+        dialled = dealer(context, endpoint)
+        assert dialled.get(zmq.IPV6) == 0
+        error = socket.EAI_NONAME
+        asyncio.run(dial_again(dialled, endpoint))
+        assert dialled.get(zmq.IPV6) == 1
     finally:
         context.destroy(0)
 
