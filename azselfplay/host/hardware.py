@@ -3,7 +3,7 @@
 Processors are counted if the process may run on them, up to its container's quota. A container with `--cpus
 2` on a machine with 64 processors may run on any of them, but gets the time of two. Linux control groups
 define that quota: `cpu.max` in version 2, `cpu.cfs_quota_us` and `cpu.cfs_period_us` in version 1 (kernel
-documentation, "Control Group v2" and "CFS Bandwidth Control").
+documentation, "Control Group v2" and "CFS Bandwidth Control"). They limit its memory in the same way.
 
 This module also measures the processor time that processes have used, and gives freed memory back to the
 system. glibc keeps memory that was freed in the middle of its heap. After large messages these are megabytes,
@@ -57,6 +57,31 @@ def cpu_quota(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> float:
         ),
     ]
     return min(quotas, default=math.inf)
+
+
+def memory_left(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> float:
+    """Return the fewest bytes that our control group or one of its parents leaves below its limit; inf: there
+    is no limit."""
+    left = [
+        *(_left(folder, "memory.max", "memory.current", "") for folder in _groups(mount, membership, "")),
+        *(
+            _left(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+            for folder in _groups(mount / "memory", membership, "memory")
+        ),
+    ]
+    return min(left, default=math.inf)
+
+
+def _left(folder: Path, limit: str, used: str, prefix: str) -> float:
+    """`prefix`: of the names in `memory.stat` that count a group with those below it."""
+    lines = (line.partition(" ") for line in _read(folder / "memory.stat").splitlines())
+    stat = {name: value for name, _, value in lines}
+    try:
+        # The cache of files is part of what is used, and the kernel gives it up before anybody lacks memory.
+        cached = sum(int(stat.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+        return max(0, int(_read(folder / limit)) - int(_read(folder / used)) + cached)
+    except ValueError:  # `max`, or nothing: no limit
+        return math.inf
 
 
 def _groups(mount: Path, membership: Path, controller: str) -> Iterator[Path]:

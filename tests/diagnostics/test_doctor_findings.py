@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from doctor_faults import FIGURES, faults
 
-from azselfplay.diagnostics.doctor.machine import GB, Folder, Gpu, Machine, Needs, machine_findings
+from azselfplay.diagnostics.doctor.machine import GB, Folder, Gpu, Machine, Needs, look_at, machine_findings
 from azselfplay.diagnostics.doctor.service import (
     Level,
     PortFacts,
@@ -59,6 +59,11 @@ def service(**changes: object) -> ServiceFacts:
 def test_a_machine_is_judged_by_its_facts(machine: Machine, check: str, level: Level) -> None:
     found = faults(machine_findings(machine, NEEDS), level)
     assert found == ({check} if check else set())
+
+
+def test_a_containers_limit_counts_as_the_memory_of_its_machine(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("azselfplay.diagnostics.doctor.machine.memory_left", lambda: 1000.0)
+    assert look_at(tmp_path, tmp_path).memory == 1000
 
 
 def test_a_gpu_that_is_asked_for_must_be_there() -> None:

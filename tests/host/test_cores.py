@@ -1,4 +1,4 @@
-"""The number of processors that may be used, read from folders as the kernel shows them."""
+"""The processors and the memory that may be used, read from folders as the kernel shows them."""
 
 import math
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.hardware import cpu_quota, usable_cores
+from azselfplay.host.hardware import cpu_quota, memory_left, usable_cores
 
 
 @pytest.fixture
@@ -52,3 +52,23 @@ def test_a_part_of_a_processor_is_one(tmp_path: Path, membership: Path) -> None:
     """Whole processors are counted, because the processes are busy all the time."""
     write(tmp_path / "cpu.max", "50000 100000")
     assert usable_cores(tmp_path, membership) == 1
+
+
+@pytest.mark.parametrize(
+    ("group", "names"),
+    [
+        ("user.slice", ("memory.max", "memory.current", "active_file")),
+        ("memory/docker/ab", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_active_file")),
+    ],
+)
+def test_memory_is_what_the_groups_leave_and_cached_files_count_as_free(
+    group: str, names: tuple[str, str, str], tmp_path: Path, membership: Path
+) -> None:
+    assert memory_left(tmp_path, membership) == math.inf
+    limit, used, cached = names
+    write(tmp_path / group / limit, "2000")
+    write(tmp_path / group / used, "1500")
+    assert memory_left(tmp_path, membership) == 500
+    write(tmp_path / group / "memory.stat", f"anon 1100\n{cached} 400")
+    write(tmp_path / "memory.max", "max")
+    assert memory_left(tmp_path, membership) == 900

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from azselfplay.diagnostics.doctor.service import Finding, fault, ok, warning
-from azselfplay.host.hardware import usable_cores
+from azselfplay.host.hardware import memory_left, usable_cores
 
 GB = 1e9
 LITTLE_MEMORY, NO_MEMORY = 1.5 * GB, 0.3 * GB
@@ -104,6 +104,8 @@ def look_at(folder: Path, cache: Path) -> Machine:
     with contextlib.suppress(OSError, StopIteration, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         memory = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+        # That is of the whole machine; a container may have less.
+        memory = int(min(memory, memory_left()))
     folders = probe_folder(folder), probe_folder(cache)
     return Machine(usable_cores(), memory, files, *folders, gpus, gpu_error)
 
@@ -139,7 +141,7 @@ def machine_findings(machine: Machine, needs: Needs) -> list[Finding]:
     memory = ok("memory", "unknown on this system")
     if machine.memory is not None:
         found = f"{machine.memory / GB:.1f} GB available"
-        todo = "end other programs, or use fewer --workers and smaller --games"
+        todo = "end other programs, use fewer --workers and smaller --games, or raise a container's limit"
         memory = _limited("memory", machine.memory, (NO_MEMORY, LITTLE_MEMORY), found, todo)
 
     folder, place = machine.folder, f"{needs.folder} {machine.folder.path}"
