@@ -169,7 +169,7 @@ class RepeatableRun:
     def close(self) -> None:
         """Write the last figures; release the files and threads."""
         try:
-            self._figures.leave(self._run, self._curves)
+            self._figures.write_last(self._run, self._curves)
         finally:
             if self._inference is not None:
                 self._inference.close()
@@ -227,7 +227,7 @@ class RepeatableRun:
         self._figures.on_weights(self.training)
         for turn in turns:
             self._figures.on_turn(turn, now)
-        self._curves.write(self._figures.look(self._run, self._watch, self._keep_games, now), now)
+        self._curves.write(self._figures.refresh(self._run, self._watch, self._keep_games, now), now)
         log.info(
             "round %d: %d games in %.1f s, then up to step %d in %.1f s%s",
             *(number, self.games, played - began, turn.step, now - played),
