@@ -9,9 +9,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from process_marks import wait_for
 
 from azselfplay.host.hardware import seconds_of_trees
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, is_locked
 from azselfplay.lab.experiments.recipe import from_settings
 from azselfplay.lab.experiments.training import _watch, command_of
 
@@ -37,6 +38,27 @@ def test_azrun_itself_knows_wall_clock_only(clock: str, minutes: str, tmp_path: 
     recipe = from_settings("x", {**MINIMAL, "clock": clock})
     command = command_of(recipe, 1, 7.0, tmp_path, "run", tmp_path)
     assert command[command.index("--minutes") + 1] == minutes
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from azselfplay.lab.experiments import recipe, training
+command_of = training.command_of
+holds = "import pathlib, sys, time; from azselfplay.host.runs import RunLock; "
+holds += "lock = RunLock(pathlib.Path(sys.argv[1])); time.sleep(600)"
+training.command_of = lambda *told: command_of(*told) and [sys.executable, "-c", holds, sys.argv[2]]
+made = recipe.from_settings("x", {"title": "t", "game": "tic_tac_toe", "minutes": 9, "clock": "cores"})
+training.train(made, 1, Path(sys.argv[1]), 9.0)
+"""
+
+
+def test_a_run_ends_with_the_experiment_that_is_killed(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with subprocess.Popen([sys.executable, "-c", KILLED, tmp_path / "runs", lock]) as experiment:
+        wait_for(lambda: is_locked(lock), lambda: "azrun has not begun", 100.0)
+        experiment.kill()
+    wait_for(lambda: not is_locked(lock), lambda: "azrun has not ended", 20.0)
 
 
 def test_a_rate_that_falls_over_the_recipe_s_minutes_falls_over_those_of_the_run(tmp_path: Path) -> None:

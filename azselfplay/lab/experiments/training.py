@@ -30,7 +30,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import seconds_of_trees
-from azselfplay.host.processes import python_module
+from azselfplay.host.processes import ending_with_parent, python_module
 from azselfplay.host.runs import RunFolder, is_locked, newest_row, write_atomically
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.link.finding import newest_weights
@@ -140,7 +140,13 @@ def train(
     with (folder.path / "azrun.txt").open("wb") as output:
         # In a session of its own, so that all its processes can be killed together.
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=output, env=os.environ, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            env=os.environ,
+            start_new_session=True,
+            # If this process is killed, nobody else would ever end a run without minutes of its own.
+            preexec_fn=ending_with_parent(signal.SIGTERM),
         )
         try:
             snapshots = _watch(process, recipe, folder, minutes)
