@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from azselfplay.host.hardware import seconds_of
+from azselfplay.host.hardware import seconds_of, usable_cores
 from azselfplay.host.ports import find_base_port
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
@@ -163,7 +163,7 @@ class Watcher:
             running = group.create_task(self.be_connected())
             await self.until_playing()
             await asyncio.sleep(SETTLING_SECONDS)
-            threads, rows = len(os.sched_getaffinity(0)), self.figures["target_rows"]
+            threads, rows = usable_cores(), self.figures["target_rows"]
             with stopped(self._root):
                 bare = await asyncio.to_thread(BareNetwork, threads, rows)
             found = []

@@ -4,12 +4,14 @@ import dataclasses
 import itertools
 import json
 import math
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from azselfplay.host import hardware
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, RunLock
 from azselfplay.lab.experiments import ablation as ablation_file
@@ -19,6 +21,7 @@ from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.ablation import Job
 from azselfplay.lab.experiments.intervals import spread, table
 from azselfplay.lab.experiments.measures import check_judge
+from azselfplay.lab.experiments.training import describe_machine
 
 RESULTS = Path(__file__).parents[2] / "results"
 NAMES = sorted(path.stem for path in ablation_file.FOLDER.glob("*.toml"))
@@ -161,6 +164,19 @@ def test_two_processes_do_not_make_the_same_runs(tmp_path: Path, monkeypatch: py
     with RunLock(tmp_path / "runs" / ".ablation-krk"), pytest.raises(Fatal, match="the runs of krk") as found:
         ablation_runs.main()
     assert found.value.code is Exit.TRY_AGAIN
+
+
+def test_no_more_runs_at_once_than_the_container_has_processors(tmp_path: Path, monkeypatch) -> None:
+    def run_all(_ablation: object, _runs: Path, cores: list[int], *_: object) -> None:
+        raise Fatal(f"{cores}")
+
+    monkeypatch.setattr(sys, "argv", ["ablation", "krk", "--runs", str(tmp_path / "runs")])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(hardware, "cpu_quota", lambda *_: 2.0)
+    monkeypatch.setattr(ablation_runs, "run_all", run_all)
+    with pytest.raises(Fatal, match=r"^\[0, 1\]$"):
+        ablation_runs.main()
+    assert describe_machine()["cores"] == 2
 
 
 KRK = 'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'

@@ -4,8 +4,8 @@ several seeds each.
 A file of `experiments/ablations` names a recipe, minutes, seeds and variants. A variant is a table of
 settings that replace the recipe's. The settings under `base` replace the recipe's in all variants, so that a
 comparison stays the same when the recipe changes. Every run gets a core of its own; as many run at once as
-there are cores. Runs that are in the file of results already are not done again, if their settings are still
-those of today.
+this process may use cores. Runs that are in the file of results already are not done again, if their settings
+are still those of today.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import msgspec
 
 from azselfplay.host.config import flattened, to_toml
 from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.host.hardware import usable_cores
 from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import RunFolder, RunLock, write_atomically
 from azselfplay.lab.experiments import recipe as recipes
@@ -79,8 +80,8 @@ def main() -> int:
     if minutes <= 0:
         raise Fatal("--minutes must be more than 0", Exit.CONFIG)
     ablation = replace(ablation, minutes=minutes, seeds=tuple(options.seeds or ablation.seeds))
-    # Use only the cores that this process may use.
-    cores = sorted(os.sched_getaffinity(0))
+    # Use only the cores that this process may use, and no more than its container's quota.
+    cores = sorted(os.sched_getaffinity(0))[: usable_cores()]
     folder = options.out / f"ablation-{ablation.name}"
     options.runs.mkdir(parents=True, exist_ok=True)
     try:

@@ -29,7 +29,7 @@ import torch
 from azselfplay.games.spec import Game
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.hardware import seconds_of_trees
+from azselfplay.host.hardware import seconds_of_trees, usable_cores
 from azselfplay.host.processes import ending_with_parent, python_module
 from azselfplay.host.runs import RunFolder, is_locked, newest_row, write_atomically
 from azselfplay.lab.experiments.recipe import Recipe
@@ -298,7 +298,7 @@ def describe_machine() -> dict[str, str | int | float]:
         commit = _git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
     return {
         "processor": processor,
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": usable_cores(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "python": platform.python_version(),
         "torch": torch.__version__,
