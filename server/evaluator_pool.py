@@ -145,6 +145,11 @@ class EvaluatorPool:
         return sum(ready.target_rows for ready in self._sizes.values())
 
     @property
+    def mean_target(self) -> float:
+        """Return the mean over all evaluators that have ever been up; 0: none has."""
+        return self.target_rows / max(1, len(self._sizes))
+
+    @property
     def pipeline(self) -> int:
         return max((ready.pipeline for ready in self._sizes.values()), default=2)
 

@@ -228,7 +228,7 @@ class Front:
             "time": round(time.time(), 3),
             "run": self.settings.run,
             "game": self.settings.game.name,
-            "target_rows": self.pool.target_rows,
+            "target_rows": round(self.pool.mean_target),
             "evaluators": len(self.pool.working),
             "players_evaluate": self.settings.players_evaluate,
             "queue_rows": waiting + self.leaf.queue.rows,

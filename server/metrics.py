@@ -41,7 +41,7 @@ METRICS = (
     Metric("az_eval_leaves_total", "by_evaluator", "Leaves evaluated.", label="evaluator"),
     Metric("az_eval_batches_total", "batches", "Batches computed."),
     Metric("az_eval_batch_size", "batch_sizes", "Leaves per batch.", is_histogram=True),
-    Metric("az_eval_batch_target", "target_rows", "Leaves that all evaluators compute at once."),
+    Metric("az_eval_batch_target", "target_rows", "Leaves that one evaluator computes at once."),
     Metric(
         "az_eval_latency_seconds",
         "latency",

@@ -42,6 +42,13 @@ async def test_every_metric_of_a_server_at_work_has_a_value(bench: Bench) -> Non
 
 
 @beside_front
+async def test_the_mean_batch_is_compared_with_the_target_of_one_evaluator(bench: Bench) -> None:
+    for index, target in enumerate((32, 64)):
+        await bench.evaluator(index, target_rows=target)
+    assert bench.front.status()["target_rows"] == samples(bench)["az_eval_batch_target"] == 48
+
+
+@beside_front
 async def test_it_is_ready_while_an_evaluator_works_and_answers(bench: Bench) -> None:
     front = bench.front
     now = front.figures.started
