@@ -27,9 +27,17 @@ PLAIN_EVERY = 30.0
 log = logging.getLogger(__name__)
 
 
+def trainer_of(figures: Figures) -> Figures:
+    """Return the trainer's figures; of one that has left, without those that speak of the present. Figures
+    from a run's folder have no sessions and stay as they are."""
+    trainer: Figures = figures.get("trainer") or {}
+    has_left = not (figures.get("sessions") or {}).get("trainer", 1)
+    return {**trainer, "games_per_h": None, "alerts": []} if trainer and has_left else trainer
+
+
 def rows(figures: Figures) -> list[tuple[str, str]]:
     """Return everything worth seeing, as (name, text) in reading order."""
-    trainer: Figures = figures.get("trainer") or {}
+    trainer = trainer_of(figures)
     sessions: Figures = figures.get("sessions") or {}
     outcomes: Figures = trainer.get("outcomes") or {}
     reasons: Figures = trainer.get("reasons") or {}
@@ -84,7 +92,7 @@ def line(figures: Figures) -> str:
     troubles = "".join(f", {part} FAILS: {text}" for part, text in (figures.get("troubles") or {}).items())
     if figures.get("preparing"):
         return _preparing(figures) + troubles
-    trainer: Figures = figures.get("trainer") or {}
+    trainer = trainer_of(figures)
     gate = f", gate {_gate(figures['gate'])}" if figures.get("gate") else ""
     alerts = "".join(f", ALERT {text}" for text in trainer.get("alerts") or ())
     sessions: Figures = figures.get("sessions") or {}

@@ -54,6 +54,15 @@ def test_alerts_are_shown_as_long_as_they_hold() -> None:
     assert "alert" not in dict(rows(FIGURES))
 
 
+def test_a_trainer_that_has_left_says_nothing_about_the_present() -> None:
+    trainer = {"games": 1200, "games_per_h": 3400.0, "alerts": ["repetitions: 40%"]}
+    left = {"sessions": {"workers": 1, "trainer": 0}, "trainer": trainer}
+    assert dict(rows(left))["games"] == "1,200  (-/h)"
+    assert "alert" not in dict(rows(left))
+    assert line(left).startswith("games 1,200 (-/h)")
+    assert "ALERT" not in line(left)
+
+
 def test_without_a_terminal_there_is_one_line_every_30_seconds() -> None:
     """Logs of a batch job stay readable."""
     stream = io.StringIO()

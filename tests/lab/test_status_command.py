@@ -107,3 +107,10 @@ def test_old_weights_are_a_warning_that_leaves_the_exit_status_alone() -> None:
     assert f"WARNING {old}" in as_text(both)
     assert "ALERT repetitions: 40%. What to do: double self_play.moves" in as_text(both)
     assert as_text(both).count("repetitions: 40%") == 1
+
+
+def test_an_alert_of_a_trainer_that_has_left_is_over() -> None:
+    figures = {"evaluators": 1, "weights_version": 3, "trainer": {"alerts": ["repetitions: 40%"]}}
+    here, left = (RunStatus(True, figures | {"sessions": {"trainer": present}}) for present in (1, 0))
+    assert (here.exit, left.exit) == (Exit.FOUND, Exit.OK)
+    assert "repetitions" not in as_text(left)

@@ -17,7 +17,7 @@ from typing import Any
 from azselfplay.diagnostics.advice import ADVICE, link_to
 from azselfplay.host.exits import Exit
 from azselfplay.host.ports import UNKNOWN_NAME
-from azselfplay.host.view import aligned
+from azselfplay.host.view import aligned, trainer_of
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
 
@@ -212,7 +212,7 @@ def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
     if version is None or version < 0:
         weights = fault("weights", "there are none", "restart azserver: it makes an untrained network")
 
-    said: Mapping[str, Any] = figures.get("trainer") or {}
+    said = trainer_of(figures)
     trainer = ok("trainer", "connected")
     if not (figures.get("sessions") or {}).get("trainer"):
         todo = "start it (python -m trainer --server HOST); until then games wait on the players' disks"

@@ -17,7 +17,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import DEFAULT_PORT, Address, parse_address
 from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import RunFolder, has_final_figures, is_locked, newest_row, shown_settings
-from azselfplay.host.view import aligned, rows
+from azselfplay.host.view import aligned, rows, trainer_of
 from azselfplay.link.finding import RUNS, SERVER_LOCK, run_named, served_runs
 from azselfplay.link.keys import address_in, dial_keys, own_server_keys
 
@@ -64,7 +64,7 @@ class RunStatus:
     @property
     def alerts(self) -> list[str]:
         """Signs that the run does not learn."""
-        return [str(alert) for alert in (self.figures.get("trainer") or {}).get("alerts") or ()]
+        return [str(alert) for alert in trainer_of(self.figures).get("alerts") or ()]
 
     @property
     def faults(self) -> list[str]:

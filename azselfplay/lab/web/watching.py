@@ -23,6 +23,7 @@ from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder, shown_settings
 from azselfplay.host.view import rows as as_rows
+from azselfplay.host.view import trainer_of
 from azselfplay.lab.report.curves import Curves
 from azselfplay.lab.report.strength import strength_of
 from azselfplay.lab.web.guarding import FAULT, Trouble, trouble_of
@@ -98,7 +99,7 @@ def _with_advice(text: str) -> dict[str, str]:
 def newest_alerts(written: list[dict[str, str]], live: Mapping[str, Any] | None) -> list[dict[str, str]]:
     """Return the alerts that azserver reports, as everywhere else; the alerts `written` in the run's folder
     are older and count only without these."""
-    told = ((live or {}).get("trainer") or {}).get("alerts")
+    told = trainer_of(live or {}).get("alerts")
     return written if told is None else [_with_advice(str(text)) for text in told]
 
 
