@@ -80,6 +80,14 @@ def test_a_run_of_another_machine_runs_while_games_come_though_it_does_not_train
     assert state_of(run) is State.RUNNING
 
 
+def test_a_run_that_waits_does_not_show_the_games_an_hour_of_its_last_step(run: RunFolder) -> None:
+    run.figures_log.write_text(json.dumps({**figures(1), "trainer/games_per_h": 60.0}) + "\n")
+    with run.lock("trainer"):
+        assert summary(run)["games_per_h"] == 60
+        os.utime(run.figures_log, (HOUR, HOUR))
+        assert (summary(run)["games_per_h"], summary(run)["games"]) == (None, 3)
+
+
 def test_an_ended_run_shows_its_final_figures_and_when_it_was_created(run: RunFolder) -> None:
     write_figures(run, age=HOUR)
     run.write_figures({"games": 77, "step": 9, "weights_version": 3, "alerts": ["collapse: x"]})

@@ -98,6 +98,8 @@ def summary(run: RunFolder) -> dict[str, Any]:
     """Return one run; unknown figures are None. Times are in seconds, `created` and `changed` since 1970."""
     figures, state, changed = run.read_figures(), state_of(run), changed_at(run)
     is_running, now = state is State.RUNNING, time.time()
+    # No line is written while the step stands still, and the last rate is not that of today.
+    is_old = is_running and abs(now - modified(run.figures_log)) > FRESH
     row = newest_row(run) if is_running or not has_final_figures(run) else {}
     about: Mapping[str, Any] = {"game": DAMAGED} if run.about.is_file() else {}
     with contextlib.suppress(Fatal):
@@ -119,7 +121,7 @@ def summary(run: RunFolder) -> dict[str, Any]:
         "changed": changed,
         "silent_s": max(0.0, now - changed) if state is State.SILENT else None,
         "games": row.get("trainer/games", figures.get("games")),
-        "games_per_h": row.get("trainer/games_per_h", figures.get("games_per_h")),
+        "games_per_h": None if is_old else row.get("trainer/games_per_h", figures.get("games_per_h")),
         "step": row.get("trainer/step", figures.get("step")),
         "version": row.get("trainer/weights_version", figures.get("weights_version")),
         "strength": strongest(run),

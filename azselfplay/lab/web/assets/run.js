@@ -51,13 +51,15 @@ function strengthCard({ summary: { strength }, row }) {
 
 function drawCards(found) {
   const { summary: about, live } = found;
-  const waiting = live?.trainer?.waiting_for;
+  // The files get no figures while the step stands still; a trainer that is there tells azserver.
+  const now = { ...about, ...(live?.sessions?.trainer ? live.trainer : null) };
+  const waiting = now.waiting_for;
   cards.replaceChildren(
     strengthCard(found),
     card("Game", words(about.game), `network ${about.network ?? "?"}`),
     card("Created", ago(about.created), stateOf(about)[0]),
-    card("Games", count(about.games), about.running ? `${count(about.games_per_h)} an hour` : ""),
-    card("Training step", count(about.step), waiting ? `training waits for ${waiting}` : `weights version ${count(about.version)}`),
+    card("Games", count(now.games), about.running ? `${count(now.games_per_h)} an hour` : ""),
+    card("Training step", count(now.step), waiting ? `training waits for ${waiting}` : `weights version ${count(about.version)}`),
     ...(live ? liveCards(live) : about.running ? awaitedCards(found.server) : []),
   );
 }

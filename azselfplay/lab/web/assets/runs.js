@@ -32,7 +32,7 @@ function row(run) {
       el("small", {}, el("a", { href: pageOf(run.name, "/play"), "aria-label": `Play against ${run.name}` }, "Play"))],
     small(run), [el("span", { class: badge }, state), " ", alerts],
     [words(run.game), run.network ? el("small", {}, run.network) : null],
-    strength(run), count(run.step), [count(run.games), run.running ? el("small", {}, `${count(run.games_per_h)} an hour`) : null], ago(run.created),
+    strength(run), count(run.step), [count(run.games), run.running && run.games_per_h !== null ? el("small", {}, `${count(run.games_per_h)} an hour`) : null], ago(run.created),
   ];
 }
 
