@@ -146,6 +146,9 @@ def test_curves_follow_a_run_whose_figures_grow_and_can_be_zoomed(
     sync_api.expect(chart).not_to_have_attribute("aria-label", at_step(STEPS + 60))
     all_again.click()
     sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS + 60))
+    with (runs / "a-run" / "figures.jsonl").open("a") as file:  # the clock of the trainer was set back
+        file.write(json.dumps({**figures(STEPS + 61), "known_errors/tree": 0.25, "time": 900.0}) + "\n")
+    sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS + 61))
 
 
 def test_the_list_of_runs_begins_with_the_run_and_its_state_and_leads_to_play(

@@ -62,10 +62,10 @@ export class Curves {
   /** Adds a row of figures of the first run. Returns false for figures that no chart is known of yet: the first errors in known positions come some minutes after the first row. */
   add(row) {
     const { columns } = this.runs[0][1];
-    const times = columns.time;
+    const [times, steps] = [columns.time, columns[AXES[0][0]]];
     if (Object.keys(row).some((name) => !(name in columns))) return false;
-    if (times.length && times[times.length - 1] >= row.time) return true;
-    const steps = columns[AXES[0][0]];
+    // An old row is behind in both: the clock may be set back, and a trainer may go back to a checkpoint.
+    if (times.length && times[times.length - 1] >= row.time && steps[steps.length - 1] >= row[AXES[0][0]]) return true;
     while (steps.length && steps[steps.length - 1] >= row[AXES[0][0]]) for (const values of Object.values(columns)) values.pop();
     for (const [name, values] of Object.entries(columns)) values.push(row[name] ?? null);
     this.draw();
