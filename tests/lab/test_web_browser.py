@@ -151,6 +151,21 @@ def test_curves_follow_a_run_whose_figures_grow_and_can_be_zoomed(
     sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS + 61))
 
 
+def test_cards_show_what_azserver_tells_now_and_no_queue_where_players_evaluate(
+    page: sync_api.Page, site: str
+) -> None:
+    trainer = {"games": 1234, "games_per_h": 60, "step": 77, "waiting_for": "games"}
+    live = {"players_evaluate": True, "sessions": {"trainer": 1}, "trainer": trainer}
+    summary = {"game": "tic_tac_toe", "state": "running", "running": True, "games": 3, "step": 1}
+    found = {"summary": summary, "live": live, "alerts": [], "players": [], "row": None}
+    told = f"data: {json.dumps(found)}\n\n"
+    page.route("**/events", lambda route: route.fulfill(content_type="text/event-stream", body=told))
+    page.goto(site + "/run/a-run")
+    cards = page.locator(".cards")
+    sync_api.expect(cards).to_contain_text(re.compile("Games1,23460 an hour.*77training waits for games"))
+    sync_api.expect(cards).not_to_contain_text(re.compile("Batches filled|Queue wait"))
+
+
 def test_the_list_of_runs_begins_with_the_run_and_its_state_and_leads_to_play(
     page: sync_api.Page, site: str
 ) -> None:

@@ -33,8 +33,11 @@ function liveCards(live) {
   const { workers = 0, clients = 0, trainer = 0 } = live.sessions ?? {};
   return [
     card("Evaluations a second", count(live.evals_per_s)),
-    card("Batches filled", ...fill(live)),
-    card("Queue wait", `${fixed(live.queue_wait_ms, 2)} ms`, `${count(live.queue_rows)} positions wait`),
+    // If the players evaluate the network themselves, the server computes no batches.
+    ...(live.players_evaluate ? [] : [
+      card("Batches filled", ...fill(live)),
+      card("Queue wait", `${fixed(live.queue_wait_ms, 2)} ms`, `${count(live.queue_rows)} positions wait`),
+    ]),
     card("Connected", count(workers + clients), `${many(workers, "worker")}, ${many(clients, "client")}, ${trainer ? "a trainer" : "no trainer"}`),
   ];
 }
