@@ -371,7 +371,7 @@ METRICS = (
     Metric("az_window_positions", "window_positions", "Positions that steps draw from."),
     Metric("az_window_outcomes", "window_outcomes", "Share of the whole window by outcome.", label="outcome"),
     Metric("az_policy_loss", "policy_loss", "Policy loss in training, nats."),
-    Metric("az_value_loss", "value_loss", "Value loss in training, nats."),
+    Metric("az_value_loss", "value_loss", "Value loss in training, nats; of a tanh head a mean square."),
     Metric("az_held_out_policy_loss", "held_out_policy_loss", "Policy loss on games never trained on."),
     Metric("az_held_out_value_loss", "held_out_value_loss", "Value loss on games never trained on."),
     Metric("az_policy_entropy", "policy_entropy", "Entropy of the policy targets, nats."),

@@ -222,6 +222,15 @@ class RunFolder:
         except (OSError, ValueError, TypeError):
             return {}
 
+    def read_architecture(self) -> str:
+        """Return the architecture, such as "4x64tanh", from the trainer's final figures, or from the newest
+        weights until these exist; "": unknown."""
+        found = self.read_figures().get("architecture")
+        if not found:
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                found = read_json(self.weights / "current.json")["architecture"]
+        return found if isinstance(found, str) else ""
+
 
 def made_at(about: Mapping[str, Any]) -> float | None:
     """Return when a run was made, in seconds since 1970, according to its run.json; None if run.json does not

@@ -7,6 +7,7 @@ from pathlib import Path
 from games_runs import records
 from report_runs import whole_run
 
+from azselfplay.lab.report.curves import charts
 from azselfplay.lab.report.figures import Bin, by_version, merged
 from azselfplay.store.reader import open_games
 
@@ -18,6 +19,12 @@ def test_neighbouring_versions_share_a_bin_until_it_has_games_enough() -> None:
     assert [(one.first, one.last) for one in bins] == [(0, 0), (1, 5), (6, 6)]
     assert [one.games for one in bins] == [500, 58, 400]
     assert merged([], 4) == []
+
+
+def test_the_value_loss_of_a_tanh_head_is_a_mean_square() -> None:
+    for architecture, unit in (("4x64", "cross-entropy, nats"), ("4x64tanh", "mean square")):
+        shown = [one for one in charts([], architecture) if one["title"].startswith("Value loss")]
+        assert [one["unit"] for one in shown] == [unit]
 
 
 def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:

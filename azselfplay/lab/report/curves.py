@@ -9,7 +9,7 @@ kept moments is doubled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,23 @@ STRENGTH = (
     ),
 )
 
+VALUE_LOSS = Chart(
+    "Value loss",
+    "Cross-entropy with the result: 1.10 is a guess, 0.4 to 0.9 healthy while games are decisive. Low "
+    "with many draws: it only says draw. Held-out games far above training: the network memorises.",
+    (("training", "trainer/value_loss"), ("held-out games", "trainer/held_out_value_loss")),
+    "cross-entropy, nats",
+    least_span=0.3,
+)
+TANH_LOSS = replace(
+    VALUE_LOSS,
+    title="Value loss, mean square",
+    caption="Mean square of the value's error: a value of 0 everywhere has the share of decisive games. "
+    "Held-out games far above training: the network memorises.",
+    unit="mean square",
+)
+"""Replaces VALUE_LOSS for a tanh head, under a title of its own: runs of both kinds share no axis."""
+
 LEARNING = (
     Chart(
         "Policy loss",
@@ -90,14 +107,7 @@ LEARNING = (
         "cross-entropy, nats",
         least_span=0.3,
     ),
-    Chart(
-        "Value loss",
-        "Cross-entropy with the result: 1.10 is a guess, 0.4 to 0.9 healthy while games are decisive. Low "
-        "with many draws: it only says draw. Held-out games far above training: the network memorises.",
-        (("training", "trainer/value_loss"), ("held-out games", "trainer/held_out_value_loss")),
-        "cross-entropy, nats",
-        least_span=0.3,
-    ),
+    VALUE_LOSS,
     Chart(
         "Spread of values",
         "Standard deviation over positions of held-out games: near 0, all values are the same.",
@@ -225,12 +235,15 @@ NAMES = (*X_AXES, *(name for chart in CHARTS for _, name in chart.curves), "trai
 """Figures that a page needs, besides those with a prefix."""
 
 
-def charts(found: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the charts for a page. `found`: the figures of this run that have a prefix."""
+def charts(found: Iterable[str], architecture: str) -> list[dict[str, Any]]:
+    """Return the charts for a page. `found`: the figures of this run that have a prefix. `architecture`: of
+    its network."""
     found = list(found)
     shown = []
     for group, some in GROUPS.items():
         for chart in some:
+            if chart is VALUE_LOSS and architecture.endswith("tanh"):
+                chart = TANH_LOSS
             more = [name for name in found if chart.prefix and name.startswith(chart.prefix)]
             curves = [*chart.curves, *((name.removeprefix(chart.prefix), name) for name in more)]
             explained = [chart.explained[label] for label, _ in curves if label in chart.explained]
@@ -317,10 +330,11 @@ class Curves:
             kept = [one for one in numbered if one[0] % self._stride == 0 or one[0] == newest]
             self._numbers, self.rows = [number for number, _ in kept], [row for _, row in kept]
 
-    def history(self) -> dict[str, Any]:
-        """Return the charts and their figures, for a page: a list for each figure, with one entry per row."""
+    def history(self, architecture: str = "") -> dict[str, Any]:
+        """Return the charts and their figures, for a page: a list for each figure, with one entry per row.
+        `architecture`: of the run's network."""
         columns = {name: [row.get(name) for row in self.rows] for name in (*NAMES, *self.named)}
-        return {"charts": charts(self.named), "columns": columns}
+        return {"charts": charts(self.named, architecture), "columns": columns}
 
     @property
     def damaged(self) -> int:

@@ -177,7 +177,10 @@ def page(report: Report) -> str:
     parts += ["<h2>The run</h2>", _facts(report), '<section id="settings"></section>', noted]
     shown = {
         "run": report.run.name,
-        "history": {**report.curves.history(), "strength": strength_of(report.run)},
+        "history": {
+            **report.curves.history(report.run.read_architecture()),
+            "strength": strength_of(report.run),
+        },
         "games": game_charts(report.bins) if report.bins else [],
         "settings": settings_of(report.run),
     }

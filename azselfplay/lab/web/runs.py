@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from azselfplay.host.exits import Fatal
-from azselfplay.host.reading import open_regular, read_json
+from azselfplay.host.reading import open_regular
 from azselfplay.host.runs import (
     LAST_BYTES,
     Left,
@@ -104,13 +104,10 @@ def summary(run: RunFolder) -> dict[str, Any]:
     about: Mapping[str, Any] = {"game": DAMAGED} if run.about.is_file() else {}
     with contextlib.suppress(Fatal):
         about = run.describe() if run.about.is_file() else {"game": game_of(run)}
-    # The network's size comes from the trainer's final figures, or from the newest weights until these exist.
-    size = figures.get("architecture")
-    if not size:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            size = read_json(run.weights / "current.json")["architecture"]
     asked = shown_settings(run.config).get("net")
-    nets = list(dict.fromkeys(name for name in (asked, size) if isinstance(name, str) and name))
+    nets = list(
+        dict.fromkeys(name for name in (asked, run.read_architecture()) if isinstance(name, str) and name)
+    )
     return {
         "name": run.name,
         "game": about.get("game"),

@@ -82,7 +82,7 @@ class Files:
         """Return all curves, and the strength of the networks."""
         with self._in_thread:
             self.curves.look()
-            return {**self.curves.history(), "strength": strength_of(self.run)}
+            return {**self.curves.history(self.run.read_architecture()), "strength": strength_of(self.run)}
 
 
 def _with_advice(text: str) -> dict[str, str]:
