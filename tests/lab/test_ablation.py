@@ -5,15 +5,17 @@ import itertools
 import json
 import math
 import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from process_marks import wait_for
 
 from azselfplay.host import hardware
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.runs import RunFolder, RunLock
+from azselfplay.host.runs import RunFolder, RunLock, is_locked
 from azselfplay.lab.experiments import ablation as ablation_file
 from azselfplay.lab.experiments import ablation as ablation_runs
 from azselfplay.lab.experiments import on_games
@@ -124,7 +126,7 @@ def test_variants_that_are_judged_by_different_figures_have_empty_cells() -> Non
 @pytest.fixture
 def without_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ablation_runs, "run_one", lambda job: run_of(job.variant, job.seed, 0.5))
-    monkeypatch.setattr(ablation_runs, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr(ablation_runs, "ProcessPoolExecutor", lambda count, **_: ThreadPoolExecutor(count))
     monkeypatch.setattr(ablation_runs, "warm_up", lambda _: None)
 
 
@@ -164,6 +166,28 @@ def test_two_processes_do_not_make_the_same_runs(tmp_path: Path, monkeypatch: py
     with RunLock(tmp_path / "runs" / ".ablation-krk"), pytest.raises(Fatal, match="the runs of krk") as found:
         ablation_runs.main()
     assert found.value.code is Exit.TRY_AGAIN
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from azselfplay.host.runs import RunLock
+from azselfplay.lab.experiments import ablation
+def run_one(job):
+    lock = RunLock(Path(sys.argv[1]))
+    time.sleep(600)
+ablation.run_one = run_one
+jobs = [ablation.Job("x", None, 1, 1.0, None, None)]
+list(ablation.side_by_side(jobs, slice(1)))
+"""
+
+
+def test_its_processes_end_with_an_ablation_that_is_killed(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with subprocess.Popen([sys.executable, "-c", KILLED, lock]) as process:
+        wait_for(lambda: is_locked(lock), lambda: "no run has begun", 100.0)
+        process.kill()
+    wait_for(lambda: not is_locked(lock), lambda: "the run has not ended", 20.0)
 
 
 def test_no_more_runs_at_once_than_the_container_has_processors(tmp_path: Path, monkeypatch) -> None:

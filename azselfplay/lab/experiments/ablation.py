@@ -16,11 +16,13 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,6 +32,7 @@ import msgspec
 from azselfplay.host.config import flattened, to_toml
 from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.host.hardware import usable_cores
+from azselfplay.host.processes import ending_with_parent
 from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import RunFolder, RunLock, write_atomically
 from azselfplay.lab.experiments import recipe as recipes
@@ -307,7 +310,9 @@ def side_by_side(jobs: Sequence[Job], now: slice) -> Iterator[dict[str, Any]]:
         number: f"run {number} of {len(jobs)}, {job.variant}, seed {job.seed}" for number, job in numbered
     }
     # Each batch needs new processes, because a process stays bound to its core.
-    with ProcessPoolExecutor(len(numbered)) as pool:
+    # They end with this one, else they would hold its lock for ever. Only "fork" makes us their parent.
+    fork, ends = get_context("fork"), ending_with_parent(signal.SIGTERM)
+    with ProcessPoolExecutor(len(numbered), mp_context=fork, initializer=ends) as pool:
         running: dict[Future[dict[str, Any]], int] = {}
         for number, job in numbered:
             running[pool.submit(run_one, job)] = number
