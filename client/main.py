@@ -88,18 +88,22 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 async def chosen_device(setting: str, stop: aio.Stop) -> str:
-    """Return the GPUs that torch can use in place of `auto`, or `remote` if it can use none: a GPU's device
-    file does not say that its driver works, or that torch has code for it. Raises Stopped."""
+    """Return the GPUs that torch can use in place of `auto`, or `remote` if it can never use any: a GPU's
+    device file does not say that torch has code for it. `auto` stays if its driver does not answer now:
+    evaluators wait for it. Raises Stopped."""
     if setting != "auto" or not count_gpus() or not is_installed("torch"):
         return setting
-    found, why = "", "torch can use no GPU here; see what nvidia-smi says"
-    try:
-        found = ",".join(json.loads(await output_of("net.gpu", "usable", stop=stop)))
-    except Fatal as error:
-        why = str(error)
+    found = None
+    with suppress(Fatal):
+        found = json.loads(await output_of("net.gpu", "usable", stop=stop))
+    if found is None:
+        return setting
     if not found:
-        log.warning("%s. The server evaluates; --device remote: without this warning", why)
-    return found or "remote"
+        log.warning(
+            "this machine's GPUs are not used: torch is built without CUDA, or has no code for them "
+            "(--device remote: without this warning)"
+        )
+    return ",".join(found) or "remote"
 
 
 async def supervise(plan: Plan, stop: aio.Stop, drain: float, monitor: Monitor, spool: Path) -> None:

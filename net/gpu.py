@@ -101,11 +101,12 @@ def chosen_kernels(usual: str) -> str:
 
 if __name__ == "__main__":
     # Print the names of the GPUs that torch finds, as a JSON list; with the word `usable`, their devices
-    # instead, without those that it has no code for.
+    # instead, without those that it has no code for; null if torch is built for GPUs and finds none now.
     there = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
     if sys.argv[1:] == ["usable"]:
         built_for = torch.cuda.get_arch_list()
         usable = [at for at in there if has_code(torch.cuda.get_device_capability(at), built_for)]
-        print(json.dumps([f"cuda:{index}" for index in usable]))
+        may_come = torch.version.cuda and not there
+        print(json.dumps(None if may_come else [f"cuda:{index}" for index in usable]))
     else:
         print(json.dumps([torch.cuda.get_device_name(index) for index in there]))

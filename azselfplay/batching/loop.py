@@ -184,15 +184,15 @@ class EvaluatorLoop:
         self._report_at = 0.0
 
     def run(self) -> None:
-        """Run forever. Raises Fatal(TRY_AGAIN) if the device has no memory for even one row."""
+        """Run forever. Raises Fatal(TRY_AGAIN) if the device has no memory for a row or for weights."""
         self._control.ready(self._network)
         try:
             while True:
                 self.step()
         except self._exceptions.out_of_memory as error:
             raise Fatal(
-                f"{self._network.device_name} has no memory left, not even for a batch of one row: end other "
-                "programs on the device, or choose a smaller --net",
+                f"{self._network.device_name} has no memory left for a batch of one row, or for new weights: "
+                "end other programs on the device",
                 Exit.TRY_AGAIN,
             ) from error
 

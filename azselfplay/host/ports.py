@@ -215,7 +215,7 @@ def network_of(address: str) -> str:
 def wants_ipv6(host: str) -> bool:
     """Return whether a host can only be dialled over IPv6: it is an IPv6 address, or a name with an IPv6
     address and without an IPv4 one. A name with both is dialled over IPv4, because most servers listen there.
-    So is one that cannot be looked up now."""
+    So is one that cannot be looked up now, as while a machine boots: the answer holds for a socket's life."""
     return ":" in host or (not _has_address(host, socket.AF_INET) and _has_address(host, socket.AF_INET6))
 
 
@@ -294,8 +294,11 @@ def check_web_port(web: int, base: int) -> None:
     """Raise Fatal if the pages of a server with this base port cannot be served on port `web` now."""
     if base <= web < base + PORTS:
         raise Fatal(f"--web {web} is one of the two ports of --port {base}: give another", Exit.CONFIG)
-    if not _is_free(web):
-        raise Fatal(f"--web {web}: the port is in use, perhaps by azplay web: give another", Exit.TRY_AGAIN)
+    try:
+        _tcp(f"127.0.0.1:{web}").close()
+    except OSError as error:
+        code = Exit.TRY_AGAIN if error.errno in MAY_PASS else Exit.CONFIG
+        raise Fatal(f"--web {web}: {error.strerror}; give another port", code) from error
 
 
 @contextmanager

@@ -189,7 +189,7 @@ async def start_patiently(
 
 
 def ending_with_parent(by: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
-    """Return the function that the child calls between fork and exec. It makes the kernel send the signal
+    """Return the function that the child calls after the fork. It makes the kernel send the signal
     `by` to the child when this process ends. All look-ups and imports happen here, before the fork."""
     prctl, parent, code = ctypes.CDLL(None).prctl, os.getpid(), int(Exit.INTERRUPTED)
 
@@ -412,9 +412,10 @@ class Children:
             if time.monotonic() - started > HEALTHY_AFTER:
                 delay = self._backoff
             why = describe_exit(code) + (f": {told}" if (told := child.told_error()) else "")
-            # One end may be an accident. A child that ends again at once keeps failing.
-            level = logging.WARNING if delay == self._backoff else logging.ERROR
-            log.log(level, "%s ended (%s), starting it again in %.1f s", child.name, why, delay)
+            # One end may be an accident. The error has the same text each time: azrun says it once.
+            if delay > self._backoff:
+                log.error("%s ends again and again (%s)", child.name, why)
+            log.warning("%s ended (%s), starting it again in %.1f s", child.name, why, delay)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ending.wait(), delay)
             # A child that keeps failing must not be restarted in a tight loop.

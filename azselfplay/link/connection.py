@@ -211,8 +211,8 @@ class Connection:
                 # What libzmq has not sent yet is lost, as at any end of a connection.
                 if self._redial.take(now):
                     log.debug("nothing comes from %s; dialling again", self._server)
-                    await dial_again(self._socket, self.endpoint)
-                    self._is_connected = False  # not before: libzmq's own dialling may have been faster
+                    self._is_connected = False
+                    dial_again(self._socket, self.endpoint)
         finally:
             if self._looking_up is not None:
                 self._looking_up.cancel()

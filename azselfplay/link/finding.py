@@ -83,7 +83,7 @@ def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
             # Resolved, so that `.` and links have a name, too; but a link to a folder that cannot be a run's
             # name keeps its own.
             full = folder.resolve()
-            full = full if is_name(full.name) else folder
+            full = folder if not is_name(full.name) and is_name(folder.name) else full
             return RunFolder(full.parent, full.name)
     return None
 

@@ -94,12 +94,13 @@ def new_dealer(
     # Retry after 0.2 s, doubling up to 30 s; on this machine only up to 1 s, because few peers are local.
     socket.set(zmq.RECONNECT_IVL, 200)
     socket.set(zmq.RECONNECT_IVL_MAX, 1_000 if is_local(endpoint) else 30_000)
+    if endpoint.startswith("tcp:") and wants_ipv6(urlsplit(endpoint).hostname or ""):
+        socket.set(zmq.IPV6, 1)
     return socket
 
 
 def dial(socket: Socket, endpoint: str) -> None:
     """Dial `endpoint`. Raises Fatal(CONFIG), and closes the socket, if it is not an address."""
-    socket.set(zmq.IPV6, _over_ipv6(endpoint))
     try:
         socket.connect(endpoint)
     except zmq.ZMQError as error:
@@ -117,17 +118,10 @@ def hang_up(socket: Socket, endpoint: str) -> None:
         socket.disconnect(endpoint)
 
 
-async def dial_again(socket: Socket, endpoint: str) -> None:
-    """Replace the connection to `endpoint`. Its name may have other addresses than before: at the last dial,
-    the name server may have been away. It is asked in a thread, because it may not answer for seconds."""
-    ipv6 = await asyncio.to_thread(_over_ipv6, endpoint)
+def dial_again(socket: Socket, endpoint: str) -> None:
+    """Replace the connection to `endpoint`."""
     hang_up(socket, endpoint)
-    socket.set(zmq.IPV6, ipv6)
     socket.connect(endpoint)
-
-
-def _over_ipv6(endpoint: str) -> bool:
-    return endpoint.startswith("tcp:") and wants_ipv6(urlsplit(endpoint).hostname or "")
 
 
 def set_common(socket: Socket, limit: int, hwm: int) -> None:

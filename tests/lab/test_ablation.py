@@ -175,7 +175,7 @@ from azselfplay.host.runs import RunLock
 from azselfplay.lab.experiments import ablation
 def run_one(job):
     lock = RunLock(Path(sys.argv[1]))
-    time.sleep(600)
+    time.sleep(60)
 ablation.run_one = run_one
 jobs = [ablation.Job("x", None, 1, 1.0, None, None)]
 list(ablation.side_by_side(jobs, slice(1)))
@@ -185,8 +185,10 @@ list(ablation.side_by_side(jobs, slice(1)))
 def test_its_processes_end_with_an_ablation_that_is_killed(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with subprocess.Popen([sys.executable, "-c", KILLED, lock]) as process:
-        wait_for(lambda: is_locked(lock), lambda: "no run has begun", 100.0)
-        process.kill()
+        try:
+            wait_for(lambda: is_locked(lock), lambda: "no run has begun", 100.0)
+        finally:
+            process.kill()
     wait_for(lambda: not is_locked(lock), lambda: "the run has not ended", 20.0)
 
 

@@ -46,7 +46,7 @@ from pathlib import Path
 from azselfplay.lab.experiments import recipe, training
 command_of = training.command_of
 holds = "import pathlib, sys, time; from azselfplay.host.runs import RunLock; "
-holds += "lock = RunLock(pathlib.Path(sys.argv[1])); time.sleep(600)"
+holds += "lock = RunLock(pathlib.Path(sys.argv[1])); time.sleep(60)"
 training.command_of = lambda *told: command_of(*told) and [sys.executable, "-c", holds, sys.argv[2]]
 made = recipe.from_settings("x", {"title": "t", "game": "tic_tac_toe", "minutes": 9, "clock": "cores"})
 training.train(made, 1, Path(sys.argv[1]), 9.0)
@@ -56,8 +56,10 @@ training.train(made, 1, Path(sys.argv[1]), 9.0)
 def test_a_run_ends_with_the_experiment_that_is_killed(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with subprocess.Popen([sys.executable, "-c", KILLED, tmp_path / "runs", lock]) as experiment:
-        wait_for(lambda: is_locked(lock), lambda: "azrun has not begun", 100.0)
-        experiment.kill()
+        try:
+            wait_for(lambda: is_locked(lock), lambda: "azrun has not begun", 100.0)
+        finally:
+            experiment.kill()
     wait_for(lambda: not is_locked(lock), lambda: "azrun has not ended", 20.0)
 
 

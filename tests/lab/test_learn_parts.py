@@ -130,9 +130,16 @@ def test_a_search_with_settings_is_written_once_and_has_a_letter_in_the_rows(tmp
         "greedy",
     )
     found.measures[:] = [share("wins", player, 1, 2) for player in players]
-    write_seed(tmp_path / "out", recipe, 1, a_run(tmp_path), found)
-    write_page(tmp_path / "out", recipe)
-    page = (tmp_path / "out" / "README.md").read_text()
+    folder = tmp_path / "results"
+    write_seed(folder / "out", recipe, 1, a_run(tmp_path), found.with_targets({"wins": 0.5}))
+    write_page(folder / "out", recipe)
+    page, overview = ((folder / name / "README.md").read_text() for name in ("out", "."))
+    assert [line.split(" | ")[2] for line in overview.splitlines() if "wins (" in line] == [
+        "wins (trained, search A)",
+        "wins (untrained)",
+        "wins (trained, search B)",
+        "wins (greedy)",
+    ]
     assert "- search A: `gumbel?c_scale=0.3`\n- search B: `puct?solver=True`\n" in page
     who = [line.split(" | ")[1] for line in page.splitlines() if line.startswith("| wins")]
     assert who == ["trained, search A", "untrained, search A", "trained, search B", "greedy"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -147,10 +148,16 @@ def write_overview(folder: Path) -> None:
             f"{one['minutes']:.0f} ({one['core_minutes']:.0f}){_stopped(one)}" for one in seeds.values()
         )
         asked = [one for found in judged for one in found.measures if one.target is not None]
-        for key in dict.fromkeys((one.what, one.player) for one in asked):
+        keys = dict.fromkeys((one.what, one.player) for one in asked)
+        plain = Counter((what, SEARCH.sub("", player)) for what, player in keys)
+        letters = _searches(dict(enumerate(judged)))
+        for key in keys:
             found = [_find(one.measures, key) for one in judged]
             values = "; ".join("-" if one is None else one.text(one.value) for one in found)
-            what = f"{key[0]} ({SEARCH.sub('', key[1]).removesuffix(', ')})"
+            # The search is on the recipe's page. Here its letter stands only between two of them.
+            player = SEARCH.sub("", key[1])
+            player = player if plain[key[0], player] == 1 else _lettered(key[1], letters)
+            what = f"{key[0]} ({player.removesuffix(', ')})"
             lines.append(f"| {title} | {clock} | {what} | {values} | {_target(found)} | {_reached(found)} |")
             title = clock = ""  # named once, in the first of its lines
     lines += ["", SETTINGS, ""]
@@ -205,6 +212,10 @@ def _searches(judged: Mapping[int, Judgement]) -> dict[str, str]:
     return {text: f"search {letter}" for text, letter in zip(texts, ascii_uppercase, strict=False)}
 
 
+def _lettered(player: str, searches: Mapping[str, str]) -> str:
+    return SEARCH.sub(lambda search: searches[search[0]], player)
+
+
 def _table(judged: Mapping[int, Judgement]) -> str:
     """Return a table with one line per measure and player, and one column per seed."""
     # Keep the judge's order; a seed may lack a figure that another seed has.
@@ -215,8 +226,7 @@ def _table(judged: Mapping[int, Judgement]) -> str:
         found = [_find(one.measures, key) for one in judged.values()]
         known = [one for one in found if one is not None]
         times = ", ".join(f"{one.ms_a_move:.2g}" for one in known if one.ms_a_move is not None)
-        player = SEARCH.sub(lambda search: searches[search[0]], key[1])
-        cells = [key[0], player, str(known[0].count), times]
+        cells = [key[0], _lettered(key[1], searches), str(known[0].count), times]
         for measure in found:
             text = "" if measure is None else measure.text(measure.value)
             if measure is not None and measure.low is not None and measure.high is not None:

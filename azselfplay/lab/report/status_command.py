@@ -213,4 +213,5 @@ def as_text(status: RunStatus) -> str:
 def as_json(status: RunStatus) -> str:
     """Return the status as one JSON object."""
     told = {"live": status.live, "alerts": status.alerts, "faults": status.faults}
-    return json.dumps({**told, "figures": status.figures}, indent=1)
+    figures = {**status.figures, "trainer": trainer_of(status.figures)} if status.figures else {}
+    return json.dumps({**told, "figures": figures}, indent=1)

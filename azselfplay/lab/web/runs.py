@@ -98,7 +98,7 @@ def summary(run: RunFolder) -> dict[str, Any]:
     """Return one run; unknown figures are None. Times are in seconds, `created` and `changed` since 1970."""
     figures, state, changed = run.read_figures(), state_of(run), changed_at(run)
     is_running, now = state is State.RUNNING, time.time()
-    # No line is written while the step stands still, and the last rate is not that of today.
+    # No line is written while the step stands still, so an old rate is not the present one.
     is_old = is_running and abs(now - modified(run.figures_log)) > FRESH
     row = newest_row(run) if is_running or not has_final_figures(run) else {}
     about: Mapping[str, Any] = {"game": DAMAGED} if run.about.is_file() else {}

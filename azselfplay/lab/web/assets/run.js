@@ -61,7 +61,7 @@ function drawCards(found) {
     strengthCard(found),
     card("Game", words(about.game), `network ${about.network ?? "?"}`),
     card("Created", ago(about.created), stateOf(about)[0]),
-    card("Games", count(now.games), about.running ? `${count(now.games_per_h)} an hour` : ""),
+    card("Games", count(now.games), about.running && now.games_per_h != null ? `${count(now.games_per_h)} an hour` : ""),
     card("Training step", count(now.step), waiting ? `training waits for ${waiting}` : `weights version ${count(about.version)}`),
     ...(live ? liveCards(live) : about.running ? awaitedCards(found.server) : []),
   );
