@@ -136,9 +136,7 @@ def test_a_search_with_settings_is_written_once_and_has_a_letter_in_the_rows(tmp
     page, overview = ((folder / name / "README.md").read_text() for name in ("out", "."))
     assert [line.split(" | ")[2] for line in overview.splitlines() if "wins (" in line] == [
         "wins (trained, search A)",
-        "wins (untrained)",
         "wins (trained, search B)",
-        "wins (greedy)",
     ]
     assert "- search A: `gumbel?c_scale=0.3`\n- search B: `puct?solver=True`\n" in page
     who = [line.split(" | ")[1] for line in page.splitlines() if line.startswith("| wins")]
