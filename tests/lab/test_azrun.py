@@ -160,7 +160,7 @@ def test_a_port_in_use_ends_it_before_anything_starts(tmp_path, monkeypatch, cap
         assert f"port {port + 1} is in use" in capsys.readouterr().err
         monkeypatch.setattr(sys, "argv", ["azrun", *flags[:2], *flags[4:], "--web", str(port + 1)])
         assert azrun.main() == Exit.TRY_AGAIN
-        assert f"--web {port + 1}: the port is in use" in capsys.readouterr().err
+        assert f"--web {port + 1}: Address already in use" in capsys.readouterr().err
     monkeypatch.setattr(sys, "argv", ["azrun", *flags, "--web", str(port)])
     assert azrun.main() == Exit.CONFIG
     assert not runs.exists()
