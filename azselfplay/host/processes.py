@@ -189,8 +189,8 @@ async def start_patiently(
 
 
 def ending_with_parent(by: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
-    """Return the function that the child calls after the fork. It makes the kernel send the signal
-    `by` to the child when this process ends. All look-ups and imports happen here, before the fork."""
+    """Return the function that the child calls after the fork. It makes the kernel send the signal `by` to
+    the child when this process ends. All look-ups and imports happen here, before the fork."""
     prctl, parent, code = ctypes.CDLL(None).prctl, os.getpid(), int(Exit.INTERRUPTED)
 
     def tell_kernel() -> None:

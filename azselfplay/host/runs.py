@@ -223,12 +223,12 @@ class RunFolder:
             return {}
 
     def read_architecture(self) -> str:
-        """Return the architecture, such as "4x64tanh", from the trainer's final figures, or from the newest
-        weights until these exist; "": unknown."""
+        """Return the architecture of the network that plays, such as "4x64tanh"; in a folder without weights,
+        that of the trainer's final figures; "": unknown."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if found := read_json(self.weights / "current.json")["architecture"]:
+                return str(found)
         found = self.read_figures().get("architecture")
-        if not found:
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                found = read_json(self.weights / "current.json")["architecture"]
         return found if isinstance(found, str) else ""
 
 

@@ -32,7 +32,7 @@ def trainer_of(figures: Figures) -> Figures:
     from a run's folder have no sessions and stay as they are."""
     trainer: Figures = figures.get("trainer") or {}
     has_left = not (figures.get("sessions") or {}).get("trainer", 1)
-    return {**trainer, "games_per_h": None, "alerts": []} if trainer and has_left else trainer
+    return {**trainer, "games_per_h": None, "alerts": []} if has_left else trainer
 
 
 def rows(figures: Figures) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import may_have_gpus, usable_cores
 from azselfplay.host.ports import ANYWHERE, check_base_port
 from azselfplay.host.processes import python_module
-from azselfplay.host.reading import read_json, read_toml
+from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import RunFolder, is_locked, shown_settings
 from azselfplay.host.view import aligned
 from azselfplay.lab.experiments import recipe as recipes
@@ -88,8 +88,8 @@ class RunConfig:
     time that a game is played on this machine."""
     repeatable: Count = 0
     """Runs everything in one process on the CPU, in rounds: this many games, then the training steps that
-    they allow. It gives the same bits on the same machine with the same torch, however
-    often it was killed, and ends with a whole round. 0: games and training side by side."""
+    they allow. It gives the same bits on the same machine with the same torch, however often it was killed,
+    and ends with a whole round. 0: games and training side by side."""
     run: str = ""
     """Name of the run; empty is GAME-NET, or the name of the recipe if `--recipe` is given. A run that exists
     is continued with its own network and settings."""
@@ -349,9 +349,8 @@ def _of_run(settings: RunConfig) -> Basis:
 def _network_of(folder: RunFolder) -> str:
     """Return the network with which a run plays, if there is one and its architecture has a name in this
     version; else ""."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        name = str(read_json(folder.weights / "current.json")["architecture"])
-        check_name(name)
+    with suppress(ValueError):
+        check_name(name := folder.read_architecture())
         return name
     return ""
 

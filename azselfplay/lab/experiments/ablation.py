@@ -310,8 +310,8 @@ def side_by_side(jobs: Sequence[Job], now: slice) -> Iterator[dict[str, Any]]:
         number: f"run {number} of {len(jobs)}, {job.variant}, seed {job.seed}" for number, job in numbered
     }
     # Each batch needs new processes, because a process stays bound to its core.
-    # They end with this one, else they would hold its lock for ever. With "forkserver" we
-    # would not be their parent.
+    # They end with this one, else they would hold its lock for ever. With "forkserver" we would not be their
+    # parent.
     fork, ends = get_context("fork"), ending_with_parent(signal.SIGTERM)
     with ProcessPoolExecutor(len(numbered), mp_context=fork, initializer=ends) as pool:
         running: dict[Future[dict[str, Any]], int] = {}

@@ -99,8 +99,6 @@ def _with_advice(text: str) -> dict[str, str]:
 def newest_alerts(written: list[dict[str, str]], live: Mapping[str, Any] | None) -> list[dict[str, str]]:
     """Return the alerts that azserver reports, as everywhere else; the alerts `written` in the run's folder
     are older and count only without these."""
-    if live and not (live.get("sessions") or {}).get("trainer", 1):
-        return []  # nobody says what is so at present
     told = trainer_of(live or {}).get("alerts")
     return written if told is None else [_with_advice(str(text)) for text in told]
 
