@@ -3,7 +3,8 @@
 A position is the sum of the rows of its active features, as in NNUE; an action's logit is the product of a
 vector of the position with the sum of the action's rows (piece and target, what is captured, ...), as in
 Monty and Jackal. If a game says that features share rows, a shared row is trained beside each feature's own
-row, and added to it for play (factorised features, as in Stockfish).
+row, and added to it for play (factorised features, as in Stockfish). In training both are summed by position:
+adding the shared rows to the whole table would cost as much as all else in a step.
 
 `net.sparse_kernel` computes the same for one position in microseconds.
 """
@@ -35,6 +36,10 @@ class Inputs(NamedTuple):
     """int32[all active features]: those of position 0, then those of position 1, ..."""
     begins: Tensor
     """int64[n + 1]: where the features of each position begin, and where the last ones end."""
+    shared: Tensor
+    """int32[all shared rows]: those of the active features, position by position."""
+    shared_begins: Tensor
+    """int64[n + 1]: as `begins`."""
     of: Tensor
     """int64[entries]: the position of each action, ascending."""
     rows: Tensor
@@ -88,13 +93,13 @@ class _ActionLogits(torch.autograd.Function):
         return None, *outputs, None, None
 
 
-def row_sums(kernels: Any, table: Tensor, inputs: Inputs) -> Tensor:
-    """Return `[n, width]`: for each position, the sum of its active rows of `table`. `kernels`: of
-    `net.sparse.kernels_for`."""
+def row_sums(kernels: Any, table: Tensor, active: Tensor, begins: Tensor) -> Tensor:
+    """Return `[n, width]`: for position i, the sum of the rows of `table` that `active` names from `begins[i]`
+    to `begins[i + 1]`. `kernels`: of `net.sparse.kernels_for`."""
     if table.device.type == "cpu":
-        sums: Tensor = _RowSums.apply(kernels, table, inputs.active, inputs.begins)  # type: ignore[no-untyped-call]
+        sums: Tensor = _RowSums.apply(kernels, table, active, begins)  # type: ignore[no-untyped-call]
         return sums
-    return F.embedding_bag(inputs.active.long(), table, inputs.begins, mode="sum", include_last_offset=True)
+    return F.embedding_bag(active.long(), table, begins, mode="sum", include_last_offset=True)
 
 
 def logits_of(kernels: Any, vectors: Tensor, table: Tensor, biases: Tensor, inputs: Inputs) -> Tensor:
@@ -137,11 +142,7 @@ class SparseNetwork(Network):
         self.policy = nn.Linear(architecture.width, architecture.policy_width, bias=False)
         self.action_rows = rows("action_rows", ACTION_ROW)
         self.action_biases = nn.Parameter(torch.zeros(shapes["action_biases"]))
-        # For each column of the shared rows: the features that have a shared row there, and its number.
-        self._shared: list[tuple[Tensor, Tensor]] = []
-        for column in () if features.shared is None else features.shared.T:
-            has = np.flatnonzero(column >= 0)
-            self._shared.append((torch.from_numpy(has), torch.from_numpy(column[has].astype(np.int64))))
+        self._shared = features.shared
 
     @property
     def _kernels(self) -> Any:
@@ -161,19 +162,23 @@ class SparseNetwork(Network):
         begins[-1] = found = self._kernels.describe_all(
             packed_features, self._history, counts, actions, active, begins, rows
         )
-        of = np.repeat(np.arange(len(counts)), counts)
-        return Inputs(*map(torch.from_numpy, (active[:found], begins, of, rows.reshape(-1, self._tables))))
+        of, rows = np.repeat(np.arange(len(counts)), counts), rows.reshape(-1, self._tables)
+        active = active[:found]
+        shared, shared_begins = np.empty(0, np.int32), np.zeros_like(begins)
+        if self._shared is not None:
+            shared = np.empty(found * self._shared.shape[1], np.int32)
+            self._kernels.shared_all(self._shared, active, begins, shared, shared_begins)
+            shared = shared[: shared_begins[-1]]
+        return Inputs(*map(torch.from_numpy, (active, begins, shared, shared_begins, of, rows)))
 
     def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return logits of the entries, `float32[entries]`, and value logits `float32[n, 3]` (win, draw,
         loss for the side to move)."""
         kernels = self._kernels
-        rows: Tensor = self.rows
-        for column in self._shared:
-            assert self.shared_rows is not None
-            has, shared = (part.to(rows.device) for part in column)
-            rows = rows.index_add(0, has, self.shared_rows.index_select(0, shared))
-        hidden = torch.relu(row_sums(kernels, rows, inputs) + self.bias)
+        sums = row_sums(kernels, self.rows, inputs.active, inputs.begins)
+        if self.shared_rows is not None:
+            sums = sums + row_sums(kernels, self.shared_rows, inputs.shared, inputs.shared_begins)
+        hidden = torch.relu(sums + self.bias)
         value: Tensor = self.wdl(torch.relu(self.value(hidden)))
         vectors = self.policy(hidden)
         return logits_of(kernels, vectors, self.action_rows, self.action_biases, inputs), value
