@@ -94,7 +94,7 @@ class _ActionLogits(torch.autograd.Function):
 
 
 def row_sums(kernels: Any, table: Tensor, active: Tensor, begins: Tensor) -> Tensor:
-    """Return `[n, width]`: for position i, the sum of the rows of `table` that `active` names from `begins[i]`
+    """Return `[n, width]`: for position i the sum of the rows of `table` that `active` names from `begins[i]`
     to `begins[i + 1]`. `kernels`: of `net.sparse.kernels_for`."""
     if table.device.type == "cpu":
         sums: Tensor = _RowSums.apply(kernels, table, active, begins)  # type: ignore[no-untyped-call]

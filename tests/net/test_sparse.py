@@ -112,7 +112,7 @@ def test_sums_of_rows_and_their_gradients_are_those_of_torch(name: str) -> None:
     inputs, kernels = made_up_inputs(name), kernels_for(name, Sparse().widths)
     generator = torch.Generator().manual_seed(1)
     table = torch.randn(features_of(get_game(name)).features, 256, generator=generator, requires_grad=True)
-    sums = row_sums(kernels, table, inputs)
+    sums = row_sums(kernels, table, inputs.active, inputs.begins)
     weights = torch.randn(sums.shape, generator=generator)
     expected = F.embedding_bag(
         inputs.active.long(), table, inputs.begins, mode="sum", include_last_offset=True
