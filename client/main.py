@@ -26,6 +26,7 @@ from pathlib import Path
 from azselfplay.host import aio, config, logs
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal, guarded, is_installed
 from azselfplay.host.folders import check_folders, own_folder
+from azselfplay.host.hardware import Gpus, may_have_gpus
 from azselfplay.host.metrics import Monitor
 from azselfplay.host.ports import parse_address
 from azselfplay.host.processes import BACKOFF_LONGEST, Children, Stopped, describe_exit, output_of, to_stderr
@@ -91,19 +92,18 @@ async def chosen_device(setting: str, stop: aio.Stop) -> str:
     """Return the GPUs that torch can use in place of `auto`, or `remote` if it can never use any: a GPU's
     device file does not say that torch has code for it. `auto` stays if its driver does not answer now:
     evaluators wait for it. Raises Stopped."""
-    if setting != "auto" or not count_gpus() or not is_installed("torch"):
+    if setting != "auto" or not may_have_gpus() or not is_installed("torch"):
         return setting
-    found = None
-    with suppress(Fatal):
-        found = json.loads(await output_of("net.gpu", "usable", stop=stop))
-    if found is None:
+    try:
+        found = Gpus(*json.loads(await output_of("net.gpu", stop=stop)))
+    except Fatal:
         return setting
-    if not found:
-        log.warning(
-            "this machine's GPUs are not used: torch is built without CUDA, or has no code for them "
-            "(--device remote: without this warning)"
-        )
-    return ",".join(found) or "remote"
+    if found.may_come:
+        return setting
+    if not found.usable:
+        text = "this machine's GPUs are not used: %s (--device remote: without this warning)"
+        log.warning(text, found.why)
+    return ",".join(found.usable) or "remote"
 
 
 async def supervise(plan: Plan, stop: aio.Stop, drain: float, monitor: Monitor, spool: Path) -> None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+
+from azselfplay.host.hardware import Gpus, may_have_gpus
 
 KERNELS = ("compile", "cudnn", "plain")
 """How a network runs on CUDA: with cuDNN's fused convolutions, and torch.compile for the operations between
@@ -30,13 +31,38 @@ class OnCuda(NamedTuple):
     """None: the device's best one (`inference_dtype`)."""
 
 
+WITHOUT_CUDA = f"torch {torch.__version__} is built without CUDA, and uses no GPU"
+
 Capability = tuple[int, int]
+
+
+def count_found() -> int:
+    """Return how many GPUs torch finds now. A torch for AMD's calls these `cuda`, too, but nothing here is
+    made for them."""
+    return torch.cuda.device_count() if torch.cuda.is_available() and not torch.version.hip else 0
+
+
+def found_gpus() -> Gpus:
+    """Return what torch finds now."""
+    found, built_for = range(count_found()), torch.cuda.get_arch_list()
+    usable = [at for at in found if has_code(torch.cuda.get_device_capability(at), built_for)]
+    made_for, why = torch.version.cuda, ""
+    if found and not usable:
+        why = f"torch {torch.__version__} has code for {', '.join(built_for)} only, and for no GPU here"
+    elif not usable:
+        needs = f"torch finds no GPU: it needs a driver for CUDA {made_for}; see what nvidia-smi says"
+        why = needs if made_for else WITHOUT_CUDA
+    names = [torch.cuda.get_device_name(index) for index in found]
+    may_come = bool(made_for) and not found and may_have_gpus()
+    return Gpus(names, [f"cuda:{index}" for index in usable], why, may_come)
 
 
 def check_still_there(device: str) -> None:
     """Raise RuntimeError if torch does not find the GPU `cuda:N` now. Resetting the driver may bring it back,
-    and the other GPUs go on."""
-    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    and the other GPUs go on. Raises ValueError if this torch never finds one."""
+    found = count_found()
+    if not found and torch.version.cuda is None:
+        raise ValueError(WITHOUT_CUDA)
     if int(device.removeprefix("cuda:")) >= found:
         raise RuntimeError(
             f"{device} is not there: torch finds {found} GPUs now; see what nvidia-smi and dmesg say"
@@ -100,13 +126,4 @@ def chosen_kernels(usual: str) -> str:
 
 
 if __name__ == "__main__":
-    # Print the names of the GPUs that torch finds, as a JSON list; with the word `usable`, their devices
-    # instead, without those that it has no code for; null if torch is built for GPUs and finds none now.
-    there = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-    if sys.argv[1:] == ["usable"]:
-        built_for = torch.cuda.get_arch_list()
-        usable = [at for at in there if has_code(torch.cuda.get_device_capability(at), built_for)]
-        may_come = torch.version.cuda and not there
-        print(json.dumps(None if may_come else [f"cuda:{index}" for index in usable]))
-    else:
-        print(json.dumps([torch.cuda.get_device_name(index) for index in there]))
+    print(json.dumps(found_gpus()))

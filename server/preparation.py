@@ -9,7 +9,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from azselfplay.host.aio import Stop
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
-from azselfplay.host.hardware import NOT_FOUND, may_have_gpus
+from azselfplay.host.hardware import Gpus, may_have_gpus
 from azselfplay.host.ports import check_base_port
 from azselfplay.host.processes import output_of
 from azselfplay.host.reading import read_text
@@ -53,42 +53,43 @@ def warn_of_waiting_games(folder: RunFolder) -> None:
 
 
 async def find_devices(gpus: str, stop: Stop) -> list[str]:
-    """Return torch devices for `--gpus`. Raises Fatal(CONFIG) naming the available GPUs."""
+    """Return torch devices for `--gpus`. Raises Fatal as `choose_devices`."""
     # If no GPU can be meant, start no child: importing torch takes seconds.
     words = {word.strip() for word in gpus.split(",") if word.strip()}
     if words in ({"cpu"}, {NO_GPUS}) or not (words or may_have_gpus()):
-        return choose_devices(gpus, ())
-    found = json.loads(await output_of("net.gpu", stop=stop)) if may_have_gpus() else []
-    # The user has not chosen the CPU, and may not want it.
-    if not (words or found):
-        log.warning("%s; evaluators run on the CPU (--gpus cpu: without this warning)", NOT_FOUND)
+        return choose_devices(gpus, Gpus((), ()))
+    found = Gpus(*json.loads(await output_of("net.gpu", stop=stop)))
     devices = choose_devices(gpus, found)
-    if not words and len(devices) < len(found):
-        log.info("the last of %d GPUs is left to the trainer; --gpus names those of azserver", len(found))
+    if not words and not found.usable:
+        # The user has not chosen the CPU, and may not want it.
+        log.warning("%s; evaluators run on the CPU (--gpus cpu: without this warning)", found.why)
+    elif not words and len(found.usable) > 1:
+        text = "the last of %d GPUs is left to the trainer; --gpus names those of azserver"
+        log.info(text, len(found.usable))
     return devices
 
 
 async def check_gate_device(gate: GateConfig, stop: Stop) -> None:
-    """Raise Fatal(CONFIG) if the gate is to run on a GPU that does not exist."""
+    """Raise Fatal as `find_devices` if the gate is to run on a GPU that does not exist."""
     if gate.mode == "alphago_zero" and gate.device.startswith("cuda"):
         try:
             await find_devices(gate.device.partition(":")[2] or "0", stop)
         except Fatal as error:
-            found = str(error).partition("; ")[0]  # the rest is about --gpus
+            found = str(error).rpartition("; ")[0]  # the rest is about --gpus
             raise Fatal(f"--gate.device {gate.device}: {found}", error.code) from error
 
 
-def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
-    """Return `--gpus` as torch devices: `0,cpu` -> ["cuda:0", "cpu"]. `found`: names of the available GPUs.
-    An empty `gpus` means all GPUs but the last, which the trainer takes by default; a single GPU is used all
-    the same. `none` means [], for a server whose players evaluate.
+def choose_devices(gpus: str, found: Gpus) -> list[str]:
+    """Return `--gpus` as torch devices: `0,cpu` -> ["cuda:0", "cpu"]. An empty `gpus` means all usable GPUs
+    but the last, which the trainer takes by default; a single GPU is used all the same. `none` means [], for
+    a server whose players evaluate.
 
-    Raises Fatal(CONFIG) for a GPU that does not exist, or a word that is neither a number nor `cpu`.
+    Raises Fatal(CONFIG) for a GPU that does not exist, or a word that is neither a number nor `cpu`, and
+    Fatal(TRY_AGAIN) for a GPU whose driver may come back.
     """
     words = [word.strip() for word in gpus.split(",") if word.strip()]
     if not words:
-        ours = len(found) - 1 if len(found) > 1 else len(found)
-        return [f"cuda:{index}" for index in range(ours)] or ["cpu"]
+        return [*(found.usable[:-1] or found.usable)] or ["cpu"]
     devices: list[str] = []
     if words == [NO_GPUS]:
         return devices
@@ -101,10 +102,12 @@ def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
                 "alone; for example --gpus 0,1 or --gpus cpu",
                 Exit.CONFIG,
             )
-        elif int(word) >= len(found):
-            names = ", ".join(f"{index} ({name})" for index, name in enumerate(found))
-            there_is = f"torch finds {names}" if found else "torch finds no GPU on this machine"
-            raise Fatal(f"GPU {word} does not exist: {there_is}; use one of them, or --gpus cpu", Exit.CONFIG)
+        elif not found.names:
+            raise Fatal(f"GPU {word} is not there: {found.why}; without it: --gpus cpu", found.code)
+        elif int(word) >= len(found.names):
+            names = ", ".join(f"{index} ({name})" for index, name in enumerate(found.names))
+            there_are = f"torch finds {names}; use one of them, or --gpus cpu"
+            raise Fatal(f"GPU {word} does not exist: {there_are}", Exit.CONFIG)
         else:
             devices.append(f"cuda:{int(word)}")
     # Several evaluators on the CPU divide its cores; two on one GPU would only divide its memory.

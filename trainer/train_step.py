@@ -21,11 +21,10 @@ from torch import Tensor, nn
 
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.hardware import NOT_FOUND, may_have_gpus
 from net.architectures.network import Network, wdl_of
 from net.architectures.sparse import SparseNetwork
 from net.cpu.engine import faster_dtype
-from net.gpu import check_has_code, has_bfloat16
+from net.gpu import check_has_code, found_gpus, has_bfloat16
 from net.planes import Planes, PlaneShape, features_tensor
 from net.weights import WeightsMeta, to_bytes
 from trainer.config import LossSettings, OptimizerSettings
@@ -448,26 +447,26 @@ def computes_in_bfloat16(precision: str, device: torch.device) -> bool:
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device called `name`; `auto` is the last GPU, which azserver leaves to the trainer. Raises
-    Fatal(CONFIG) if there is no such device, or torch has no code for it, Fatal(TRY_AGAIN) if no GPU is found
-    although this torch and the machine are made for one: its driver may come back."""
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    should_be = torch.version.cuda is not None and may_have_gpus()
+    """Return the device called `name`; `auto` is the last usable GPU, which azserver leaves to the trainer.
+    Raises Fatal(CONFIG) if there is no such device, or torch has no code for it, Fatal(TRY_AGAIN) if no GPU
+    is found although this torch and the machine are made for one: its driver may come back."""
+    if name == "cpu":
+        return torch.device(name)
+    gpus = found_gpus()
     if name == "auto":
-        name = f"cuda:{gpus - 1}" if gpus else "cpu"
-        if should_be and not gpus:
-            log.warning("%s; training runs on the CPU (--device cpu: without this warning)", NOT_FOUND)
-    kind, _, number = name.partition(":")
-    if kind == "cuda" and should_be and not gpus:
-        raise Fatal(f"--device {name}: {NOT_FOUND}", Exit.TRY_AGAIN)
-    if kind == "cuda" and int(number or 0) >= gpus:
-        what = f"--device {name}: torch finds {gpus} GPUs on this machine"
+        name = gpus.usable[-1] if gpus.usable else "cpu"
+        if not gpus.usable and (gpus.names or gpus.may_come):
+            log.warning("%s; training runs on the CPU (--device cpu: without this warning)", gpus.why)
+        return torch.device(name)
+    if not gpus.names:
+        raise Fatal(f"--device {name}: {gpus.why}; without a GPU: --device cpu", gpus.code)
+    if int(name.partition(":")[2] or 0) >= len(gpus.names):
+        what = f"--device {name}: torch finds {len(gpus.names)} GPUs on this machine"
         raise Fatal(f"{what}; give cpu or auto", Exit.CONFIG)
-    if kind == "cuda":
-        try:
-            check_has_code(name)
-        except ValueError as error:
-            raise Fatal(f"--device {name}: {error}", Exit.CONFIG) from error
+    try:
+        check_has_code(name)
+    except ValueError as error:
+        raise Fatal(f"--device {name}: {error}", Exit.CONFIG) from error
     return torch.device(name)
 
 

@@ -19,6 +19,9 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
+
+from azselfplay.host.exits import Exit
 
 MOUNT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
@@ -28,9 +31,26 @@ TICKS = os.sysconf("SC_CLK_TCK")
 """Ticks per second, the unit of /proc."""
 DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
 """Device files of GPU drivers on Linux; without any of them there is no need to ask torch."""
-NOT_FOUND = "this machine has the driver of a GPU, but torch finds no GPU: see what nvidia-smi says"
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """glibc's `malloc_trim`; None if the C library is not glibc."""
+
+
+class Gpus(NamedTuple):
+    """What torch finds, as `python -m net.gpu` prints it in JSON for processes that never import torch."""
+
+    names: Sequence[str]
+    """Of all GPUs that torch finds: `cuda:0`, `cuda:1` ..."""
+    usable: Sequence[str]
+    """Those of them that torch has code for, as devices."""
+    why: str = ""
+    """Why none is usable."""
+    may_come: bool = False
+    """Whether torch finds none, although it and this machine are made for one: the driver may come back."""
+
+    @property
+    def code(self) -> Exit:
+        """Return the exit code of a process that needs a GPU if none is usable."""
+        return Exit.TRY_AGAIN if self.may_come else Exit.CONFIG
 
 
 def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:

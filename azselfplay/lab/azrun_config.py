@@ -22,7 +22,7 @@ from azselfplay.games.names import DEFAULT_GAME, near
 from azselfplay.host import config
 from azselfplay.host.config import flattened, nested, to_toml
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.hardware import may_have_gpus, usable_cores
+from azselfplay.host.hardware import Gpus, may_have_gpus, usable_cores
 from azselfplay.host.ports import ANYWHERE, check_base_port
 from azselfplay.host.processes import python_module
 from azselfplay.host.reading import read_toml
@@ -383,7 +383,7 @@ def has_gpu(gpus: str) -> bool:
         return False
     # Ask in another process: torch takes seconds to import, and azrun does not need it.
     asked = subprocess.run(python_module("net.gpu"), capture_output=True, check=False)
-    return asked.returncode == 0 and bool(json.loads(asked.stdout))
+    return asked.returncode == 0 and bool(Gpus(*json.loads(asked.stdout)).usable)
 
 
 def shown_recipes() -> str:

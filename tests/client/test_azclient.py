@@ -14,6 +14,7 @@ import pytest
 
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import Gpus
 from azselfplay.host.ports import Address
 from azselfplay.host.processes import python_module
 from client import evaluator, worker
@@ -282,9 +283,9 @@ def test_auto_takes_the_gpus_that_torch_can_use_waits_for_a_driver_and_else_take
     """A GPU's device file does not say that torch can use it. None: no GPU answers now."""
 
     async def output(*_: str, stop: Stop) -> str:
-        return json.dumps(found)
+        return json.dumps(Gpus((), found or (), "none", may_come=found is None))
 
-    monkeypatch.setattr("client.main.count_gpus", lambda: 2)
+    monkeypatch.setattr("client.main.may_have_gpus", lambda: True)
     monkeypatch.setattr("client.main.output_of", output)
     assert asyncio.run(chosen_device(setting, Stop())) == device
     assert ("GPUs are not used" in caplog.text) == (device == "remote")

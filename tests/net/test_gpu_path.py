@@ -13,6 +13,7 @@ from test_inference import a_batch, naive_answers, trained_like
 from torch._dynamo.testing import CompileCounter
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import net.gpu
 import net.inference
 from azselfplay.games import get_game
 from net.architectures.network import conv_add_relu, conv_relu, fold
@@ -149,6 +150,28 @@ def test_a_torch_without_code_for_a_gpu_is_known(
     capability: tuple[int, int], built_for: list[str], runs: bool
 ) -> None:
     assert has_code(capability, built_for) == runs
+
+
+@pytest.mark.parametrize(
+    ("found", "versions", "why", "may_come"),
+    [
+        (0, {"cuda": "13.0"}, "torch finds no GPU: it needs a driver for CUDA 13.0", True),
+        (1, {"cuda": None, "hip": "7.0"}, "built without CUDA", False),  # an AMD's
+        (1, {"cuda": "13.0"}, "no GPU here", False),
+    ],
+)
+def test_torch_says_why_it_uses_no_gpu(
+    found: int, versions: dict, why: str, may_come: bool, monkeypatch
+) -> None:
+    for name, version in versions.items():
+        monkeypatch.setattr(torch.version, name, version)
+    made_up = {"is_available": bool(found), "device_count": found, "get_device_name": "P40"}
+    for name, answer in {**made_up, "get_device_capability": (6, 1), "get_arch_list": ["sm_80"]}.items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(net.gpu, "may_have_gpus", lambda: True)
+    gpus = net.gpu.found_gpus()
+    assert why in gpus.why
+    assert (gpus.usable, gpus.may_come) == ([], may_come)
 
 
 def test_number_formats_follow_from_the_capability() -> None:

@@ -14,6 +14,7 @@ from azselfplay.batching import loop
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import Gpus
 from azselfplay.host.processes import Stopped, output_of
 from azselfplay.host.runs import RunFolder
 from net.architectures.network import build
@@ -69,14 +70,19 @@ def test_start_positions_are_read_from_their_file(tmp_path: Path) -> None:
     ],
 )
 def test_gpus_become_devices(gpus: str, found: tuple, devices: list[str]) -> None:
-    assert choose_devices(gpus, found) == devices
+    usable = [f"cuda:{index}" for index in range(len(found))]
+    assert choose_devices(gpus, Gpus(found, usable)) == devices
+
+
+def test_a_gpu_without_code_is_left_out() -> None:
+    assert choose_devices("", Gpus((*TWO, "NVIDIA C"), ["cuda:0", "cuda:2"])) == ["cuda:0"]
 
 
 @pytest.mark.parametrize(
     ("gpus", "found", "says"),
     [
         ("2", TWO, r"GPU 2 does not exist: torch finds 0 \(NVIDIA A\), 1 \(NVIDIA B\)"),
-        ("0", (), "no GPU on this machine; .* --gpus cpu"),
+        ("0", (), "GPU 0 is not there: no driver; .* --gpus cpu"),
         ("all", TWO, "GPU numbers and the word cpu"),
         ("1,1", TWO, "twice"),
         ("none,cpu", TWO, "none alone"),
@@ -84,16 +90,23 @@ def test_gpus_become_devices(gpus: str, found: tuple, devices: list[str]) -> Non
 )
 def test_a_wrong_gpu_is_explained(gpus: str, found: tuple, says: str) -> None:
     with pytest.raises(Fatal, match=says) as caught:
-        choose_devices(gpus, found)
+        choose_devices(gpus, Gpus(found, (), "no driver"))
     assert caught.value.code == Exit.CONFIG
 
 
-def test_a_gate_needs_a_gpu_that_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("may_come", [True, False])
+def test_a_gate_needs_a_gpu_that_exists_or_may_come(may_come: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch is asked even where there is no driver yet: it may load one."""
+
+    async def output(*_: str, stop: Stop) -> str:
+        return json.dumps(Gpus((), (), "none; see dmesg", may_come))
+
     monkeypatch.setattr(preparation, "may_have_gpus", lambda: False)
+    monkeypatch.setattr(preparation, "output_of", output)
     gate = GateConfig(mode="alphago_zero", device="cuda:1")
-    with pytest.raises(Fatal, match=r"--gate.device cuda:1: GPU 1 does not exist: .* machine$") as caught:
+    with pytest.raises(Fatal, match=r"--gate.device cuda:1: GPU 1 is not there: none; see dmesg$") as caught:
         asyncio.run(preparation.check_gate_device(gate, Stop()))
-    assert caught.value.code == Exit.CONFIG
+    assert caught.value.code == (Exit.TRY_AGAIN if may_come else Exit.CONFIG)
     for device in ("cpu", ""):
         asyncio.run(preparation.check_gate_device(replace(gate, device=device), Stop()))
 
@@ -107,6 +120,11 @@ def test_a_gpu_that_disappears_is_waited_for(driver: bool, code: Exit, monkeypat
     with pytest.raises(Fatal, match=r"cuda:1 is not there: .* 1 GPUs now") as caught:
         loop.open_device("cuda:1", get_game("tic_tac_toe"), 1, 0)
     assert caught.value.code == code
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(Fatal, match="is built without CUDA") as caught:
+        loop.open_device("cuda:1", get_game("tic_tac_toe"), 1, 0)
+    assert caught.value.code == Exit.CONFIG
 
 
 def test_a_gpu_that_this_torch_has_no_code_for_is_not_waited_for(monkeypatch) -> None:

@@ -6,9 +6,9 @@ import pytest
 import torch
 from training_runs import training
 
+import net.gpu
 import trainer.__main__
 from azselfplay.host.exits import Exit, Fatal
-from trainer import train_step
 from trainer.__main__ import load
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.train_step import choose_device
@@ -64,26 +64,31 @@ def test_a_wrong_device_is_said_before_the_server_is_asked(monkeypatch, tmp_path
         trainer.__main__._main()
 
 
-def test_the_trainer_takes_the_last_gpu_and_none_that_torch_has_no_code_for(monkeypatch) -> None:
+def test_the_trainer_takes_the_last_gpu_and_none_that_torch_has_no_code_for(monkeypatch, caplog) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA V")
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 0))
+    capabilities = {0: (8, 0), 1: (7, 0), 2: (7, 0), "cuda:2": (7, 0)}
+    monkeypatch.setattr(torch.cuda, "get_device_capability", capabilities.get)
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_70", "sm_80"])
     assert choose_device("auto") == torch.device("cuda:2")
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80", "sm_90"])
+    assert choose_device("auto") == torch.device("cuda:0")
     with pytest.raises(
         Fatal, match=r"cuda:2 is a NVIDIA V \(sm_70\), and torch .* sm_80, sm_90 only"
     ) as caught:
-        choose_device("auto")
+        choose_device("cuda:2")
     assert caught.value.code == Exit.CONFIG
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_120"])
+    assert choose_device("auto") == torch.device("cpu")
+    assert "has code for sm_120 only, and for no GPU here; training runs on the CPU" in caplog.text
 
 
 def test_a_gpu_whose_driver_is_there_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor starts the trainer again; `auto` says that it trains on the CPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(train_step, "may_have_gpus", lambda: True)
+    monkeypatch.setattr(net.gpu, "may_have_gpus", lambda: True)
     with pytest.raises(Fatal, match="nvidia-smi") as caught:
         choose_device("cuda")
     assert caught.value.code == Exit.TRY_AGAIN
