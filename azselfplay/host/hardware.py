@@ -29,8 +29,9 @@ V1_MOUNTS = ("cpu,cpuacct", "cpu")
 """Controller folders of version 1, below MOUNT."""
 TICKS = os.sysconf("SC_CLK_TCK")
 """Ticks per second, the unit of /proc."""
-DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
-"""Device files of GPU drivers on Linux; without any of them there is no need to ask torch."""
+DRIVERS = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
+"""Files of GPU drivers on Linux; without any of them there is no need to ask torch. NVIDIA's may have no
+device file yet: without a rule of udev, the first use of CUDA makes them."""
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """glibc's `malloc_trim`; None if the C library is not glibc."""
 
@@ -173,5 +174,8 @@ def give_back() -> bool:
 
 
 def may_have_gpus() -> bool:
-    """Return whether this machine has the driver of a GPU, without loading torch or any GPU library."""
+    """Return whether this process may see a GPU: its driver is there, and CUDA_VISIBLE_DEVICES does not hide
+    all. Loads neither torch nor any GPU library."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1"):
+        return False
     return any(Path(path).exists() for path in DRIVERS)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.hardware import cpu_quota, memory_left, usable_cores
+from azselfplay.host import hardware
+from azselfplay.host.hardware import DRIVERS, cpu_quota, may_have_gpus, memory_left, usable_cores
 
 
 @pytest.fixture
@@ -19,6 +20,16 @@ def membership(tmp_path: Path) -> Path:
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n")
+
+
+def test_a_driver_without_device_files_counts_unless_all_gpus_are_hidden(tmp_path, monkeypatch) -> None:
+    assert DRIVERS[0] == "/proc/driver/nvidia/version"
+    monkeypatch.setattr(hardware, "DRIVERS", (tmp_path,))
+    for visible, may_have in (("1,0", True), ("", False), ("-1", False)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert may_have_gpus() == may_have
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert may_have_gpus()
 
 
 def test_a_container_sees_its_own_quota_at_the_top(tmp_path: Path, membership: Path) -> None:
