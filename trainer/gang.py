@@ -45,7 +45,7 @@ from net.weights import from_bytes, read_meta
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.loss import trained_heads
 from trainer.ranks import Place, Ranks, Share, packed, unpacked
-from trainer.train_step import TrainStep, prepare_thread
+from trainer.train_step import TrainStep, prepare_thread, short_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -214,9 +214,10 @@ class Gang(Ranks):
         self._sending.clear()
 
 
+@short_of_memory()
 def follow(gang: Gang, config: TrainerConfig) -> None:
-    """Make steps with rank 0 until rank 0 ends. Raises Fatal(TRY_AGAIN) when a rank is lost, and as
-    `Gang.joined_rank_0`."""
+    """Make steps with rank 0 until rank 0 ends. Raises Fatal(TRY_AGAIN) when a rank is lost or its device
+    short of memory, and as `Gang.joined_rank_0`."""
     prepare_thread(config.cpu_threads)
     begun = gang.joined_rank_0()
     # torchrun signals all ranks at once; but rank 0 makes the last steps, and says when to end.

@@ -42,7 +42,7 @@ from trainer.ingest import IngestTable, Job
 from trainer.ranks import Ranks
 from trainer.resign_threshold import resign_threshold
 from trainer.run_setup import Run, has_checkpoint, open_run, settings_of
-from trainer.train_step import prepare_thread
+from trainer.train_step import prepare_thread, short_of_memory
 from trainer.weights import SAVE_AGAIN, ServerWeights, WeightsOut
 
 log = logging.getLogger(__name__)
@@ -452,5 +452,7 @@ class Service:
             log.warning("the checkpoint of step %d is not archived: %s", run.training.step, error)
 
     async def in_training_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        """Return the result of a call in the training thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._training_thread, function, *arguments)
+        """Return the result of a call in the training thread. Raises Fatal as `short_of_memory`."""
+        loop = asyncio.get_running_loop()
+        with short_of_memory():
+            return await loop.run_in_executor(self._training_thread, function, *arguments)

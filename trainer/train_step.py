@@ -11,6 +11,7 @@ import contextlib
 import copy
 import logging
 import math
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -468,6 +469,19 @@ def choose_device(name: str) -> torch.device:
     except ValueError as error:
         raise Fatal(f"--device {name}: {error}", Exit.CONFIG) from error
     return torch.device(name)
+
+
+@contextlib.contextmanager
+def short_of_memory() -> Iterator[None]:
+    """Turn the error of a device without memory into Fatal(TRY_AGAIN), where `TrainStep` has no way around
+    it."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise Fatal(
+            "the trainer's device is short of memory: end other programs on it, or choose a smaller --net",
+            Exit.TRY_AGAIN,
+        ) from error
 
 
 def prepare_thread(threads: int) -> None:

@@ -1,5 +1,6 @@
 """A step is computed in parts where memory is short, and waits for nothing on the device."""
 
+import asyncio
 import weakref
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,10 +20,14 @@ from azselfplay.host.exits import Exit, Fatal
 from bench.random_games import random_game
 from net.architectures.network import ConvNorm, build
 from net.architectures.registry import TRAINING_HEADS, named
+from protocol.messages import PROTOCOL_VERSION, Hello
 from trainer.config import TrainerConfig
+from trainer.gang import Gang, follow
 from trainer.loss import trained_heads
+from trainer.ranks import Place
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples
+from trainer.service import Service
 from trainer.train_step import TrainStep
 from trainer.window import Window
 
@@ -124,6 +129,25 @@ def test_a_device_without_memory_for_one_position_ends_the_trainer_with_a_senten
     with pytest.raises(Fatal, match="no room for a step with one position") as error:
         one.train(samples_of_all_kinds(one))
     assert (error.value.code, memory.rows) == (Exit.TRY_AGAIN, [40, 20, 10, 5, 3, 2, 1])
+
+
+def test_a_device_without_memory_for_the_optimizer_ends_the_trainer_with_a_sentence(monkeypatch) -> None:
+    one = learner("1x16")
+
+    def no_room() -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    async def main() -> None:
+        service = Service(TrainerConfig(), Hello(PROTOCOL_VERSION, "trainer", "test"))
+        await service.in_training_thread(one.train, samples_of_all_kinds(one))
+
+    monkeypatch.setattr(one.optimizer, "step", no_room)
+    with pytest.raises(Fatal, match="device is short of memory") as error:
+        asyncio.run(main())
+    assert error.value.code == Exit.TRY_AGAIN
+    monkeypatch.setattr(Gang, "joined_rank_0", lambda _: no_room())
+    with pytest.raises(Fatal, match="device is short of memory"):
+        follow(Gang(Place(1, 2, TrainerConfig(), ["cpu"]), None), TrainerConfig(cpu_threads=1))
 
 
 def test_ranks_that_normalise_together_end_where_one_is_short_of_memory() -> None:
