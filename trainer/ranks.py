@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
+import torch
 from torch import Tensor, nn
 
 from azselfplay.host.aio import Stop
@@ -105,7 +106,9 @@ def place_of(config: TrainerConfig, environment: Mapping[str, str]) -> Place:
     # All variables must be there, because other launchers set some of them for any program.
     if all(name in environment for name in STARTED) and environment["WORLD_SIZE"] != "1":
         ranks, rank, here, local = (int(environment[name]) for name in STARTED)
-        word = "cuda" if devices[0] == "auto" and may_have_gpus() else devices[0]
+        # Without asking for the GPUs: all ranks must come to the same answer, even if one driver is away.
+        made_for_gpus = torch.version.cuda is not None and may_have_gpus()
+        word = "cuda" if devices[0] == "auto" and made_for_gpus else devices[0]
         if word in ("auto", "cpu", "cuda") and len(devices) == 1:
             devices = [f"cuda:{one}" if word == "cuda" else "cpu" for one in range(here)]
         if len(devices) != here:

@@ -222,9 +222,11 @@ def test_each_rank_has_a_device_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert devices("cuda") == ["cuda:0", "cuda:1"]
     assert devices("cuda:3,cuda:1") == ["cuda:3", "cuda:1"]
-    monkeypatch.setattr(ranks, "may_have_gpus", lambda: False)
-    assert devices("auto") == devices("cpu") == devices("cpu,cpu") == ["cpu", "cpu"]
-    monkeypatch.setattr(ranks, "may_have_gpus", lambda: True)
+    for driver, made_for in ((False, "13.0"), (True, None)):
+        monkeypatch.setattr(ranks, "may_have_gpus", lambda driver=driver: driver)
+        monkeypatch.setattr(torch.version, "cuda", made_for)
+        assert devices("auto") == devices("cpu") == devices("cpu,cpu") == ["cpu", "cpu"]
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
     assert devices("auto") == ["cuda:0", "cuda:1"]
     for other in ({"WORLD_SIZE": "4", "RANK": "3"}, dict.fromkeys(ranks.STARTED, "1")):
         alone = place_of(load(["--device", "auto"], {}), other)
