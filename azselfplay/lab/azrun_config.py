@@ -228,11 +228,11 @@ class Basis:
             why = "no recipe: the programs' own settings"
         else:
             why = "the programs' own settings; --recipe list shows recipes of other games"
-            if not is_sparse(server.net) and not has_gpu(self.settings.gpus) and get_game(server.game).sparse:
+            if not is_sparse(server.net) and not on_gpu(self.settings) and get_game(server.game).sparse:
                 why += "; it has features for --net sparse, the faster network on a CPU"
         cores = usable_cores()
         machine = f"{cores} core{'' if cores == 1 else 's'}"
-        if has_gpu(self.settings.gpus):
+        if on_gpu(self.settings):
             machine = f"GPUs and {machine}"
         return f"{self.settings.game} on {machine}: {what} ({why})"
 
@@ -255,8 +255,9 @@ def basis_of(settings: RunConfig) -> Basis:
                 Exit.CONFIG,
             )
     if settings.gpus.strip() == NO_GPUS:
-        device = "auto" if may_have_gpus() else "cpu"
-        device = device if settings.client_device == "remote" else settings.client_device
+        device = settings.client_device
+        if device == "remote":
+            device = "auto" if has_gpu("") else "cpu"
         settings = replace(settings, workers=settings.workers or 0, client_device=device)
     if settings.run and _exists(settings):
         return _of_run(settings)
@@ -264,7 +265,7 @@ def basis_of(settings: RunConfig) -> Basis:
     asked = flattened(server)
     # A file that starts from the weights of another run replaces the default recipe.
     if not settings.recipe and "weights" not in asked:
-        found = recipes.default_for(settings.game, has_gpu=has_gpu(settings.gpus))
+        found = recipes.default_for(settings.game, has_gpu=on_gpu(settings))
         recipe = recipes.load(found) if found else None
     net = settings.net or str(server.get("net", "")) or (recipe.net if recipe else NET)
     # A run of a named recipe is named after it, so that `--recipe NAME` alone continues the run.
@@ -372,13 +373,18 @@ def _stored(path: Path, kind: type, kept: Set[str]) -> dict[str, Any]:
     return {name: one for name, one in found.items() if name in known and name.partition(".")[0] in kept}
 
 
+def on_gpu(settings: RunConfig) -> bool:
+    """Return whether a GPU evaluates: azserver's, or the client's if azserver has no evaluators."""
+    return has_gpu(settings.client_device if settings.gpus.strip() == NO_GPUS else settings.gpus)
+
+
 @cache
-def has_gpu(gpus: str) -> bool:
-    """Return whether a GPU evaluates: one that `--gpus` names, or else any GPU of this machine."""
+def has_gpu(devices: str) -> bool:
+    """Return whether `devices` name a GPU; if they are `auto` or empty, whether torch can use any here."""
     # If devices are named, the machine need not be examined.
-    words = {word.strip() for word in gpus.split(",") if word.strip()}
+    words = {word.strip() for word in devices.split(",") if word.strip()} - {"auto"}
     if words:
-        return not words <= {"cpu", NO_GPUS}
+        return words != {"cpu"}
     if not may_have_gpus():
         return False
     # Ask in another process: torch takes seconds to import, and azrun does not need it.

@@ -104,6 +104,18 @@ def test_beside_a_server_that_evaluates_nothing_a_client_does() -> None:
 
 
 @pytest.mark.parametrize(
+    ("flags", "device", "recipe"),
+    [({}, "auto", "chess_gpu"), ({"client_device": "cpu"}, "cpu", "chess_sparse")],
+)
+def test_beside_a_server_that_evaluates_nothing_the_recipe_is_for_the_device_of_the_client(
+    flags: dict[str, Any], device: str, recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(basis, "has_gpu", lambda devices: devices in ("", "auto"))
+    found = basis_of(RunConfig(runs=tmp_path, gpus="none", **flags))
+    assert (found.settings.client_device, found.recipe) == (device, recipe)
+
+
+@pytest.mark.parametrize(
     ("flags", "clients"),
     [
         *(({}, 0), ({"workers": 0}, 1), ({"client_device": "cpu"}, 1), ({"recipe": "none"}, 1)),
