@@ -249,8 +249,12 @@ def as_lost_rank() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).partition("\n")[0].rpartition("] ")[2].partition(". ")[0]
-        raise Fatal(f"another rank has ended or hangs ({reason}){THEN}", Exit.TRY_AGAIN) from error
+        text, _, more = str(error).partition("Last error:")
+        reason = text.partition("\n")[0].rpartition("] ")[2].partition(". ")[0]
+        # NCCL's own reason, such as a full /dev/shm, is on a later line.
+        reason += "".join(f": {line}" for line in more.strip().splitlines()[:1])
+        what = f"another rank has ended or hangs, or cannot be reached ({reason}){THEN}"
+        raise Fatal(what, Exit.TRY_AGAIN) from error
 
 
 def summed(tensor: Tensor) -> Tensor:

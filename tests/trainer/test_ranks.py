@@ -214,6 +214,14 @@ def test_devices_that_not_every_rank_can_have_are_named(
     assert caught.value.code == Exit.CONFIG
 
 
+def test_the_reason_of_nccl_is_told() -> None:
+    where = "NCCL error in: /torch/NCCL.cpp:3356, unhandled system error, NCCL version 2.27.5"
+    text = f"{where}\nncclSystemError: System call failed. \nLast error:\nno room in /dev/shm (size 96)\n"
+    told = r"\(NCCL error in: .* 2\.27\.5: no room in /dev/shm \(size 96\)\), and"
+    with pytest.raises(Fatal, match=told), gang.as_lost_rank():
+        raise dist.DistBackendError(text)
+
+
 def test_each_rank_has_a_device_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def devices(device: str) -> list[str]:
         config, two = load(["--device", device], {}), {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
