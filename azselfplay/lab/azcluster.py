@@ -141,7 +141,8 @@ def _up(cluster: plan.Cluster, parts: list[plan.Part]) -> int:
             workers=server.workers,
             client_workers=len(parts) - 2,
         )
-        commands = {part.name: plan.runnable(part.with_devices) for part in parts}
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        commands = {part.name: plan.runnable(part.with_devices(visible)) for part in parts}
         launcher = Launcher(settings, run.port, commands, graces={part.name: part.grace for part in parts})
         run_until_signal(launcher.main)
     return launcher.report()

@@ -76,7 +76,10 @@ def test_parts_on_one_machine_share_neither_gpus_nor_ports() -> None:
     devices = [number for part in parts for number in part.devices]
     assert sorted(devices) == list(range(2 + 6 + 6))
     assert len({part.metrics_port for part in parts}) == len(parts)
-    assert runnable(parts[1].with_devices)[:3] == ["env", "CUDA_VISIBLE_DEVICES=0,1", sys.executable]
+    assert runnable(parts[1].with_devices())[:3] == ["env", "CUDA_VISIBLE_DEVICES=0,1", sys.executable]
+    assert parts[1].with_devices("2,GPU-3,4")[1] == "CUDA_VISIBLE_DEVICES=2,GPU-3"
+    with pytest.raises(Fatal, match="CUDA_VISIBLE_DEVICES=2 has no 2 GPUs for trainer"):
+        parts[1].with_devices("2")
 
 
 def test_metrics_of_parts_that_may_meet_on_a_machine_have_ports_of_their_own() -> None:

@@ -127,11 +127,17 @@ class Part:
         """The address of the best place."""
         return self.hosts[0]
 
-    @property
-    def with_devices(self) -> tuple[str, ...]:
-        """The command, limited to its GPUs."""
-        numbers = ",".join(map(str, self.devices))
-        return ("env", f"CUDA_VISIBLE_DEVICES={numbers}", *self.command) if self.devices else self.command
+    def with_devices(self, visible: str = "") -> tuple[str, ...]:
+        """Return the command, limited to its GPUs. `visible`: a value of CUDA_VISIBLE_DEVICES, of whose
+        entries these are some; empty: of all GPUs. Raises Fatal(CONFIG) if it has too few."""
+        if not self.devices:
+            return self.command
+        names = visible.split(",") if visible else [*map(str, range(self.devices[-1] + 1))]
+        if len(names) <= self.devices[-1]:
+            text = f"CUDA_VISIBLE_DEVICES={visible} has no {self.devices[-1] + 1} GPUs for {self.name}"
+            raise Fatal(f"{text}: name more there, or ask for fewer `gpus` in the file", Exit.CONFIG)
+        ours = ",".join(names[number] for number in self.devices)
+        return ("env", f"CUDA_VISIBLE_DEVICES={ours}", *self.command)
 
 
 # ---- The file ------------------------------------------------------------------------------------
@@ -383,7 +389,7 @@ def as_text(parts: Sequence[Part]) -> str:
         spare = f", or on {', '.join(part.places[1:])}" if part.places[1:] else ""
         table = part.table
         needs = f"{table.cpus} cpus, {table.memory_gb} GB" + (f", {table.gpus} GPUs" if table.gpus else "")
-        lines += [f"# {part.name} on {where}{spare}: {needs}", shlex.join(part.with_devices), ""]
+        lines += [f"# {part.name} on {where}{spare}: {needs}", shlex.join(part.with_devices()), ""]
     final = " ".join(map(str, parts[0].final))
     return "\n".join([*lines, f"# Whatever ends is started again, unless its exit code is one of {final}."])
 
