@@ -61,8 +61,8 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     keys = dial_keys(settings.server_key, settings.key, "client")
     address = replace(parse_address(settings.server), keys=keys)
     spool = settings.spool or default_spool(address)
-    machine = look_at(spool, compiled_code_folder())
     numbers = [int(number) for number in re.findall(r"cuda:(\d+)", settings.device)]
+    machine = look_at(spool, compiled_code_folder(), asks_torch=bool(numbers))
     findings = machine_findings(machine, replace(NEEDS, gpus=numbers))
     try:
         devices_for(settings.device, count_gpus(), has_torch=is_installed("torch"))

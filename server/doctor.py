@@ -56,12 +56,10 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     from azselfplay.diagnostics.doctor.probe import probe
 
     folder = RunFolder(settings.runs, settings.run or f"{settings.game}-{settings.net}")
-    machine = look_at(folder.path, compiled_code_folder())
+    gpus = [int(word) for word in settings.gpus.split(",") if word.strip().isdecimal()]
+    machine = look_at(folder.path, compiled_code_folder(), asks_torch=bool(gpus))
     locked = is_locked(folder.lock_of("azserver"))
-    findings = machine_findings(
-        machine,
-        replace(FILES, gpus=[int(word) for word in settings.gpus.split(",") if word.strip().isdecimal()]),
-    )
+    findings = machine_findings(machine, replace(FILES, gpus=gpus))
     findings += run_findings(folder, settings.game, locked=locked)
     host = "127.0.0.1" if settings.listen in ANYWHERE else settings.listen
     keys = keys_folder(settings.listen, settings.keys, insecure=settings.insecure)

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import ctypes
 import errno
+import json
 import logging
 import os
 import signal
@@ -32,6 +33,7 @@ from pathlib import Path
 from azselfplay.host.aio import Stop
 from azselfplay.host.config import without_settings
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
+from azselfplay.host.hardware import Gpus
 from azselfplay.host.logs import event_in
 
 log = logging.getLogger(__name__)
@@ -213,6 +215,13 @@ def python_module(module: str, *flags: str) -> list[str]:
     """
     apart = () if Path.cwd() == _SOURCES else ("-P",)
     return [sys.executable, *apart, "-m", module, *flags]
+
+
+def gpus_of_torch() -> Gpus | None:
+    """Return the GPUs that torch finds in a process of its own, because torch takes seconds to import; None
+    if it cannot be asked."""
+    asked = subprocess.run(python_module("net.gpu"), capture_output=True, check=False)
+    return None if asked.returncode else Gpus(*json.loads(asked.stdout))
 
 
 def describe_exit(code: int) -> str:

@@ -8,8 +8,6 @@ errors before anything starts.
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,9 +20,9 @@ from azselfplay.games.names import DEFAULT_GAME, near
 from azselfplay.host import config
 from azselfplay.host.config import flattened, nested, to_toml
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.hardware import Gpus, may_have_gpus, usable_cores
+from azselfplay.host.hardware import may_have_gpus, usable_cores
 from azselfplay.host.ports import ANYWHERE, check_base_port
-from azselfplay.host.processes import python_module
+from azselfplay.host.processes import gpus_of_torch, python_module
 from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import RunFolder, is_locked, shown_settings
 from azselfplay.host.view import aligned
@@ -387,9 +385,8 @@ def has_gpu(devices: str) -> bool:
         return words != {"cpu"}
     if not may_have_gpus():
         return False
-    # Ask in another process: torch takes seconds to import, and azrun does not need it.
-    asked = subprocess.run(python_module("net.gpu"), capture_output=True, check=False)
-    return asked.returncode == 0 and bool(Gpus(*json.loads(asked.stdout)).usable)
+    found = gpus_of_torch()
+    return found is not None and bool(found.usable)
 
 
 def shown_recipes() -> str:

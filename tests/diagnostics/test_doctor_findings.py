@@ -22,6 +22,7 @@ from azselfplay.diagnostics.doctor.service import (
     warning,
 )
 from azselfplay.host.exits import Exit
+from azselfplay.host.hardware import Gpus
 from protocol.messages import Goodbye, Welcome
 from protocol.sessions import version_refusal
 
@@ -70,6 +71,10 @@ def test_a_gpu_that_is_asked_for_must_be_there() -> None:
     one = replace(WELL, gpus=[Gpu("H200", "550.1", "141 GB")])
     assert faults(machine_findings(one, replace(NEEDS, gpus=[0]))) == set()
     assert faults(machine_findings(one, replace(NEEDS, gpus=[0, 1]))) == {"GPUs"}
+    # Here torch may see less than its driver, or a GPU that nvidia-smi does not show.
+    assert faults(machine_findings(replace(one, torch=Gpus((), ())), replace(NEEDS, gpus=[0]))) == {"GPUs"}
+    by_torch = replace(WELL, torch=Gpus(["A", "B"], ["cuda:1"]))
+    assert faults(machine_findings(by_torch, replace(NEEDS, gpus=[1]))) == set()
     shown = [finding.found for finding in machine_findings(one, NEEDS) if finding.check == "GPUs"]
     assert shown == ["H200 (141 GB, driver 550.1)"]
 

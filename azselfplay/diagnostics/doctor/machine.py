@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from azselfplay.diagnostics.doctor.service import Finding, fault, ok, warning
-from azselfplay.host.hardware import memory_left, usable_cores
+from azselfplay.host.exits import is_installed
+from azselfplay.host.hardware import Gpus, memory_left, usable_cores
+from azselfplay.host.processes import gpus_of_torch
 
 GB = 1e9
 LITTLE_MEMORY, NO_MEMORY = 1.5 * GB, 0.3 * GB
@@ -60,6 +62,8 @@ class Machine:
     gpus: Sequence[Gpu] = ()
     gpu_error: str = ""
     """Why the GPU driver cannot be queried although GPUs seem to exist."""
+    torch: Gpus | None = None
+    """What torch finds, if it was asked."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,9 @@ class Needs:
     """Numbers of the GPUs in its settings."""
 
 
-def look_at(folder: Path, cache: Path) -> Machine:
-    """Gather the facts. Writes a file to each folder, and removes it."""
+def look_at(folder: Path, cache: Path, *, asks_torch: bool = False) -> Machine:
+    """Gather the facts. Writes a file to each folder, and removes it. `asks_torch`: whether its answer
+    counts, if it is installed."""
     # Query the GPUs through the driver's program, so that no GPU library is loaded.
     gpus: list[Gpu] = []
     gpu_error = ""
@@ -107,7 +112,8 @@ def look_at(folder: Path, cache: Path) -> Machine:
         # That is of the whole machine; a container may have less.
         memory = int(min(memory, memory_left()))
     folders = probe_folder(folder), probe_folder(cache)
-    return Machine(usable_cores(), memory, files, *folders, gpus, gpu_error)
+    torch = gpus_of_torch() if asks_torch and is_installed("torch") else None
+    return Machine(usable_cores(), memory, files, *folders, gpus, gpu_error, torch)
 
 
 def probe_folder(path: Path) -> Folder:
@@ -171,11 +177,16 @@ def machine_findings(machine: Machine, needs: Needs) -> list[Finding]:
     there = "; ".join(f"{gpu.name} ({gpu.memory}, driver {gpu.driver})" for gpu in machine.gpus)
     gpus = ok("GPUs", there or "none")
     # GPUs are numbered from 0.
-    missing = ", ".join(str(number) for number in needs.gpus if number >= len(machine.gpus))
+    usable: Sequence[int] = range(len(machine.gpus))
+    found = f"{len(machine.gpus)} GPUs here"
+    if (torch := machine.torch) is not None:
+        usable = [int(device.removeprefix("cuda:")) for device in torch.usable]
+        found = torch.why or f"torch can use {', '.join(torch.usable)}"
+    missing = ", ".join(str(number) for number in needs.gpus if number not in usable)
     if machine.gpu_error:
         gpus = fault("GPUs", machine.gpu_error, "install the driver that fits the kernel, then restart")
     elif missing:
-        found = f"{len(machine.gpus)} GPUs here, but GPU {missing} is asked for"
+        found = f"{found}, but GPU {missing} is asked for"
         gpus = fault("GPUs", found, "give --gpus that exist, or cpu")
     return [ok("cores", f"{machine.cores}"), memory, disk, cache, files, gpus]
 
