@@ -31,9 +31,8 @@ class OnCuda(NamedTuple):
     """None: the device's best one (`inference_dtype`)."""
 
 
-WITHOUT_CUDA = f"torch {torch.__version__} is built without CUDA, and uses no GPU"
-
 Capability = tuple[int, int]
+WITHOUT_CUDA = f"torch {torch.__version__} is built without CUDA, and uses no GPU"
 
 
 def count_found() -> int:
@@ -72,6 +71,8 @@ def check_still_there(device: str) -> None:
 def check_has_code(device: str) -> None:
     """Raise ValueError if this torch has no code for a device. Otherwise every batch would fail with "no
     kernel image", in a loop of restarts."""
+    if torch.version.hip:
+        raise ValueError(WITHOUT_CUDA)
     capability, built_for = torch.cuda.get_device_capability(device), torch.cuda.get_arch_list()
     if not has_code(capability, built_for):
         name = f"{torch.cuda.get_device_name(device)} (sm_{capability[0]}{capability[1]})"

@@ -169,6 +169,10 @@ def test_torch_says_why_it_uses_no_gpu(
     for name, answer in {**made_up, "get_device_capability": (6, 1), "get_arch_list": ["sm_80"]}.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
     monkeypatch.setattr(net.gpu, "may_have_gpus", lambda: True)
+    if "hip" in versions:
+        monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["gfx900"])
+        with pytest.raises(ValueError, match="built without CUDA"):
+            net.gpu.check_has_code("cuda:0")
     gpus = net.gpu.found_gpus()
     assert why in gpus.why
     assert (gpus.usable, gpus.may_come) == ([], may_come)
