@@ -75,7 +75,7 @@ async def check_gate_device(gate: GateConfig, stop: Stop) -> None:
         try:
             await find_devices(gate.device.partition(":")[2] or "0", stop)
         except Fatal as error:
-            found = str(error).rpartition("; ")[0]  # the rest is about --gpus
+            found = str(error).rpartition("; ")[0] or error  # the rest is about --gpus
             raise Fatal(f"--gate.device {gate.device}: {found}", error.code) from error
 
 
@@ -89,7 +89,7 @@ def choose_devices(gpus: str, found: Gpus) -> list[str]:
     """
     words = [word.strip() for word in gpus.split(",") if word.strip()]
     if not words:
-        return [*(found.usable[:-1] or found.usable)] or ["cpu"]
+        return list(found.usable[:-1] or found.usable or ("cpu",))
     devices: list[str] = []
     if words == [NO_GPUS]:
         return devices
