@@ -84,6 +84,8 @@ class Figures:
     architecture: str = ""
     step: int = 0
     """Training steps of the checkpoint; shown until the first turn, like `loaded`."""
+    minutes: float = 0.0
+    """Minutes of training, over all starts."""
     loaded: int = 0
     """Positions that have been loaded into the window."""
     rejected: Mapping[str, int] = field(default_factory=dict)
@@ -102,7 +104,7 @@ class Figures:
 
     def begin(self, run: Run) -> None:
         """Begin with an open run, at its checkpoint."""
-        self.step = run.training.step
+        self.step, self.minutes = run.training.step, run.training.minutes
         self.rate = Rate(RATE_SECONDS, RATE_APART, run.store.totals.games.total(), self.started)
         # The committer and the store's reader go on counting in these two.
         self.rejected = run.committer.rejected
@@ -139,7 +141,7 @@ class Figures:
     ) -> dict[str, Any]:
         """Return the present figures, with alerts. `keep_games`: see `hours_until_full`; `commit_seconds`:
         see `why_not_stored`."""
-        self.newest_games = watch.figures()
+        self.newest_games, self.minutes = watch.figures(), run.training.minutes
         self.rate.note(run.store.totals.games.total(), now)
         self.trouble = why_not_stored(run, commit_seconds)
         figures = self.as_dict(run.store.totals, now)
@@ -176,6 +178,7 @@ class Figures:
             "games_per_h": round(3600 * self.rate.per_second(games, now), 1),
             "window_positions": self.turn.window_positions if self.turn else self.loaded,
             "step": self.turn.step if self.turn else self.step,
+            "minutes": round(self.minutes, 2),
             "policy_loss": round(steps.policy_loss, 5) if steps else None,
             "value_loss": round(steps.value_loss, 5) if steps else None,
             "held_out_policy_loss": round(held_out.policy_loss, 5) if held_out else None,

@@ -298,7 +298,7 @@ class TrainingLoop:
         )
 
     @property
-    def _minutes(self) -> float:
+    def minutes(self) -> float:
         """Return the minutes of training, over all starts of the trainer."""
         return (time.monotonic() - self._began) / 60
 
@@ -334,7 +334,7 @@ class TrainingLoop:
         """Make one step, whether or not it is due."""
         batch, settings = self._optimizer.batch, self._config.samples
         shares = settings.surprise_share, settings.wins_share
-        minutes = self._minutes
+        minutes = self.minutes
         if self._imported.steps(batch):
             self._train_step.train(self._imported.alone(self._sampler, self._rng, batch), minutes)
             return
@@ -400,7 +400,7 @@ class TrainingLoop:
             self.budget.learned_from,
             self.budget.allowed,
             self.quarantine.as_dict(),
-            self._minutes,
+            self.minutes,
             self._imported.samples,
             self.budget.forgiven,
             self._imported.allowed,

@@ -24,7 +24,7 @@ from azselfplay.host.hardware import may_have_gpus, usable_cores
 from azselfplay.host.ports import ANYWHERE, check_base_port
 from azselfplay.host.processes import gpus_of_torch, python_module
 from azselfplay.host.reading import read_toml
-from azselfplay.host.runs import RunFolder, is_locked, shown_settings
+from azselfplay.host.runs import RunFolder, is_locked, newest_row, shown_settings
 from azselfplay.host.view import aligned
 from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.link.keys import keys_folder
@@ -338,10 +338,15 @@ def _of_run(settings: RunConfig) -> Basis:
     # If the run had a client, games may wait in the client's spool.
     is_alone = folder.config.exists() and not (folder.spool / "client").exists()
     settings = replace(settings, client_workers=_client_workers(settings, server, is_alone=is_alone))
-    # The learning rate was to fall over `before` minutes; extend this by the minutes of this start.
     if before := trainer.get("optimizer.cosine_minutes"):
-        by_clock = settings.minutes and not settings.repeatable and not _falls_by_steps(settings)
-        trainer["optimizer.cosine_minutes"] = before + settings.minutes if by_clock else 0.0
+        if settings.repeatable or _falls_by_steps(settings):
+            trainer["optimizer.cosine_minutes"] = 0.0
+        elif settings.minutes:
+            # An earlier start may have been interrupted, so its minutes of training count, not those that it
+            # was given. Figures of older versions lack them.
+            row = newest_row(folder)
+            trained = row.get("trainer/minutes", before if row else 0.0)
+            trainer["optimizer.cosine_minutes"] = trained + settings.minutes
     return Basis(settings, nested(server), nested(trainer), goes_on=True)
 
 

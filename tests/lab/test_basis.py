@@ -178,12 +178,17 @@ def test_a_run_that_goes_on_for_some_minutes_has_a_rate_that_falls_over_all_of_t
     begun = basis_of(RunConfig(runs=tmp_path, minutes=10, recipe="chess_sparse"))
     assert begun.settings.run == "chess_sparse", "a recipe that is named makes a run of its own"
     folder.trainer_config.write_text(to_toml(begun.trainer))
-    for minutes, falls in ((5.0, 15.0), (0.0, 0.0)):
+    # A start without minutes leaves the schedule; a start that was interrupted counts as far as it came.
+    for row, minutes, falls in (
+        *(("", 10.0, 10.0), ("{}", 5.0, 5.0), ('{"trainer/step": 9.0}', 5.0, 15.0)),
+        *(('{"trainer/minutes": 4.0}', 10.0, 14.0), ('{"trainer/minutes": 4.0}', 0.0, 10.0)),
+    ):
+        folder.figures_log.write_text(f"{row}\n")
         found = basis_of(RunConfig(runs=tmp_path, minutes=minutes))
         assert found.goes_on
         assert found.trainer["optimizer"]["cosine_minutes"] == falls
         assert found.trainer["optimizer"]["batch"] == 1024
-    folder.trainer_config.write_text(to_toml(found.trainer))  # of a start without minutes
+    folder.trainer_config.write_text("[optimizer]\ncosine_minutes = 0.0\n")  # begun without minutes
     found = basis_of(RunConfig(runs=tmp_path, minutes=5.0))
     assert "its learning rate does not fall" in found.line(served(found, tmp_path / "basis"))
     file = tmp_path / "trainer.toml"
