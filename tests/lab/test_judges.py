@@ -136,7 +136,11 @@ def test_a_game_without_a_recipe_is_judged_all_the_same(
     }
     assert scores == wanted
     assert ("score" in found.curves) == (not rows)
+    final = {one.actions for openings in asked.openings.values() for one in openings[-100:]}
+    asked.openings.clear()
     figures = brief(a_run(tmp_path), recipe)
+    for openings in asked.openings.values():  # settings are chosen by these figures
+        assert len(openings) == 100 and not final & {one.actions for one in openings}
     assert set(figures) == (
         {"errors, raw policy", "errors, 64 simulations"}
         if rows

@@ -5,7 +5,7 @@ import pytest
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab.experiments.judges import matches
-from azselfplay.lab.experiments.judges.matches import PAIRS, openings_of, play
+from azselfplay.lab.experiments.judges.matches import openings_of, play
 from azselfplay.lab.experiments.measures import check_judge
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.play.openings import Opening
@@ -13,8 +13,8 @@ from azselfplay.play.runner import PlayedGame
 
 
 def test_a_recipe_s_opening_begins_every_game() -> None:
-    openings = openings_of(Recipe("x", "x", "go_5x5", 1.0, opening="C3 C4"), get_game("go_5x5"), final=True)
-    assert [one.actions for one in openings] == [(12, 17)] * PAIRS
+    openings = openings_of(Recipe("x", "x", "go_5x5", 1.0, opening="C3 C4"), get_game("go_5x5"), 3, seed=1)
+    assert [one.actions for one in openings] == [(12, 17)] * 3
 
 
 def test_games_that_an_engine_failed_in_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

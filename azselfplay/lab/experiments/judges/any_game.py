@@ -58,14 +58,14 @@ check = matches.check
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
     """Return the errors of the last network on known positions where a move can lose the result, averaged
     over the groups, without search and with search; or, if none are known, the points that it loses against
-    fixed players. Smaller is better."""
+    fixed players, in matches as long as the final ones but from the openings of curves. Smaller is better."""
     game = get_game(recipe.game)
     if knows_positions(game):
         *players, _ = errors_of(trained, trained.snapshots[-1], recipe, game, rows_for(game))
         names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
         means = [mean_of([group.errors_matter for group in _groups(player)]) for player in players]
         return dict(zip(names, means, strict=True))
-    scores = matches.scores(game, trained, recipe, trained.snapshots[-1], final=True)
+    scores = matches.scores(game, trained, recipe, trained.snapshots[-1], matches.PAIRS)
     return {f"points lost against {opponent}": 1 - score for opponent, score in scores.items()}
 
 

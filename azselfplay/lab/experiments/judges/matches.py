@@ -31,8 +31,8 @@ PAIRS, PAIRS_ON_THE_WAY = 100, 10
 """Number of openings in a match, each played from both sides: at the end, and for earlier networks."""
 
 CURVE_SEED, FINAL_SEED = 1, 2
-"""Seeds of openings and positions. A run may be stopped because its curve looks good, so the final judgement
-uses other openings and positions."""
+"""Seeds of openings, for curves and ablations, and for the final judgement. A run may be stopped because its
+curve looks good, and settings are chosen by ablations, so the final judgement uses other openings."""
 
 ON_THE_CURVE = 2
 """Number of opponents on the curve: the first ones of the list."""
@@ -46,12 +46,11 @@ def add_scores(found: Judgement, game: Game, trained: Trained, recipe: Recipe) -
 
 
 def scores(
-    game: Game, trained: Trained, recipe: Recipe, snapshot: Snapshot, *, final: bool = False
+    game: Game, trained: Trained, recipe: Recipe, snapshot: Snapshot, pairs: int = PAIRS_ON_THE_WAY
 ) -> dict[str, float]:
-    """Return the score of a snapshot against each opponent of the curve, in a short match or in one as long
-    as the final ones."""
+    """Return the score of a snapshot against each opponent of the curve, in a match of `pairs` openings."""
     player = player_of(trained, recipe, snapshot)
-    openings = openings_of(recipe, game, final=final)
+    openings = openings_of(recipe, game, pairs, CURVE_SEED)
     return {
         opponent: score("", "", play(game, player, opponent, openings)).value
         for opponent in opponents_of(recipe, game)[:ON_THE_CURVE]
@@ -68,7 +67,7 @@ def check(recipe: Recipe) -> None:
     installed or cannot play the game. Call this before training."""
     game = get_game(recipe.game)
     search_for(recipe.judge_search, game)
-    openings_of(recipe, game, final=False)
+    openings_of(recipe, game, PAIRS_ON_THE_WAY, CURVE_SEED)
 
     async def main() -> None:
         for opponent in opponents_of(recipe, game):
@@ -83,7 +82,7 @@ def add_matches(
 ) -> None:
     """Add matches of the last network, the untrained one and random moves against all opponents, and of the
     last network against earlier ones."""
-    openings = openings_of(recipe, game, final=True)
+    openings = openings_of(recipe, game, PAIRS, FINAL_SEED)
     for label, player in final_players(trained, recipe).items():
         for opponent in opponents_of(recipe, game):
             tell(f"{label} against {opponent}")
@@ -138,10 +137,9 @@ def player_of(trained: Trained, recipe: Recipe, snapshot: Snapshot) -> str:
     return net_player(trained.path(snapshot), recipe.in_matches, search)
 
 
-def openings_of(recipe: Recipe, game: Game, *, final: bool) -> list[Opening]:
-    """Return the recipe's opening for each pair of games, or else random openings. The final openings differ
-    from those of the curve (in a small game some are the same). Raises Fatal(CONFIG) for invalid moves."""
-    pairs, seed = (PAIRS, FINAL_SEED) if final else (PAIRS_ON_THE_WAY, CURVE_SEED)
+def openings_of(recipe: Recipe, game: Game, pairs: int, seed: int) -> list[Opening]:
+    """Return the recipe's opening for each of `pairs` pairs of games, or else random openings, which differ
+    between seeds (in a small game some are the same). Raises Fatal(CONFIG) for invalid moves."""
     if not recipe.opening:
         return random_openings(game, pairs, opening_plies(game), seed=seed)
     try:
