@@ -16,18 +16,17 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
-from azselfplay.games.spec import RESIGNATION, Game, State, outcome_for_first_player
+from azselfplay.games.spec import RESIGNATION, State, outcome_for_first_player
 from azselfplay.host.aio import first_of
 from azselfplay.host.logs import Repeated
 from azselfplay.search.evaluator import BadEvaluation
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import SearchResult, search_columns
-from azselfplay.search.settings import generator_names, start_lines
+from azselfplay.search.settings import start_of_game
 from azselfplay.search.tree import SearchTree
 from client.remote_evaluator import LeafRefused
 from protocol.records import (
@@ -275,29 +274,6 @@ def _record(
         seconds=seconds,
         run=player.run,
     )
-
-
-class Start(NamedTuple):
-    text: str
-    """The position in the game's notation, as in the record."""
-    is_sampled: bool = False
-    """Whether it was drawn for this game alone, and not from the usual starts. Then the game gets no opening
-    plies, which could destroy what the position was drawn for (in KQK, the queen)."""
-
-
-def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> Start:
-    """Return the start of a game: `start.position`, or in a `start.share` of games one of `start.positions`,
-    or a position that `start.generator` draws."""
-    # Draw no number where it would decide nothing, so that settings that are off change no game.
-    if settings.start.share == 0 or rng.random() >= settings.start.share:
-        return Start(settings.start.position)
-    names = generator_names(settings.start.generator)
-    if names:
-        assert game.generator is not None
-        name = names[int(rng.integers(len(names)))]
-        return Start(game.generator.draw(name, rng), is_sampled=name != game.generator.usual)
-    lines = start_lines(settings.start.positions)
-    return Start(lines[int(rng.integers(len(lines)))])
 
 
 def opening_plies(tree: SearchTree, start: State) -> list[int]:

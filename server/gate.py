@@ -35,7 +35,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import LogFile
 from azselfplay.host.processes import TAIL, Child, ChildProcess, describe_exit, python_module, start_patiently
 from azselfplay.host.reading import read_struct
-from azselfplay.host.runs import write_atomically
+from azselfplay.host.runs import write_atomically, write_result
 from azselfplay.search.settings import evaluation_settings
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
@@ -94,8 +94,8 @@ Command = Callable[["Play"], Sequence[str]]
 
 
 def gate_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlaySettings:
-    """Return the same search of the same game without noise and without chance."""
-    quiet = evaluation_settings(settings, "history", "max_plies", "start.position")
+    """Return the same search of the same game, from the same starts, without noise and without chance."""
+    quiet = evaluation_settings(settings, "history", "max_plies", "start")
     return changed(quiet, {"search.simulations": simulations or settings.search.simulations})
 
 
@@ -103,9 +103,11 @@ def gate_command(
     config: ServerConfig, self_play: SelfPlaySettings, device: str, store: WeightsStore
 ) -> Command:
     """Return a function that makes the command line of `play.gate`; each candidate plays other openings.
-    `self_play`: resolved settings; `device`: that of the first evaluator."""
+    `self_play`: resolved settings; `device`: that of the first evaluator. Raises Fatal(DISK)."""
     gate = config.gate
-    search = msgspec.json.encode(asdict(gate_settings(self_play, gate.simulations)))
+    # In a file, because start positions may be longer than an argument can be.
+    search = store.about.with_name("gate_settings.json")
+    write_result(search, msgspec.json.encode(asdict(gate_settings(self_play, gate.simulations))))
 
     def command(play: Play) -> list[str]:
         return python_module(
@@ -114,7 +116,7 @@ def gate_command(
             *("--best", str(store.path(play.best))),
             *("--candidate", str(store.path(play.candidate))),
             *("--games", str(gate.games), "--share", str(gate.share)),
-            *("--seed", str(play.candidate.version), "--self-play", search.decode()),
+            *("--seed", str(play.candidate.version), "--self-play", str(search)),
             *("--device", gate.device or device, "--threads", str(config.cpu_threads)),
         )
 

@@ -21,6 +21,7 @@ from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from azselfplay.host import aio
 from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.host.reading import read_struct
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.elo import won_drawn_lost
 from azselfplay.play.nets import load_net
@@ -48,7 +49,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--games", type=int, default=400, help="rounded up to pairs")
     parser.add_argument("--share", type=float, default=0.55, help="share of the points to exceed")
     parser.add_argument("--seed", type=int, default=0, help="seed of the openings")
-    parser.add_argument("--self-play", required=True, help="protocol.settings.SelfPlaySettings as JSON")
+    parser.add_argument("--self-play", required=True, help="JSON file of protocol.settings.SelfPlaySettings")
     parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0: all")
     return parser.parse_args(argv)
@@ -59,8 +60,8 @@ def run(options: argparse.Namespace) -> None:
     used."""
     game = get_game(options.game)
     try:
-        settings = resolve(msgspec.json.decode(options.self_play, type=SelfPlaySettings), game)
-    except (msgspec.DecodeError, ValueError) as error:
+        settings = resolve(read_struct(Path(options.self_play), SelfPlaySettings), game)
+    except (OSError, ValueError) as error:
         raise Fatal(f"--self-play: {error}", Exit.CONFIG) from error
     try:
         nets = [
@@ -72,9 +73,9 @@ def run(options: argparse.Namespace) -> None:
             raise
         # azserver found the GPU when it started, so it may come back.
         raise Fatal(str(error), Exit.TRY_AGAIN) from error
-    openings = gate_openings(game, (options.games + 1) // 2, options.seed, settings.start.position)
+    openings = gate_openings(game, (options.games + 1) // 2, options.seed, settings)
     if not openings:
-        raise Fatal(f"{game.name} has no openings from {settings.start.position!r}", Exit.CONFIG)
+        raise Fatal(f"{game.name} has no openings from these start positions", Exit.CONFIG)
     players = [
         NetPlayer(f"{net.name}, {name}", net, settings.search.simulations, net.close, settings)
         for net, name in zip(nets, "AB", strict=True)
@@ -171,19 +172,19 @@ async def play(
     return report(played)
 
 
-def gate_openings(game: Game, count: int, seed: int, start: str = "") -> list[Opening]:
-    """Return up to `count` openings that lead to different positions: the game's book, then random plies.
+def gate_openings(game: Game, count: int, seed: int, settings: SelfPlaySettings) -> list[Opening]:
+    """Return up to `count` openings that lead to different positions: the game's book, then random plies. If
+    self-play has other starts than the usual one, all begin as its games do. `settings`: resolved.
 
     Random openings have `usual_plies` plies, and one ply more each time this gives too few openings. Fewer
     than `count` are returned only if the game has no more.
     """
     found: dict[bytes, Opening] = {}
-    # The book begins at the usual start, so it does not fit another start.
-    for opening in [] if start else book_openings(game):
+    for opening in [] if settings.start.position or settings.start.share else book_openings(game):
         found.setdefault(opening.game_history(game).state.tobytes(), opening)
     plies = max(1, usual_plies(game))
     while len(found) < count and plies <= max(RANDOM_PLIES, game.max_plies // 2):
-        for opening in random_openings(game, count, plies, seed, start):
+        for opening in random_openings(game, count, plies, seed, settings):
             found.setdefault(opening.game_history(game).state.tobytes(), opening)
         plies += 1
     return list(found.values())[:count]

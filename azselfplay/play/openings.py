@@ -23,6 +23,8 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import read_bytes, text_in
 from azselfplay.play.game_files import SUFFIXES, format_of
+from azselfplay.search.settings import resolve, start_of_game
+from protocol.settings import SelfPlaySettings
 
 RANDOM_PLIES = 4
 """Number of plies for `random` without a number, and for `auto` after the book."""
@@ -49,10 +51,12 @@ class Opening:
         return game_history
 
 
-def random_openings(game: Game, count: int, plies: int, seed: int, start: str = "") -> list[Opening]:
+def random_openings(
+    game: Game, count: int, plies: int, seed: int, settings: SelfPlaySettings | None = None
+) -> list[Opening]:
     """Return up to `count` openings of `plies` random moves that lead to distinct positions in which the game
-    continues. They begin at `start`; without one, at the usual starts of self-play
-    (`games.spec.StartGenerator`).
+    continues. They begin as self-play does under the resolved `settings` (None: the defaults). After a start
+    that was drawn for its game alone, they are shorter by `usual_plies`.
 
     The same seed gives the same openings in the same order, whatever `count` is. Fewer are returned if the
     game has no more (Connect Four after one ply: 7).
@@ -61,14 +65,13 @@ def random_openings(game: Game, count: int, plies: int, seed: int, start: str = 
     rng = np.random.default_rng([seed, plies])
     seen: set[bytes] = set()
     openings: list[Opening] = []
-    misses, generator = 0, None if start else game.generator
+    misses, settings = 0, settings or resolve(SelfPlaySettings(), game)
     while len(openings) < count and misses < MISSES:
         # Reset below when a new position is found.
         misses += 1
-        if generator is not None and generator.usual:
-            start = generator.draw(generator.usual, rng)
-        game_history = GameHistory(game, start)
-        while game_history.ply < plies and game_history.end_reason() is None:
+        start, is_sampled = start_of_game(game, settings, rng)
+        game_history, most = GameHistory(game, start), plies - is_sampled * usual_plies(game)
+        while game_history.ply < most and game_history.end_reason() is None:
             game_history.play(int(rng.choice(game_history.legal_actions())))
         if game_history.end_reason() is None and game_history.state.tobytes() not in seen:
             misses = 0

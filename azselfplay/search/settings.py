@@ -9,6 +9,7 @@ As in AlphaGo Zero ("Evaluator"), it is the same search at temperature 0; here i
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -141,6 +142,29 @@ def start_lines(text: str) -> list[str]:
 def generator_names(text: str) -> list[str]:
     """Return the names in `start.generator`."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+class Start(NamedTuple):
+    text: str
+    """The position in the game's notation, as in the record."""
+    is_sampled: bool = False
+    """Whether it was drawn for this game alone, and not from the usual starts. Then the game gets no opening
+    plies, which could destroy what the position was drawn for (in KQK, the queen)."""
+
+
+def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> Start:
+    """Return the start of a game: `start.position`, or in a `start.share` of games one of `start.positions`,
+    or a position that `start.generator` draws."""
+    # Draw no number where it would decide nothing, so that settings that are off change no game.
+    if settings.start.share == 0 or rng.random() >= settings.start.share:
+        return Start(settings.start.position)
+    names = generator_names(settings.start.generator)
+    if names:
+        assert game.generator is not None
+        name = names[int(rng.integers(len(names)))]
+        return Start(game.generator.draw(name, rng), is_sampled=name != game.generator.usual)
+    lines = start_lines(settings.start.positions)
+    return Start(lines[int(rng.integers(len(lines)))])
 
 
 # ---- For play and measurements ----------------------------------------------------------------------

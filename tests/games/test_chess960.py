@@ -65,7 +65,8 @@ def test_games_begin_anywhere_unless_the_settings_say_where() -> None:
     openings = random_openings(GAME, 20, 2, seed=1)
     assert len({opening.start for opening in openings}) > 15
     assert openings[:5] == random_openings(GAME, 5, 2, seed=1)
-    assert {opening.start for opening in random_openings(GAME, 5, 2, 1, PERFT[0][0])} == {PERFT[0][0]}
+    openings = random_openings(GAME, 5, 2, 1, resolve(SelfPlaySettings(start=only), GAME))
+    assert {opening.start for opening in openings} == {PERFT[0][0]}
 
 
 # ---- Texts ---------------------------------------------------------------------------------------

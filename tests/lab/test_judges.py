@@ -140,7 +140,8 @@ def test_a_game_without_a_recipe_is_judged_all_the_same(
     asked.openings.clear()
     figures = brief(a_run(tmp_path), recipe)
     for openings in asked.openings.values():  # settings are chosen by these figures
-        assert len(openings) == 100 and not final & {one.actions for one in openings}
+        assert len(openings) == 100
+        assert not final & {one.actions for one in openings}
     assert set(figures) == (
         {"errors, raw policy", "errors, 64 simulations"}
         if rows

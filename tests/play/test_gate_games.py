@@ -3,6 +3,7 @@ certain."""
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from azselfplay.play.nets import load_net
 from azselfplay.play.openings import random_openings
 from azselfplay.play.players import make_player
 from azselfplay.search.settings import resolve
+from protocol.settings import SelfPlaySettings, StartSettings
 from server.gate import GateReport, verdict
 
 TIC, FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "chess"))
@@ -26,33 +28,48 @@ TIC, FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "
 def test_openings_lead_to_different_positions_and_begin_with_the_book() -> None:
     """Tic-tac-toe has fewer than 200 positions after two plies, so a third ply is played."""
     for game, count in ((TIC, 200), (FOUR, 60), (CHESS, 45)):
-        openings = gate_openings(game, count, seed=1)
+        openings = gate_openings(game, count, 1, resolve(SelfPlaySettings(), game))
         lines = [one.game_history(game) for one in openings]
         assert len({game_history.state.tobytes() for game_history in lines}) == len(openings) == count
         assert all(game_history.end_reason() is None for game_history in lines)
     assert openings[0].id == "Ruy Lopez"
-    assert gate_openings(FOUR, 20, seed=1) != gate_openings(FOUR, 20, seed=2)
+    settings = resolve(SelfPlaySettings(), FOUR)
+    assert gate_openings(FOUR, 20, 1, settings) != gate_openings(FOUR, 20, 2, settings)
 
 
-def test_a_gpu_that_is_gone_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_gone_may_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """azserver ends with what can never work, and it found the GPU at its start."""
 
     def load(*_: object, device: str, **__: object) -> None:
         raise Fatal(f"no {device}", Exit.CONFIG)
 
     monkeypatch.setattr(gate, "load_net", load)
-    words = ["--game", "tic_tac_toe", "--best", "a", "--candidate", "b", "--self-play", "{}", "--device"]
+    (file := tmp_path / "settings.json").write_text("{}")
+    words = ["--game", "tic_tac_toe", "--best", "a", "--candidate", "b", "--self-play", str(file), "--device"]
     for device, code in (("cuda:0", Exit.TRY_AGAIN), ("cpu", Exit.CONFIG)):
         with pytest.raises(Fatal, match=f"no {device}") as caught:
             gate.run(gate.parse([*words, device]))
         assert caught.value.code == code
 
 
-def test_openings_from_a_start_position_begin_there() -> None:
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_openings_from_a_start_position_begin_there(share: float) -> None:
     start = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"
-    openings = gate_openings(CHESS, 10, 1, start)
+    starts = StartSettings(positions=start, share=1.0) if share else StartSettings(start)
+    settings = resolve(SelfPlaySettings(start=starts), CHESS)
+    openings = gate_openings(CHESS, 10, 1, settings)
     assert {one.start for one in openings} == {start}
-    assert openings == random_openings(CHESS, 10, 4, 1, start)
+    assert openings == random_openings(CHESS, 10, 4, 1, settings)
+
+
+def test_a_gate_begins_at_the_endings_that_self_play_begins_at() -> None:
+    """Random moves could lose the rook; they are for a kind with fewer positions than the gate has games."""
+    for game, kind, plies in ((CHESS, "KRK", {0}), (get_game("chess960"), "518", {0, 1})):
+        settings = resolve(SelfPlaySettings(start=StartSettings(generator=kind, share=1.0)), game)
+        openings = gate_openings(game, 20, 1, settings)
+        assert len(openings) == 20
+        assert {len(one.actions) for one in openings} == plies
+        assert all(game.generator.matches(kind, one.start) for one in openings)
 
 
 def gate_of(candidate: str, best: str, share: float, pairs: int) -> list[GateReport]:
@@ -60,7 +77,8 @@ def gate_of(candidate: str, best: str, share: float, pairs: int) -> list[GateRep
     players = make_player(candidate, TIC), make_player(best, TIC)
 
     async def main() -> GateReport:
-        return await play(TIC, *players, gate_openings(TIC, pairs, 1), share, reports.append, concurrent=4)
+        openings = gate_openings(TIC, pairs, 1, resolve(SelfPlaySettings(), TIC))
+        return await play(TIC, *players, openings, share, reports.append, concurrent=4)
 
     assert asyncio.run(main()) == reports[-1]
     return reports

@@ -14,10 +14,12 @@ from front_bench import GAME, Bench, Peer, play_beside_front, publish
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.reading import read_struct
 from azselfplay.host.runs import RunFolder
 from azselfplay.search.settings import resolve
 from net.create import create
 from protocol.messages import GetWeights, WeightsInfo
+from protocol.settings import SelfPlaySettings, StartSettings
 from server import gate as gatekeeper
 from server.app import App
 from server.config import GateConfig, ServerConfig
@@ -228,7 +230,7 @@ def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
         words = list(keeper._command(Play(keeper.best, keeper.newest)))
         told = dict(zip(words[3::2], words[4::2], strict=True))
         assert (told["--games"], told["--share"], told["--device"]) == ("10", "0.6", "cuda:1")
-        assert msgspec.json.decode(told["--self-play"])["search"]["simulations"] == 7
+        assert read_struct(told["--self-play"], SelfPlaySettings).search.simulations == 7
         assert told["--best"] == str(bench.store.path(keeper.best))
 
     beside_gate(tmp_path, says(WON), scenario)
@@ -239,7 +241,8 @@ def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
     found = gate_settings(resolve(noisy, GAME))
     assert (found.search.selection, found.search.simulations) == ("gumbel", 32)
     assert found.noise.root_noise == found.moves.temperature == 0.0
-    assert found.opening.random_share == found.start.share == 0.0
+    assert found.opening.random_share == 0.0
+    assert gate_settings(varied(noisy, generator="KRK", share=0.5)).start == StartSettings("", "", "KRK", 0.5)
     assert resolve(found, GAME).noise.root_noise == 0.0
     assert gate_settings(noisy, 100).search.simulations == 100
     chosen = varied(noisy, selection="puct", exploration="ucb", c_puct=2.0, final_move="secure")
