@@ -272,9 +272,7 @@ class TrainingLoop:
         """
         for record, player in zip(games, players or [""] * len(games), strict=True):
             self._add(record, player)
-        # Growth depends on all positions that ever came, not on those in the window.
-        if self._config.window.growth:
-            self._newest = grown_window(positions, self._config.window.growth_min)
+        self.grow(positions)
         # While the window grows, samples are drawn from only a part of the positions that it holds.
         drawn_from = self.window.next_position - self.window.newest(self._newest)
         self.budget.limit(int(self.window.targets * drawn_from / max(self.window.positions, 1)))
@@ -296,6 +294,12 @@ class TrainingLoop:
         return Turn(
             self.step, drawn_from, figures, steps > 0, waiting_for, shares, norm, done, samples, allowed
         )
+
+    def grow(self, positions: int) -> None:
+        """Draw from as many of the newest positions as `window.growth` wants after `positions` in all games,
+        not only in those of the window."""
+        if self._config.window.growth:
+            self._newest = grown_window(positions, self._config.window.growth_min)
 
     @property
     def minutes(self) -> float:

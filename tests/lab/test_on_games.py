@@ -71,6 +71,16 @@ def test_a_new_network_learns_nothing_from_players_in_quarantine(run: RunFolder)
     assert found[0] == found[1]
 
 
+def test_a_variant_with_a_window_that_grows_draws_from_the_newest_games(run: RunFolder) -> None:
+    """A variant that draws from all games, which are fewer than `growth_min`, is the run as it was."""
+    rng, truth = np.random.default_rng(0), on_games.Truth(GAME, 1)
+    with closing(Store(run.games, GAME.name)) as store:
+        store.commit([entry(random_game(GAME, rng, simulations=20)) for _ in range(400)])
+    flags = [[], *(["--window.growth", "--window.growth-min", least] for least in ("5000", "50"))]
+    found = [on_games.teach(run, ("", more), 1, 3, truth)["figures"] for more in flags]
+    assert found[0] == found[1] != found[2]
+
+
 def test_a_rate_that_fell_with_time_falls_over_the_steps(run: RunFolder) -> None:
     run.trainer_config.write_text(to_toml({"optimizer": {"cosine_minutes": 60}, "device": "cpu"}))
     own = on_games.settings_of(run, [], 1, 100).optimizer

@@ -31,6 +31,7 @@ from azselfplay.lab.experiments.intervals import Runs, draw, figure_names, sprea
 from azselfplay.lab.experiments.training import describe_machine
 from azselfplay.link.finding import run_named
 from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import IMPORTED
 from trainer.__main__ import load
 from trainer.config import TrainerConfig
 from trainer.train_step import HeldOutFigures, prepare_thread
@@ -72,7 +73,7 @@ def settings_of(run: RunFolder, flags: Sequence[str], seed: int, steps: int) -> 
 def teach(
     run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: int, truth: Truth
 ) -> dict[str, Any]:
-    """Train a new network on all games that the run trains on. `variant`: its name and flags.
+    """Train a new network on all games that the run trains on now. `variant`: its name and flags.
 
     Returns what was done, with the processor time of the steps in seconds, and the figures: held-out losses,
     and those of `Truth`. Raises Fatal(BAD_DATA) if there are too few games.
@@ -89,6 +90,9 @@ def teach(
         with closing(StoreReader(run.games)) as reader:
             loop.follow_quarantine(reader)
             loop.fill(reader, reader.span()[1])
+            sql = "SELECT coalesce(sum(CAST(plies AS INTEGER)), 0) FROM games WHERE source != ?"
+            ((positions,),) = reader.query(sql, IMPORTED)
+            loop.grow(positions)
         # Without training targets or held-out games, there would be nothing to compare.
         if not loop.window.targets or loop.held_out() is None:
             raise Fatal(f"{run.games} has too few games: some hundred are needed", Exit.BAD_DATA)
