@@ -187,8 +187,9 @@ export class Chart {
     const clip = `clip${Math.random().toString(36).slice(2)}`;
     const frame = svgEl("clipPath", { id: clip }, svgEl("rect", { x: EDGE.left - DOT, y: 0, width: width - EDGE.left - EDGE.right + 2 * DOT, height: HEIGHT }));
     const drawn = this.series.flatMap((one) => {
+      // A value of 0 or less that is out of sight must not spoil the logarithms of the others.
       const points = one.xs.map((at, index) => [at, one.ys[index], one.margins?.[index]])
-        .filter(([at, value]) => at !== null && value !== null && value !== undefined);
+        .filter(([at, value, margin]) => at !== null && value !== null && value !== undefined && (!this.isLogNow || value > (margin ?? 0)));
       const path = points.map(([at, value], index) => `${index ? "L" : "M"}${this.place(at).toFixed(1)} ${this.height(value).toFixed(1)}`).join("");
       const parts = [svgEl("path", { d: path || "M0 0", class: `curve ${looks(one)}${one.faint ? " faint" : ""}` })];
       if (points.length <= 60 && !one.faint) {
