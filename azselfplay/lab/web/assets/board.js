@@ -45,6 +45,7 @@ export class Board {
     this.chosen = [];
     this.legal = [];
     this.dragged = null;
+    this.focused = null; // the spot that the keyboard was at, until it can be there again
     this.picture = el("div", { class: "board" });
     this.chooser = el("div", { class: "chooser", role: "group", "aria-label": "Which move" });
     this.passes = el("div", { class: "passes" });
@@ -60,6 +61,7 @@ export class Board {
   /** `arrows`: [{clicks, share, text}], drawn wider the larger their share; `owners`: {spot: who will own it, 1 the
    * first player, -1 the second}, drawn the larger the surer. */
   show(board, legal = [], arrows = [], owners = {}) {
+    this.focused = this.overlay?.querySelector(":focus-visible")?.dataset.spot ?? this.focused;
     this.board = board;
     this.legal = legal;
     this.arrows = arrows;
@@ -79,6 +81,13 @@ export class Board {
     this.text.textContent = board.text;
     this.write();
     this.offer();
+    if (this.focused === null || !legal.length) return;
+    if (document.activeElement === document.body) (this.spotOf(this.focused) ?? this.overlay.querySelector(".spot"))?.focus();
+    this.focused = null;
+  }
+
+  spotOf(name) {
+    return this.overlay.querySelector(`[data-spot="${CSS.escape(name)}"]`);
   }
 
   /** Kanji or letters on the pieces of a game that has both. */
@@ -184,8 +193,7 @@ export class Board {
       return;
     }
     this.offer();
-    const focused = done.length ? this.chooser.firstChild : this.overlay.querySelector(`[data-spot="${CSS.escape(name)}"]`);
-    focused?.focus();
+    (done.length ? this.chooser.firstChild : this.spotOf(name))?.focus();
   }
 
   // ---- Dragging ----------------------------------------------------------------------------------
