@@ -101,6 +101,7 @@ def test_hints_and_moves_work_with_the_keyboard(page: sync_api.Page, site: str) 
     page.locator(".shade").first.wait_for(state="attached")
     page.get_by_role("button", name="cell 5", exact=True).press("Enter")
     sync_api.expect(page.locator(".played-moves li")).to_have_count(2)
+    sync_api.expect(page.locator(".spot:focus")).to_have_attribute("data-spot", re.compile("^cell"))
     page.get_by_text("All 7 moves as buttons").press("Enter")
     sync_api.expect(page.locator(".moves .move")).to_have_count(7)
     page.get_by_role("button", name="Take back").press("Enter")
@@ -243,6 +244,69 @@ def test_runs_of_one_game_are_compared_and_their_settings_come_first(
     assert page.get_by_text("four: training").count() == 0
     for name in ("third", "four"):
         shutil.rmtree(runs / name)
+
+
+KEEP_STREAMS = """window.streams = [];
+window.EventSource = class extends EventSource { constructor(from) { super(from); streams.push(this); } };"""
+
+
+def test_a_hidden_page_leaves_its_connection_to_others_and_keeps_what_was_chosen(
+    page: sync_api.Page, site: str
+) -> None:
+    """Browsers allow six connections to a server: those of six hidden pages would stop all others."""
+    page.add_init_script(KEEP_STREAMS)
+    page.goto(site + "/run/a-run")
+    page.get_by_label("logarithmic").check()
+    states = []
+    for is_hidden in (True, False):
+        page.evaluate(
+            """hidden => { Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+            document.dispatchEvent(new Event("visibilitychange")); }""",
+            is_hidden,
+        )
+        states.append(page.evaluate("streams.map((one) => one.readyState === EventSource.CLOSED)"))
+    assert states == [[True], [True, False]]
+    with page.expect_response("**/history"):
+        pass
+    sync_api.expect(page.get_by_label("logarithmic")).to_be_checked()
+
+
+def test_a_page_of_a_run_that_was_deleted_says_so(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/run/a-run")
+    page.route("**/settings", lambda route: route.fulfill(status=400, json={"error": "It was deleted."}))
+    page.route("**/events", lambda route: route.fulfill(status=400, json={}))
+    page.evaluate('document.dispatchEvent(new Event("visibilitychange"))')
+    sync_api.expect(page.get_by_role("alert")).to_have_text("It was deleted.")
+    sync_api.expect(page.locator(".state")).to_have_text("These figures are no longer updated.")
+
+
+def test_a_table_that_is_drawn_again_keeps_its_place_and_the_focus(page: sync_api.Page, site: str) -> None:
+    page.goto(site)
+    kept = page.evaluate("""async () => {
+      const { el, table, update } = await import("/assets/core.js");
+      const place = document.body.appendChild(el("div"));
+      const draw = (...ages) => update(place, table("T", [["Run"], ["Age"]], ages.map((age) => [el("a", { href: "#" }, "run"), age])));
+      draw("1 s", "2 s");
+      const [scroll, link] = [".scroll", "a"].map((one) => place.querySelector(one));
+      link.focus();
+      draw("2 s", "3 s");
+      const found = [document.activeElement === link, place.querySelectorAll("td")[1].textContent];
+      draw("4 s");
+      return [...found, place.querySelector(".scroll") === scroll, place.querySelectorAll("td").length];
+    }""")
+    assert kept == [True, "2 s", True, 2]
+
+
+def test_a_curve_with_zeros_out_of_sight_has_logarithms(page: sync_api.Page, site: str) -> None:
+    page.goto(site)
+    path = page.evaluate("""async () => {
+      const { Chart } = await import("/assets/chart.js");
+      const chart = Object.assign(new Chart({ title: "T" }), { isLog: true, zoom: [2, 3] });
+      document.body.append(chart.element);
+      chart.set([{ label: "one", xs: [1, 2, 3], ys: [0, 1, 2] }], "step");
+      return chart.svg.querySelector("path").getAttribute("d");
+    }""")
+    assert re.fullmatch(r"M[\d. ]+L[\d. ]+", path)
 
 
 def test_a_report_is_drawn_by_the_scripts_of_the_pages_without_a_server_and_fits_a_phone(

@@ -113,6 +113,20 @@ export function table(caption, columns, rows) {
   );
 }
 
+/** Makes `place` contain `children`, but replaces only what differs: focus, selected text and scrolling stay. It does not compare listeners. */
+export function update(place, ...children) {
+  const shown = [...place.childNodes];
+  if (shown.length !== children.length) {
+    place.replaceChildren(...children);
+    return;
+  }
+  children.forEach((child, at) => {
+    if (shown[at].isEqualNode(child)) return;
+    if (child.hasChildNodes() && shown[at].cloneNode().isEqualNode(child.cloneNode())) update(shown[at], ...child.childNodes);
+    else shown[at].replaceWith(child);
+  });
+}
+
 /** A choice with a label. `options`: [value, text]. */
 export function choice(label, options, selected, onchange) {
   const select = el("select", { onchange: () => onchange?.(select.value) },

@@ -34,9 +34,9 @@ function smoothed(ys, weight) {
 /** Charts of one run, or of several runs together. */
 export class Curves {
   constructor(runs) {
-    this.runs = runs; // [name, {charts, columns, strength}]
     this.axis = AXES[0][0];
     this.smoothing = 0;
+    this.isLog = false;
     this.timeUnit = { seconds: 3600, label: "hours" };
     this.charts = new Map();
     this.grids = new Map();
@@ -50,13 +50,24 @@ export class Curves {
       this.draw();
     } });
     const log = el("input", { type: "checkbox", onchange: () => {
-      for (const chart of this.charts.values()) chart.isLog = log.checked;
+      this.isLog = log.checked;
       this.draw();
     } });
     this.element = el("section", { "aria-label": "Curves" }, el("div", { class: "fields" }, field,
       el("label", {}, el("span", {}, "Smoothing"), smoothing), el("label", { class: "check" }, log, " logarithmic")));
+    this.load(runs);
+  }
+
+  /** Shows `runs`, [name, {charts, columns, strength}], with the axis, smoothing and zoom that the visitor has chosen. */
+  load(runs) {
+    this.runs = runs;
     this.draw();
-    if (runs.length === 1) this.gridOf(ELO.group).after(measurements(runs[0][1].strength));
+    if (runs.length > 1) return;
+    const measured = measurements(runs[0][1].strength);
+    measured.open = Boolean(this.measured?.open);
+    this.measured?.remove();
+    this.gridOf(ELO.group).after(measured);
+    this.measured = measured;
   }
 
   /** Adds a row of figures of the first run. Returns false for figures that no chart is known of yet: the first errors in known positions come some minutes after the first row. */
@@ -92,15 +103,18 @@ export class Curves {
   show(about, series, lines = []) {
     const grid = this.gridOf(about.group);
     if (!series.length) {
-      if (about === ELO && !grid.children.length) grid.append(this.unmeasured());
+      if (about === ELO && !grid.children.length) grid.append(this.awaited = this.unmeasured());
       return;
     }
-    if (!this.charts.has(about.title)) {
-      const chart = new Chart(about);
+    let chart = this.charts.get(about.title);
+    if (!chart) {
+      chart = new Chart(about);
       this.charts.set(about.title, chart);
-      grid.append(chart.element);
+      if (about === ELO && this.awaited) this.awaited.replaceWith(chart.element);
+      else grid.append(chart.element);
     }
-    this.charts.get(about.title).set(series, this.axisLabel, null, lines);
+    chart.isLog = this.isLog;
+    chart.set(series, this.axisLabel, null, lines);
   }
 
   gridOf(group) {

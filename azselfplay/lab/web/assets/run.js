@@ -1,6 +1,6 @@
 // One run: live figures, players, alerts, curves.
 
-import { ago, api, ask, complain, count, duration, el, fixed, main, percent, stateOf, table, taken, trying, words } from "./core.js";
+import { ago, api, ask, complain, count, duration, el, fixed, main, percent, stateOf, table, taken, trying, update, words } from "./core.js";
 import { Curves } from "./curves.js";
 import { settingsOf } from "./settings.js";
 
@@ -57,7 +57,7 @@ function drawCards(found) {
   // The files get no figures while the step stands still; a trainer that is there tells azserver.
   const now = { ...about, ...(live?.sessions?.trainer ? live.trainer : null) };
   const waiting = now.waiting_for;
-  cards.replaceChildren(
+  update(cards,
     strengthCard(found),
     card("Game", words(about.game), `network ${about.network ?? "?"}`),
     card("Created", ago(about.created), stateOf(about)[0]),
@@ -72,9 +72,7 @@ function drawAlerts(found) {
     el("h3", {}, alert.name), el("p", {}, alert.seen),
     ...[["What to do", alert.first], ["Likely cause", alert.cause], ["What else to change", alert.change]]
       .map(([head, text]) => text ? el("p", {}, el("b", {}, `${head}: `), text) : null)));
-  const old = [...alerts.querySelectorAll("h3")].map((one) => one.textContent).join();
-  const is = found.alerts.map((one) => one.name).join();
-  if (old !== is || boxes.length) alerts.replaceChildren(...boxes);
+  update(alerts, ...boxes);
 }
 
 function drawPlayers(found) {
@@ -82,7 +80,7 @@ function drawPlayers(found) {
   const isRunning = found.summary.running;
   const last = isRunning ? "ago" : "before the end";
   const rows = found.players.map((one) => [one.player, one.kind, count(one.games_per_h), fixed(one.positions_per_s, 1), taken(one.seconds_per_game), count(one.version), `${duration(one.seen)} ${last}`]);
-  players.replaceChildren(el("h2", {}, "Workers and clients"),
+  update(players, el("h2", {}, "Workers and clients"),
     rows.length ? table("Workers and clients", columns, rows) : el("p", { class: "note" }, "No game has come in during the last ten minutes."),
     el("p", { class: "note" }, `From the newest 1,000 games of the last ten minutes.`));
 }
@@ -92,7 +90,7 @@ function drawFigures(found) {
     figures.replaceChildren();
     return;
   }
-  figures.replaceChildren(el("h2", {}, "Figures from azserver"), table("Figures of azserver", [["Figure"], ["Now"]], found.lines));
+  update(figures, el("h2", {}, "Figures from azserver"), table("Figures of azserver", [["Figure"], ["Now"]], found.lines));
 }
 
 function told({ summary: about, server, last }) {
@@ -104,6 +102,7 @@ function told({ summary: about, server, last }) {
 
 function draw(found) {
   if (found.error) {
+    state.textContent = "The newest figures cannot be read. Trying again ...";
     complain(found.error);
     return;
   }
@@ -120,7 +119,12 @@ function draw(found) {
 async function loadCurves() {
   const history = await ask(api(run, "/history"));
   if (!history.columns.time.length) {
+    curves = null;
     curvesPlace.replaceChildren(el("p", { class: "note" }, "Curves appear with the first training step."));
+    return;
+  }
+  if (curves) {
+    curves.load([[run, history]]);
     return;
   }
   curves = new Curves([[run, history]]);
@@ -136,20 +140,32 @@ async function loadSettings() {
 
 trying(loadCurves);
 trying(loadSettings);
-const events = new EventSource(api(run, "/events"));
-events.onmessage = (event) => draw(JSON.parse(event.data));
+let events = null;
 let lost = false;
-events.onerror = () => {
-  lost = true;
-  if (newest?.last) return;
-  if (events.readyState === EventSource.CLOSED) {
-    // An answer that is no stream, such as "too many pages": the browser does not try again, and shows no text.
-    state.textContent = "These figures are no longer updated: azplay web refused the page. Close other pages, and load this one again.";
-  } else {
-    state.textContent = "azplay web does not answer. Trying again ...";
+
+/** Follows the run while this page is seen: browsers allow six connections to a server, over all its pages. */
+function follow() {
+  events?.close();
+  if (document.hidden) {
+    lost = true;
+    return;
   }
-};
-events.onopen = () => {
-  if (lost) trying(loadCurves);
-  lost = false;
-};
+  events = new EventSource(api(run, "/events"));
+  events.onmessage = (event) => draw(JSON.parse(event.data));
+  events.onerror = () => {
+    lost = true;
+    if (newest?.last) return;
+    state.textContent = "azplay web does not answer. Trying again ...";
+    if (events.readyState !== EventSource.CLOSED) return;
+    // The answer is no stream, for example because the run is gone: the browser does not try again, and hides the text.
+    state.textContent = "These figures are no longer updated.";
+    trying(loadSettings);
+  };
+  events.onopen = () => {
+    if (lost) trying(loadCurves);
+    lost = false;
+  };
+}
+
+document.addEventListener("visibilitychange", follow);
+follow();

@@ -1,6 +1,6 @@
 // The list of runs.
 
-import { ago, ask, count, el, main, pageOf, stateOf, svgEl, table, trying, words } from "./core.js";
+import { ago, ask, count, el, main, pageOf, stateOf, svgEl, table, trying, update, words } from "./core.js";
 
 const EVERY = 10000; // milliseconds between two looks
 const [WIDE, HIGH] = [110, 30]; // of a small curve, pixels
@@ -54,7 +54,7 @@ async function look() {
     return;
   }
   const columns = [["Run"], ["Policy loss"], ["State"], ["Game"], ["Elo", true], ["Step", true], ["Games", true], ["Created"]];
-  place.replaceChildren(table("Runs", columns, runs.map(row)));
+  update(place, table("Runs", columns, runs.map(row)));
 }
 
 async function lookOn() {
