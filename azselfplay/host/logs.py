@@ -114,8 +114,8 @@ class CountingFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a line as one JSON object (docs/metrics.md). `kind` is the text before its values are inserted,
-    which identifies lines about the same thing whatever their values are."""
+    """Formats a line as one JSON object (docs/metrics.md). `kind` identifies lines about the same thing
+    whatever their values are: that of `Repeated`, or the text before its values are inserted."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class JsonFormatter(logging.Formatter):
             "process": self._process,
             "event": record.getMessage(),
             "logger": record.name,
-            "kind": str(record.msg),
+            "kind": str(getattr(record, "kind", record.msg)),
             "values": [plain(value) for value in args],
         }
         if unsaid := getattr(record, "unsaid", 0):
@@ -207,8 +207,7 @@ class Repeated:
     def _tell(self, level: int, kind: str, text: str, now: float) -> None:
         unsaid = self._allowance.admit(kind, now)
         if unsaid is not None:
-            more = f" (and {unsaid} more like it)" if unsaid else ""
-            self._log.log(level, "%s%s", text, more, extra={COUNTED: True})
+            self._log.log(level, "%s", text, extra={COUNTED: True, "unsaid": unsaid, "kind": kind})
 
 
 # ---- Files ---------------------------------------------------------------------------------------
