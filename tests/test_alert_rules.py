@@ -46,12 +46,13 @@ FAULTS = {
 def an_hour(name: str, changes: dict[str, str]) -> dict[str, object]:
     """Return a case for promtool: with these series only the alert `name` fires, or none if it is ""."""
     series = [
-        {"series": f'{metric}{{job="azserver",instance="a"}}', "values": values}
+        {"series": f'{metric}{{job="azserver",run="one",part="server",instance="a"}}', "values": values}
         for metric, values in (WELL | changes).items()
     ]
-    # The trainer may run in two places, and runs in one of them.
-    for instance, is_up in (("b", 1), ("c", 0)):
-        labels = f'job="trainer",part="trainer",instance="{instance}"'
+    # The trainer may run in two places, and runs in one of them; the server of another run is up.
+    others = (("one", "trainer", "b", 1), ("one", "trainer", "c", 0), ("two", "server", "d", 1))
+    for run, part, instance, is_up in others:
+        labels = f'job="trainer",run="{run}",part="{part}",instance="{instance}"'
         series.append({"series": f"up{{{labels}}}", "values": f"{is_up}x60"})
     firing = [{"labels": f'{{alertname="{name}"}}', "value": 1}] if name else []
     asked = {"expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "50m"}

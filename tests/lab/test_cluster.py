@@ -59,7 +59,7 @@ def test_a_place_may_have_an_address_of_ipv6(host: str) -> None:
     parts = parts_of(tables)
     assert "--listen :: " in " ".join(parts["server"].command)
     assert "--server [2001:db8::1]:5600 " in " ".join(parts["trainer"].command)
-    assert targets(list(parts.values()))[0]["targets"] == ["[2001:db8::1]:9600"]
+    assert targets("a", list(parts.values()))[0]["targets"] == ["[2001:db8::1]:9600"]
     check(list(parts.values()))
 
 
@@ -84,7 +84,7 @@ def test_parts_on_one_machine_share_neither_gpus_nor_ports() -> None:
 
 def test_metrics_of_parts_that_may_meet_on_a_machine_have_ports_of_their_own() -> None:
     """A spare place counts, too: the trainer may be moved there, with the same command."""
-    found = [address for one in targets(planned(cluster_in(example()))) for address in one["targets"]]
+    found = [address for one in targets("a", planned(cluster_in(example()))) for address in one["targets"]]
     assert "10.0.0.3:9600" in found, "the trainer on its spare place"
     assert len(set(found)) == len(found) == 1 + 2 + 2
 

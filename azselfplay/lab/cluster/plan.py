@@ -394,14 +394,19 @@ def as_text(parts: Sequence[Part]) -> str:
     return "\n".join([*lines, f"# Whatever ends is started again, unless its exit code is one of {final}."])
 
 
-def targets(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """Return the addresses of the parts' metrics in the form that Prometheus reads from a file
-    (`file_sd_configs`), with the job names that our dashboard and alerts use."""
+def targets(run: str, parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """Return the addresses of the metrics of a run's parts in the form that Prometheus reads from a file
+    (`file_sd_configs`), with the labels that our dashboard and alerts use."""
     jobs = {"server": "azserver", "trainer": "trainer"}
     return [
         {
             "targets": [Address(host, part.metrics_port).server],
-            "labels": {"job": jobs.get(part.name, "azclient"), "part": part.name, "place": place},
+            "labels": {
+                "job": jobs.get(part.name, "azclient"),
+                "run": run,
+                "part": part.name,
+                "place": place,
+            },
         }
         for part in parts
         for host, place in dict(zip(part.hosts, part.places, strict=True)).items()

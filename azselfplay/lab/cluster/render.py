@@ -254,5 +254,7 @@ RENDERERS: dict[str, Callable[[Cluster], Files]] = {
     "systemd": _systemd,
     "skypilot": _skypilot,
     # Prometheus starts nothing; it only needs the addresses.
-    "prometheus": lambda cluster: {"targets.json": json.dumps(targets(planned(cluster)), indent=1) + "\n"},
+    "prometheus": lambda cluster: {
+        "targets.json": json.dumps(targets(cluster.run.name, planned(cluster)), indent=1) + "\n"
+    },
 }
