@@ -86,6 +86,8 @@ class Figures:
     """Training steps of the checkpoint; shown until the first turn, like `loaded`."""
     minutes: float = 0.0
     """Minutes of training, over all starts."""
+    first: int = 0
+    """Training steps when this process began."""
     loaded: int = 0
     """Positions that have been loaded into the window."""
     rejected: Mapping[str, int] = field(default_factory=dict)
@@ -104,7 +106,8 @@ class Figures:
 
     def begin(self, run: Run) -> None:
         """Begin with an open run, at its checkpoint."""
-        self.step, self.minutes = run.training.step, run.training.minutes
+        self.step = self.first = run.training.step
+        self.minutes = run.training.minutes
         self.rate = Rate(RATE_SECONDS, RATE_APART, run.store.totals.games.total(), self.started)
         # The committer and the store's reader go on counting in these two.
         self.rejected = run.committer.rejected
@@ -364,7 +367,8 @@ METRICS = (
     Metric("az_game_ends", "reasons", "Games in the store by how they ended.", label="reason"),
     Metric("az_damaged_games", "damaged", "Stored games that could not be read back."),
     # ---- training ----
-    Metric("az_train_steps_total", "step", "Training steps of this run."),
+    Metric("az_train_step", "step", "Training steps of this run."),
+    Metric("az_train_steps_total", "steps_made", "Training steps since the start."),
     Metric(
         "az_train_reuse_ratio",
         "samples_per_position",
@@ -413,6 +417,8 @@ def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Wat
             **usual,
             "received": dict.fromkeys(STATUSES, 0) | figures.answered,
             "commits": figures.commits,
+            # The run's step goes back to the checkpoint when a trainer was killed.
+            "steps_made": usual["step"] - figures.first,
             "is_waiting": bool(usual["waiting_for"]),
             "is_connected": is_connected(),
             "players_in_quarantine": len(run.training.quarantine.players),

@@ -48,6 +48,11 @@ def test_samples_a_position_are_unknown_before_the_first_turn() -> None:
     assert "az_train_reuse_ratio" not in samples(Figures(0.0))
 
 
+def test_a_trainer_counts_its_own_steps_from_its_checkpoint_on() -> None:
+    figures = Figures(0.0, step=505, first=500)
+    assert [samples(figures)[f"az_train_{name}"] for name in ("step", "steps_total")] == [505, 5]
+
+
 def test_it_is_ready_while_it_is_connected_and_games_can_be_stored() -> None:
     run = SimpleNamespace(store=None, folder=SimpleNamespace(path=Path("/")))
     assert watched(Figures(0.0), run, lambda: True).not_ready() == ""  # type: ignore[arg-type]
