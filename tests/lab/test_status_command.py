@@ -1,5 +1,6 @@
 """`azplay status` without an address asks the azserver that this user has started on this machine."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,16 @@ def test_a_run_named_without_an_azserver_is_no_fault_and_says_whether_its_traine
     assert (at_work.exit, ended.exit) == (Exit.OK, Exit.OK)
     assert "its trainer works here, and no azserver does" in as_text(at_work)
     assert "as its trainer left it" in as_text(ended)
+
+
+def test_a_run_that_is_named_counts_more_than_a_server_of_the_environment(tmp_path, monkeypatch) -> None:
+    run = served(tmp_path, "a", 5640)
+    monkeypatch.setenv("AZ_SERVER", "gpu-box")
+    monkeypatch.setattr(sys, "argv", ["azplay", str(run.path)])
+    assert status_command.main() == Exit.OK
+    sys.argv += ["--server", "another"]
+    with pytest.raises(Fatal, match="not both"):
+        status_command.main()
 
 
 def test_old_weights_are_a_warning_that_leaves_the_exit_status_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,7 +81,8 @@ class RunStatus:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(StatusConfig, command="azplay status", examples=EXAMPLES)
-    if config.run and config.server:
+    # A run that is named counts more than a server that the environment names for all commands.
+    if config.run and config.server not in ("", os.environ.get("AZ_SERVER")):
         raise Fatal("give a run's folder or --server, not both", Exit.USAGE)
     if config.run:
         status = of_folder(config.run, config.runs)
