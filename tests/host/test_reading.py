@@ -99,7 +99,7 @@ def test_what_is_no_file_is_refused_at_once_wherever_a_file_is_read(tmp_path: Pa
     with pytest.raises(Fatal, match=r"games\.db"):
         StoreReader(run.games)
     assert is_locked(run.path / "azserver.lock"), "nobody can tell that it is not"
-    assert [one["name"] for one in summaries(runs)] == ["bad"]
+    assert [one["name"] for one in summaries(runs)["runs"]] == ["bad"]
 
 
 def _put(kind: str, place: Path) -> None:
@@ -128,7 +128,7 @@ def test_one_damaged_run_leaves_the_others_in_the_list(tmp_path: Path, content: 
     bad.create("chess", 4)
     for path in (bad.about, bad.figures, bad.figures_log, bad.weights / "current.json"):
         path.write_text(content + "\n")
-    listed = {one["name"]: one["game"] for one in summaries(tmp_path)}
+    listed = {one["name"]: one["game"] for one in summaries(tmp_path)["runs"]}
     as_json(list(listed.items()))
     assert listed["good"] == "chess"
     assert "damaged" in listed["bad"]

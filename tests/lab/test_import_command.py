@@ -66,7 +66,7 @@ def test_a_run_of_imported_games_alone_is_looked_at_like_another(tmp_path, monke
     """It has no run.json yet: the store says which game it is. The new run is named by its path."""
     (tmp_path / "a.sgf").write_text(SGF)
     azplay_games(monkeypatch, tmp_path / "go", "import", tmp_path / "a.sgf", "--game", "go_3x3")
-    assert [one["game"] for one in summaries(tmp_path)] == ["go_3x3"]
+    assert [one["game"] for one in summaries(tmp_path)["runs"]] == ["go_3x3"]
     assert of_folder("go", tmp_path).figures["game"] == "go_3x3"
     assert not strength_of(RunFolder(tmp_path, "go"))["is_solved"]
     assert azplay_games(monkeypatch, tmp_path / "go", "salvage", "--out", tmp_path / "new.db") == Exit.OK

@@ -285,7 +285,8 @@ def test_a_table_that_is_drawn_again_keeps_its_place_and_the_focus(page: sync_ap
     kept = page.evaluate("""async () => {
       const { el, table, update } = await import("/assets/core.js");
       const place = document.body.appendChild(el("div"));
-      const draw = (...ages) => update(place, table("T", [["Run"], ["Age"]], ages.map((age) => [el("a", { href: "#" }, "run"), age])));
+      const row = (age) => [el("a", { href: "#" }, "run"), age];
+      const draw = (...ages) => update(place, table("T", [["Run"], ["Age"]], ages.map(row)));
       draw("1 s", "2 s");
       const [scroll, link] = [".scroll", "a"].map((one) => place.querySelector(one));
       link.focus();

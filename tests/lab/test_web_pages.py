@@ -28,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @with_client
 async def test_the_list_of_runs_tells_game_network_games_alerts_and_a_note(client, runs: Path) -> None:
     (runs / "a-run" / "notes.md").write_text("Half the samples.\n\nSee why.\n")
-    (run,) = await got(client, "/api/runs")
+    (run,) = (await got(client, "/api/runs"))["runs"]
     assert run["name"] == "a-run"
     assert run["game"] == "tic_tac_toe"
     assert run["network"] == "tiny"
@@ -191,7 +191,7 @@ async def test_a_run_that_is_deleted_while_it_is_watched_is_a_sentence(client, t
             pass
         assert "deleted" in found["error"]
     assert "deleted" in (await got(client, "/api/run/a-run/games", 404))["error"]
-    assert await got(client, "/api/runs") == []
+    assert (await got(client, "/api/runs"))["runs"] == []
 
 
 @with_client
@@ -215,6 +215,10 @@ async def test_strength_shows_the_ladder_and_the_errors_that_were_left(client, r
     assert found["commands"]["truth"].endswith("/truth-3.json"), "the first that overwrites nothing"
     (errors,) = found["errors"]
     assert (errors["step"], errors["search"], errors["errors"]) == (100, "raw policy", 0.2)
-    assert (await got(client, "/api/runs"))[0]["strength"] == {"elo": 300.0, "margin": 40.0, "step": 100}
+    assert (await got(client, "/api/runs"))["runs"][0]["strength"] == {
+        "elo": 300.0,
+        "margin": 40.0,
+        "step": 100,
+    }
     (folder / "ratings.json").write_text("{")
     assert (await got(client, "/api/run/a-run/history"))["strength"]["ladder"] == []

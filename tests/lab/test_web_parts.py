@@ -21,7 +21,7 @@ from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, newest_row
 from azselfplay.lab.report.curves import Curves
-from azselfplay.lab.web import rooms
+from azselfplay.lab.web import rooms, runs
 from azselfplay.lab.web.command import WebConfig, listen, serve
 from azselfplay.lab.web.guarding import REQUEST_WITHIN
 from azselfplay.lab.web.players import Players
@@ -163,8 +163,16 @@ def test_the_list_passes_over_what_is_no_run(tmp_path: Path) -> None:
     (tmp_path / ".hidden").mkdir()
     (tmp_path / "a file").write_text("")
     RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
-    assert [run["name"] for run in summaries(tmp_path)] == ["run"]
-    assert summaries(tmp_path / "nowhere") == []
+    assert [run["name"] for run in summaries(tmp_path)["runs"]] == ["run"]
+    assert summaries(tmp_path / "nowhere") == {"runs": [], "left_out": 0}
+
+
+def test_the_list_says_how_many_older_runs_it_leaves_out(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(runs, "MOST_RUNS", 2)
+    for name in ("a", "b", "c"):
+        RunFolder(tmp_path, name).create("tic_tac_toe", 1)
+    found = summaries(tmp_path)
+    assert (len(found["runs"]), found["left_out"]) == (2, 1)
 
 
 def test_the_newest_whole_line_is_the_newest_row(tmp_path: Path) -> None:

@@ -88,6 +88,15 @@ def test_a_run_that_waits_does_not_show_the_games_an_hour_of_its_last_step(run: 
         assert (summary(run)["games_per_h"], summary(run)["games"]) == (None, 3)
 
 
+def test_a_trainer_that_has_left_says_nothing_about_the_present(run: RunFolder) -> None:
+    alerts = {"alerts": ["collapse: x"], "trainer/games_per_h": 60.0}
+    run.figures_log.write_text(json.dumps({**figures(1), **alerts}) + "\n")
+    with run.lock("azserver"):
+        with run.lock("trainer"):
+            assert (summary(run)["alerts"], summary(run)["games_per_h"]) == (["collapse: x"], 60)
+        assert (summary(run)["alerts"], summary(run)["games_per_h"]) == ([], None)
+
+
 def test_an_ended_run_shows_its_final_figures_and_when_it_was_created(run: RunFolder) -> None:
     write_figures(run, age=HOUR)
     run.write_figures({"games": 77, "step": 9, "weights_version": 3, "alerts": ["collapse: x"]})

@@ -100,12 +100,12 @@ class Site:
         self.watching = Watching(group, self.reading)
         self.shelf = Shelf()
         self.rooms = Rooms(threads)
-        self._listed: list[dict[str, Any]] = []
+        self._listed: dict[str, Any] = {}
         self._listed_at = -math.inf
         self._listing = asyncio.Lock()
 
-    async def listed(self) -> list[dict[str, Any]]:
-        """Return all runs; read once for all requests within LIST_SECONDS."""
+    async def listed(self) -> dict[str, Any]:
+        """Return the `summaries` of all runs; read once for all requests within LIST_SECONDS."""
         async with self._listing:  # requests that come meanwhile wait for this reading and share it
             if time.monotonic() - self._listed_at > LIST_SECONDS:
                 self._listed = await self.reading(lambda: summaries(self.runs))

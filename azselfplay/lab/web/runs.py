@@ -64,8 +64,8 @@ class State(StrEnum):
     """Its processes were killed, or have sent nothing for some time."""
 
 
-def summaries(runs: Path) -> list[dict[str, Any]]:
-    """Return all runs, most recently changed first."""
+def summaries(runs: Path) -> dict[str, Any]:
+    """Return `runs`, most recently changed first, and how many are `left_out` after MOST_RUNS."""
     found = []
     with contextlib.suppress(FileNotFoundError), os.scandir(runs) as entries:
         for entry in entries:
@@ -91,15 +91,18 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
             listed.append(
                 about | dict.fromkeys(unknown) | {"changed": changed, "curve": [], "note": "", "alerts": []}
             )
-    return listed
+    return {"runs": listed, "left_out": max(0, len(found) - MOST_RUNS)}
 
 
 def summary(run: RunFolder) -> dict[str, Any]:
     """Return one run; unknown figures are None. Times are in seconds, `created` and `changed` since 1970."""
     figures, state, changed = run.read_figures(), state_of(run), changed_at(run)
     is_running, now = state is State.RUNNING, time.time()
+    # Of a trainer that has left, nothing speaks of the present (`view.trainer_of`).
+    trainer = run.lock_of("trainer")
+    has_left = is_running and not is_locked(trainer) and left_by(trainer) in (Left.ENDED, Left.KILLED)
     # No line is written while the step stands still, so an old rate is not the present one.
-    is_old = is_running and abs(now - modified(run.figures_log)) > FRESH
+    is_old = has_left or (is_running and abs(now - modified(run.figures_log)) > FRESH)
     row = newest_row(run) if is_running or not has_final_figures(run) else {}
     about: Mapping[str, Any] = {"game": DAMAGED} if run.about.is_file() else {}
     with contextlib.suppress(Fatal):
@@ -118,11 +121,13 @@ def summary(run: RunFolder) -> dict[str, Any]:
         "changed": changed,
         "silent_s": max(0.0, now - changed) if state is State.SILENT else None,
         "games": row.get("trainer/games", figures.get("games")),
-        "games_per_h": None if is_old else row.get("trainer/games_per_h", figures.get("games_per_h")),
+        "games_per_h": None
+        if is_old or has_left
+        else row.get("trainer/games_per_h", figures.get("games_per_h")),
         "step": row.get("trainer/step", figures.get("step")),
         "version": row.get("trainer/weights_version", figures.get("weights_version")),
         "strength": strongest(run),
-        "alerts": row.get("alerts", figures.get("alerts")) or [],
+        "alerts": [] if has_left else row.get("alerts", figures.get("alerts")) or [],
     }
 
 

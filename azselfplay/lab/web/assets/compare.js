@@ -55,7 +55,7 @@ async function draw() {
 }
 
 await trying(async () => {
-  runs = await ask("/api/runs");
+  ({ runs } = await ask("/api/runs"));
   main.append(fields, place);
   if (!runs.length) {
     place.replaceChildren(el("p", {}, "There are no runs to compare yet."));

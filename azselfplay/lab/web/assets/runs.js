@@ -48,13 +48,14 @@ const help = el("details", { class: "more" }, el("summary", {}, "Help"),
     el("li", {}, "To delete a run, delete its folder in ", code(main.dataset.folder), ". These pages change nothing.")));
 
 async function look() {
-  const runs = await ask("/api/runs");
+  const { runs, left_out: leftOut } = await ask("/api/runs");
   if (!runs.length) {
     place.replaceChildren(el("p", {}, `There are no runs in ${main.dataset.folder} yet. `, "Start one with ", code("azrun --game tic_tac_toe --minutes 5"), "; it appears here by itself."));
     return;
   }
   const columns = [["Run"], ["Policy loss"], ["State"], ["Game"], ["Elo", true], ["Step", true], ["Games", true], ["Created"]];
-  update(place, table("Runs", columns, runs.map(row)));
+  update(place, table("Runs", columns, runs.map(row)),
+    ...(leftOut ? [el("p", { class: "note" }, `${count(leftOut)} older runs are not shown.`)] : []));
 }
 
 async function lookOn() {
