@@ -47,6 +47,10 @@ PARTIAL = ".partial"
 """Suffix of a file or folder that is being written; no run's name ends in it."""
 LAST_BYTES = 65_536
 """Number of bytes that are read from the end of figures.jsonl: more than two lines."""
+KEPT = {
+    "azserver": "azserver keeps live figures and networks",
+    "trainer": "the trainer keeps games and curves",
+}
 TRIES, TRY_AGAIN = 5, 0.05
 """How often a lock is tried while another process holds it, and the seconds between two tries."""
 
@@ -210,6 +214,16 @@ class RunFolder:
     def lock_of(self, program: str) -> Path:
         """Return the path of the program's lock file."""
         return self.path / f"{program}.lock"
+
+    def kept_elsewhere(self, program: str) -> str:
+        """Return where the files of `program` (azserver, trainer) are, as text for people, if the other
+        program alone has worked in this folder: on several machines each has a folder of its own. Else ""."""
+        settings = {"azserver": self.config, "trainer": self.trainer_config}
+        if settings.pop(program).exists() or not any(path.exists() for path in settings.values()):
+            return ""
+        server = shown_settings(self.trainer_config).get("server")
+        place = f" ({server})" if server else ""
+        return f"{KEPT[program]} where it works{place}, and has not worked in this folder"
 
     def write_figures(self, figures: dict[str, Any]) -> None:
         """Write the trainer's figures, for programs that look at the run later. Raises OSError."""

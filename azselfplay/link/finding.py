@@ -60,8 +60,10 @@ def newest_weights(run: RunFolder) -> Path:
     """Return the weights file that a run plays with now. Raises Fatal(BAD_DATA) if it has none yet."""
     current = run.weights / "current.json"
     if not os.path.lexists(current):
-        what = f"azserver makes one when it begins the run (`azrun --run {run.name}` starts all)"
-        raise Fatal(f"the run {run.path} has no network yet: {what}", Exit.BAD_DATA)
+        away = run.kept_elsewhere("azserver")
+        first = f"yet: azserver makes one when it begins the run (`azrun --run {run.name}` starts all)"
+        why = f"here: {away}" if away else first
+        raise Fatal(f"the run {run.path} has no network {why}", Exit.BAD_DATA)
     try:
         info = read_struct(current, WeightsInfo)
     except (OSError, ValueError) as error:

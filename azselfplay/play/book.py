@@ -87,9 +87,8 @@ def points_of(run: RunFolder) -> list[Point]:
         hours = 0.0 if created is None else max(0.0, (changed - created) / 3600)
         found.append(Point(path, meta.version, meta.step, before, hours, hash_in_name(path)))
     if not found:
-        raise Fatal(
-            f"there are no weights in {run.weights}; wait until azserver has begun the run", Exit.BAD_DATA
-        )
+        why = run.kept_elsewhere("azserver") or "wait until azserver has begun the run"
+        raise Fatal(f"there are no weights in {run.weights}: {why}", Exit.BAD_DATA)
     return sorted(found, key=lambda point: (point.version, point.step))
 
 

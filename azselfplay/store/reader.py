@@ -276,7 +276,9 @@ def game_of(run: RunFolder) -> str:
 def open_games(run: str, runs: Path) -> StoreReader:
     """Return the games of the run in folder `run`, or called `run` in `runs`. Raises Fatal(BAD_DATA) if there
     are none."""
-    path = run_named(run, runs).games
-    if not path.is_file():
-        raise Fatal(f"the run {path.parent} has no games yet: the trainer makes {path}", Exit.BAD_DATA)
-    return StoreReader(path)
+    folder = run_named(run, runs)
+    if not folder.games.is_file():
+        away = folder.kept_elsewhere("trainer")
+        why = f"here: {away}" if away else f"yet: the trainer makes {folder.games}"
+        raise Fatal(f"the run {folder.path} has no games {why}", Exit.BAD_DATA)
+    return StoreReader(folder.games)

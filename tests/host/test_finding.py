@@ -64,6 +64,16 @@ def test_a_run_that_has_not_begun_is_told_apart_from_one_that_is_not_there(runs:
         weights_named("go-small", runs)
 
 
+def test_a_trainers_machine_says_that_the_networks_are_azservers(runs: Path) -> None:
+    """There it was told to start azserver, which works on another machine."""
+    run = RunFolder(runs, "go-small")
+    run.trainer_config.write_text('server = "A:5600"')
+    with pytest.raises(Fatal, match=r"no network here: azserver keeps .* where it works \(A:5600\)"):
+        weights_named("go-small", runs)
+    run.config.write_text("")
+    assert (run.kept_elsewhere("azserver"), run.kept_elsewhere("trainer")) == ("", "")
+
+
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("azplay ")])
 def test_a_command_that_takes_a_run_or_a_network_takes_the_folder_of_all_runs(command: str) -> None:
     """A name is then enough in each of them."""

@@ -21,6 +21,8 @@ from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder, RunLock, here
 from azselfplay.lab.web import watching
 from azselfplay.lab.web.app import SITE
+from azselfplay.lab.web.games import Filter, Shelf
+from azselfplay.lab.web.guarding import Trouble
 from azselfplay.lab.web.runs import State, state_of, summary
 
 OTHER_MACHINE = "another-boot 1"
@@ -95,6 +97,13 @@ def test_a_trainer_that_has_left_says_nothing_about_the_present(run: RunFolder) 
         with run.lock("trainer"):
             assert (summary(run)["alerts"], summary(run)["games_per_h"]) == (["collapse: x"], 60)
         assert (summary(run)["alerts"], summary(run)["games_per_h"]) == ([], None)
+
+
+def test_on_the_servers_machine_games_and_curves_are_the_trainers(run: RunFolder) -> None:
+    run.config.write_text("")
+    assert "trainer keeps games and curves where it works" in summary(run)["away"]
+    with pytest.raises(Trouble, match="no games here: the trainer keeps"):
+        Shelf().listed(run, Filter(), 0)
 
 
 def test_an_ended_run_shows_its_final_figures_and_when_it_was_created(run: RunFolder) -> None:

@@ -331,6 +331,7 @@ async def networks(request: web.Request) -> web.Response:
     the first board."""
 
     def found(_: Site, run: RunFolder) -> dict[str, Any]:
+        find_weights(run, "")
         game = get_game(game_of(run))
         begin = board(game, game.notation.state_from_text(""), "")
         return {"networks": networks_of(run), "sides": sides_on_picture(game), "board": begin}

@@ -243,7 +243,8 @@ class Shelf:
 @contextmanager
 def _store(run: RunFolder) -> Iterator[StoreReader]:
     if not run.games.is_file():
-        raise Trouble(f"Run {run.name} has no games yet.")
+        away = run.kept_elsewhere("trainer")
+        raise Trouble(f"Run {run.name} has no games {f'here: {away}' if away else 'yet'}.")
     with closing(StoreReader(run.games)) as games:
         yield games
 

@@ -97,7 +97,9 @@ def find_weights(run: RunFolder, name: str, *, goes_on: bool = False) -> Path:
     plays on."""
     known = weights_of(run)
     if not known:
-        raise Trouble(f"Run {run.name} has no weights yet: a network comes as soon as azserver has started.")
+        away = run.kept_elsewhere("azserver")
+        why = f"here: {away}" if away else "yet: a network comes as soon as azserver has started"
+        raise Trouble(f"Run {run.name} has no weights {why}.")
     if not name or (goes_on and name not in known):
         return run.weights / f"{known[0]}{SUFFIX}"
     if name not in known:

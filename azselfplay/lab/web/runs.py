@@ -127,6 +127,7 @@ def summary(run: RunFolder) -> dict[str, Any]:
         "step": row.get("trainer/step", figures.get("step")),
         "version": row.get("trainer/weights_version", figures.get("weights_version")),
         "strength": strongest(run),
+        "away": run.kept_elsewhere("trainer"),
         "alerts": [] if has_left else row.get("alerts", figures.get("alerts")) or [],
     }
 

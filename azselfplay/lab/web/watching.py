@@ -244,7 +244,9 @@ class ServerFigures:
         settings = shown_settings(self._run.config)
         address = address_in(settings)
         if address is None:
-            self.state = f"No azserver listens for this run, according to {self._run.config}."
+            away = self._run.kept_elsewhere("azserver")
+            why = f"according to {self._run.config}"
+            self.state = f"No live figures: {away}." if away else f"No azserver listens for this run, {why}."
             return None
         refused = self._task is not None and self._task.done()
         if refused or settings != self._settings:

@@ -49,7 +49,7 @@ async function draw() {
   const known = past.filter(([, one]) => one.columns.time.length);
   place.replaceChildren(
     names.length > 1 ? el("section", {}, el("h2", {}, "Settings that differ"), differences(settings)) : el("p", { class: "note" }, `Choose another run beside ${names[0]}.`),
-    ...past.filter((one) => !known.includes(one)).map(([name]) => el("p", { class: "note" }, `${name} has no figures yet.`)),
+    ...past.filter((one) => !known.includes(one)).map(([name]) => el("p", { class: "note" }, `${name} has no figures here.`)),
     known.length ? new Curves(known).element : "",
     el("p", { class: "note" }, "Measurements in numbers: ", ...names.flatMap((name, at) => [at ? ", " : "", el("a", { href: pageOf(name) }, name)])));
 }

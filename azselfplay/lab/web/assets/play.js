@@ -252,10 +252,6 @@ function described({ name, step, at: when, elo }, nth) {
 
 await trying(async () => {
   const [{ networks, sides, board: begin }, left] = [await ask(api(run, "/networks")), JSON.parse(localStorage.getItem(kept) ?? "null")];
-  if (!networks.length) {
-    complain("This run has no weights yet. Load the page again when azserver has started.");
-    return;
-  }
   const pasted = el("label", {}, el("span", {}, "Start from (optional): a position, moves, or a game"), el("textarea", { name: "position", rows: 1, placeholder: "FEN, SFEN, SGF, PGN ..." }));
   form.append(
     named("weights", "Network", networks.map((one, nth) => [one.name, described(one, nth)])),

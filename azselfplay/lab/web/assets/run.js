@@ -62,7 +62,7 @@ function drawCards(found) {
     card("Game", words(about.game), `network ${about.network ?? "?"}`),
     card("Created", ago(about.created), stateOf(about)[0]),
     card("Games", count(now.games), about.running && now.games_per_h != null ? `${count(now.games_per_h)} an hour` : ""),
-    card("Training step", count(now.step), waiting ? `training waits for ${waiting}` : `weights version ${count(about.version)}`),
+    card("Training step", count(now.step), waiting ? `training waits for ${waiting}` : `weights version ${count(live?.weights_version ?? about.version)}`),
     ...(live ? liveCards(live) : about.running ? awaitedCards(found.server) : []),
   );
 }
@@ -76,6 +76,7 @@ function drawAlerts(found) {
 }
 
 function drawPlayers(found) {
+  if (found.summary.away) return;
   const columns = [["Player"], ["Kind"], ["Games/h", true], ["Positions/s", true], ["A game takes", true], ["Weights", true], ["Last game", true]];
   const isRunning = found.summary.running;
   const last = isRunning ? "ago" : "before the end";
@@ -113,16 +114,16 @@ function draw(found) {
   drawCards(found);
   drawPlayers(found);
   drawFigures(found);
-  if (found.row && !curves?.add(found.row)) trying(loadCurves);
+  if (!found.row) {
+    curves = null;
+    const { away } = found.summary;
+    update(curvesPlace, el("p", { class: "note" }, away ? `No games and no curves here: ${away}.` : "Curves appear with the first training step."));
+  } else if (!curves?.add(found.row)) trying(loadCurves);
 }
 
 async function loadCurves() {
   const history = await ask(api(run, "/history"));
-  if (!history.columns.time.length) {
-    curves = null;
-    curvesPlace.replaceChildren(el("p", { class: "note" }, "Curves appear with the first training step."));
-    return;
-  }
+  if (!history.columns.time.length) return;
   if (curves) {
     curves.load([[run, history]]);
     return;
