@@ -265,6 +265,7 @@ def test_prometheus_reads_the_list_of_targets_with_the_jobs_of_our_alerts(tmp_pa
         "azclient",
     ]
     assert found[0]["targets"] == ["10.0.0.1:9600"]
+    assert {one["labels"]["run"] for one in found} == {"chess-1"}
 
 
 @pytest.mark.parametrize("is_old", [True, False])
