@@ -221,8 +221,14 @@ class Service:
         self._weights.joined(welcome, time.monotonic())
 
     def _on_not_now(self, goodbye: Goodbye) -> None:
-        """Log now what would end this trainer at the takeover: by then nobody may be there to read it."""
-        if goodbye.code == Code.TRAINER_ALREADY_PRESENT and (reason := why_no_takeover(self._config)):
+        """Log now what would end this trainer at the takeover: by then nobody may be there to read it. Raises
+        Fatal(TRY_AGAIN) if it has lost its place to a trainer that goes on with its archive."""
+        if goodbye.code != Code.TRAINER_ALREADY_PRESENT:
+            return
+        if self._joined.done() and self._config.archive:
+            text = "another trainer has taken over: this one ends, and the next one reads back what it archives"
+            raise Fatal(text, Exit.TRY_AGAIN)
+        if reason := why_no_takeover(self._config):
             log.warning("%s", reason)
 
     def _on_lost(self, _: str) -> None:

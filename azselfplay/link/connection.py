@@ -233,6 +233,7 @@ class Connection:
                     self._unsent_hello = message if isinstance(message, Hello) and not sent else None
                 case Joined(welcome):
                     self._redial.joined()
+                    self._not_now = ""
                     log.info("joined %s: run %s, game %s", self._server, welcome.run, welcome.game)
                     self._on_joined(welcome)
                 case Lost(reason):

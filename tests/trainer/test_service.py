@@ -28,6 +28,7 @@ from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import connect
 from bench.random_games import random_game
 from net.weights import from_bytes
+from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Goodbye, Hello, WeightsInfo, Welcome
 from protocol.sessions import hello_first
 from trainer import figures, service
@@ -142,23 +143,38 @@ def test_a_clean_stop_publishes_the_network_as_it_then_is(tmp_path, monkeypatch)
     assert (settings["optimizer"]["batch"], settings["samples"]["per_position"]) == (32, 3.0)
 
 
-def test_a_trainer_ends_when_the_run_is_played_under_other_settings(tmp_path: Path) -> None:
-    """By the old settings it would refuse all games. Its parent starts it again with the new ones."""
-    other = dataclasses.asdict(self_play(simulations=21))
+OTHER_SETTINGS = msgspec.structs.replace(
+    welcome(), self_play=dataclasses.asdict(self_play(simulations=21)), run_id=b"r" * 16
+)
+TAKEN = Goodbye(Code.TRAINER_ALREADY_PRESENT, "another trainer is connected", retry_after=0.01)
+
+
+@pytest.mark.parametrize(
+    ("told", "why"), [(OTHER_SETTINGS, "other settings"), (TAKEN, "another trainer has taken over")]
+)
+def test_a_trainer_ends_when_what_it_holds_is_out_of_date(
+    tmp_path: Path, told: Welcome | Goodbye, why: str
+) -> None:
+    """By the old settings it would refuse all games, and with its old network replace a successor's. Its
+    parent starts it again. Before its first WELCOME it only waits."""
+    (tmp_path / "archive").mkdir()
 
     async def scenario() -> None:
-        server, trainer = a_server_and_trainer(tmp_path, welcome())
+        first = msgspec.structs.replace(welcome(), run_id=b"r" * 16)
+        server, trainer = a_server_and_trainer(tmp_path, TAKEN, archive=str(tmp_path / "archive"))
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(trainer.main(Stop()))
+                await server.until(lambda: server.trainer)
+                server._welcome = first
                 await server.until(lambda: server.figures)
-                server._welcome = msgspec.structs.replace(welcome(), self_play=other)
+                server._welcome = told
                 server.send(hello_first())
                 await server.until(lambda: False)
         finally:
             server.close()
 
-    with pytest.raises(Fatal, match="other settings") as caught:
+    with pytest.raises(Fatal, match=why) as caught:
         run(lambda _: scenario())
     assert caught.value.code == Exit.TRY_AGAIN
 
