@@ -47,6 +47,8 @@ SECONDS = 1.0
 """Least seconds between two commits: object stores charge for each object, and list many slowly."""
 GAMES = 4096
 """Most games of an object."""
+ENOUGH_BYTES = 4 << 20
+"""Bytes of records after which an object takes no further game: it must go up in one request."""
 COMPARED = 10_000
 """Newest games in both the store and the archive that are compared at the start: more than one commit,
 because a trainer never stores more than one without archiving it."""
@@ -380,7 +382,7 @@ class Archive:
         Raises Fatal(TRY_AGAIN) if another trainer has gone on with the run.
         """
         while self.last < store.newest:
-            rows = store.rows_after(self.last, GAMES)
+            rows = store.rows_after(self.last, GAMES, ENOUGH_BYTES)
             name = _name("games", self.last + 1)
             # The same rows give the same bytes: a write that seemed to fail may have succeeded.
             content = msgspec.msgpack.encode([(astuple(row.game), row.player, row.is_old) for row in rows])

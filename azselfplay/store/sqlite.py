@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -454,11 +455,17 @@ class Store:
 
     # ---- The archive ---------------------------------------------------------------------------------
 
-    def rows_after(self, seq: int, most: int) -> list[Row]:
-        """Return at most `most` games after number `seq`. Raises Fatal as `store.errors.reading` does."""
-        with reading(self._path):
-            found = list(self._connection.execute(_ROWS, (seq, most)))
-        return [Row(Stored.of(row[:-2]), readable(row[-2] or b""), bool(row[-1])) for row in found]
+    def rows_after(self, seq: int, most: int, enough: float = math.inf) -> list[Row]:
+        """Return at most `most` games after number `seq`, and none after those whose records have `enough`
+        bytes. Raises Fatal as `store.errors.reading` does."""
+        found, size = list[Row](), 0
+        with reading(self._path), closing(self._connection.execute(_ROWS, (seq, most))) as rows:
+            for row in rows:
+                found.append(Row(Stored.of(row[:-2]), readable(row[-2] or b""), bool(row[-1])))
+                size += len(found[-1].game.data)
+                if size >= enough:
+                    break
+        return found
 
     def uids_between(self, first: int, last: int) -> list[bytes]:
         """Return the uids of the games `first .. last`, in order. Raises as `rows_after` does."""

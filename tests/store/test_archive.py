@@ -168,6 +168,16 @@ def test_a_start_reads_only_the_newest_objects_and_those_of_an_archive_that_is_b
     assert restored.newest == 40
 
 
+def test_an_object_that_has_enough_bytes_takes_no_further_game(tmp_path: Path, monkeypatch) -> None:
+    """It goes up in one request, which ends after a minute."""
+    monkeypatch.setattr("azselfplay.store.archive.ENOUGH_BYTES", 1)
+    store, archive = started(tmp_path, "disk")
+    store.commit([entry(number) for number in range(3)])
+    assert archive.keep(store)
+    assert archive._objects.names("games") == [f"{number:012d}" for number in (1, 2, 3)]
+    assert started(tmp_path, "new")[0].newest == 3
+
+
 def test_files_of_others_in_an_archive_are_left_alone(tmp_path: Path) -> None:
     """A NAS puts folders everywhere, a desktop files."""
     store, archive = started(tmp_path, "disk")
