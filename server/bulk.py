@@ -157,6 +157,7 @@ class BulkService:
                 return _ANOTHER_TRAINER
         self.trainer = session
         # The same trainer needs this, too: what was on its way when its connection was cut may be lost.
+        self.weights.trainer_left()
         self._carry_out(self.relay.trainer_joined())
         if present is not None and present.peer != session.peer:
             self.port.end(present, _ANOTHER_TRAINER)

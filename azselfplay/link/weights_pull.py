@@ -51,7 +51,9 @@ from protocol.messages import (
 WINDOW = 8
 """Chunks requested and not yet received: 4 MB in flight keep a fast line busy."""
 TIMEOUT = 10.0
-"""Seconds until a chunk is requested again."""
+"""Seconds until a chunk is requested again; doubles for the rest of the file whenever chunks are late."""
+LONGEST_TIMEOUT = 160.0
+"""Longest such time in seconds: a window of chunks twice, on a line of 0.4 Mbit/s."""
 PAUSE = 3.0
 """Seconds to wait after the server refused a chunk (it may have removed the file meanwhile)."""
 TRIES = 6
@@ -131,7 +133,7 @@ class WeightsPull:
         self._damaged: WeightsInfo | None = None
         self._tries = 0
         """The weights that last came with a wrong hash, and how often they did."""
-        self._timeout = timeout
+        self._timeout = self._patience = timeout
         self._joined = False
         self._newest: WeightsInfo | None = None
         """The weights announced last: to be downloaded next, or at the moment; None: none."""
@@ -181,6 +183,7 @@ class WeightsPull:
         Older weights than ours, or others of the same version, come from a server whose run was restored from
         a backup. They replace ours, because that server accepts no games of versions that it does not know.
         """
+        self.lost()
         self.url = url
         if info is not None and info == self.in_use and not self._settling:
             # The server plays with the weights that we have: whatever was on its way is of no use.
@@ -193,9 +196,11 @@ class WeightsPull:
 
     def wanted(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
         """Pull `info` and nothing else, even if it was refused before; None: go on with what is being pulled.
-        Requests without an answer are sent again."""
+        After `lost`, requests without an answer are sent again. Without, the answers are on their way: if a
+        slow line made the other side repeat its announcement, another copy would only fill it."""
+        if not self._joined:
+            self._ask_again(list(self._asked))
         self._joined = True
-        self._ask_again(list(self._asked))
         if info is not None and info != self._newest:
             self._newest, self._paused_until = info, 0.0
             if not self._settling:
@@ -222,7 +227,7 @@ class WeightsPull:
         # their way, and requesting them again would only fill it.
         in_order = list(self._asked)
         for later in in_order[in_order.index(offset) + 1 :]:
-            self._asked[later] = max(self._asked[later], now + self._timeout)
+            self._asked[later] = max(self._asked[later], now + self._patience)
         del self._asked[offset]
         self._data[offset : offset + len(data)] = data
         # Bytes before the first gap are digested at once: hashing a large file at its end would hold up the
@@ -296,6 +301,9 @@ class WeightsPull:
         late = [offset for offset, deadline in self._asked.items() if deadline <= now]
         if late and self._is_fetching and self._pulling is not None:
             return self.not_fetched(self._pulling, f"nothing came for {self._timeout:.0f} s", now)
+        # On a slow line, the first copies come next, and then the second ones for as long.
+        if late:
+            self._patience = min(2 * self._patience, LONGEST_TIMEOUT)
         self._ask_again(late)
         return self._go_on(now)
 
@@ -322,14 +330,14 @@ class WeightsPull:
             self._digest, self._digested, self._is_silent = hashlib.sha256(), 0, True
             # In order, because the hash is computed as the chunks come.
             self._to_ask = deque(range(0, info.size, CHUNK))
-            self._asked = {}
+            self._asked, self._patience = {}, self._timeout
             self._is_fetching = bool(self.url) and info != self._not_fetched
             if self._is_fetching:
                 asks.append(Fetch(info, self.url))
         # A web server sends in order, so only the next chunk is awaited.
         while self._to_ask and len(self._asked) < (1 if self._is_fetching else WINDOW):
             offset = self._to_ask.popleft()
-            self._asked[offset] = now + self._timeout
+            self._asked[offset] = now + self._patience
             if not self._is_fetching:
                 asks.append(Ask(info.sha256, offset))
         return asks

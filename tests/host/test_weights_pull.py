@@ -198,6 +198,7 @@ def test_weights_that_are_offered_again_are_pulled_whatever_became_of_them_befor
     for usable in (True, False, True):
         asks = pull.wanted(info(1), 0.0)
         assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == [Ask(SHA, 8 * CHUNK)]
+        pull.lost()
         assert pull.wanted(info(1), 1.0) == [*asks[1:], Ask(SHA, 8 * CHUNK)]
         feed(pull, [*asks[1:], Ask(SHA, 8 * CHUNK)])
         assert pull.wanted(info(1), 2.0) == []
@@ -301,16 +302,17 @@ def test_a_web_server_that_hangs_is_left_for_newer_weights(tmp_path: Path) -> No
     assert not asked
 
 
-def test_on_a_slow_line_every_chunk_travels_once() -> None:
-    """Each takes 4 s, so most requests are answered long after the time in which a fast line answers."""
-    pull, now, travelled = joined(), 0.0, []
-    line = pull.offered(info(), now)
-    while isinstance(line[0], Ask):
-        now += 4.0
-        line += pull.tick(now)
-        travelled.append(line[0].offset)
-        line += pull.chunk(SHA, line[0].offset, piece(DATA, line.pop(0).offset), now)
-    assert travelled == list(range(0, len(DATA), CHUNK))
+@pytest.mark.parametrize(("stall", "windows"), [(0.0, 0), (TIMEOUT, 2)])
+def test_on_a_slow_line_every_chunk_travels_once(stall: float, windows: int) -> None:
+    """Each takes 4 s, so most requests are answered long after the time in which a fast line answers, and the
+    announcement is repeated. A stall costs only two windows of second copies."""
+    pull, now, travelled, data = WeightsPull(), stall, 0, DATA * 5
+    line = pull.wanted(about := info(1, data), 0.0)
+    while isinstance(ask := line.pop(0), Ask):
+        now, travelled = now + 4.0, travelled + 1
+        line += [*pull.tick(now), *pull.wanted(about, now)]
+        line += pull.chunk(ask.sha256, ask.offset, piece(data, ask.offset), now)
+    assert travelled == len(range(0, len(data), CHUNK)) + 8 * windows
 
 
 @pytest.mark.parametrize(("is_postponed", "due"), [(False, TIMEOUT), (True, 3.0)])
