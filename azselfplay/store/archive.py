@@ -351,6 +351,13 @@ class Archive:
 
     def _restore(self, store: Store, before: int, name: str, data: bytes) -> None:
         """Add the games of an object that the store lacks."""
+        # Each object begins where the one before ends; the first one that is read, at a game of the store.
+        if int(name) > (missing := (self.last or before) + 1):
+            text = (
+                f"{self._place} lacks the games from number {missing} to {int(name) - 1}: restore them from a "
+                "copy of the archive, or name an empty folder with --archive if games.db has all games"
+            )
+            raise Fatal(text, Exit.BAD_DATA)
         content = data[:-HASH_BYTES]
         if sha256(content) != data[-HASH_BYTES:]:
             place = f"{self._place}/games/{name}"
