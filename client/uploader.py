@@ -34,7 +34,10 @@ WRITE_AGAIN = 5.0
 MOST_IN_FLIGHT = SESSION_BYTES // LEAST_GAME_BYTES
 """Most games offered and not yet acknowledged, if all of them are small."""
 TIMEOUT = 30.0
-"""Seconds until an unacknowledged game is offered again."""
+"""Seconds until an unacknowledged game is offered again; doubles whenever games are late, because on a slow
+or shared uplink their first copies are still on their way."""
+LONGEST_TIMEOUT = 240.0
+"""Longest such time in seconds."""
 UNSENT_PAUSE = 0.2
 """Seconds until games are offered again that the connection did not take: its queue was full."""
 SHORTEST_RETRY = 1.0
@@ -339,7 +342,7 @@ class Uploads:
         """Bytes that each game counts for in the window."""
         self._waiting: deque[bytes] = deque()
         self._deadlines: dict[bytes, float] = {}
-        """Games in flight, earliest deadline first (all have the same timeout)."""
+        """Games in flight, earliest deadline first (the timeout only grows)."""
         self._bytes = 0
         """Bytes that the games in flight count for."""
         self._room = MOST_IN_FLIGHT
@@ -435,7 +438,9 @@ class Uploads:
 
     def tick(self, now: float) -> list[Instruction]:
         """Handle timeouts and the end of a pause. To be called at `next_wake`."""
-        self._take_back([uid for uid, deadline in self._deadlines.items() if deadline <= now])
+        if late := [uid for uid, deadline in self._deadlines.items() if deadline <= now]:
+            self._timeout = min(2 * self._timeout, LONGEST_TIMEOUT)
+        self._take_back(late)
         return self._offer(now)
 
     def next_wake(self) -> float | None:

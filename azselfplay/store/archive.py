@@ -354,8 +354,8 @@ class Archive:
         # Each object begins where the one before ends; the first one that is read, at a game of the store.
         if int(name) > (missing := (self.last or before) + 1):
             text = (
-                f"{self._place} lacks the games from number {missing} to {int(name) - 1}: restore them from a "
-                "copy of the archive, or name an empty folder with --archive if games.db has all games"
+                f"{self._place} lacks the games from number {missing} to {int(name) - 1}: restore them from "
+                "a copy of the archive, or name an empty folder with --archive if games.db has all games"
             )
             raise Fatal(text, Exit.BAD_DATA)
         content = data[:-HASH_BYTES]

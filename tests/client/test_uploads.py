@@ -65,11 +65,13 @@ def test_a_game_that_was_damaged_on_its_way_is_offered_again() -> None:
 
 
 def test_an_unacknowledged_game_is_offered_again_after_the_timeout() -> None:
-    """The acknowledgement, or the game itself, was lost."""
-    uploads = joined_with(1)
-    assert uploads.next_wake() == 30.0
-    assert uploads.tick(29.9) == []
-    assert uploads.tick(30.0) == [Put(uid(0))]
+    """The acknowledgement, or the game itself, was lost. If it is only slow, copies would make it slower."""
+    uploads, due = joined_with(1), 0.0
+    for wait in (30.0, 60.0, 120.0, 240.0, 240.0):
+        due += wait
+        assert uploads.next_wake() == due
+        assert uploads.tick(due - 0.1) == []
+        assert uploads.tick(due) == [Put(uid(0))]
 
 
 def test_the_window_is_full_by_bytes_but_one_game_always_fits() -> None:
