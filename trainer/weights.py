@@ -152,7 +152,8 @@ class WeightsOut:
                 if ours is not None and message.request in (0, ours.version):
                     if message.retry_after > 0:
                         self._announce_at = now + message.retry_after
-                    else:
+                    # Any other refusal is of another message, or of bytes damaged on their way.
+                    elif message.code == Code.WEIGHTS_REFUSED:
                         reason = f"{message.code}: {message.reason}"
                         log.error("the server refused weights version %d: %s", ours.version, reason)
                         self._go_on(now)

@@ -192,6 +192,7 @@ def test_a_disk_without_room_for_the_first_checkpoint_is_tried_again_later(clock
 def test_refused_weights_are_given_up_and_the_next_follow(clock: Any, caplog) -> None:
     out = published(2)
     out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "not finite", 7), clock.now)
+    out.weights.on_message(Refused(Code.BAD_MESSAGE, "this acknowledgement came damaged"), clock.now)
     assert out.newest().version == 1
     out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "not finite", 1), clock.now)
     assert out.newest().version == 2
