@@ -52,6 +52,8 @@ ENOUGH_BYTES = 4 << 20
 COMPARED = 10_000
 """Newest games in both the store and the archive that are compared at the start: more than one commit,
 because a trainer never stores more than one without archiving it."""
+ABANDONED_SECONDS = 600.0
+"""Seconds after which an unfinished file counts as that of a writer that was killed."""
 READERS = 16
 """Most objects that are read back at once; together they have at most 2 * GAMES games."""
 TOLD_SECONDS = 30.0
@@ -123,6 +125,16 @@ class Folder:
     def remove(self, name: str) -> None:
         """Remove an object, if it is there."""
         (self._path / name).unlink(missing_ok=True)
+
+    def remove_unfinished(self, new: str) -> None:
+        """Remove the files that killed writers have left. `new`: an object made just now; its time is of the
+        clock that dates the files, perhaps that of another machine."""
+        before = (self._path / new).stat().st_mtime - ABANDONED_SECONDS
+        for path in (one for folder in FOLDERS for one in (self._path / folder).glob(f"*{PARTIAL}")):
+            # Another trainer may be as far.
+            with contextlib.suppress(OSError):
+                if _OURS.match(path.name) and path.stat().st_mtime < before:
+                    path.unlink()
 
     def _file(self, name: str) -> Path:
         # Only the first object makes folders: once a mount is gone, nothing may be written below its path.
@@ -221,6 +233,9 @@ class Bucket:
         with self._asked(), contextlib.suppress(FileNotFoundError):
             self._obstore.delete(self._store, name)
 
+    def remove_unfinished(self, new: str) -> None:
+        """Do nothing: a bucket has only whole objects."""
+
     @contextlib.contextmanager
     def _asked(self) -> Iterator[None]:
         try:
@@ -317,6 +332,7 @@ class Archive:
                 self._trainer += 1
             for name in earlier:
                 self._objects.remove(f"trainers/{name}")
+            self._objects.remove_unfinished(_name("trainers", self._trainer))
             self._read_back(store, before)
         log.info("archive %s: %d games read back", self._place, store.newest - before)
         if (missing := store.newest - self.last) > GAMES:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import os
 import random
 import shutil
 import subprocess
@@ -179,8 +180,16 @@ def test_an_object_that_has_enough_bytes_takes_no_further_game(tmp_path: Path, m
 
 
 def test_files_of_others_in_an_archive_are_left_alone(tmp_path: Path) -> None:
-    """A NAS puts folders everywhere, a desktop files."""
+    """A NAS puts folders everywhere, a desktop files. Of ours, what killed writers have left is removed."""
     store, archive = started(tmp_path, "disk")
+    old, young, other = (
+        tmp_path / "archive" / folder / f"{name}.partial"
+        for folder, name in (("games", "000000000001.ab"), ("checkpoints", "step-2.state.7"), ("games", "a"))
+    )
+    for path in (old, young, other):
+        path.touch()
+    for path in (old, other):
+        os.utime(path, (1, 1))
     foreign = [tmp_path / "archive" / folder / name for folder in FOLDERS for name in ("@eaDir", ".DS_Store")]
     for path in foreign:
         path.mkdir() if path.name == "@eaDir" else path.touch()
@@ -191,7 +200,8 @@ def test_files_of_others_in_an_archive_are_left_alone(tmp_path: Path) -> None:
     store.close()
     store, archive = started(tmp_path, "new")
     assert (store.newest, archive.checkpoints()) == (1, [checkpoint.name])
-    assert all(path.exists() for path in foreign)
+    assert all(path.exists() for path in (*foreign, young, other))
+    assert not old.exists()
 
 
 def test_a_checkpoint_that_training_removes_during_its_upload_is_archived_whole(
