@@ -25,6 +25,7 @@ from azselfplay.host.exits import Exit
 
 MOUNT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
+MACHINE = Path("/proc/meminfo")
 V1_MOUNTS = ("cpu,cpuacct", "cpu")
 """Controller folders of version 1, below MOUNT."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -80,10 +81,12 @@ def cpu_quota(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> float:
     return min(quotas, default=math.inf)
 
 
-def memory_left(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> float:
-    """Return the fewest bytes that our control group or one of its parents leaves below its limit; inf: there
-    is no limit."""
+def memory_left(mount: Path = MOUNT, membership: Path = MEMBERSHIP, machine: Path = MACHINE) -> float:
+    """Return the fewest bytes that the machine has available, or that our control group or one of its parents
+    leaves below its limit; inf: nothing says so (only Linux does)."""
+    available = (line.split() for line in _read(machine).splitlines() if line.startswith("MemAvailable:"))
     left = [
+        *(1024 * int(words[1]) for words in available),
         *(_left(folder, "memory.max", "memory.current", "") for folder in _groups(mount, membership, "")),
         *(
             _left(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_")

@@ -26,6 +26,7 @@ import zstandard
 
 from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import memory_left
 from azselfplay.host.reading import is_endless
 from azselfplay.host.runs import Left, is_locked, left_by
 from azselfplay.store import players
@@ -236,9 +237,10 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
     return None
 
 
-def cache_kib(games: int) -> int:
-    """Return the KiB of pages to cache for `games` games: 107,000 at first, 476,000 for ten million."""
-    return (CACHE_BYTES + games * INDEX_BYTES) // 1024
+def cache_kib(games: int, memory: float) -> int:
+    """Return the KiB of pages to cache for `games` games: 107,000 at first, 476,000 for ten million, but at
+    most an eighth of `memory` bytes."""
+    return int(min(CACHE_BYTES + games * INDEX_BYTES, memory / 8)) // 1024
 
 
 def check_format(path: Path, meta: Mapping[str, str]) -> None:
@@ -280,6 +282,7 @@ class Store:
             self._prepare(game)
             self.newest = self._read_newest()
             """`seq` of the newest game, 0 when there is none."""
+            self._memory = memory_left()
             self._size_cache()
         except NO_DAMAGE as error:
             raise Fatal(
@@ -357,11 +360,11 @@ class Store:
             self._connection.execute("ROLLBACK")
 
     def _size_cache(self) -> None:
-        """Make the cache hold the whole index of uids; otherwise each game would read a page of it, and
-        perhaps write the page twice."""
+        """Make the cache hold the whole index of uids, if there is memory for it; otherwise each game would
+        read a page of it, and perhaps write the page twice."""
         self._cached_for = self.totals.games.total() + CACHE_STEP
         # A negative number means KiB, a positive one pages.
-        self._connection.execute(f"PRAGMA cache_size=-{cache_kib(self._cached_for)}")
+        self._connection.execute(f"PRAGMA cache_size=-{cache_kib(self._cached_for, self._memory)}")
 
     def _read_newest(self) -> int:
         return int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM games").fetchone()[0])

@@ -75,7 +75,9 @@ def test_a_part_of_a_processor_is_one(tmp_path: Path, membership: Path) -> None:
 def test_memory_is_what_the_groups_leave_and_cached_files_count_as_free(
     group: str, names: tuple[str, str, str], tmp_path: Path, membership: Path
 ) -> None:
-    assert memory_left(tmp_path, membership) == math.inf
+    assert memory_left(tmp_path, membership, tmp_path / "none") == math.inf
+    write(tmp_path / "meminfo", "MemFree: 1 kB\nMemAvailable: 2 kB")
+    assert memory_left(tmp_path, membership, tmp_path / "meminfo") == 2048
     limit, used, cached = names
     write(tmp_path / group / limit, "2000")
     write(tmp_path / group / used, "1500")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import math
 import os
 import resource
 import shutil
@@ -104,13 +104,7 @@ def look_at(folder: Path, cache: Path, *, asks_torch: bool = False) -> Machine:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # If there is no limit, take more than any part can use.
     files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
-    # Only Linux has /proc/meminfo.
-    memory = None
-    with contextlib.suppress(OSError, StopIteration, ValueError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        memory = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-        # That is of the whole machine; a container may have less.
-        memory = int(min(memory, memory_left()))
+    memory = None if math.isinf(left := memory_left()) else int(left)
     folders = probe_folder(folder), probe_folder(cache)
     torch = gpus_of_torch() if asks_torch and is_installed("torch") else None
     return Machine(usable_cores(), memory, files, *folders, gpus, gpu_error, torch)
