@@ -14,10 +14,12 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +68,9 @@ class Stop:
             log.warning("%s again: stopping at once", name)
             self.cancel()
             return
-        log.info("%s: finishing (waiting for %s); repeat it to stop at once", name, self.waits_for)
+        # A command that sets up no log shows warnings only.
+        level = logging.INFO if log.isEnabledFor(logging.INFO) else logging.WARNING
+        log.log(level, "%s: finishing (waiting for %s); repeat it to stop at once", name, self.waits_for)
         self.request()
 
 
@@ -101,6 +105,18 @@ def raise_file_limit(least: int = LEAST_FILES) -> int:
     if soft < files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     return files
+
+
+async def unless_stopped(work: Coroutine[Any, Any, T], stop: Stop) -> T | None:
+    """Return the result of `work`. If a clean end is asked for first, cancel `work` and return None."""
+    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.finishing.wait())
+    try:
+        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in (task, stopped):
+            one.cancel()
+        await asyncio.wait({task, stopped})  # it must not run any more when its caller closes what it uses
+    return None if task.cancelled() else task.result()
 
 
 async def first_of(*events: asyncio.Event) -> None:

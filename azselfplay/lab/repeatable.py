@@ -32,7 +32,7 @@ from azselfplay.diagnostics.alerts import Watch
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from azselfplay.host import logs
-from azselfplay.host.aio import Stop
+from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import usable_cores
 from azselfplay.host.runs import RunFolder
@@ -291,19 +291,9 @@ class Repeatable:
             run = RepeatableRun(self._server, self._trainer, folder, self._games)
             try:
                 while not stop.finishing.is_set() and time.monotonic() < deadline:
-                    part = asyncio.create_task(run.play_and_train())
-                    asked = asyncio.create_task(stop.finishing.wait())
-                    try:
-                        await asyncio.wait((part, asked), return_when=asyncio.FIRST_COMPLETED)
-                    finally:
-                        asked.cancel()
-                        part.cancel()
-                    # Wait for the task even after cancelling it: it must not run any more when `close` is
-                    # called.
-                    try:
-                        await part
-                    except asyncio.CancelledError:
-                        log.info("round %d is not finished; it is made again next time", run.weights.version)
+                    await unless_stopped(run.play_and_train(), stop)
+                if stop.finishing.is_set():
+                    log.info("round %d is not finished; it is made again next time", run.weights.version)
                 self.summary = {
                     "games": run.weights.version * self._games,
                     "steps": run.weights.step,

@@ -31,7 +31,7 @@ from protocol.settings import Count, Plies, Positive, Seed
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
-    from azselfplay.play.runner import GameFiles, PlayedGame
+    from azselfplay.play.runner import PlayedGame
 
 EXAMPLES = (
     "azplay match net:chess-tiny@200 alphabeta:2 --games 100 --concurrent 32",
@@ -154,8 +154,6 @@ class Match:
 
     async def run(self, stop: aio.Stop) -> None:
         """Play the match. Ctrl-C ends it; the result then counts the pairs that are complete."""
-        from azselfplay.play.runner import GameFiles
-
         stop.waits_for = "nothing; the games that have not ended are dropped"
         players: list[Player] = []
         try:
@@ -173,22 +171,20 @@ class Match:
             # If a player meets itself, the table still needs two names.
             self._names = (first, second) if first != second else (f"{first} (A)", f"{second} (B)")
             players[0].name, players[1].name = self._names
-            for player in players:
-                await player.prepare()
-            files = GameFiles(
-                self.game, self.config.pgn, self.config.moves, f"{self._names[0]} - {self._names[1]}"
-            )
-            with contextlib.closing(files):
-                await self._play(stop, players[0], players[1], files)
+            # After Ctrl-C the games that have ended are the result.
+            await aio.unless_stopped(self._play(players[0], players[1]), stop)
         finally:
             async with asyncio.TaskGroup() as closing:  # all are closed even if one is interrupted
                 for player in players:
                     closing.create_task(player.close())
 
-    async def _play(self, stop: aio.Stop, a: Player, b: Player, files: GameFiles) -> None:
-        from azselfplay.play.runner import MatchSettings, play_match
+    async def _play(self, a: Player, b: Player) -> None:
+        from azselfplay.play.runner import GameFiles, MatchSettings, play_match
 
-        sprt = self.sprt
+        config, sprt = self.config, self.sprt
+        for player in (a, b):
+            await player.prepare()
+        files = GameFiles(self.game, config.pgn, config.moves, f"{self._names[0]} - {self._names[1]}")
 
         def decided(games: Sequence[PlayedGame]) -> bool:
             assert sprt is not None, "asked only where there is a test"
@@ -206,23 +202,14 @@ class Match:
             start, end = ("\r\x1b[K", "") if is_terminal else ("", "\n")
             print(f"{start}{progress(so_far, 2 * self.pairs)}", end=end, file=sys.stderr, flush=True)
 
-        config = self.config
         settings = MatchSettings(config.concurrent, config.max_plies, self.known, config.seed)
-        playing = asyncio.ensure_future(
-            play_match(
-                self.game, a, b, self.openings, settings, on_game=on_game, until=decided if sprt else None
-            )
-        )
-        stopping = asyncio.ensure_future(stop.finishing.wait())
+        until = decided if sprt else None
         try:
-            # Ctrl-C does not cancel this wait: the games that have ended are still the result.
-            await asyncio.wait({playing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if playing.done():
-                self._result = playing.result()
+            with contextlib.closing(files):
+                self._result = await play_match(
+                    self.game, a, b, self.openings, settings, on_game=on_game, until=until
+                )
         finally:
-            for task in (playing, stopping):
-                task.cancel()
-            await asyncio.wait({playing, stopping})
             # The progress line has no newline yet.
             if sys.stderr.isatty():
                 print(file=sys.stderr)

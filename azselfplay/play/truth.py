@@ -60,8 +60,9 @@ def main() -> int:
     simulations = simulations_from(settings.simulations)
     weights = weights_named(settings.network, settings.runs)
 
-    async def main(_stop: aio.Stop) -> None:
-        await measure_network(settings, weights, simulations)
+    async def main(stop: aio.Stop) -> None:
+        stop.waits_for = "nothing; what was measured is dropped"
+        await aio.unless_stopped(measure_network(settings, weights, simulations), stop)
 
     aio.run(main)
     return int(Exit.OK)

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import io
+import logging
 import os
 import re
 import signal
@@ -19,8 +20,11 @@ from azselfplay.host.exits import Exit, Fatal, guarded
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_signal_asks_for_a_clean_end(number: signal.Signals) -> None:
-    """It sets `finishing`, and main ends by itself. SIGHUP comes from a terminal that is closed."""
+def test_the_first_signal_asks_for_a_clean_end(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It sets `finishing`, and main ends by itself; a program without a log says so, too. SIGHUP comes from a
+    terminal that is closed."""
     ended = []
 
     async def main(stop: Stop) -> None:
@@ -28,12 +32,14 @@ def test_the_first_signal_asks_for_a_clean_end(number: signal.Signals) -> None:
         await stop.finishing.wait()
         ended.append("cleanly")
 
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
     try:
         run(main)
     finally:
         signal.signal(signal.SIGHUP, before)
     assert ended == ["cleanly"]
+    assert f"{number.name}: finishing (waiting for what is in flight)" in capsys.readouterr().err
 
 
 def test_a_program_under_nohup_survives_its_terminal() -> None:

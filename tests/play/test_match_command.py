@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import chess.pgn
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,20 +43,27 @@ def test_sprt_stops_the_match_and_the_table_says_so() -> None:
 
 
 INTERRUPTED = """
-import os, signal, sys, threading
+import asyncio, os, signal, sys, threading
 from azselfplay.play import match
 from azselfplay.play.builtin_players import ThinkingPlayer
 def think(*_):
     os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait()
-match.make_player = lambda spec, *_, **__: ThinkingPlayer(spec, think)
-sys.argv = ["azplay match", "slow", "slow", "--game", "tic_tac_toe", "--concurrent", "1"]
+class Starting(ThinkingPlayer):
+    async def prepare(self):
+        if self.name == "starting":
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.Event().wait()
+match.make_player = lambda spec, *_, **__: Starting(spec, think)
+sys.argv = ["azplay match", sys.argv[1], "slow", "--game", "tic_tac_toe", "--concurrent", "1"]
 sys.exit(match.main())
 """
 
 
-def test_an_interrupted_match_does_not_wait_for_a_player_that_thinks_for_ever() -> None:
-    command = [sys.executable, "-c", INTERRUPTED]
+@pytest.mark.parametrize("first", ["slow", "starting"])
+def test_an_interrupted_match_does_not_wait_for_a_player_that_thinks_for_ever(first: str) -> None:
+    """Nor for an engine that does not start."""
+    command = [sys.executable, "-c", INTERRUPTED, first]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "A won, drew, lost    0 0 0" in done.stdout

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -165,6 +167,17 @@ def test_a_game_without_known_truth_is_told_so(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(Fatal, match="no truth is known for the game fresh") as caught:
         command.main()
     assert caught.value.code == Exit.CONFIG
+
+
+def test_one_signal_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def for_ever(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    (tmp_path / "net.safetensors").touch()
+    monkeypatch.setattr(command, "measure_network", for_ever)
+    monkeypatch.setattr(sys, "argv", ["azplay truth", str(tmp_path / "net.safetensors")])
+    assert command.main() == 0
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,,2", "-1", "30000", "1.5"])
