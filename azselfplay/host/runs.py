@@ -18,6 +18,7 @@ the file names the holder's machine. So the file shows afterwards how the holder
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -289,6 +290,8 @@ def write_atomically(path: Path, data: bytes | bytearray, mode: int | None = Non
             os.fchmod(handle, mode)  # the umask may have removed bits
         return handle
 
+    if not path.name:  # ".", to which no suffix can be added
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with open(partial, "wb", opener=opened) as file:
@@ -308,6 +311,18 @@ def write_atomically(path: Path, data: bytes | bytearray, mode: int | None = Non
         raise
     sync_folder(path.parent)
     reach("atomic.folder_synced")
+
+
+def check_result(path: Path, flag: str) -> None:
+    """Raise Fatal(CONFIG) if the file of a command's `flag` can never be written: before hours of work."""
+    folder = path.absolute().parent
+    # Path.is_dir would raise for a name that is too long.
+    if os.path.isdir(path):  # noqa: PTH112
+        raise Fatal(f"{flag} {path} is a folder; name a file to write", Exit.CONFIG)
+    if not os.path.isdir(folder):  # noqa: PTH112
+        raise Fatal(f"{flag} {path}: there is no folder {folder}; make it first", Exit.CONFIG)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise Fatal(f"{flag} {path}: the folder {folder} cannot be written; name another one", Exit.CONFIG)
 
 
 def write_result(path: Path, data: bytes | bytearray) -> None:

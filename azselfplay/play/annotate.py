@@ -84,17 +84,17 @@ def main() -> int:
     weights = weights_named(config.network, config.runs)
 
     from azselfplay.host import aio  # these import torch: not on the way to --help
-    from azselfplay.host.runs import write_result
+    from azselfplay.host.runs import check_result, write_result
     from azselfplay.play.analysis import Analyst, trees_in_flight
     from azselfplay.play.game_files import format_of, games_in
     from azselfplay.play.nets import load_net, search_for, search_name
     from azselfplay.search.evaluator import BadEvaluation
 
-    if config.out is not None and not config.out.absolute().parent.is_dir():
-        raise Fatal(f"cannot write {config.out}: there is no folder {config.out.parent}", Exit.CONFIG)
-    if config.out is not None and config.out.resolve() == config.file.resolve():
-        what = "whose comments and variations would be lost: name another file"
-        raise Fatal(f"--out {config.out} is the file of games itself, {what}", Exit.USAGE)
+    if config.out is not None:
+        check_result(config.out, "--out")
+        if config.out.resolve() == config.file.resolve():
+            what = "whose comments and variations would be lost: name another file"
+            raise Fatal(f"--out {config.out} is the file of games itself, {what}", Exit.USAGE)
     net = load_net(weights, device=config.device, threads=config.threads)
     with contextlib.closing(net):
         form, games = format_of(net.game, config.file), games_in(net.game, config.file, draws_end=False)

@@ -16,7 +16,7 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.runs import write_result
+from azselfplay.host.runs import check_result, write_result
 from azselfplay.link.finding import RUNS, weights_named
 from azselfplay.link.weights_files import read_weights
 
@@ -57,11 +57,7 @@ def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(ExportConfig, command="azplay export", examples=EXAMPLES)
     # Check the path before the model is computed, which takes a minute.
-    if config.onnx.is_dir():
-        raise Fatal(f"--onnx {config.onnx} is a folder; name a file to write", Exit.CONFIG)
-    if not config.onnx.parent.is_dir():
-        folder = config.onnx.parent
-        raise Fatal(f"--onnx {config.onnx}: there is no folder {folder}; make it first", Exit.CONFIG)
+    check_result(config.onnx, "--onnx")
     if not config.network:
         raise Fatal("say which network: azplay export RUN --onnx PATH", Exit.USAGE)
     from azselfplay.games import get_game

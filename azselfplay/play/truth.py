@@ -13,7 +13,7 @@ from tyro.conf import Positional
 from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.runs import write_result
+from azselfplay.host.runs import check_result, write_result
 from azselfplay.link.finding import RUNS, weights_named
 from protocol.settings import MAX_SIMULATIONS, Count, Seed
 
@@ -58,6 +58,8 @@ def main() -> int:
     settings = load(TruthConfig, command="azplay truth", examples=TRUTH_EXAMPLES)
     # Check the settings before anything is loaded.
     simulations = simulations_from(settings.simulations)
+    if settings.json is not None:
+        check_result(settings.json, "--json")
     weights = weights_named(settings.network, settings.runs)
 
     async def main(stop: aio.Stop) -> None:

@@ -86,6 +86,11 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path, monkeypat
     assert f"error: {path} cannot be written: No space left on device; free" in capsys.readouterr().err
 
 
+def test_a_path_without_a_name_is_refused_as_a_folder() -> None:
+    with pytest.raises(IsADirectoryError):
+        write_atomically(Path(), b"new")
+
+
 def test_a_base_port_has_two_free_ports() -> None:
     base = find_base_port(20_000)
     with socket.socket() as other:

@@ -240,6 +240,8 @@ def test_a_damaged_game_is_left_out_of_the_export(run: Path, monkeypatch, capsys
     captured = capsys.readouterr()
     assert captured.out.count("[Event ") == 2
     assert "game 2 is damaged: cannot be unpacked" in captured.err
+    with pytest.raises(Fatal, match=r"--out \. is a folder"):
+        azplay_games(monkeypatch, run, "export", "--out", ".")
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])

@@ -18,6 +18,7 @@ ROWS = [
     (("analyse", "--simulations", "20001"), Exit.CONFIG, "20000"),
     (("analyse", "--in-flight", "-1"), Exit.CONFIG, "in-flight"),
     (("analyse", "--game", "checkers"), Exit.CONFIG, "known games"),
+    (("annotate", "a.pgn", "--out", ".", "WEIGHTS"), Exit.CONFIG, "--out . is a folder; name a file"),
     (("gtp", "pyproject.toml"), Exit.BAD_DATA, "cannot be used"),
     (("gtp", "--game", "go_1x1"), Exit.CONFIG, "no Go board"),
     (("gtp", "--game", "chess"), Exit.CONFIG, "chess is not Go"),
@@ -36,6 +37,7 @@ ROWS = [
     (("match", "net:pyproject.toml@10", "random"), Exit.BAD_DATA, "cannot be used"),
     (("play", "--game", "ludo"), Exit.CONFIG, "known games"),
     (("play", "no-run"), Exit.BAD_DATA, "no-run"),
+    (("truth", "--json", ".", "WEIGHTS"), Exit.CONFIG, "--json . is a folder"),
     (("scaling", "no.safetensors"), Exit.BAD_DATA, "there is no run 'no.safetensors'"),
 ]
 

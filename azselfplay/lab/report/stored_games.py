@@ -33,6 +33,7 @@ from azselfplay.games.knowledge import RESULTS, GameWriter, WrittenMove, knowled
 from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import on_one_line
+from azselfplay.host.runs import check_result
 from azselfplay.lab.report.figures import Bin
 from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.rows import Stored
@@ -189,7 +190,8 @@ def export(
     """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games.
 
     form: one of `forms_of`, in upper or lower case; "" is the first. others: how many other moves of each
-    search to add, the most visited ones. Raises Fatal(CONFIG) for a format that the game does not have.
+    search to add, the most visited ones. Raises Fatal(CONFIG) for a format that the game does not have, or a
+    file that cannot be written.
     """
     game = get_game(games.game)
     writers = forms_of(game)
@@ -217,6 +219,7 @@ def export(
 
     if out is None:
         return write_to(sys.stdout)
+    check_result(out, "--out")
     # The file is renamed at the end, so that nobody takes a part of the games for all of them.
     unfinished = out.with_name(out.name + ".partial")
     try:
