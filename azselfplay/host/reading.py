@@ -57,6 +57,12 @@ def open_regular(path: Path | str) -> io.BufferedReader:
     return file
 
 
+def is_file(path: Path | str) -> bool:
+    """Return whether this is a file. Before Python 3.14, `Path.is_file` raises OSError for a name that is too
+    long, or in a folder of another user."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
 def is_endless(path: Path | str) -> bool:
     """Return whether this is a pipe, a socket or a device, on which another library might block for ever."""
     try:

@@ -40,6 +40,7 @@ from azselfplay.games.names import is_game
 from azselfplay.games.spec import Game as Rules
 from azselfplay.host.exits import EXTRAS, Exit, Fatal, how_to_install
 from azselfplay.host.processes import ending_with_parent, python_module
+from azselfplay.host.reading import is_file
 from azselfplay.link.finding import RUNS, find_run, weights_named
 from azselfplay.play.analysis import Analyst, Answer, trees_in_flight
 from azselfplay.play.builtin_players import NetPlayer
@@ -301,7 +302,7 @@ def load(name: str | Path, *, device: str = "cpu", runs: str | Path = RUNS) -> R
     in a weights file, or an untrained one for the game `name`. `device`: `cpu`, `cuda:0` ... Raises Error."""
     with _our_errors():
         folder = Path(runs)
-        if not Path(name).is_file() and find_run(name, folder) is None and is_game(str(name)):
+        if not is_file(name) and find_run(name, folder) is None and is_game(str(name)):
             net, weights = load_net(None, str(name), device=device), None
         else:
             weights = weights_named(name, folder)

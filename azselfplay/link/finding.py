@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.reading import read_struct
+from azselfplay.host.reading import is_file, read_struct
 from azselfplay.host.runs import RunFolder, is_name
 from azselfplay.link.weights_files import SUFFIX, weights_path
 from protocol.messages import WeightsInfo
@@ -44,7 +44,7 @@ def weights_named(text: str | Path, runs: Path = RUNS) -> Path:
     """Return the weights file `text`, or the newest network of the run that `run_named` finds. Raises
     Fatal(BAD_DATA)."""
     path = Path(text)
-    if path.is_file():
+    if is_file(path):
         return path
     run = find_run(text, runs)
     if run is None:
@@ -114,7 +114,7 @@ def served_runs() -> list[RunFolder]:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in MARKS)
+    return any(is_file(folder / name) for name in MARKS)
 
 
 def _nearest(text: str | Path, runs: Path) -> str:

@@ -26,6 +26,7 @@ from tyro.conf import Positional
 from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.host.reading import is_file
 from azselfplay.host.runs import RunLock
 from azselfplay.host.view import aligned
 from azselfplay.link.finding import RUNS, run_named
@@ -226,7 +227,7 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
     from net.weights import BadWeights, read_meta
 
     path = Path(network)
-    if not path.is_file():
+    if not is_file(path):
         run = run_named(network, runs)
         return points_of(run)[-1], str(run.describe()["game"]), run.path
     try:

@@ -1,6 +1,7 @@
 """Runs and networks by name, folder or file: every command finds them in the same way."""
 
 import dataclasses
+import errno
 import hashlib
 import importlib
 import os
@@ -50,6 +51,24 @@ def test_a_network_is_a_file_or_the_newest_of_a_run(runs: Path) -> None:
     assert file.read_bytes() == DATA
     assert weights_named(file) == file
     assert weights_named(runs / "chess-tiny") == file
+
+
+@pytest.mark.parametrize("text", ["other/net", 300 * "x"])
+def test_what_cannot_be_looked_at_is_not_there(
+    text: str, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such are another user's folder and a name that is too long."""
+    real = os.stat
+
+    def stat(path: Any, **how: Any) -> os.stat_result:
+        if "other" in str(path):
+            raise PermissionError(errno.EACCES, "not permitted", str(path))
+        return real(path, **how)
+
+    (runs / "other").mkdir()
+    monkeypatch.setattr(os, "stat", stat)
+    with pytest.raises(Fatal, match=f"no network '{text}'.* the runs in .* are chess-tiny, go-small"):
+        weights_named(text, runs)
 
 
 @pytest.mark.parametrize("find", [run_named, weights_named])
