@@ -18,6 +18,7 @@ CHANGELOG.md with its replacement.
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import signal
 import subprocess
@@ -25,6 +26,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -301,6 +303,7 @@ def load(name: str | Path, *, device: str = "cpu", runs: str | Path = RUNS) -> R
     """Return the newest network of the run `name` (its folder, or its name in the folder `runs`), the network
     in a weights file, or an untrained one for the game `name`. `device`: `cpu`, `cuda:0` ... Raises Error."""
     with _our_errors():
+        _background()  # also where this process only loads: a network has threads of its own
         folder = Path(runs)
         if not is_file(name) and find_run(name, folder) is None and is_game(str(name)):
             net, weights = load_net(None, str(name), device=device), None
@@ -452,22 +455,37 @@ _making_the_loop = threading.Lock()
 
 
 def _background() -> asyncio.AbstractEventLoop:
-    """Return the loop of the background thread, which ends with the program."""
+    """Return the loop of the background thread, which ends with the program. Raises Error in a forked child,
+    which has none of the threads."""
     with _making_the_loop:
-        return _loop()
+        loop, process = _loop()
+    if process != os.getpid():
+        what = "this process was forked from one that uses azselfplay already"
+        raise Error(f"{what}: load networks only after the fork, or use the start method 'spawn'")
+    return loop
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
+def _loop() -> tuple[asyncio.AbstractEventLoop, int]:
+    """Return the loop and the process that has its thread."""
     # A loop of its own: a notebook's is running already, and cannot wait for us.
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="azselfplay", daemon=True).start()
-    return loop
+    return loop, os.getpid()
+
+
+def _begin(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Run `work` in the background. Raises Error as `_background` does."""
+    try:
+        return asyncio.run_coroutine_threadsafe(work, _background())
+    except Error:
+        work.close()  # or Python would warn that nobody has awaited it
+        raise
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` in the background and return its result. Ctrl-C cancels it."""
-    done = asyncio.run_coroutine_threadsafe(work, _background())
+    done = _begin(work)
     with _our_errors():
         try:
             return done.result()
@@ -480,7 +498,7 @@ def _wait(work: Coroutine[Any, Any, T]) -> T:
 async def _elsewhere(work: Coroutine[Any, Any, T]) -> T:
     """Await `work`, which runs in the background. Cancelling this cancels it."""
     with _our_errors():
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _background()))
+        return await asyncio.wrap_future(_begin(work))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`import azselfplay as az`: the interface for people's own programs."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -152,6 +153,13 @@ def test_the_first_calls_of_several_threads_share_one_loop(monkeypatch) -> None:
     monkeypatch.setattr(asyncio, "new_event_loop", make_slowly)
     with ThreadPoolExecutor(8) as threads:
         assert len({*threads.map(lambda _: api._background(), range(8))}) == 1
+
+
+def test_a_forked_child_is_told_so_instead_of_waiting_for_threads_that_it_lacks(run, monkeypatch) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    for call in (run.position().evaluate, lambda: az.load("tic_tac_toe")):
+        with pytest.raises(az.Error, match=r"forked .*: load networks only after the fork, or .* 'spawn'"):
+            call()
 
 
 def test_many_positions_share_the_batches_of_the_network(run: az.Run) -> None:
