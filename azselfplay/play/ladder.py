@@ -29,7 +29,7 @@ from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.host.reading import is_file
 from azselfplay.host.runs import RunLock
 from azselfplay.host.view import aligned
-from azselfplay.link.finding import RUNS, run_named
+from azselfplay.link.finding import RUNS, newest_weights, run_named
 from azselfplay.link.weights_files import read_weights
 from protocol.settings import Count, Plies, Seed, Simulations
 
@@ -219,7 +219,8 @@ class Scaling:
 
 
 def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Path]:
-    """Return `(network, game, folder for the results)` for a run's newest weights, or for a weights file.
+    """Return `(network, game, folder for the results)` for the network that a run plays, or for a weights
+    file.
 
     Raises Fatal(BAD_DATA) if `network` is neither.
     """
@@ -229,7 +230,9 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
     path = Path(network)
     if not is_file(path):
         run = run_named(network, runs)
-        return points_of(run)[-1], str(run.describe()["game"]), run.path
+        path = newest_weights(run)  # with a gate, newer files may be of candidates that do not play
+        if found := [point for point in points_of(run) if point.path == path]:
+            return found[0], str(run.describe()["game"]), run.path
     try:
         data = read_weights(path)
         meta = read_meta(data)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
+from azselfplay.lab.web import rooms
 from azselfplay.play import tournament as matches
 from azselfplay.play.book import Entrant, Gone, anchors_of, fixed_ratings, points_of
 from azselfplay.play.builtin_players import Blend
@@ -26,6 +28,7 @@ from azselfplay.search.settings import FOR_PLAY
 from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, to_bytes
+from protocol.messages import WeightsInfo
 
 ROOT = Path(__file__).resolve().parents[2]
 GAME, CHESS = get_game("tic_tac_toe"), get_game("chess")
@@ -51,6 +54,8 @@ def add_weights(run: RunFolder, version: int) -> None:
     path = run.weights / f"{name}.safetensors"
     path.write_bytes(data)
     os.utime(path, (version * 60, version * 60))
+    info = WeightsInfo(version, 100 * version, bytes.fromhex(digits), len(data), GAME.name)
+    (run.weights / "current.json").write_bytes(msgspec.json.encode(info))
 
 
 @pytest.fixture
@@ -168,6 +173,16 @@ def test_scaling_rates_one_network_at_doubling_searches(run: RunFolder, capsys) 
     assert find_network(newest.path)[2] == run.path.resolve()
     asyncio.run(Scaling(ScalingConfig(network=newest.path, **FEW | {"simulations": 3})).run(Stop()))
     assert capsys.readouterr().out.splitlines()[:4] == lines[:4], "by the file it is the same network"
+
+
+def test_a_run_stands_for_the_network_that_plays_not_for_a_newer_one_that_a_gate_has_refused(run) -> None:
+    best = find_network(run.path)[0]
+    playing = (run.weights / "current.json").read_bytes()
+    add_weights(run, 3)
+    assert find_network(run.path)[0].version == 3
+    (run.weights / "current.json").write_bytes(playing)
+    assert find_network(run.path)[0] == best
+    assert rooms.find_weights(run, "") == best.path
 
 
 @pytest.mark.parametrize("name", GAME_NAMES)

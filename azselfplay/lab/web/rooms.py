@@ -24,10 +24,12 @@ from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.game_texts import said, writers_of
 from azselfplay.games.knowledge import RESULTS, WrittenMove, knowledge_of, sides_on_picture
 from azselfplay.games.spec import State
+from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder, modified
 from azselfplay.lab.report.strength import ratings_of
 from azselfplay.lab.web.games import ENDINGS, board, moves
 from azselfplay.lab.web.guarding import Trouble
+from azselfplay.link.finding import newest_weights
 from azselfplay.link.weights_files import SUFFIX, hash_in_name, short_hash, version_in
 from azselfplay.play.book import head
 from azselfplay.play.nets import LoadedNet, load_net, search_for
@@ -92,15 +94,17 @@ def _step(file: Path) -> int | None:
 
 
 def find_weights(run: RunFolder, name: str, *, goes_on: bool = False) -> Path:
-    """Return the file of the network called `name`, the newest for "". Raises Trouble if there is none.
-    `goes_on`: a game is continued; if azserver has removed the game's network meanwhile, the newest network
-    plays on."""
+    """Return the file of the network called `name`, for "" the one that the run plays with. Raises Trouble if
+    there is none. `goes_on`: a game is continued; if azserver has removed the game's network meanwhile, the
+    one for "" plays on."""
     known = weights_of(run)
     if not known:
         away = run.kept_elsewhere("azserver")
         why = f"here: {away}" if away else "yet: a network comes as soon as azserver has started"
         raise Trouble(f"Run {run.name} has no weights {why}.")
     if not name or (goes_on and name not in known):
+        with suppress(Fatal):  # a run without current.json: the newest
+            return newest_weights(run)
         return run.weights / f"{known[0]}{SUFFIX}"
     if name not in known:
         raise Trouble(f"Run {run.name} has no weights called {name[:80]!r}; the newest are {known[0]}.")
