@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -26,7 +27,7 @@ from azselfplay.games.names import with_board
 from azselfplay.host.exits import BESIDE, Exit, Fatal
 from azselfplay.host.flags import parse_flags, what_was_meant
 from azselfplay.host.reading import read_toml
-from protocol.settings import check_settings, converted, settings_in
+from protocol.settings import changed, check_settings, converted, settings_in
 
 T = TypeVar("T")
 
@@ -80,6 +81,10 @@ def load(
         "--print-config prints the result as TOML and exits."
     )
     config = parse_flags(config_class, values, arguments, command, examples, about)
+    # `~` is the shell's, and bash leaves it in `--runs=~/runs`. (Path.expanduser raises for an unknown user.)
+    given = {name: attrgetter(name)(config) for name in settings_in(config_class)}
+    paths = {name: path for name, path in given.items() if isinstance(path, Path)}
+    config = changed(config, {name: Path(os.path.expanduser(path)) for name, path in paths.items()})  # noqa: PTH111
     # Ranges are checked once all sources are joined: a file may be corrected by a flag.
     try:
         check_settings(config)

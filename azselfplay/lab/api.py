@@ -304,7 +304,7 @@ def load(name: str | Path, *, device: str = "cpu", runs: str | Path = RUNS) -> R
     in a weights file, or an untrained one for the game `name`. `device`: `cpu`, `cuda:0` ... Raises Error."""
     with _our_errors():
         _background()  # also where this process only loads: a network has threads of its own
-        folder = Path(runs)
+        name, folder = os.path.expanduser(name), Path(runs).expanduser()  # noqa: PTH111 (of a name, not a path)
         if not is_file(name) and find_run(name, folder) is None and is_game(str(name)):
             net, weights = load_net(None, str(name), device=device), None
         else:

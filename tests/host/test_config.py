@@ -65,6 +65,13 @@ def test_later_sources_override_earlier_ones(tmp_path: Path, monkeypatch: pytest
     assert (config.runs, config.device, config.limit) == (Path("runs"), "cpu", None)
 
 
+def test_a_tilde_is_the_home_in_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "settings.toml").write_text('server = "~"\nkey = "~/a.key"\n')
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = settings(f"--config={tmp_path}/settings.toml", "--runs=~/runs")
+    assert (config.server, config.key, config.runs) == ("~", tmp_path / "a.key", tmp_path / "runs")
+
+
 def test_defaults_hold_without_any_source() -> None:
     """These include defaults that a dataclass sets for a nested one."""
     assert settings("--server", "here").self_play.search.simulations == 32

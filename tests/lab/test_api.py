@@ -20,6 +20,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, is_locked
 from azselfplay.lab import api
 from azselfplay.play.nets import LoadedNet
+from net.create import create
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +154,15 @@ def test_the_first_calls_of_several_threads_share_one_loop(monkeypatch) -> None:
     monkeypatch.setattr(asyncio, "new_event_loop", make_slowly)
     with ThreadPoolExecutor(8) as threads:
         assert len({*threads.map(lambda _: api._background(), range(8))}) == 1
+
+
+def test_a_tilde_is_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    create("tic_tac_toe", 0, "tiny", 1, tmp_path / "net.safetensors")
+    with az.load("~/net.safetensors") as loaded:
+        assert loaded.name.startswith("net ")
+    with pytest.raises(az.Error, match=f"no runs in the folder {tmp_path}/runs"):
+        az.load("none", runs="~/runs")
 
 
 def test_a_forked_child_is_told_so_instead_of_waiting_for_threads_that_it_lacks(run, monkeypatch) -> None:
