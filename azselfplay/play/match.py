@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import sys
 import time
 from collections import Counter
@@ -198,9 +199,10 @@ class Match:
             if now - self._shown < (TTY_SECONDS if is_terminal else PLAIN_SECONDS):
                 return
             self._shown = now
-            so_far = report(*self._names, _whole_pairs(self._ended), sprt)
-            start, end = ("\r\x1b[K", "") if is_terminal else ("", "\n")
-            print(f"{start}{progress(so_far, 2 * self.pairs)}", end=end, file=sys.stderr, flush=True)
+            text = progress(report(*self._names, _whole_pairs(self._ended), sprt), 2 * self.pairs)
+            if is_terminal:  # a line that the terminal wraps could not be replaced by the next
+                text = f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}"
+            print(text, end="" if is_terminal else "\n", file=sys.stderr, flush=True)
 
         settings = MatchSettings(config.concurrent, config.max_plies, self.known, config.seed)
         until = decided if sprt else None

@@ -1,5 +1,6 @@
 """`azplay match` as a process: flags, files, exit codes."""
 
+import asyncio
 import io
 import json
 import subprocess
@@ -8,6 +9,9 @@ from pathlib import Path
 
 import chess.pgn
 import pytest
+
+from azselfplay.host.aio import Stop
+from azselfplay.play import match
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,6 +44,18 @@ def test_sprt_stops_the_match_and_the_table_says_so() -> None:
     assert "H1 accepted" in done.stdout
     assert "Elo of A over B" in done.stdout
     assert "2000 (" not in done.stdout
+
+
+def test_the_progress_line_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(match, "TTY_SECONDS", 0.0)
+    monkeypatch.setenv("COLUMNS", "20")
+    config = match.MatchConfig(game="tic_tac_toe", games=4, sprt="0,10")
+    asyncio.run(match.Match(config, ("random", "random")).run(Stop()))
+    lines = terminal.getvalue().rstrip("\n").split("\r\x1b[K")
+    assert {len(line) for line in lines[1:]} == {19}
 
 
 INTERRUPTED = """
