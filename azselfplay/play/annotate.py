@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from azselfplay.host.config import load
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, output_utf8
 from azselfplay.link.finding import RUNS, weights_named
 from azselfplay.play.orders import chances
 from protocol.settings import Count, SomeSimulations
@@ -104,6 +104,7 @@ def main() -> int:
         annotator = Annotator(analyst, f"azselfplay, {net.name}", config, in_flight)
         _say(f"search {search_name(search)}; it may take up to a minute to be compiled")
         texts = list[str]()
+        output_utf8()
         # Flushed after each game, so that the reader of a pipe sees each game as soon as it is done.
         write: Callable[[str], None] = texts.append if config.out else partial(print, end="", flush=True)
         began = time.perf_counter()

@@ -244,6 +244,14 @@ def test_a_damaged_game_is_left_out_of_the_export(run: Path, monkeypatch, capsys
         azplay_games(monkeypatch, run, "export", "--out", ".")
 
 
+def test_an_export_to_the_output_is_utf8_in_any_locale(run: Path, monkeypatch) -> None:
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="latin-1", write_through=True))
+    monkeypatch.setattr(stored_games, "as_pgn", Mock(return_value="▲"))
+    stored_games.export(open_games(str(run), run.parent), Range(1, 1), "", 0, None, print)
+    assert output.getvalue().decode() == "▲\n\n"
+
+
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
 def test_an_export_that_ends_early_leaves_no_part_of_a_file(run: Path, tmp_path, monkeypatch, error) -> None:
     monkeypatch.setattr(stored_games, "as_pgn", Mock(side_effect=["a game", error]))

@@ -31,7 +31,7 @@ from azselfplay.games.game_history import GameHistory, board_text
 from azselfplay.games.game_texts import writers_of
 from azselfplay.games.knowledge import RESULTS, GameWriter, WrittenMove, knowledge_of
 from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game, outcome_for_first_player
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, output_utf8
 from azselfplay.host.logs import on_one_line
 from azselfplay.host.runs import check_result
 from azselfplay.lab.report.figures import Bin
@@ -218,6 +218,7 @@ def export(
         return exported, damaged
 
     if out is None:
+        output_utf8()
         return write_to(sys.stdout)
     check_result(out, "--out")
     # The file is renamed at the end, so that nobody takes a part of the games for all of them.
