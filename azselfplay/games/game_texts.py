@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from azselfplay.games.game_history import GameHistory, replay
-from azselfplay.games.knowledge import GameFormat, GameWriter, WrittenMove, knowledge_of
+from azselfplay.games.knowledge import GameFormat, GameWriter, WrittenMove, knowledge_of, tag_value
 from azselfplay.games.spec import Game, Positions
 
 # ---- Reading -------------------------------------------------------------------------------------
@@ -137,6 +137,6 @@ def _as_text(
     all_tags = {"Game": game.name, **tags} | ({"Start": start} if start else {})
     if (score := history.score()) is not None:
         all_tags["Score"] = f"{score:+g}"
-    written = [f'[{name} "{text}"]' for name, text in all_tags.items()]
+    written = [f'[{name} "{tag_value(text)}"]' for name, text in all_tags.items()]
     end = [f"{{{ending}}}"] if ending else []
     return "\n".join([*written, "", *lines, *end, tags.get("Result", "*")])

@@ -80,6 +80,12 @@ GameWriter = Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
 Raises ValueError if a move is not legal."""
 
 
+def tag_value(text: str) -> str:
+    """Return a text as the value of a PGN tag, which is in quotation marks: not every reader knows escaped
+    ones."""
+    return text.replace('"', "'")
+
+
 RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
 """Outcomes for the first player, written as in chess."""
 

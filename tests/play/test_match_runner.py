@@ -13,6 +13,7 @@ from sparse_positions import saved, sparse_network
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
+from azselfplay.games.game_texts import writers_of
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
@@ -139,7 +140,11 @@ def test_known_endings_end_a_game_when_asked_to() -> None:
     rook = Opening("rook", "7k/8/5K2/8/8/8/8/R7 b - - 0 1")
     games = match(CHESS, "random", "random", [rook], known=lambda _: -1)
     assert [(game.reason, game.outcome, game.plies) for game in games] == [(TABLE, 1, 0)] * 2
-    assert '[Termination "adjudication"]' in to_pgn(CHESS, knowledge_of(CHESS).formats[0], games[0], "")
+    for write in writers_of(CHESS).values():
+        form = replace(knowledge_of(CHESS).formats[0], write=write)
+        text = to_pgn(CHESS, form, replace(games[0], first='uci:"an engine" -x'), "")
+        assert '[Termination "adjudication"]' in text
+        assert "[White \"uci:'an engine' -x\"]" in text
 
 
 def test_random_openings_are_legal_distinct_open_and_seeded() -> None:

@@ -46,7 +46,7 @@ from azselfplay.games.chess.board import (
 from azselfplay.games.chess.castling import castling_of
 from azselfplay.games.chess.rules import MAX_LEGAL, en_passant_field, in_check, legal_actions
 from azselfplay.games.game_history import legal_action
-from azselfplay.games.knowledge import RESULTS, GameFormat, ReadGame, WrittenMove
+from azselfplay.games.knowledge import RESULTS, GameFormat, ReadGame, WrittenMove, tag_value
 from azselfplay.games.spec import Notation, State
 
 # ---- FEN -----------------------------------------------------------------------------------------
@@ -317,7 +317,9 @@ def write_pgn(
     tree = chess.pgn.Game()
     tree.setup(chess.Board(start or chess.STARTING_FEN, chess960=chess960))
     # FEN and SetUp are already set by `setup`; a file's own tags may write the position differently.
-    tree.headers.update({name: text for name, text in tags.items() if name not in ("FEN", "SetUp")})
+    tree.headers.update(
+        {name: tag_value(text) for name, text in tags.items() if name not in ("FEN", "SetUp")}
+    )
     node: chess.pgn.GameNode = tree
     for one in moves:
         played = node.add_main_variation(chess.Move.from_uci(one.move), comment=one.comment)

@@ -240,7 +240,7 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
     """Return PGN tags of a game: the usual seven first."""
     first = second = "?" if record.is_imported else f"weights {versions(stored)}"
     date = datetime.fromtimestamp(stored.received_at, UTC).strftime("%Y.%m.%d")
-    source = on_one_line(record.source).replace('"', "'")  # not every writer escapes quotation marks
+    source = on_one_line(record.source)
     if record.is_imported and (names := _IMPORTED.fullmatch(source)):
         first, second, date = names.groups("????.??.??")
     searched = {} if record.is_imported else {"Simulations": str(record.simulations)}
