@@ -82,7 +82,7 @@ def load(
     )
     config = parse_flags(config_class, values, arguments, command, examples, about)
     # `~` is the shell's, and bash leaves it in `--runs=~/runs`. (Path.expanduser raises for an unknown user.)
-    given = {name: attrgetter(name)(config) for name in settings_in(config_class)}
+    given = {name: attrgetter(name)(config) for name in settings_in(cast(type, config_class))}
     paths = {name: path for name, path in given.items() if isinstance(path, Path)}
     config = changed(config, {name: Path(os.path.expanduser(path)) for name, path in paths.items()})  # noqa: PTH111
     # Ranges are checked once all sources are joined: a file may be corrected by a flag.
