@@ -162,14 +162,14 @@ class SparseNetwork(Network):
         begins[-1] = found = self._kernels.describe_all(
             packed_features, self._history, counts, actions, active, begins, rows
         )
-        of, rows = np.repeat(np.arange(len(counts)), counts), rows.reshape(-1, self._tables)
-        active = active[:found]
+        of, active = np.repeat(np.arange(len(counts)), counts), active[:found]
         shared, shared_begins = np.empty(0, np.int32), np.zeros_like(begins)
         if self._shared is not None:
             shared = np.empty(found * self._shared.shape[1], np.int32)
             self._kernels.shared_all(self._shared, active, begins, shared, shared_begins)
             shared = shared[: shared_begins[-1]]
-        return Inputs(*map(torch.from_numpy, (active, begins, shared, shared_begins, of, rows)))
+        parts = (active, begins, shared, shared_begins, of, rows.reshape(-1, self._tables))
+        return Inputs(*map(torch.from_numpy, parts))
 
     def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return logits of the entries, `float32[entries]`, and value logits `float32[n, 3]` (win, draw,
