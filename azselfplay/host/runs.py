@@ -49,8 +49,10 @@ PARTIAL = ".partial"
 LAST_BYTES = 65_536
 """Number of bytes that are read from the end of figures.jsonl: more than two lines."""
 KEPT = {
-    "azserver": "azserver keeps live figures and networks",
-    "trainer": "the trainer keeps games and curves",
+    "azserver": "azserver keeps live figures and networks where it works{place}, and has not worked in this "
+    "folder",
+    # azserver is the first to write into a new run's folder, also where the trainer is about to work in it.
+    "trainer": "the trainer has not begun here yet, or keeps games and curves on another machine",
 }
 TRIES, TRY_AGAIN = 5, 0.05
 """How often a lock is tried while another process holds it, and the seconds between two tries."""
@@ -224,7 +226,7 @@ class RunFolder:
             return ""
         server = shown_settings(self.trainer_config).get("server")
         place = f" ({server})" if server else ""
-        return f"{KEPT[program]} where it works{place}, and has not worked in this folder"
+        return KEPT[program].format(place=place)
 
     def write_figures(self, figures: dict[str, Any]) -> None:
         """Write the trainer's figures, for programs that look at the run later. Raises OSError."""

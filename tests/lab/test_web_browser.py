@@ -167,6 +167,7 @@ def test_cards_show_what_azserver_tells_now_and_no_queue_where_players_evaluate(
     sync_api.expect(cards).to_contain_text(re.compile("Games1,23460 an hour.*77training waits for games"))
     sync_api.expect(cards).not_to_contain_text(re.compile("Batches filled|Queue wait"))
     sync_api.expect(page.locator("main")).to_contain_text("No games and no curves here: AWAY.")
+    sync_api.expect(page.get_by_role("heading", name="Workers and clients")).to_be_visible()
     trainer["waiting_for"], live["weights_version"] = None, 9
     told = f"data: {json.dumps(found)}\n\n"
     sync_api.expect(cards).to_contain_text("weights version 9")

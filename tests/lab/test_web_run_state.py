@@ -101,8 +101,8 @@ def test_a_trainer_that_has_left_says_nothing_about_the_present(run: RunFolder) 
 
 def test_on_the_servers_machine_games_and_curves_are_the_trainers(run: RunFolder) -> None:
     run.config.write_text("")
-    assert "trainer keeps games and curves where it works" in summary(run)["away"]
-    with pytest.raises(Trouble, match="no games here: the trainer keeps"):
+    assert "not begun here yet, or keeps games and curves on another" in summary(run)["away"]
+    with pytest.raises(Trouble, match="no games here: the trainer has not begun here yet"):
         Shelf().listed(run, Filter(), 0)
 
 

@@ -76,13 +76,12 @@ function drawAlerts(found) {
 }
 
 function drawPlayers(found) {
-  if (found.summary.away) return;
   const columns = [["Player"], ["Kind"], ["Games/h", true], ["Positions/s", true], ["A game takes", true], ["Weights", true], ["Last game", true]];
   const isRunning = found.summary.running;
   const last = isRunning ? "ago" : "before the end";
   const rows = found.players.map((one) => [one.player, one.kind, count(one.games_per_h), fixed(one.positions_per_s, 1), taken(one.seconds_per_game), count(one.version), `${duration(one.seen)} ${last}`]);
   update(players, el("h2", {}, "Workers and clients"),
-    rows.length ? table("Workers and clients", columns, rows) : el("p", { class: "note" }, "No game has come in during the last ten minutes."),
+    rows.length ? table("Workers and clients", columns, rows) : el("p", { class: "note" }, "No game has come in here during the last ten minutes."),
     el("p", { class: "note" }, `From the newest 1,000 games of the last ten minutes.`));
 }
 
