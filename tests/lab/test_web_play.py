@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from web_runs import got, ordered, run_with_games, with_client
@@ -16,6 +17,7 @@ from azselfplay.link.weights_files import hash_in_name
 from azselfplay.play.nets import LoadedNet, load_net
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
+from protocol.messages import WeightsInfo
 
 PLAY = "/api/run/a-run/play"
 
@@ -162,6 +164,12 @@ async def test_networks_are_listed_by_step_age_and_strength(client, tmp_path: Pa
     assert [(one["step"], one["elo"]) for one in found["networks"]] == [(None, None), (2, 321.0), (1, None)]
     assert found["networks"][1]["name"] == newest.stem
     assert found["networks"][1]["at"] == pytest.approx(newest.stat().st_mtime)
+    (played,) = folder.glob("weights/000001-*")  # the gate has refused both newer ones
+    sha256 = bytes.fromhex(hash_in_name(played).ljust(64, "0"))
+    info = WeightsInfo(1, 1, sha256, 1, "tic_tac_toe", "1x8")
+    (folder / "weights" / "current.json").write_bytes(msgspec.json.encode(info))
+    found = await got(client, "/api/run/a-run/networks")
+    assert [one["step"] for one in found["networks"]] == [1, None, 2]
 
 
 @pytest.mark.parametrize(

@@ -331,7 +331,7 @@ async def networks(request: web.Request) -> web.Response:
     the first board."""
 
     def found(_: Site, run: RunFolder) -> dict[str, Any]:
-        find_weights(run, "")
+        find_weights(run, "")  # raises Trouble if there is none
         game = get_game(game_of(run))
         begin = board(game, game.notation.state_from_text(""), "")
         return {"networks": networks_of(run), "sides": sides_on_picture(game), "board": begin}
@@ -356,7 +356,7 @@ class Opening(Struct, forbid_unknown_fields=True):
     """A new game."""
 
     weights: Annotated[str, Meta(max_length=200)] = ""
-    """Name of the network; "": the newest."""
+    """Name of the network; "": the one that the run plays with."""
     side: Annotated[int, Meta(ge=0, le=1)] = 0
     """The person's side; 0: the first player."""
     simulations: Annotated[int, Meta(ge=1, le=MOST_SIMULATIONS)] = 100

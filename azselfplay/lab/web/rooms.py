@@ -61,16 +61,20 @@ IDLE_NETS = 2
 
 
 def weights_of(run: RunFolder) -> list[str]:
-    """Return the names of the run's networks, newest first. Names in old runs have no version; for these the
-    file's time counts."""
+    """Return the names of the run's networks: the one that the run plays with (a gate may have refused newer
+    ones), then the others, newest first. Names in old runs have no version; for these the file's time counts.
+    """
     files = (path for path in run.weights.glob(f"*{SUFFIX}") if path.is_file())
     newest_first = sorted(files, key=lambda path: (version_in(path), modified(path), path.name), reverse=True)
-    return [path.stem for path in newest_first]
+    names = [path.stem for path in newest_first]
+    with suppress(Fatal):  # a run without current.json: the newest comes first
+        names.sort(key=newest_weights(run).stem.__ne__)
+    return names
 
 
 def networks_of(run: RunFolder) -> list[dict[str, Any]]:
-    """Return the run's networks, newest first: `name`, training `step`, `at` (seconds since 1970), and the
-    `elo` of its best search by `azplay ladder`; None where that is unknown."""
+    """Return the run's networks as `weights_of` orders them: `name`, training `step`, `at` (seconds since
+    1970), and the `elo` of its best search by `azplay ladder`; None where that is unknown."""
     elo: dict[str, float] = {}
     for player, rating in ratings_of(run):
         digits = short_hash(player.sha256)
@@ -103,11 +107,9 @@ def find_weights(run: RunFolder, name: str, *, goes_on: bool = False) -> Path:
         why = f"here: {away}" if away else "yet: a network comes as soon as azserver has started"
         raise Trouble(f"Run {run.name} has no weights {why}.")
     if not name or (goes_on and name not in known):
-        with suppress(Fatal):  # a run without current.json: the newest
-            return newest_weights(run)
-        return run.weights / f"{known[0]}{SUFFIX}"
+        name = known[0]
     if name not in known:
-        raise Trouble(f"Run {run.name} has no weights called {name[:80]!r}; the newest are {known[0]}.")
+        raise Trouble(f"Run {run.name} has no weights called {name[:80]!r}; it plays with {known[0]}.")
     return run.weights / f"{name}{SUFFIX}"
 
 

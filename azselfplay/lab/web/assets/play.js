@@ -221,7 +221,7 @@ async function start(left) {
   }
 }
 
-/** Begins the same game with the other side, against the newest network if the server has removed this one. */
+/** Begins the same game with the other side, against the current network if the server has removed this one. */
 async function playAgain() {
   const wanted = { ...terms, side: 1 - game.side, moves: [] };
   await start(wanted).catch((error) => {
@@ -247,7 +247,7 @@ function named(name, text, options, selected) {
 
 function described({ name, step, at: when, elo }, nth) {
   const strength = elo === null ? "" : `, Elo ${count(elo)}`;
-  return `${nth ? "" : "newest: "}${step === null ? name : `step ${count(step)}`}, ${ago(when)}${strength}`;
+  return `${nth ? "" : "current: "}${step === null ? name : `step ${count(step)}`}, ${ago(when)}${strength}`;
 }
 
 await trying(async () => {
