@@ -281,7 +281,8 @@ def test_a_page_of_a_run_that_was_deleted_says_so(page: sync_api.Page, site: str
     page.route("**/events", lambda route: route.fulfill(status=400, json={}))
     page.evaluate(SHOW, True)
     sync_api.expect(page.get_by_role("alert")).to_have_text("It was deleted.")
-    sync_api.expect(page.locator(".state")).to_have_text("These figures are no longer updated.")
+    told = "These figures are no longer updated. Load the page again."
+    sync_api.expect(page.locator(".state")).to_have_text(told)
 
 
 def test_a_table_that_is_drawn_again_keeps_its_place_and_the_focus(page: sync_api.Page, site: str) -> None:

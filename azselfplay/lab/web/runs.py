@@ -121,9 +121,7 @@ def summary(run: RunFolder) -> dict[str, Any]:
         "changed": changed,
         "silent_s": max(0.0, now - changed) if state is State.SILENT else None,
         "games": row.get("trainer/games", figures.get("games")),
-        "games_per_h": None
-        if is_old or has_left
-        else row.get("trainer/games_per_h", figures.get("games_per_h")),
+        "games_per_h": None if is_old else row.get("trainer/games_per_h", figures.get("games_per_h")),
         "step": row.get("trainer/step", figures.get("step")),
         "version": row.get("trainer/weights_version", figures.get("weights_version")),
         "strength": strongest(run),

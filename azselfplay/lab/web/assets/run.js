@@ -158,7 +158,7 @@ function follow() {
     state.textContent = "azplay web does not answer. Trying again ...";
     if (events.readyState !== EventSource.CLOSED) return;
     // The answer is no stream, for example because the run is gone: the browser does not try again, and hides the text.
-    state.textContent = "These figures are no longer updated.";
+    state.textContent = "These figures are no longer updated. Load the page again.";
     trying(loadSettings);
   };
   events.onopen = () => {
