@@ -81,10 +81,8 @@ def load(
         "--print-config prints the result as TOML and exits."
     )
     config = parse_flags(config_class, values, arguments, command, examples, about)
-    # `~` is the shell's, and bash leaves it in `--runs=~/runs`. (Path.expanduser raises for an unknown user.)
     given = {name: attrgetter(name)(config) for name in settings_in(cast(type, config_class))}
-    paths = {name: path for name, path in given.items() if isinstance(path, Path)}
-    config = changed(config, {name: Path(os.path.expanduser(path)) for name, path in paths.items()})  # noqa: PTH111
+    config = changed(config, {name: _with_home(value) for name, value in given.items()})
     # Ranges are checked once all sources are joined: a file may be corrected by a flag.
     try:
         check_settings(config)
@@ -103,6 +101,14 @@ def load(
         print(to_toml(config), end="")
         raise SystemExit(Exit.OK)
     return config
+
+
+def _with_home(value: Any) -> Any:
+    """Return a setting with the home in place of a path's `~`, which is the shell's: bash leaves it in
+    `--runs=~/runs` and in `@~/file`. Other text stays."""
+    if isinstance(value, str) and value.startswith(("~/", "@~/")):
+        return value.replace("~", os.path.expanduser("~"), 1)  # noqa: PTH111 (Path.expanduser may raise)
+    return Path(os.path.expanduser(value)) if isinstance(value, Path) else value  # noqa: PTH111
 
 
 def without_settings(environment: Mapping[str, str]) -> dict[str, str]:

@@ -66,10 +66,13 @@ def test_later_sources_override_earlier_ones(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_tilde_is_the_home_in_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path may also be in a setting of type text, with a mark."""
     (tmp_path / "settings.toml").write_text('server = "~"\nkey = "~/a.key"\n')
     monkeypatch.setenv("HOME", str(tmp_path))
-    config = settings(f"--config={tmp_path}/settings.toml", "--runs=~/runs")
+    starts = "--self-play.start.positions=@~/a~b"
+    config = settings(f"--config={tmp_path}/settings.toml", "--runs=~/runs", starts)
     assert (config.server, config.key, config.runs) == ("~", tmp_path / "a.key", tmp_path / "runs")
+    assert config.self_play.start.positions == f"@{tmp_path}/a~b"
 
 
 def test_defaults_hold_without_any_source() -> None:
