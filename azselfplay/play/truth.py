@@ -62,12 +62,16 @@ def main() -> int:
         check_result(settings.json, "--json")
     weights = weights_named(settings.network, settings.runs)
 
+    status = Exit.INTERRUPTED
+
     async def main(stop: aio.Stop) -> None:
+        nonlocal status
         stop.waits_for = "nothing; what was measured is dropped"
-        await aio.unless_stopped(measure_network(settings, weights, simulations), stop)
+        if await aio.unless_stopped(measure_network(settings, weights, simulations), stop):
+            status = Exit.OK
 
     aio.run(main)
-    return int(Exit.OK)
+    return int(status)
 
 
 def simulations_from(text: str) -> list[int]:
@@ -85,8 +89,8 @@ def simulations_from(text: str) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-async def measure_network(settings: TruthConfig, weights: Path, simulations: list[int]) -> None:
-    """Measure, print the table, and write the file of `--json`."""
+async def measure_network(settings: TruthConfig, weights: Path, simulations: list[int]) -> bool:
+    """Measure, print the table, and write the file of `--json`. Returns True."""
     from azselfplay.play.nets import load_net, meta_of, search_for
     from azselfplay.play.truth_errors import errors_table, measure, rows_for, to_json
     from net.architectures.registry import name_of
@@ -113,3 +117,4 @@ async def measure_network(settings: TruthConfig, weights: Path, simulations: lis
     print(errors_table(found))
     if settings.json is not None:
         write_result(settings.json, json.dumps(to_json(nets[0].game.name, found), indent=1).encode())
+    return True

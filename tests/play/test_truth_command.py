@@ -177,7 +177,7 @@ def test_one_signal_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "net.safetensors").touch()
     monkeypatch.setattr(command, "measure_network", for_ever)
     monkeypatch.setattr(sys, "argv", ["azplay truth", str(tmp_path / "net.safetensors")])
-    assert command.main() == 0
+    assert command.main() == Exit.INTERRUPTED
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,,2", "-1", "30000", "1.5"])
