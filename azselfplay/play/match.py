@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
+import os
 import sys
 import time
 from collections import Counter
@@ -201,7 +201,8 @@ class Match:
             self._shown = now
             text = progress(report(*self._names, _whole_pairs(self._ended), sprt), 2 * self.pairs)
             if is_terminal:  # a line that the terminal wraps could not be replaced by the next
-                text = f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}"
+                columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # 0: it does not say
+                text = f"\r\x1b[K{text[: columns - 1]}"
             print(text, end="" if is_terminal else "\n", file=sys.stderr, flush=True)
 
         settings = MatchSettings(config.concurrent, config.max_plies, self.known, config.seed)

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,8 @@ def test_the_progress_line_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(match, "TTY_SECONDS", 0.0)
-    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(terminal, "fileno", lambda: 2)  # the output may go to a file
+    monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((20 if fd == 2 else 80, 5)))
     config = match.MatchConfig(game="tic_tac_toe", games=4, sprt="0,10")
     asyncio.run(match.Match(config, ("random", "random")).run(Stop()))
     lines = terminal.getvalue().rstrip("\n").split("\r\x1b[K")
