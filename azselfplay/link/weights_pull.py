@@ -153,6 +153,8 @@ class WeightsPull:
         self._to_ask: deque[int] = deque()
         self._asked: dict[int, float] = {}
         """Offset -> when to request the chunk again, in the order of the requests."""
+        self._postponed: set[int] = set()
+        """Offsets that the server told us to request later: they are not late then."""
         self._paused_until = 0.0
 
     def offered(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
@@ -278,6 +280,7 @@ class WeightsPull:
             # First in the order: no answer to another request says anything about this one.
             del self._asked[offset]
             self._asked = {offset: until, **self._asked}
+            self._postponed.add(offset)
 
     def chunk_refused(self, offset: int, now: float) -> None:
         """Handle a server that no longer has the file: start again with the newest, after a pause."""
@@ -302,7 +305,7 @@ class WeightsPull:
         if late and self._is_fetching and self._pulling is not None:
             return self.not_fetched(self._pulling, f"nothing came for {self._timeout:.0f} s", now)
         # On a slow line, the first copies come next, and then the second ones for as long.
-        if late:
+        if set(late) - self._postponed:
             self._patience = min(2 * self._patience, LONGEST_TIMEOUT)
         self._ask_again(late)
         return self._go_on(now)
@@ -330,7 +333,7 @@ class WeightsPull:
             self._digest, self._digested, self._is_silent = hashlib.sha256(), 0, True
             # In order, because the hash is computed as the chunks come.
             self._to_ask = deque(range(0, info.size, CHUNK))
-            self._asked, self._patience = {}, self._timeout
+            self._asked, self._postponed, self._patience = {}, set(), self._timeout
             self._is_fetching = bool(self.url) and info != self._not_fetched
             if self._is_fetching:
                 asks.append(Fetch(info, self.url))
@@ -345,6 +348,7 @@ class WeightsPull:
     def _ask_again(self, offsets: list[int]) -> None:
         for offset in offsets:
             del self._asked[offset]
+            self._postponed.discard(offset)
         # To the front of the queue, because the hash cannot pass the first gap. `extendleft` reverses the
         # order.
         self._to_ask.extendleft(reversed(offsets))

@@ -325,6 +325,7 @@ def test_a_chunk_that_others_overtook_is_asked_for_again_in_time(is_postponed: b
     for offset in (CHUNK, 3 * CHUNK):
         pull.chunk(SHA, offset, piece(DATA, offset), 2.0)
     assert Ask(SHA, 2 * CHUNK if is_postponed else 0) in pull.tick(due)
+    assert pull._patience == TIMEOUT * (1 if is_postponed else 2), "only silence says that the line is slow"
 
 
 @given(
