@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,10 +35,10 @@ WRITE_AGAIN = 5.0
 MOST_IN_FLIGHT = SESSION_BYTES // LEAST_GAME_BYTES
 """Most games offered and not yet acknowledged, if all of them are small."""
 TIMEOUT = 30.0
-"""Seconds until an unacknowledged game is offered again; doubles whenever games are late, because on a slow
-or shared uplink their first copies are still on their way."""
-LONGEST_TIMEOUT = 240.0
-"""Longest such time in seconds."""
+"""Seconds until an unacknowledged game is offered again. They double for all games in flight if one is late,
+because on a slow or shared uplink the first copies are still on their way, until an answer comes in time."""
+LONGEST_TIMEOUT = 90.0
+"""Longest such time in seconds; azserver forgets a game that is not offered again for 120 s."""
 UNSENT_PAUSE = 0.2
 """Seconds until games are offered again that the connection did not take: its queue was full."""
 SHORTEST_RETRY = 1.0
@@ -337,12 +338,14 @@ class Uploads:
     def __init__(self, window: int = SESSION_BYTES, timeout: float = TIMEOUT) -> None:
         """`window`: bytes of games that may be in flight; a single game may have more."""
         self._window = window
-        self._timeout = timeout
+        self._timeout = self._shortest = timeout
         self._counted: dict[bytes, int] = {}
         """Bytes that each game counts for in the window."""
         self._waiting: deque[bytes] = deque()
-        self._deadlines: dict[bytes, float] = {}
-        """Games in flight, earliest deadline first (the timeout only grows)."""
+        self._offered: dict[bytes, float] = {}
+        """Games in flight, with the time of the offer; the earliest first."""
+        self._late: set[bytes] = set()
+        """Games that were late once: an answer may be that to an earlier copy."""
         self._bytes = 0
         """Bytes that the games in flight count for."""
         self._room = MOST_IN_FLIGHT
@@ -355,7 +358,7 @@ class Uploads:
 
     @property
     def in_flight(self) -> int:
-        return len(self._deadlines)
+        return len(self._offered)
 
     @property
     def trainer_is_behind(self) -> bool:
@@ -380,7 +383,7 @@ class Uploads:
         # A single game finds out whether there is a trainer by now.
         self._room = MOST_IN_FLIGHT if trainer_present else 1
         self._paused_until = now
-        self._take_back(list(self._deadlines))
+        self._take_back(list(self._offered))
         return self._offer(now)
 
     def lost(self) -> None:
@@ -391,7 +394,7 @@ class Uploads:
         """Note that these games could not be sent, which takes no room in the window. They are the next."""
         # An acknowledgement of an earlier offer may have come meanwhile.
         # A game stands here twice if it was offered twice, before and after a new session began.
-        back = [uid for uid in dict.fromkeys(uids) if uid in self._deadlines]
+        back = [uid for uid in dict.fromkeys(uids) if uid in self._offered]
         self._take_back(back)
         if back:
             self._paused_until = max(self._paused_until, now + UNSENT_PAUSE)
@@ -415,14 +418,16 @@ class Uploads:
             # The game was damaged on its way, because its hash was right when sent. It is offered again after
             # the usual timeout.
             return []
+        if ack.uid not in self._late and now < self._offered.get(ack.uid, -math.inf) + self._shortest:
+            self._timeout = self._shortest
         # The answer says whether there is a trainer; WELCOME may be out of date.
         self._has_trainer = not ack.reason.startswith(Code.NO_TRAINER)
         self.sent_back = ack.reason if ack.status == "retry" else ""
         if ack.status == "retry":
-            if ack.uid in self._deadlines:
+            if ack.uid in self._offered:
                 self._land(ack.uid)
                 self._waiting.append(ack.uid)
-                self._room = max(1, min(self._room, len(self._deadlines)))
+                self._room = max(1, min(self._room, len(self._offered)))
             pause = max(ack.retry_after, SHORTEST_RETRY)
             self._paused_until = max(self._paused_until, now + pause)
             return []
@@ -438,8 +443,9 @@ class Uploads:
 
     def tick(self, now: float) -> list[Instruction]:
         """Handle timeouts and the end of a pause. To be called at `next_wake`."""
-        if late := [uid for uid, deadline in self._deadlines.items() if deadline <= now]:
+        if late := [uid for uid, at in self._offered.items() if at + self._timeout <= now]:
             self._timeout = min(2 * self._timeout, LONGEST_TIMEOUT)
+            self._late.update(late)
         self._take_back(late)
         return self._offer(now)
 
@@ -447,7 +453,7 @@ class Uploads:
         """Return when `tick` has something to do; None if only another event can change anything."""
         if not self._joined:
             return None
-        times = list(self._deadlines.values())[:1]
+        times = [at + self._timeout for at in list(self._offered.values())[:1]]
         # The end of a pause matters only if a game could be offered then.
         if self._has_room():
             times.append(self._paused_until)
@@ -455,9 +461,9 @@ class Uploads:
 
     def _has_room(self) -> bool:
         """Return whether a game waits, and the games in flight leave room for it."""
-        if not self._waiting or len(self._deadlines) >= self._room:
+        if not self._waiting or len(self._offered) >= self._room:
             return False
-        return not self._deadlines or self._bytes + self._counted[self._waiting[0]] <= self._window
+        return not self._offered or self._bytes + self._counted[self._waiting[0]] <= self._window
 
     def _offer(self, now: float) -> list[Instruction]:
         offered: list[Instruction] = []
@@ -465,7 +471,7 @@ class Uploads:
             return offered
         while self._has_room():
             uid = self._waiting.popleft()
-            self._deadlines[uid] = now + self._timeout
+            self._offered[uid] = now
             self._bytes += self._counted[uid]
             offered.append(Put(uid))
         return offered
@@ -477,12 +483,13 @@ class Uploads:
 
     def _land(self, uid: bytes) -> None:
         """Note that a game is not in flight any more."""
-        del self._deadlines[uid]
+        del self._offered[uid]
         self._bytes -= self._counted[uid]
 
     def _forget(self, uid: bytes) -> None:
-        if uid in self._deadlines:
+        if uid in self._offered:
             self._land(uid)
         elif uid in self._counted:
             self._waiting.remove(uid)
         self._counted.pop(uid, None)
+        self._late.discard(uid)

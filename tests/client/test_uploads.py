@@ -67,11 +67,25 @@ def test_a_game_that_was_damaged_on_its_way_is_offered_again() -> None:
 def test_an_unacknowledged_game_is_offered_again_after_the_timeout() -> None:
     """The acknowledgement, or the game itself, was lost. If it is only slow, copies would make it slower."""
     uploads, due = joined_with(1), 0.0
-    for wait in (30.0, 60.0, 120.0, 240.0, 240.0):
+    for wait in (30.0, 60.0, 90.0, 90.0):
         due += wait
         assert uploads.next_wake() == due
         assert uploads.tick(due - 0.1) == []
         assert uploads.tick(due) == [Put(uid(0))]
+
+
+def test_a_stall_doubles_the_timeout_once_until_an_answer_comes_in_time() -> None:
+    """Games of one stall are late together. A late game's answer may be that to its first copy."""
+    uploads = joined_with(0)
+    for number in range(4):
+        uploads.add(uid(number), 1000, float(number))
+    assert uploads.tick(30.0) == [Put(uid(0))]
+    assert uploads.tick(60.0) == []
+    uploads.acknowledged(GameAck(uid(0), "stored"), 60.0)
+    assert uploads.next_wake() == 61.0
+    uploads.add(uid(4), 1000, 60.0)
+    uploads.acknowledged(GameAck(uid(4), "stored"), 60.5)
+    assert uploads.next_wake() == 31.0
 
 
 def test_the_window_is_full_by_bytes_but_one_game_always_fits() -> None:
