@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.logs import Repeated
 from azselfplay.link.connection import Connection
 from azselfplay.link.weights_files import in_cache
 from azselfplay.link.weights_pull import WeightsDownloader, answer
@@ -98,6 +99,7 @@ class WeightsOut:
         self._is_compared = True
         """Whether the weights that the server had at the start of the session were compared with those of
         stored games."""
+        self._warn = Repeated(log)
         self._moved = asyncio.Event()
         """Set when weights were stored or refused, or the connection was lost."""
 
@@ -150,13 +152,14 @@ class WeightsOut:
             case Refused():
                 # A refusal of earlier weights may arrive after newer ones were announced.
                 if ours is not None and message.request in (0, ours.version):
+                    reason = f"{message.code}: {message.reason}"
                     if message.retry_after > 0:
                         self._announce_at = now + message.retry_after
-                    # Any other refusal is of another message, or of bytes damaged on their way.
                     elif message.code == Code.WEIGHTS_REFUSED:
-                        reason = f"{message.code}: {message.reason}"
                         log.error("the server refused weights version %d: %s", ours.version, reason)
                         self._go_on(now)
+                    else:  # of another message, or of bytes damaged on their way: announced again
+                        self._warn.warning(message.code, f"the server refused a message: {reason}", now)
             case _:
                 return False
         return True

@@ -194,6 +194,7 @@ def test_refused_weights_are_given_up_and_the_next_follow(clock: Any, caplog) ->
     out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "not finite", 7), clock.now)
     out.weights.on_message(Refused(Code.BAD_MESSAGE, "this acknowledgement came damaged"), clock.now)
     assert out.newest().version == 1
+    assert "refused a message: bad_message: this acknowledgement came damaged" in caplog.text
     out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "not finite", 1), clock.now)
     assert out.newest().version == 2
     assert "the server refused weights version 1: weights_refused: not finite" in caplog.text
