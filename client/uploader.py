@@ -6,7 +6,7 @@ while the thread is busy is done together next time, so that games that finish t
 folder.
 
 `Uploads` decides, and is pure: events with `now` in, instructions out. Delivery is at least once: a game is
-offered again after `TIMEOUT`, after every re-join and after `retry`, until a final acknowledgement comes. The
+offered again after a silence, after every re-join and after `retry`, until a final acknowledgement comes. The
 trainer recognises the uid, so the game counts once. A congestion window limits the games in flight. After
 `retry` the window shrinks to the number of games that were not sent back, at least one. Each final answer
 adds one, as far as the window of bytes allows. So a server without a trainer is offered one game now and
