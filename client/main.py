@@ -90,15 +90,15 @@ def _main(argv: Sequence[str] | None) -> int:
 
 async def chosen_device(setting: str, stop: aio.Stop) -> str:
     """Return the GPUs that torch can use in place of `auto`, or `remote` if it can never use any: a GPU's
-    device file does not say that torch has code for it. `auto` stays if its driver does not answer now:
-    evaluators wait for it. Raises Stopped."""
+    device file does not say that torch has code for it. `auto` stays if GPUs with device files do not answer
+    now: evaluators wait for them. Raises Stopped."""
     if setting != "auto" or not may_have_gpus() or not is_installed("torch"):
         return setting
     try:
         found = Gpus(*json.loads(await output_of("net.gpu", stop=stop)))
     except Fatal:
         return setting
-    if found.may_come:
+    if found.may_come and count_gpus():
         return setting
     if not found.usable:
         text = "this machine's GPUs are not used: %s (--device remote: without this warning)"

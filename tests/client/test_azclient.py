@@ -274,20 +274,30 @@ def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "found", "device"),
-    [("auto", [], "remote"), ("auto", ["cuda:1"], "cuda:1"), ("auto", None, "auto"), ("cpu", [], "cpu")],
+    ("setting", "found", "files", "device"),
+    [
+        ("auto", [], 1, "remote"),
+        ("auto", ["cuda:1"], 2, "cuda:1"),
+        ("auto", None, 2, "auto"),
+        ("auto", None, 0, "remote"),
+        ("cpu", [], 1, "cpu"),
+    ],
 )
 def test_auto_takes_the_gpus_that_torch_can_use_waits_for_a_driver_and_else_takes_the_server(
-    setting: str, found: list[str] | None, device: str, monkeypatch, caplog
+    setting: str, found: list[str] | None, files: int, device: str, monkeypatch, caplog
 ) -> None:
-    """A GPU's device file does not say that torch can use it. None: no GPU answers now."""
+    """A GPU's device file does not say that torch can use it, and WSL 2 has none. None: none answers now."""
 
     async def output(*_: str, stop: Stop) -> str:
         return json.dumps(Gpus((), found or (), "none", may_come=found is None))
 
     monkeypatch.setattr("client.main.may_have_gpus", lambda: True)
     monkeypatch.setattr("client.main.output_of", output)
-    assert asyncio.run(chosen_device(setting, Stop())) == device
+    monkeypatch.setattr("client.main.count_gpus", lambda: files)
+    chosen = asyncio.run(chosen_device(setting, Stop()))
+    assert chosen == device
+    plan = make_plan(ClientConfig("x", device=chosen), HERE, Path("s"), gpus=files, cores=1, has_torch=True)
+    assert (plan.device_text == "the server") == (device == "remote")
     assert ("GPUs are not used" in caplog.text) == (device == "remote")
 
 
