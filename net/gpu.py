@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from azselfplay.host.hardware import Gpus, may_have_gpus
+from azselfplay.host.hardware import DEVICE_FILES, Gpus, may_have_gpus
 
 KERNELS = ("compile", "cudnn", "plain")
 """How a network runs on CUDA: with cuDNN's fused convolutions, and torch.compile for the operations between
@@ -52,7 +52,7 @@ def found_gpus() -> Gpus:
         needs = f"torch finds no GPU: it needs a driver for CUDA {made_for}; see what nvidia-smi says"
         why = needs if made_for else WITHOUT_CUDA
     names = [torch.cuda.get_device_name(index) for index in found]
-    may_come = bool(made_for) and not found and may_have_gpus()
+    may_come = bool(made_for) and not found and may_have_gpus(DEVICE_FILES)
     return Gpus(names, [f"cuda:{index}" for index in usable], why, may_come)
 
 

@@ -25,12 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
-import torch
 from torch import Tensor, nn
 
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.hardware import may_have_gpus
+from net.gpu import found_gpus
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.loss import Head
 from trainer.sampler_kernel import Counts, Samples
@@ -106,9 +105,10 @@ def place_of(config: TrainerConfig, environment: Mapping[str, str]) -> Place:
     # All variables must be there, because other launchers set some of them for any program.
     if all(name in environment for name in STARTED) and environment["WORLD_SIZE"] != "1":
         ranks, rank, here, local = (int(environment[name]) for name in STARTED)
-        # Without asking for the GPUs: all ranks must come to the same answer, even if one driver is away.
-        made_for_gpus = torch.version.cuda is not None and may_have_gpus()
-        word = "cuda" if devices[0] == "auto" and made_for_gpus else devices[0]
+        word = devices[0]
+        # All ranks must come to the same answer, even if one driver is away.
+        if word == "auto" and ((gpus := found_gpus()).names or gpus.may_come):
+            word = "cuda"
         if word in ("auto", "cpu", "cuda") and len(devices) == 1:
             devices = [f"cuda:{one}" if word == "cuda" else "cpu" for one in range(here)]
         if len(devices) != here:

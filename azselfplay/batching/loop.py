@@ -37,7 +37,7 @@ from azselfplay.batching.rings import Filled, Ring, Rings
 from azselfplay.games.packed import LegalMasks
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.hardware import may_have_gpus
+from azselfplay.host.hardware import DEVICE_FILES, may_have_gpus
 from protocol.frames import EvaluationFrames, are_probabilities, check_actions, wrong_rows
 from protocol.messages import BadMessage, EvaluatorReport, LoadWeights
 
@@ -463,7 +463,7 @@ def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Ne
         network = Inference(game, history, device, threads=threads, compiled=True)
     except (ValueError, RuntimeError) as error:
         # A ValueError is for ever: there is no code for this GPU, or a variable is wrong.
-        may_come_back = isinstance(error, RuntimeError) and device != "cpu" and may_have_gpus()
-        code = Exit.TRY_AGAIN if may_come_back else Exit.CONFIG
+        may_come_back = isinstance(error, RuntimeError) and device != "cpu"
+        code = Exit.TRY_AGAIN if may_come_back and may_have_gpus(DEVICE_FILES) else Exit.CONFIG
         raise Fatal(f"device {device} cannot be used: {error}", code) from error
     return network, Exceptions(BadWeights, torch.cuda.OutOfMemoryError)

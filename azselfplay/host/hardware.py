@@ -30,9 +30,12 @@ V1_MOUNTS = ("cpu,cpuacct", "cpu")
 """Controller folders of version 1, below MOUNT."""
 TICKS = os.sysconf("SC_CLK_TCK")
 """Ticks per second, the unit of /proc."""
-DRIVERS = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
-"""Files of GPU drivers on Linux; without any of them there is no need to ask torch. NVIDIA's may have no
-device file yet: without a rule of udev, the first use of CUDA makes them."""
+DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
+"""Files of GPUs on Linux: one is there if this machine or container has a GPU and torch was asked for it."""
+DRIVERS = ("/proc/driver/nvidia/version", *DEVICE_FILES)
+"""Files of GPU drivers; without any of them there is no need to ask torch. NVIDIA's may have no device file
+yet: without a rule of udev, the first use of CUDA makes them. The first one is also in containers without a
+GPU."""
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """glibc's `malloc_trim`; None if the C library is not glibc."""
 
@@ -176,9 +179,9 @@ def give_back() -> bool:
     return _trim is not None and bool(_trim(0))
 
 
-def may_have_gpus() -> bool:
-    """Return whether this process may see a GPU: its driver is there, and CUDA_VISIBLE_DEVICES does not hide
-    all. Loads neither torch nor any GPU library."""
+def may_have_gpus(files: Sequence[str] = DRIVERS) -> bool:
+    """Return whether this process may see a GPU: one of `files` is there, and CUDA_VISIBLE_DEVICES does not
+    hide all. After torch was asked, `files` are DEVICE_FILES. Loads neither torch nor any GPU library."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1"):
         return False
-    return any(Path(path).exists() for path in DRIVERS)
+    return any(Path(path).exists() for path in files)

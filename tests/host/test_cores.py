@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host import hardware
-from azselfplay.host.hardware import DRIVERS, cpu_quota, may_have_gpus, memory_left, usable_cores
+from azselfplay.host.hardware import (
+    DEVICE_FILES,
+    DRIVERS,
+    cpu_quota,
+    may_have_gpus,
+    memory_left,
+    usable_cores,
+)
 
 
 @pytest.fixture
@@ -23,13 +29,14 @@ def write(path: Path, text: str) -> None:
 
 
 def test_a_driver_without_device_files_counts_unless_all_gpus_are_hidden(tmp_path, monkeypatch) -> None:
-    assert DRIVERS[0] == "/proc/driver/nvidia/version"
-    monkeypatch.setattr(hardware, "DRIVERS", (tmp_path,))
+    """A container without a GPU sees the driver, too: after torch was asked, it does not count."""
+    assert (DRIVERS[0], "/proc" in str(DEVICE_FILES)) == ("/proc/driver/nvidia/version", False)
+    driver = (str(tmp_path),)
     for visible, may_have in (("1,0", True), ("", False), ("-1", False)):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        assert may_have_gpus() == may_have
+        assert may_have_gpus(driver) == may_have
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert may_have_gpus()
+    assert may_have_gpus(driver)
 
 
 def test_a_container_sees_its_own_quota_at_the_top(tmp_path: Path, membership: Path) -> None:

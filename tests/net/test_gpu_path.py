@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import net.gpu
 import net.inference
 from azselfplay.games import get_game
+from azselfplay.host.hardware import DEVICE_FILES
 from net.architectures.network import conv_add_relu, conv_relu, fold
 from net.architectures.registry import named
 from net.batches import Batch
@@ -168,7 +169,7 @@ def test_torch_says_why_it_uses_no_gpu(
     made_up = {"is_available": bool(found), "device_count": found, "get_device_name": "P40"}
     for name, answer in {**made_up, "get_device_capability": (6, 1), "get_arch_list": ["sm_80"]}.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
-    monkeypatch.setattr(net.gpu, "may_have_gpus", lambda: True)
+    monkeypatch.setattr(net.gpu, "may_have_gpus", lambda files: files == DEVICE_FILES)
     if "hip" in versions:
         monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["gfx900"])
         with pytest.raises(ValueError, match="built without CUDA"):

@@ -14,7 +14,7 @@ from azselfplay.batching import loop
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.hardware import Gpus
+from azselfplay.host.hardware import DEVICE_FILES, Gpus
 from azselfplay.host.processes import Stopped, output_of
 from azselfplay.host.runs import RunFolder
 from net.architectures.network import build
@@ -116,7 +116,8 @@ def test_a_gpu_that_disappears_is_waited_for(driver: bool, code: Exit, monkeypat
     """Its evaluator is started again, and the others go on. Without a driver it never comes back."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(loop, "may_have_gpus", lambda: driver)
+    # Without its device file, the driver in /proc says nothing.
+    monkeypatch.setattr(loop, "may_have_gpus", lambda files: driver and files == DEVICE_FILES)
     with pytest.raises(Fatal, match=r"cuda:1 is not there: .* 1 GPUs now") as caught:
         loop.open_device("cuda:1", get_game("tic_tac_toe"), 1, 0)
     assert caught.value.code == code
@@ -133,7 +134,7 @@ def test_a_gpu_that_this_torch_has_no_code_for_is_not_waited_for(monkeypatch) ->
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (6, 1))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "P40")
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80"])
-    monkeypatch.setattr(loop, "may_have_gpus", lambda: True)
+    monkeypatch.setattr(loop, "may_have_gpus", lambda _: True)
     with pytest.raises(Fatal, match=r"P40 \(sm_61\), and torch .* sm_80 only") as caught:
         loop.open_device("cuda:0", get_game("tic_tac_toe"), 1, 0)
     assert caught.value.code == Exit.CONFIG

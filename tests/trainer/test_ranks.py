@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from training_runs import GAME, fill, stored
 
+import net.gpu
 from azselfplay.host.aio import Stop, first_cause
 from azselfplay.host.exits import Exit, Fatal
 from bench.random_games import random_game
@@ -230,8 +231,9 @@ def test_each_rank_has_a_device_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert devices("cuda") == ["cuda:0", "cuda:1"]
     assert devices("cuda:3,cuda:1") == ["cuda:3", "cuda:1"]
+    monkeypatch.setattr(net.gpu, "count_found", lambda: 0)
     for driver, made_for in ((False, "13.0"), (True, None)):
-        monkeypatch.setattr(ranks, "may_have_gpus", lambda driver=driver: driver)
+        monkeypatch.setattr(net.gpu, "may_have_gpus", lambda _, driver=driver: driver)
         monkeypatch.setattr(torch.version, "cuda", made_for)
         assert devices("auto") == devices("cpu") == devices("cpu,cpu") == ["cpu", "cpu"]
     monkeypatch.setattr(torch.version, "cuda", "13.0")

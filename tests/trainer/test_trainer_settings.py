@@ -9,6 +9,7 @@ from training_runs import training
 import net.gpu
 import trainer.__main__
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import DEVICE_FILES
 from trainer.__main__ import load
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.train_step import choose_device
@@ -88,7 +89,7 @@ def test_a_gpu_whose_driver_is_there_may_come_back(monkeypatch: pytest.MonkeyPat
     """A supervisor starts the trainer again; `auto` says that it trains on the CPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(net.gpu, "may_have_gpus", lambda: True)
+    monkeypatch.setattr(net.gpu, "may_have_gpus", lambda files: files == DEVICE_FILES)
     with pytest.raises(Fatal, match="nvidia-smi") as caught:
         choose_device("cuda")
     assert caught.value.code == Exit.TRY_AGAIN
