@@ -129,11 +129,7 @@ def save(
         reach("checkpoint.weights_written")
         write_atomically(path, data + hashlib.sha256(data).digest())
         reach("checkpoint.written")
-        # Renamed: left for people to inspect, but neither counted nor read any more.
-        for skipped in (one for one in _states(folder) if one > path):
-            for one in (skipped, skipped.with_suffix(".safetensors")):
-                if one.exists():
-                    one.replace(one.with_name(f"{one.name}.skipped"))
+        _set_aside_after(path)
         for old in _states(folder)[KEPT:]:
             old.unlink()
         reach("checkpoint.old_removed")
@@ -153,6 +149,14 @@ def save(
             "restarted trainer goes on from the previous checkpoint",
             Exit.DISK,
         ) from error
+
+
+def _set_aside_after(path: Path) -> None:
+    """Rename later checkpoints: left for people to inspect, they are neither counted nor read any more."""
+    for skipped in (one for one in _states(path.parent) if one > path):
+        for one in (skipped, skipped.with_suffix(".safetensors")):
+            if one.exists():
+                one.replace(one.with_name(f"{one.name}.skipped"))
 
 
 def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
@@ -190,14 +194,23 @@ def newest_intact(folder: Path) -> str:
 
 
 def fetch(archive: Archive, folder: Path) -> None:
-    """Write to `folder` the archived checkpoints that are newer than the intact ones in it. Raises
-    Fatal(TRY_AGAIN, DISK), OSError."""
-    newest = newest_intact(folder)
+    """Write to `folder` the archived checkpoints that are newer than the intact ones in it. If the newest
+    archived one knows more games than a later one here, its trainer went on without that one: such later ones
+    are set aside. Raises Fatal(TRY_AGAIN, DISK), OSError."""
+    newest, is_replaced = newest_intact(folder), False
+    states = [folder / name for name in archive.checkpoints() if name.endswith(".state")]
+    if states and states[-1].stem < newest:
+        with contextlib.suppress(Damaged):
+            archived = _progress(_state_in(archive.checkpoint(states[-1].name)))
+            is_replaced = archived.last_seq > check(folder / f"{newest}.state").last_seq
     # The oldest first, and each network before its state: so every state is complete after a kill.
-    for state in (folder / name for name in archive.checkpoints()):
-        if state.suffix == ".state" and state.stem > newest:
+    for state in states:
+        if is_replaced or state.stem > newest:
             for path in (state.with_suffix(".safetensors"), state):
                 write_atomically(path, archive.checkpoint(path.name))
+    if is_replaced:
+        log.warning("set aside %s: another trainer has gone on from an earlier checkpoint", newest)
+        _set_aside_after(states[-1])
 
 
 def upload(archive: Archive, folder: Path) -> None:
@@ -229,15 +242,21 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
         raise Damaged(f"cannot be read: {error.strerror}") from error
     except OSError as error:
         raise Fatal(f"the checkpoint {path} cannot be read: {error.strerror}", Exit.DISK) from error
+    state = _state_in(content)
+    if hashlib.sha256(weights).hexdigest() != state["weights_sha256"]:
+        raise Damaged("the weights beside it are not its own")
+    return state, weights
+
+
+def _state_in(content: bytes) -> dict[str, Any]:
+    """Return the content of a state's file. Raises Damaged."""
     data = content[:-HASH_BYTES]
     # Checked before torch reads it: damaged bytes must not reach its unpickler.
     if hashlib.sha256(data).digest() != content[-HASH_BYTES:]:
         raise Damaged("torn or changed (its hash differs)")
     # `weights_only` allows tensors and plain values only, so that a file cannot run code.
     state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    if hashlib.sha256(weights).hexdigest() != state["weights_sha256"]:
-        raise Damaged("the weights beside it are not its own")
-    return state, weights
+    return state
 
 
 def _progress(state: dict[str, Any]) -> Progress:

@@ -76,6 +76,28 @@ def test_without_its_disk_or_checkpoints_training_makes_the_same_steps(tmp_path:
     close(resumed)
 
 
+def test_a_trainer_goes_on_from_what_its_successor_archived(tmp_path: Path) -> None:
+    """Its own last checkpoint, of a later step, was never archived, and knows fewer games."""
+    (tmp_path / "archive").mkdir()
+    settings = {"archive": str(tmp_path / "archive")}
+    first = opened(tmp_path / "a", of_run(b"r"), **settings)
+    ten_games(first, 0)
+    for _ in range(2):
+        five_steps(first)
+    first.training.save()
+    close(first)
+    second = opened(tmp_path / "b", of_run(b"r"), **settings)
+    ten_games(second, 10)
+    five_steps(second)
+    second.training.save()
+    assert second.archive is not None
+    checkpoint.upload(second.archive, second.folder.checkpoints)
+    close(second)
+    again = opened(tmp_path / "a", of_run(b"r"), **settings)
+    assert (again.training.step, again.training.last_seq) == (5, 20)
+    close(again)
+
+
 def test_with_an_archived_checkpoint_the_server_is_asked_for_no_weights(tmp_path: Path) -> None:
     """Here it could not give any."""
     (tmp_path / "archive").mkdir()
