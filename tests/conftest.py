@@ -1,11 +1,13 @@
-"""Sets paths, the examples that hypothesis tries, and the processor's floating-point mode after each test.
-Nothing is patched here.
+"""Sets paths, the examples that hypothesis tries, and the processor's floating-point mode after each test,
+and runs `async def` tests. Nothing is patched here.
 
 Profile `quick`, the default, tries the same examples every time, from one seed. Profile `nightly`
 (`--hypothesis-profile nightly`) tries ten times as many, from another seed each time. The seed is printed;
 `--hypothesis-seed N` runs the same examples again.
 """
 
+import asyncio
+import inspect
 import secrets
 import sys
 from collections.abc import Iterator
@@ -39,6 +41,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run slow files first; the order within a file stays."""
     items.sort(key=lambda item: rank(item.path.name))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -6,11 +6,13 @@ process's exit status.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
 
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab.azplay import main
 
 
@@ -35,3 +37,11 @@ def azplay_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
         return Ended(code, *capsys.readouterr())
 
     return azplay
+
+
+@contextmanager
+def ends(code: Exit, match: str | None = None) -> Iterator[pytest.ExceptionInfo[Fatal]]:
+    """Expect a `Fatal` with this exit code, whose words match."""
+    with pytest.raises(Fatal, match=match) as caught:
+        yield caught
+    assert caught.value.code == code

@@ -118,7 +118,6 @@ class Scattered(HashEvaluator):
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
-        self.doubled = 0
         self._rng = np.random.default_rng(seed)
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
@@ -131,7 +130,6 @@ class Scattered(HashEvaluator):
             priors = np.concatenate([priors for priors, _ in answers[first:end]])
             wdl = np.array([wdl_of(value) for _, value in answers[first:end]], np.float32)
             again = bool(self._rng.random() < 0.3)
-            self.doubled += again
             for _ in range(1 + again):
                 turns = int(self._rng.integers(1, 5))
                 self._later(turns, reply, first, Evaluations(priors, wdl, self.version))
@@ -154,11 +152,7 @@ def placed(tree: Any, moves: str = "", start: str = "") -> Any:
 
 def searched(tree: SearchTree, evaluator: Any = None) -> SearchResult:
     """Return the result of one search from the root of `tree`."""
-
-    async def main() -> SearchResult:
-        return await search(tree, SearchPool(tree.forest, evaluator or LeafByLeaf()))
-
-    return asyncio.run(main())
+    return asyncio.run(search(tree, SearchPool(tree.forest, evaluator or LeafByLeaf())))
 
 
 async def playing(

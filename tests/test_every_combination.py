@@ -1,6 +1,6 @@
 """Every game with every selection, and both with every kind of network (all pairs, not all triples).
 
-A game is played, checked and learned from."""
+The network answers as the plain one does; a game is played, checked and learned from."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,8 @@ import torch
 from changed_settings import self_play
 from every_game import EVERY_GAME
 from leaf_by_leaf import played
-from sparse_positions import SPARSE_GAMES, saved, sparse_network
+from sparse_positions import SPARSE_GAMES, positions, saved, sparse_network
+from test_inference import naive_answers, trained_like
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
@@ -21,7 +22,7 @@ from azselfplay.search.pool import SearchPool
 from azselfplay.search.selection import NAMES
 from azselfplay.search.settings import resolve
 from client.self_play import Player, play_game
-from net.architectures.network import Network, build
+from net.architectures.network import Network
 from net.architectures.registry import named
 from net.inference import Inference
 from net.sparse import SparsePlayer
@@ -56,11 +57,14 @@ def test_a_game_is_played_checked_and_learned_from(name: str, selection: str, ne
     game = get_game(name)
     changes = self_play(simulations=4, selection=selection, history=1, max_plies=PLIES)
     settings = resolve(changes, game)
-    torch.manual_seed(0)
-    network = build(named(net), game, 1)
+    network = trained_like(named(net), game, 1)
     save(tmp_path / "net.safetensors", network, WeightsMeta(name, 1, named(net)))
     inference = Inference(name, 1, threads=1, target_rows=8)
     inference.load(tmp_path / "net.safetensors")
+    batch = positions(name, 30)
+    answers = inference.run(batch.features, batch.counts, batch.actions)
+    for ours, plain in zip(answers, naive_answers(network, game, 1, batch), strict=True):
+        np.testing.assert_allclose(ours, plain, atol=0.03, rtol=0.06)
 
     def infer(batch: LeafBatch) -> Evaluations:
         return Evaluations(*inference.run(batch.features, batch.counts, batch.actions), 0)

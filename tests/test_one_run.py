@@ -73,10 +73,6 @@ def faults(said: dict[str, Any]) -> set[str]:
 # ---- metrics -----------------------------------------------------------------------------------
 
 
-def names_of_tables() -> list[str]:
-    return [metric.name for table in (*TABLES.values(), EVERYWHERE) for metric in table]
-
-
 def without_suffix(name: str) -> str:
     return re.sub(r"_(bucket|sum|count)$", "", name)
 
@@ -90,7 +86,7 @@ def panels() -> list[str]:
 
 
 def test_names_are_as_prometheus_wants_them_and_all_on_the_page() -> None:
-    names = names_of_tables()
+    names = [metric.name for table in (*TABLES.values(), EVERYWHERE) for metric in table]
     assert sorted(set(names)) == sorted(names)
     assert [name for name in names if not re.fullmatch(r"az_[a-z0-9_]+", name)] == []
     told = re.findall(r"`(az_[a-z0-9_]+)", (ROOT / "docs" / "metrics.md").read_text())

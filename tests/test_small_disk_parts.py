@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from in_process import ends
 from small_disk import SmallDisk, small_disk
 
-from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
+from azselfplay.host.exits import NOT_RETRIED, Exit
 from azselfplay.host.logs import LogFile
 from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.store.copying import copy_games
@@ -90,18 +91,16 @@ def test_a_checkpoint_that_does_not_fit_leaves_the_one_before_and_no_parts(disk:
 
     save(1)
     disk.fill()
-    with pytest.raises(Fatal, match="cannot write the checkpoint") as caught:
+    with ends(Exit.DISK, "cannot write the checkpoint"):
         save(2)
-    assert caught.value.code == Exit.DISK
     names = sorted(file.name for file in disk.path.iterdir() if file.name.startswith("step"))
     assert names == ["step-000000001.safetensors", "step-000000001.state"]
     disk.free()
     save(3)
     assert (disk.path / "step-000000003.state").exists()
     subprocess.run(["mount", "-o", "remount,ro", str(disk.path)], check=True)
-    with pytest.raises(Fatal, match="Read-only") as caught:
+    with ends(Exit.DISK, "Read-only"):
         save(4)
-    assert caught.value.code == Exit.DISK
 
 
 def test_a_server_that_is_started_on_a_full_disk_says_so_with_a_status_that_is_retried(
@@ -126,6 +125,5 @@ def test_a_backup_of_games_onto_a_full_disk_names_the_disk_that_is_full(disk: Sm
     source, target = tmp_path / "games.db", disk.path / "games.db"
     Store(source, "tic_tac_toe").close()
     disk.fill()
-    with pytest.raises(Fatal, match=f"{target} cannot be written.* free space") as caught:
+    with ends(Exit.DISK, f"{target} cannot be written.* free space"):
         copy_games(source, target)
-    assert caught.value.code == Exit.DISK

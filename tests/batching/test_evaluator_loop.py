@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from in_process import ends
 from ring_parts import GAME, LAYOUT, WORDS, BadFile, EchoNetwork, Evaluator, NoRoom, Producer, random_leaves
 
 from azselfplay.batching.loop import HEARTBEAT, EvaluatorLoop, Exceptions, Workers
@@ -179,9 +180,8 @@ def test_a_device_without_room_for_one_row_ends_its_process(path: Path) -> None:
     evaluator = Evaluator(path, ShortOfMemory(0))
     producer = Producer(path)
     producer.fill(0, random_leaves(RNG, 1))
-    with pytest.raises(Fatal, match="has no memory left") as caught:
+    with ends(Exit.TRY_AGAIN, "has no memory left"):
         evaluator.loop.run()
-    assert caught.value.code == Exit.TRY_AGAIN
 
 
 def test_a_device_without_room_for_new_weights_ends_its_process(path: Path, monkeypatch) -> None:
@@ -193,9 +193,8 @@ def test_a_device_without_room_for_new_weights_ends_its_process(path: Path, monk
     evaluator = Evaluator(path)
     monkeypatch.setattr(evaluator.network, "load", load)
     evaluator.control.orders.append(WEIGHTS)
-    with pytest.raises(Fatal, match="has no memory left") as caught:
+    with ends(Exit.TRY_AGAIN, "has no memory left"):
         evaluator.loop.run()
-    assert caught.value.code == Exit.TRY_AGAIN
 
 
 @pytest.mark.parametrize("where", ["submit", "collect"])
@@ -237,19 +236,6 @@ def test_a_row_without_a_proper_answer_is_tried_again_and_then_refused_alone(pat
     assert [sum(getattr(one, name) for one in evaluator.control.reports) for name in names] == [2, 2, 3, 1]
 
 
-def test_rows_that_ended_two_evaluators_are_refused_and_their_neighbours_answered(path: Path) -> None:
-    evaluator = Evaluator(path)
-    producer = Producer(path)
-    producer.fill(0, random_leaves(RNG, 2), starts=2)
-    producer.fill(1, random_leaves(RNG, 2), starts=1)
-    producer.fill(2, random_leaves(RNG, 2))
-    evaluator.step(3)
-    assert producer.read()[0] == 0
-    assert (producer.memory.slots[0].wdl[:2] == REFUSED).all()
-    evaluator.step(4)
-    assert [len(one[1]) for one in evaluator.network.submitted] == [2, 2], "the suspect was tried alone"
-
-
 def test_it_waits_for_nothing_while_rows_could_be_computed(path: Path, monkeypatch) -> None:
     """Two suspects are computed one after the other, whether or not anything else arrives."""
     evaluator = Evaluator(path)
@@ -275,22 +261,6 @@ def test_an_idle_evaluator_says_that_it_lives_although_something_arrives_all_the
         evaluator.now += HEARTBEAT
         evaluator.step()
     assert evaluator.control.said == ["alive"] * 3
-
-
-def test_a_slot_says_that_its_rows_are_being_computed_until_they_are_answered(path: Path) -> None:
-    evaluator = Evaluator(path)
-    producer = Producer(path)
-    seen: list[int] = []
-    collect = evaluator.network.collect
-
-    def look(ticket: tuple) -> tuple[np.ndarray, np.ndarray]:
-        seen.append(producer.memory.slots[0].header.starts)
-        return collect(ticket)
-
-    evaluator.network.collect = look  # type: ignore[method-assign]
-    producer.fill(0, random_leaves(RNG, 2))
-    answered(producer, evaluator, 1)
-    assert (seen, producer.memory.slots[0].header.starts) == ([1], 0)
 
 
 # ---- Rubbish ------------------------------------------------------------------------------------

@@ -49,12 +49,6 @@ def test_a_batch_holds_whole_slots_up_to_the_target_but_at_least_one() -> None:
     assert queue.rows == 0
 
 
-def test_owners_take_turns_so_that_a_greedy_one_starves_nobody() -> None:
-    greedy = [Slot(f"g{n}", SLOT_ROWS, "greedy") for n in range(5)]
-    queue = filled(*greedy, Slot("m", SLOT_ROWS, "modest"))
-    assert names(queue.next_batch(2 * SLOT_ROWS, 0)) == "g0 m"
-
-
 def test_an_owner_with_small_slots_may_spend_as_many_rows_as_one_with_large_slots() -> None:
     small = [Slot("s", 16, "small") for _ in range(100)]
     queue = filled(*small, *(Slot("L", SLOT_ROWS, "large") for _ in range(10)))

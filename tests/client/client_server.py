@@ -1,7 +1,8 @@
 """A small server inside the test: it answers what a worker asks, from a script of the test."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -130,14 +131,15 @@ def info_of(data: bytes, version: int, sha256: bytes) -> WeightsInfo:
     return WeightsInfo(version, 10 * version, sha256, len(data), "tic_tac_toe")
 
 
-async def with_server(folder: Path, scenario: Callable[[Context, str, FakeServer], Awaitable[None]]) -> None:
-    """Run `scenario(context, endpoint, server)` against a server on a local socket, within 240 s."""
+@asynccontextmanager
+async def small_server(folder: Path) -> AsyncIterator[tuple[Context, str, FakeServer]]:
+    """Give context, endpoint and server, which listens on a local socket, for 240 s."""
     context = new_context()
     endpoint = f"ipc://{folder}/s"
     server = FakeServer(context, endpoint)
     try:
         async with asyncio.timeout(240):
-            await scenario(context, endpoint, server)
+            yield context, endpoint, server
     finally:
         server.close()
         context.destroy(0)

@@ -249,7 +249,8 @@ def test_a_drain_is_passed_on_to_every_worker_and_has_them_tell_their_figures() 
 
 def test_each_server_has_its_own_spool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert default_spool(Address("../x", 5)).parent == tmp_path / "azselfplay" / "spool"
+    spools = {default_spool(Address(*at)) for at in (("../x", 5), ("../x", 6), ("y", 5))}
+    assert (len(spools), {one.parent for one in spools}) == (3, {tmp_path / "azselfplay" / "spool"})
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from client_records import record, uid
 from client_server import WELCOME, info_of
-from test_uploader import Server, with_uploader
+from test_uploader import running_uploader
 
 from client.spool import Spool, Terms, claim
-from client.uploader import Uploader
 from protocol.messages import GameAck, Welcome
 from protocol.records import to_bytes
 
@@ -37,11 +36,10 @@ def filled(
 
 
 @pytest.mark.parametrize("code", ["wrong_settings", "unknown_version", "wrong_run"])
-def test_no_game_refused_for_what_it_was_played_under_is_deleted(tmp_path, monkeypatch, code: str) -> None:
+async def test_no_game_refused_for_what_it_was_played_under_is_deleted(tmp_path, monkeypatch, code) -> None:
     """All of them are kept, whatever their number; of games that break the rules, only a few are kept."""
     monkeypatch.setattr("client.spool.MAX_REJECTED", 2)
-
-    async def scenario(uploader: Uploader, server: Server) -> None:
+    async with running_uploader(Spool(tmp_path)) as (uploader, server):
         uploader.joined()
         for number in range(10):
             await uploader.keep(record(number))
@@ -49,8 +47,6 @@ def test_no_game_refused_for_what_it_was_played_under_is_deleted(tmp_path, monke
             reason = "illegal_action: ply 0" if number % 2 else f"{code}: of another kind"
             uploader.acknowledged(GameAck(uid(number), "rejected", reason))
             await uploader.quiet.wait()
-
-    with_uploader(Spool(tmp_path), scenario)
     assert list(tmp_path.glob("*.game")) == []
     left = {path.stem for path in tmp_path.rglob("*.game")}
     assert left == {uid(number).hex() for number in (0, 2, 4, 6, 7, 8, 9)}
@@ -79,13 +75,12 @@ def test_kept_games_count_and_fill_the_spool(tmp_path: Path) -> None:
     assert (again.kept, again.kept_bytes, again.full) == (2, spool.kept_bytes, True)
 
 
-def test_a_worker_plays_again_once_the_kept_games_that_fill_its_spool_are_moved_away(
+async def test_a_worker_plays_again_once_the_kept_games_that_fill_its_spool_are_moved_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next refused game makes the folder again."""
     monkeypatch.setattr("client.uploader.WRITE_AGAIN", 0.01)
-
-    async def scenario(uploader: Uploader, server: Server) -> None:
+    async with running_uploader(filled(tmp_path, 1, max_games=2)) as (uploader, server):
         await uploader.keep(record(2))
         assert not uploader.room.is_set()
         (tmp_path / "kept").rename(tmp_path / "moved away")
@@ -95,8 +90,6 @@ def test_a_worker_plays_again_once_the_kept_games_that_fill_its_spool_are_moved_
         uploader.acknowledged(GameAck(uid(2), "rejected", "wrong_settings: 9"))
         await uploader.quiet.wait()
         assert kept(tmp_path) == [uid(2).hex()]
-
-    with_uploader(filled(tmp_path, 1, max_games=2), scenario)
 
 
 def test_they_come_back_under_other_settings_and_not_under_the_same(tmp_path: Path) -> None:
@@ -133,11 +126,10 @@ def test_games_of_unknown_weights_come_back_once_the_server_has_come_to_their_ve
     assert list(spool.take_back(Terms("here", 40))) == [uid(1)]
 
 
-def test_a_session_under_other_terms_brings_them_to_the_server(tmp_path: Path) -> None:
+async def test_a_session_under_other_terms_brings_them_to_the_server(tmp_path) -> None:
     """The uploader meets the same server again, which has come back with its earlier settings."""
     refusal = GameAck(uid(1), "rejected", "wrong_settings: simulations is 8, games of this run have 9")
-
-    async def scenario(uploader: Uploader, server: Server) -> None:
+    async with running_uploader(Spool(tmp_path)) as (uploader, server):
         uploader.joined(HERE)
         await uploader.keep(record(1))
         await server.expect(1)
@@ -152,8 +144,6 @@ def test_a_session_under_other_terms_brings_them_to_the_server(tmp_path: Path) -
         uploader.acknowledged(GameAck(uid(1), "stored"))
         uploader.acknowledged(GameAck(uid(2), "stored"))
         await uploader.quiet.wait()
-
-    with_uploader(Spool(tmp_path), scenario)
     assert list(tmp_path.rglob("*.game")) == []
 
 

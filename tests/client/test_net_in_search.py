@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from changed_settings import self_play
 from client_server import WELCOME, info_of
-from worker_site import Site, run_site
+from in_process import ends
+from worker_site import run_site
 
 from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
@@ -28,14 +29,14 @@ from protocol.messages import Ping, WeightsInfo, Welcome
 SETTINGS = asdict(self_play(simulations=4, seed=3, history=1, max_plies=8))
 
 
-def play(folder: Path) -> dict[str, Any]:
+async def play(folder: Path) -> dict[str, Any]:
     """Play some games with the weights in `folder`/weights, announced as version 5. Returns what the server
     saw, and whether this process has imported torch."""
     data = (folder / "weights").read_bytes()
     info = info_of(data, 5, hashlib.sha256(data).digest())
     info = WeightsInfo(5, 50, info.sha256, info.size, "chess", "sparse")
 
-    async def scenario(site: Site) -> None:
+    async with run_site(folder, games=4) as site:
         site.close()
         run = {"game": "chess", "self_play": SETTINGS, "network": "small", "games_in_flight": 0}
         site.serve(**run, weights=info)
@@ -45,8 +46,6 @@ def play(folder: Path) -> dict[str, Any]:
         await site.bulk.until(Ping)
         site.bulk.seen = [one for one in site.bulk.seen if not isinstance(one, Ping)]
         await site.bulk.until(Ping)
-
-    site = run_site(folder, scenario, games=4)
     return {
         "has_torch": "torch" in sys.modules,
         "leaves": len(site.leaves.seen),
@@ -104,9 +103,8 @@ def test_the_network_is_that_of_the_weights_else_that_of_the_run(changed: dict, 
 
 def test_a_game_without_features_ends_the_worker_with_a_sentence() -> None:
     without = welcome(game="go_9x9", self_play=asdict(self_play(history=1)), network="sparse")
-    with pytest.raises(Fatal, match="go_9x9 has no sparse features") as caught:
+    with ends(Exit.PROTOCOL, "go_9x9 has no sparse features"):
         read_welcome(without)
-    assert caught.value.code == Exit.PROTOCOL
 
 
 def test_a_setting_that_only_the_server_knows_ends_worker_and_trainer_with_a_sentence() -> None:
@@ -115,9 +113,8 @@ def test_a_setting_that_only_the_server_knows_ends_worker_and_trainer_with_a_sen
 
     newer = welcome(self_play={**SETTINGS, "search": {**SETTINGS["search"], "depth": 3}})
     for read in (read_welcome, settings_of):
-        with pytest.raises(Fatal, match=r"'search\.depth' is no setting of this version") as caught:
+        with ends(Exit.PROTOCOL, r"'search\.depth' is no setting of this version"):
             read(newer)
-        assert caught.value.code == Exit.PROTOCOL
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(0, 4), (3, 3)])
@@ -169,7 +166,7 @@ def test_azclient_prepares_again_when_its_workers_join_a_run_with_another_networ
 
 
 if __name__ == "__main__":
-    print(json.dumps(play(Path(sys.argv[1]))))
+    print(json.dumps(asyncio.run(play(Path(sys.argv[1])))))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +177,7 @@ if __name__ == "__main__":
     ],
     ids=["at first", "later"],
 )
-def test_only_the_first_preparation_ends_azclient_for_a_reason_that_may_pass(
+async def test_only_the_first_preparation_ends_azclient_for_a_reason_that_may_pass(
     ends: list[Exit | None], code: Exit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = list(ends)
@@ -192,10 +189,6 @@ def test_only_the_first_preparation_ends_azclient_for_a_reason_that_may_pass(
     monkeypatch.setattr(Supervisor, "run", run)
     monkeypatch.setattr("client.main.BACKOFF_LONGEST", 0.0)
 
-    async def main() -> None:
-        with Monitor("127.0.0.1", 0) as monitor:
-            await supervise(Plan([], [], [], "", []), Stop(), 0.0, monitor, tmp_path)
-
-    with pytest.raises(Fatal) as caught:
-        asyncio.run(main())
+    with pytest.raises(Fatal) as caught, Monitor("127.0.0.1", 0) as monitor:
+        await supervise(Plan([], [], [], "", []), Stop(), 0.0, monitor, tmp_path)
     assert (caught.value.code, left) == (code, [])

@@ -60,100 +60,81 @@ async def one_leaf() -> tuple[Wire, RemoteEvaluator, asyncio.Task[Evaluations]]:
     return wire, evaluator, task
 
 
-def test_leaves_that_waited_travel_together_and_each_gets_its_own_answer() -> None:
+async def test_leaves_that_waited_travel_together_and_each_gets_its_own_answer() -> None:
     """The server may split a request over batches, and send a part twice."""
-
-    async def scenario() -> None:
-        wire = Wire()
-        evaluator = RemoteEvaluator(wire.send)
-        rngs = [np.random.default_rng(seed) for seed in range(200)]
-        batches = [joined([random_leaf(rng) for rng in some]) for some in (rngs[:90], rngs[90:])]
-        futures = [asyncio.ensure_future(evaluate(evaluator, batch)) for batch in batches]
-        await asyncio.sleep(0)
-        evaluator.joined(_Welcome(300))  # type: ignore[arg-type]
-        assert [message.rows for message, _ in wire.sent] == [LEAVES_PER_MESSAGE, 200 - LEAVES_PER_MESSAGE]
-        for message, (features, counts, actions) in wire.sent[::-1]:
-            ends, rows = [0, *np.cumsum(counts, dtype=np.int64).tolist()], message.rows
-            for first, end in ((rows // 2, rows), (rows // 2, rows), (0, rows // 2), (0, rows)):
-                values = np.array([echo_value(row) for row in features[first:end]], np.float32)
-                wdl = np.stack([values, 1 - values, 0 * values], axis=1)
-                answer = echo_priors(actions[ends[first] : ends[end]]), wdl
-                frames = [memoryview(part.tobytes()) for part in answer]
-                evaluator.on_evaluated(Evaluated(message.request, first, end - first, 7), frames)
-        for batch, future in zip(batches, futures, strict=True):
-            found = await future
-            assert found.priors.tolist() == echo_priors(batch.actions).tolist()
-            assert found.values == pytest.approx([echo_value(row) for row in batch.features])
-        assert (evaluator.leaves, evaluator.version) == (200, 7)
-        evaluator.close()
-
-    asyncio.run(scenario())
+    wire = Wire()
+    evaluator = RemoteEvaluator(wire.send)
+    rngs = [np.random.default_rng(seed) for seed in range(200)]
+    batches = [joined([random_leaf(rng) for rng in some]) for some in (rngs[:90], rngs[90:])]
+    futures = [asyncio.ensure_future(evaluate(evaluator, batch)) for batch in batches]
+    await asyncio.sleep(0)
+    evaluator.joined(_Welcome(300))  # type: ignore[arg-type]
+    assert [message.rows for message, _ in wire.sent] == [LEAVES_PER_MESSAGE, 200 - LEAVES_PER_MESSAGE]
+    for message, (features, counts, actions) in wire.sent[::-1]:
+        ends, rows = [0, *np.cumsum(counts, dtype=np.int64).tolist()], message.rows
+        for first, end in ((rows // 2, rows), (rows // 2, rows), (0, rows // 2), (0, rows)):
+            values = np.array([echo_value(row) for row in features[first:end]], np.float32)
+            wdl = np.stack([values, 1 - values, 0 * values], axis=1)
+            answer = echo_priors(actions[ends[first] : ends[end]]), wdl
+            frames = [memoryview(part.tobytes()) for part in answer]
+            evaluator.on_evaluated(Evaluated(message.request, first, end - first, 7), frames)
+    for batch, future in zip(batches, futures, strict=True):
+        found = await future
+        assert found.priors.tolist() == echo_priors(batch.actions).tolist()
+        assert found.values == pytest.approx([echo_value(row) for row in batch.features])
+    assert (evaluator.leaves, evaluator.version) == (200, 7)
+    evaluator.close()
 
 
-def test_leaves_in_flight_stay_within_the_credits() -> None:
-    async def scenario() -> None:
-        wire = Wire()
-        evaluator = RemoteEvaluator(wire.send)
-        evaluator.joined(_Welcome(50))  # type: ignore[arg-type]
-        leaves = [random_leaf(np.random.default_rng(seed)) for seed in range(200)]
-        future = asyncio.ensure_future(evaluate(evaluator, joined(leaves)))
-        await asyncio.sleep(0)
-        for requests in range(1, 5):
-            assert [message.rows for message, _ in wire.sent] == [50] * requests
-            frames = [bytes(2 * len(wire.sent[-1][1][2])), np.array([1, 0, 0] * 50, np.float32).tobytes()]
-            evaluator.on_evaluated(Evaluated(requests, 0, 50, 3), [memoryview(frame) for frame in frames])
-        assert len((await future).wdl) == 200
-        evaluator.close()
-
-    asyncio.run(scenario())
+async def test_leaves_in_flight_stay_within_the_credits() -> None:
+    wire = Wire()
+    evaluator = RemoteEvaluator(wire.send)
+    evaluator.joined(_Welcome(50))  # type: ignore[arg-type]
+    leaves = [random_leaf(np.random.default_rng(seed)) for seed in range(200)]
+    future = asyncio.ensure_future(evaluate(evaluator, joined(leaves)))
+    await asyncio.sleep(0)
+    for requests in range(1, 5):
+        assert [message.rows for message, _ in wire.sent] == [50] * requests
+        frames = [bytes(2 * len(wire.sent[-1][1][2])), np.array([1, 0, 0] * 50, np.float32).tobytes()]
+        evaluator.on_evaluated(Evaluated(requests, 0, 50, 3), [memoryview(frame) for frame in frames])
+    assert len((await future).wdl) == 200
+    evaluator.close()
 
 
-def test_a_refused_request_fails_the_searches_that_wait_for_it() -> None:
+async def test_a_refused_request_fails_the_searches_that_wait_for_it() -> None:
     """Without retry_after the server will never answer that request."""
-
-    async def scenario() -> None:
-        _, evaluator, future = await one_leaf()
-        evaluator.on_refused(Refused("poison", "it ended two evaluators", 1))
-        with pytest.raises(LeafRefused, match="two evaluators"):
-            await future
-        evaluator.close()
-
-    asyncio.run(scenario())
+    _, evaluator, future = await one_leaf()
+    evaluator.on_refused(Refused("poison", "it ended two evaluators", 1))
+    with pytest.raises(LeafRefused, match="two evaluators"):
+        await future
+    evaluator.close()
 
 
-def test_a_refusal_for_now_sends_the_request_again() -> None:
+async def test_a_refusal_for_now_sends_the_request_again() -> None:
     """`retry_after`, or a code for a passing condition, means that the request may be sent again later."""
-
-    async def scenario() -> None:
-        wire, evaluator, future = await one_leaf()
-        evaluator.on_refused(Refused("busy", "full", 1, retry_after=0.01))
-        async with asyncio.timeout(240):
-            await wire.sent_twice.wait()
-        assert not future.done()
-        assert wire.sent[0][0] == wire.sent[1][0]
-        evaluator.close()
-
-    asyncio.run(scenario())
+    wire, evaluator, future = await one_leaf()
+    evaluator.on_refused(Refused("busy", "full", 1, retry_after=0.01))
+    async with asyncio.timeout(240):
+        await wire.sent_twice.wait()
+    assert not future.done()
+    assert wire.sent[0][0] == wire.sent[1][0]
+    evaluator.close()
 
 
-def test_a_message_that_the_socket_did_not_take_is_sent_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_that_the_socket_did_not_take_is_sent_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The socket's queue is full at first. The message goes out long before the patience for an answer ends,
     although that timer runs, too."""
     monkeypatch.setattr("client.remote_evaluator.SEND_AGAIN", 0.01)
-
-    async def scenario() -> None:
-        wire, evaluator, _ = await one_leaf()
-        wire.open = False
-        other = asked(evaluator, 2)
-        await asyncio.sleep(0)
-        assert len(wire.sent) == 1
-        wire.open = True
-        async with asyncio.timeout(240):
-            await wire.sent_twice.wait()
-        assert not other.done()
-        evaluator.close()
-
-    asyncio.run(scenario())
+    wire, evaluator, _ = await one_leaf()
+    wire.open = False
+    other = asked(evaluator, 2)
+    await asyncio.sleep(0)
+    assert len(wire.sent) == 1
+    wire.open = True
+    async with asyncio.timeout(240):
+        await wire.sent_twice.wait()
+    assert not other.done()
+    evaluator.close()
 
 
 def test_a_lost_answer_is_asked_for_again_beside_a_request_that_waits_longer() -> None:
@@ -182,34 +163,27 @@ def test_a_lost_answer_is_asked_for_again_beside_a_request_that_waits_longer() -
     loop.close()
 
 
-def test_an_answer_that_is_no_answer_changes_nothing() -> None:
+async def test_an_answer_that_is_no_answer_changes_nothing() -> None:
     """NaN or frames of the wrong size are reported, and the right answer is still taken."""
-
-    async def scenario() -> None:
-        wire, evaluator, future = await one_leaf()
-        total = len(wire.sent[0][1][2])
-        priors = np.full(total, 0.25, np.float16).tobytes()
-        nan, good = np.full(3, np.nan, np.float32).tobytes(), np.array([0, 0, 1], np.float32).tobytes()
-        for frames in ([priors, nan], [priors[2:], good], [priors]):
-            with pytest.raises(BadMessage):
-                evaluator.on_evaluated(Evaluated(1, 0, 1, 3), [memoryview(frame) for frame in frames])
-        assert not future.done()
-        evaluator.on_evaluated(Evaluated(1, 0, 1, 3), [memoryview(priors), memoryview(good)])
-        assert (await future).values.tolist() == [-1.0]
-        evaluator.close()
-
-    asyncio.run(scenario())
+    wire, evaluator, future = await one_leaf()
+    total = len(wire.sent[0][1][2])
+    priors = np.full(total, 0.25, np.float16).tobytes()
+    nan, good = np.full(3, np.nan, np.float32).tobytes(), np.array([0, 0, 1], np.float32).tobytes()
+    for frames in ([priors, nan], [priors[2:], good], [priors]):
+        with pytest.raises(BadMessage):
+            evaluator.on_evaluated(Evaluated(1, 0, 1, 3), [memoryview(frame) for frame in frames])
+    assert not future.done()
+    evaluator.on_evaluated(Evaluated(1, 0, 1, 3), [memoryview(priors), memoryview(good)])
+    assert (await future).values.tolist() == [-1.0]
+    evaluator.close()
 
 
-def test_the_answer_to_a_cancelled_search_is_ignored() -> None:
-    async def scenario() -> None:
-        wire, evaluator, future = await one_leaf()
-        future.cancel()
-        await asyncio.sleep(0)
-        total = len(wire.sent[0][1][2])
-        frames = [bytes(2 * total), np.array([1, 0, 0], np.float32).tobytes()]
-        evaluator.on_evaluated(Evaluated(1, 0, 1, 3), [memoryview(frame) for frame in frames])
-        assert evaluator.leaves == 1
-        evaluator.close()
-
-    asyncio.run(scenario())
+async def test_the_answer_to_a_cancelled_search_is_ignored() -> None:
+    wire, evaluator, future = await one_leaf()
+    future.cancel()
+    await asyncio.sleep(0)
+    total = len(wire.sent[0][1][2])
+    frames = [bytes(2 * total), np.array([1, 0, 0], np.float32).tobytes()]
+    evaluator.on_evaluated(Evaluated(1, 0, 1, 3), [memoryview(frame) for frame in frames])
+    assert evaluator.leaves == 1
+    evaluator.close()

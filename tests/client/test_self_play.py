@@ -237,77 +237,63 @@ async def run_pool(evaluator: Evaluator, games: int, until: int) -> tuple[GamePo
     return pool, kept
 
 
-def test_a_pool_plays_game_after_game_until_it_is_to_finish() -> None:
-    pool, kept = asyncio.run(run_pool(UniformEvaluator(), 3, 10))
-    assert 10 <= len(kept) <= 12
-    assert (pool.finished, pool.in_progress) == (len(kept), 0)
-    assert len({record.uid for record in kept}) == len(kept)
-
-
-def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> None:
+async def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> None:
     """More games begin at once. If there are too many, each is played to its end and is not followed by
     another."""
+    room, finishing, let_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    room.set()
+    finished = asyncio.Semaphore(0)
 
-    async def scenario() -> tuple[int, int]:
-        room, finishing, let_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        room.set()
-        finished = asyncio.Semaphore(0)
+    async def keep(record: GameRecord) -> None:
+        finished.release()
+        await let_on.wait()
 
-        async def keep(record: GameRecord) -> None:
-            finished.release()
-            await let_on.wait()
-
-        what = searches(UniformEvaluator()), Player(1)
-        pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
-        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
-            tasks = pool.start(group, 2)
-            pool.resize(5)
-            for _ in range(5):
-                await finished.acquire()
-            most = len(tasks)
-            pool.resize(1)
-            let_on.set()
+    what = searches(UniformEvaluator()), Player(1)
+    pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
+    async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+        tasks = pool.start(group, 2)
+        pool.resize(5)
+        for _ in range(5):
             await finished.acquire()
-            pool.resize(1)
-            least = len(tasks)
-            finishing.set()
-        return most, least
-
-    assert asyncio.run(scenario()) == (5, 1)
+        most = len(tasks)
+        pool.resize(1)
+        let_on.set()
+        await finished.acquire()
+        pool.resize(1)
+        least = len(tasks)
+        finishing.set()
+    assert (most, least) == (5, 1)
 
 
 @pytest.mark.parametrize(
     ("fault", "why"), [("refuses", "(LeafRefused): poison"), ("misfits", "(BadEvaluation): ")]
 )
 def test_a_leaf_without_an_answer_gives_up_one_game_only(fault: str, why: str, monkeypatch, caplog) -> None:
-    """The other coroutines play on, and its own begins another game. No prior beyond the end is read."""
+    """The other coroutines play game after game until they are to finish, and its own begins another game. No
+    prior beyond the end is read."""
     monkeypatch.setattr("client.self_play.PAUSE_AFTER_REFUSAL", 0.0)
     pool, kept = asyncio.run(run_pool(Failing(fault), 3, 10))
     (message,) = caplog.messages
     assert message.startswith(f"a game is given up {why}")
-    assert pool.finished == len(kept) >= 10
+    assert 10 <= len({record.uid for record in kept}) == len(kept) <= 12
+    assert (pool.finished, pool.in_progress) == (len(kept), 0)
 
 
 @pytest.mark.parametrize("finishes", [False, True])
-def test_no_game_starts_while_the_spool_is_full(finishes: bool) -> None:
+async def test_no_game_starts_while_the_spool_is_full(finishes: bool) -> None:
     """The coroutines wait until the spool has space, or until they are to finish: no game is in progress."""
+    room, finishing = asyncio.Event(), asyncio.Event()
 
-    async def scenario() -> tuple[int, int]:
-        room, finishing = asyncio.Event(), asyncio.Event()
+    async def keep(_: GameRecord) -> None:
+        finishing.set()
 
-        async def keep(_: GameRecord) -> None:
-            finishing.set()
-
-        what = searches(UniformEvaluator()), Player(1)
-        pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
-        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
-            pool.start(group, 2)
-            for _ in range(10):
-                await asyncio.sleep(0)
-            before = pool.in_progress + pool.finished
-            (finishing if finishes else room).set()
-        return before, pool.finished
-
-    before, finished = asyncio.run(scenario())
+    what = searches(UniformEvaluator()), Player(1)
+    pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
+    async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+        pool.start(group, 2)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        before = pool.in_progress + pool.finished
+        (finishing if finishes else room).set()
     assert before == 0
-    assert (finished == 0) == finishes
+    assert (pool.finished == 0) == finishes

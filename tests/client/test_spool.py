@@ -7,8 +7,9 @@ from unittest.mock import Mock
 
 import pytest
 from client_records import record, uid
+from in_process import ends
 
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit
 from client.spool import Spool, Terms, claim, run_folder
 from protocol.records import to_bytes
 
@@ -19,8 +20,9 @@ def opened(folder: Path, **bounds: int) -> Spool:
     return spool
 
 
-def fill(spool: Spool, *numbers: int) -> None:
+def fill(spool: Spool, *numbers: int) -> Spool:
     spool.write([(uid(number), to_bytes(record(number))) for number in numbers])
+    return spool
 
 
 def test_a_new_start_finds_games_that_were_never_acknowledged(tmp_path: Path) -> None:
@@ -92,8 +94,7 @@ def test_a_damaged_file_that_a_full_disk_cannot_set_aside_hides_no_good_game(tmp
 
 def test_a_file_that_rots_while_it_waits_is_set_aside(tmp_path: Path) -> None:
     """Reading checks the file again, and the counts follow."""
-    spool = opened(tmp_path)
-    fill(spool, 1)
+    spool = fill(opened(tmp_path), 1)
     (tmp_path / f"{uid(1).hex()}.game").write_bytes(b"rot")
     assert spool.read(uid(1)) is None
     assert (spool.games, spool.rejected) == (0, 1)
@@ -101,8 +102,7 @@ def test_a_file_that_rots_while_it_waits_is_set_aside(tmp_path: Path) -> None:
 
 def test_what_is_sent_is_what_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that rots a moment later does no harm."""
-    spool = opened(tmp_path)
-    fill(spool, 1)
+    spool = fill(opened(tmp_path), 1)
     contents = iter([to_bytes(record(1)), b"rot"])
     monkeypatch.setattr(Path, "read_bytes", lambda _: next(contents))
     game = spool.read(uid(1))
@@ -129,8 +129,7 @@ def test_a_file_that_cannot_be_read_now_is_not_damaged(tmp_path, monkeypatch) ->
 
 
 def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
-    spool = opened(tmp_path, max_games=2)
-    fill(spool, 1, 2)
+    spool = fill(opened(tmp_path, max_games=2), 1, 2)
     assert spool.full
     spool.delete(uid(1))
     assert not spool.full
@@ -152,8 +151,7 @@ def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
     ],
 )
 def test_a_game_whose_file_is_gone_counts_no_more(tmp_path: Path, look: Callable[[Spool], object]) -> None:
-    spool = opened(tmp_path)
-    fill(spool, 1, 2)
+    spool = fill(opened(tmp_path), 1, 2)
     (tmp_path / f"{uid(1).hex()}.game").unlink()
     look(spool)
     assert (spool.games, spool.bytes) == (1, len(to_bytes(record(2))))
@@ -161,8 +159,7 @@ def test_a_game_whose_file_is_gone_counts_no_more(tmp_path: Path, look: Callable
 
 def test_a_game_that_the_disk_does_not_let_go_still_counts(tmp_path, monkeypatch) -> None:
     """A full disk cannot take the reason, so the game stays where it is, and the counts stay as they are."""
-    spool = opened(tmp_path)
-    fill(spool, 1)
+    spool = fill(opened(tmp_path), 1)
     bytes_before = spool.bytes
 
     def full(*_: object) -> None:
@@ -178,8 +175,7 @@ def test_a_game_that_the_disk_does_not_let_go_still_counts(tmp_path, monkeypatch
 def test_rejected_games_are_kept_in_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that rejects everything does not fill the disk."""
     monkeypatch.setattr("client.spool.MAX_REJECTED", 2)
-    spool = opened(tmp_path)
-    fill(spool, 1, 2, 3)
+    spool = fill(opened(tmp_path), 1, 2, 3)
     for number in (1, 2, 3):
         spool.set_aside(uid(number), "rejected")
     assert {path.stem for path in (tmp_path / "rejected").glob("*.game")} == {uid(2).hex(), uid(3).hex()}
@@ -189,9 +185,8 @@ def test_rejected_games_are_kept_in_a_bounded_number(tmp_path: Path, monkeypatch
 def test_two_workers_cannot_own_one_folder(tmp_path: Path) -> None:
     """The second one is told what to do, and may try again; the lock ends with its owner."""
     first = claim(tmp_path, 1)
-    with pytest.raises(Fatal, match="--spool") as caught:
+    with ends(Exit.TRY_AGAIN, "--spool"):
         claim(tmp_path, 1)
-    assert caught.value.code is Exit.TRY_AGAIN
     first.release()
     claim(tmp_path, 1).release()
 
@@ -221,9 +216,8 @@ def test_the_first_worker_leaves_the_games_of_workers_that_start_after_it(tmp_pa
 def test_a_folder_that_cannot_be_made_ends_with_a_message(tmp_path: Path) -> None:
     """A file stands in its way."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(Fatal) as caught:
+    with ends(Exit.DISK):
         claim(tmp_path / "file", 0)
-    assert caught.value.code is Exit.DISK
 
 
 def test_a_runs_folder_stays_inside_the_root(tmp_path: Path) -> None:

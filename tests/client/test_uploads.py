@@ -36,13 +36,6 @@ def test_a_trainer_is_behind_when_many_games_wait_for_it() -> None:
     assert not uploads.trainer_is_behind
 
 
-def test_games_wait_until_there_is_a_session() -> None:
-    uploads = Uploads()
-    assert uploads.add(uid(1), 1000, 0.0) == []
-    assert uploads.add(uid(2), 1000, 0.0) == []
-    assert uploads.joined(1.0) == [Put(uid(1)), Put(uid(2))]
-
-
 @pytest.mark.parametrize("status", ["stored", "duplicate"])
 def test_a_stored_game_is_deleted(status: str) -> None:
     assert joined_with(1).acknowledged(GameAck(uid(0), status), 1.0) == [Delete(uid(0))]
@@ -56,10 +49,13 @@ def test_a_refused_game_is_set_aside_with_its_reason(status: str) -> None:
     assert uploads.tick(1e6) == []
 
 
-def test_a_game_that_was_damaged_on_its_way_is_offered_again() -> None:
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_game_that_was_lost_or_damaged_on_its_way_is_offered_again(damaged: bool) -> None:
     """The client sent it with the right hash, so `bad_hash` means that the network damaged it."""
-    uploads = joined_with(1, timeout=30.0)
-    assert uploads.acknowledged(GameAck(uid(0), "rejected", "bad_hash: other bytes"), 1.0) == []
+    uploads = joined_with(1)
+    if damaged:
+        assert uploads.acknowledged(GameAck(uid(0), "rejected", "bad_hash: other bytes"), 1.0) == []
+    assert (uploads.next_wake(), uploads.tick(29.9)) == (30.0, [])
     assert uploads.tick(30.0) == [Put(uid(0))]
     assert uploads.acknowledged(GameAck(uid(0), "stored"), 31.0) == [Delete(uid(0))]
 

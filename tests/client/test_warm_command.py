@@ -6,9 +6,10 @@ from azselfplay.host.exits import Exit, Fatal
 from client.warm import main
 
 
-def test_a_game_and_selection_are_made_ready(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tic_tac_toe", "puct", ""]) == 0
-    assert "tic_tac_toe:puct:: rules and search ready in " in capsys.readouterr().out
+@pytest.mark.parametrize("net", ["", "small"])
+def test_a_game_and_selection_are_made_ready(net: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tic_tac_toe", "puct", net]) == 0
+    assert f"tic_tac_toe:puct:{net}: rules and search ready in " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,3 @@ def test_what_is_not_there_names_the_nearest(game: str, selection: str, near: st
     with pytest.raises(Fatal, match=f"the nearest is {near}") as raised:
         main([game, selection, ""])
     assert raised.value.code == Exit.CONFIG
-
-
-def test_a_network_of_another_family_changes_nothing_that_is_compiled() -> None:
-    assert main(["tic_tac_toe", "puct", "small"]) == 0

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,73 +11,64 @@ from typing import Any
 import msgspec
 import pytest
 from changed_settings import self_play
-from client_server import FakeServer, with_server
+from client_server import small_server
 from worker_site import Site, run_site
 
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import ConnectionSettings
-from azselfplay.link.sockets import Context
 from client.sources import ServerSource
 from client.spool import Spool
 from client.uploader import Uploader
 from client.worker import parse
-from protocol.errors import Code
-from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Grant, Hello
+from protocol.messages import PROTOCOL_VERSION, Bye, Grant, Hello
 
 
-def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) -> Fatal:
+async def ending_of(folder: Path, prepare: Callable[[Site], Awaitable[None]], **options: object) -> Fatal:
     """Return the Fatal that ends a worker which nobody asks to end."""
 
-    async def wait(site: Site) -> None:
-        prepare(site)
-        await asyncio.Event().wait()
+    async def wait() -> None:
+        async with run_site(folder, **options) as site:
+            await prepare(site)
+            await asyncio.Event().wait()
 
     with pytest.raises(BaseExceptionGroup) as caught:
-        run_site(folder, wait, **options)
+        await wait()
     cause = first_cause(caught.value)
     assert isinstance(cause, Fatal)
     return cause
 
 
-def test_a_refused_protocol_version_ends_the_worker_with_the_servers_words(tmp_path: Path) -> None:
-    def refuse(site: Site) -> None:
-        site.bulk.refusal = Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
-
-    fatal = ending_of(tmp_path, refuse)
-    assert fatal.code is Exit.PROTOCOL
-    assert "upgrade the client" in str(fatal)
-
-
-def test_an_unknown_game_ends_the_worker(tmp_path: Path) -> None:
+async def test_an_unknown_game_ends_the_worker(tmp_path: Path) -> None:
     """The server is newer than the client, or it is another program."""
-    fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(game="ludo"))[0])
+
+    async def prepare(site: Site) -> None:
+        site.close()
+        site.serve(game="ludo")
+
+    fatal = await ending_of(tmp_path, prepare)
     assert fatal.code is Exit.PROTOCOL
     assert "'ludo'" in str(fatal)
 
 
-def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path, monkeypatch) -> None:
+async def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path, monkeypatch) -> None:
     """The worker has to be started again: games under two settings are not comparable. Kept games stay where
     they are, whatever the new settings are."""
     sessions, joined = [], Uploader.joined
     monkeypatch.setattr(Uploader, "joined", lambda *it, **also: sessions.append(it) or joined(*it, **also))
 
-    async def scenario(site: Site) -> None:
+    async def prepare(site: Site) -> None:
         await site.games.get()
         site.close()
         site.serve(session=2, self_play=asdict(self_play(simulations=9)))
-        await asyncio.Event().wait()
 
-    with pytest.raises(BaseExceptionGroup) as caught:
-        run_site(tmp_path, scenario, games=1)
-    fatal = first_cause(caught.value)
-    assert isinstance(fatal, Fatal)
+    fatal = await ending_of(tmp_path, prepare, games=1)
     assert fatal.code is Exit.TRY_AGAIN
     assert len(sessions) == 1
 
 
 @pytest.mark.parametrize("has_room", [True, False])
-def test_a_worker_that_is_stopped_tries_a_disk_that_was_full_once_more(
+async def test_a_worker_that_is_stopped_tries_a_disk_that_was_full_once_more(
     tmp_path, monkeypatch, caplog, has_room: bool
 ) -> None:
     """It does not wait for the next regular attempt; games that are lost after all are counted in the log."""
@@ -97,19 +88,15 @@ def test_a_worker_that_is_stopped_tries_a_disk_that_was_full_once_more(
 
     monkeypatch.setattr(Spool, "write", full)
     monkeypatch.setattr(Uploader, "_work", watched_work)
-
-    async def scenario(_: Site) -> None:
+    async with run_site(tmp_path, games=1) as site:
         await asyncio.to_thread(held_up.wait)
-
-    site = run_site(tmp_path, scenario, games=1)
     assert len(site.bulk.records) == has_room
     assert ("1 finished games are lost" in caplog.text) is not has_room
 
 
-def test_leaves_do_not_go_to_another_run(tmp_path: Path) -> None:
+async def test_leaves_do_not_go_to_another_run(tmp_path: Path) -> None:
     """Its network would play on in games of this run, until the bulk connection ends the worker."""
-
-    async def scenario(context: Context, endpoint: str, server: FakeServer) -> None:
+    async with small_server(tmp_path) as (context, endpoint, server):
         games: list[int] = []
         hello, settings = Hello(PROTOCOL_VERSION, "client", "test"), ConnectionSettings()
 
@@ -123,8 +110,6 @@ def test_leaves_do_not_go_to_another_run(tmp_path: Path) -> None:
             assert games == wanted
             assert source.evaluator._requests.credits == (300 if wanted else 0)
 
-    asyncio.run(with_server(tmp_path, scenario))
-
 
 def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """A client's worker must know where its positions are evaluated; azserver tells its own workers."""
@@ -136,12 +121,9 @@ def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[s
     assert parse(["--bulk", "x", "--spool", "y", "--role", "worker"]).rings == ()
 
 
-def test_leaving_is_said(tmp_path: Path) -> None:
+async def test_leaving_is_said(tmp_path: Path) -> None:
     """BYE ends the session at once, which frees its credits."""
-
-    async def scenario(site: Site) -> None:
+    async with run_site(tmp_path, games=1) as site:
         await site.games.get()
         site.stop.request()
         await site.bulk.until(Bye)
-
-    run_site(tmp_path, scenario, games=1)

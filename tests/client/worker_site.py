@@ -1,7 +1,8 @@
 """Runs a worker beside a small test server."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from client_server import FakeServer
@@ -12,8 +13,6 @@ from client.worker import Worker, parse
 from protocol.messages import GameAck, PutGame
 
 TIC_TAC_TOE_WORDS = 3
-
-Scenario = Callable[["Site"], Awaitable[None]]
 
 
 class Site:
@@ -44,22 +43,18 @@ class Site:
         self.bulk.close()
 
 
-def run_site(folder: Path, scenario: Scenario, **options: object) -> Site:
-    """Run a worker and `scenario` beside it; the worker is asked to end when the scenario is over."""
-
-    async def main() -> Site:
-        site = Site(folder, **options)
-        try:
-            async with asyncio.timeout(240), asyncio.TaskGroup() as group:
-                group.create_task(Worker(site.options, site.stop).run())
-                await scenario(site)
-                site.stop.request()
-        finally:
-            site.close()
-            site.context.destroy(0)
-        return site
-
-    return asyncio.run(main())
+@asynccontextmanager
+async def run_site(folder: Path, **options: object) -> AsyncIterator[Site]:
+    """Run a worker, which is asked to end when the body of the `async with` is over."""
+    site = Site(folder, **options)
+    try:
+        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+            group.create_task(Worker(site.options, site.stop).run())
+            yield site
+            site.stop.request()
+    finally:
+        site.close()
+        site.context.destroy(0)
 
 
 def spooled(folder: Path) -> list[Path]:

@@ -4,7 +4,8 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ import pytest
 from client_server import FakeServer
 from doctor_faults import FIGURES, faults
 from free_ports import free_base_port
-from front_bench import Bench, play_beside_front
-from locked_door import CLIENT, SERVER, STRANGER, Locked, beside
+from front_bench import running_front
+from locked_door import CLIENT, SERVER, STRANGER, locked_door
 from msgspec import structs
 
 from azselfplay.diagnostics.doctor.probe import probe
@@ -33,23 +34,20 @@ HERE = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def beside_server(scenario: Callable[[Address, list[FakeServer]], Awaitable[None]]) -> None:
-    """Run `scenario` beside something that listens on both ports."""
-
-    async def main() -> None:
-        context, base = new_context(), free_base_port()
-        servers = [FakeServer(context, f"tcp://{HERE}:{base + offset}") for offset in (0, 1)]
+@asynccontextmanager
+async def beside_server() -> AsyncIterator[tuple[Address, list[FakeServer]]]:
+    """Give the address of something that listens on both ports."""
+    context, base = new_context(), free_base_port()
+    servers = [FakeServer(context, f"tcp://{HERE}:{base + offset}") for offset in (0, 1)]
+    for server in servers:
+        server.figures = FIGURES
+    try:
+        async with asyncio.timeout(240):
+            yield Address(HERE, base), servers
+    finally:
         for server in servers:
-            server.figures = FIGURES
-        try:
-            async with asyncio.timeout(240):
-                await scenario(Address(HERE, base), servers)
-        finally:
-            for server in servers:
-                server.close()
-            context.destroy(0)
-
-    asyncio.run(main())
+            server.close()
+        context.destroy(0)
 
 
 async def looked_at(address: Address, *how: Any) -> list[Finding]:
@@ -64,15 +62,19 @@ def test_closed_ports_are_found(tmp_path: Path) -> None:
     assert "device" in faults(examine(replace(settings, device="gpu")))
 
 
-def test_azclients_doctor_finds_that_this_machine_lacks_the_servers_game(tmp_path: Path) -> None:
-    async def scenario(address: Address, servers: list[FakeServer]) -> None:
+async def test_another_run_a_game_that_is_not_here_a_wrong_clock_and_other_software_are_found(
+    tmp_path,
+) -> None:
+    async with beside_server() as (address, servers):
         settings = ClientDoctor(f"{HERE}:{address.port}", spool=tmp_path)
         assert "game" not in faults(await asyncio.to_thread(examine, settings))
         for server in servers:
             server.welcome = structs.replace(server.welcome, game="checkers")
+            server.figures = {**FIGURES, "time": 1e9}
         assert "game" in faults(await asyncio.to_thread(examine, settings))
-
-    beside_server(scenario)
+        findings = await looked_at(address, "mine", "chess")
+        assert faults(findings) == {"run", "game", "clock"}
+        assert faults(findings, Level.WARNING) == {"version"}
 
 
 def test_azclients_doctor_needs_none_of_the_extras(tmp_path: Path) -> None:
@@ -106,25 +108,12 @@ def test_a_port_where_something_else_listens_is_found(monkeypatch: pytest.Monkey
         (DialKeys(SERVER.public, STRANGER), "it does not allow this key .*; on its machine, run"),
     ],
 )
-def test_a_mistake_with_keys_is_told_as_azclient_tells_it(keys: DialKeys | None, reason: str) -> None:
-    async def scenario(locked: Locked) -> None:
+async def test_a_mistake_with_keys_is_told_as_azclient_tells_it(keys: DialKeys | None, reason: str) -> None:
+    async with locked_door() as locked:
         address = replace(parse_address(locked.endpoint.removeprefix("tcp://")), keys=keys)
         with pytest.raises(Fatal, match=f"does not let this process in: {reason}") as refused:
             await asyncio.to_thread(of_server, address)
         assert refused.value.code is Exit.REFUSED
-
-    beside(scenario)
-
-
-def test_another_run_a_wrong_clock_and_other_software_are_found() -> None:
-    async def scenario(address: Address, servers: list[FakeServer]) -> None:
-        for server in servers:
-            server.figures = {**FIGURES, "time": 1e9}
-        findings = await looked_at(address, "mine", "chess")
-        assert faults(findings) == {"run", "game", "clock"}
-        assert faults(findings, Level.WARNING) == {"version"}
-
-    beside_server(scenario)
 
 
 def on_tcp(base: int) -> Callable[[FrontSettings], FrontSettings]:
@@ -137,11 +126,12 @@ def on_tcp(base: int) -> Callable[[FrontSettings], FrontSettings]:
     return changed
 
 
-def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_none(tmp_path, monkeypatch) -> None:
+async def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_none(
+    tmp_path, monkeypatch
+) -> None:
     monkeypatch.setattr("azselfplay.diagnostics.doctor.service.STARTING_SECONDS", 0.0)
     base = free_base_port()
-
-    async def scenario(bench: Bench) -> None:
+    async with running_front(tmp_path, settings=on_tcp(base)) as bench:
         findings = await looked_at(Address(HERE, base))
         assert faults(findings) == {"evaluators"}
         assert faults(findings, Level.WARNING) == {"trainer"}
@@ -151,8 +141,6 @@ def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_none(tmp_p
         assert facts.clock_ahead is not None
         assert abs(facts.clock_ahead) < 60
         assert bench.front.figures.protocol_errors == bench.front.figures.over_credit == 0
-
-    asyncio.run(play_beside_front(tmp_path, scenario, settings=on_tcp(base)))
 
 
 @pytest.mark.parametrize("name", ["nohost.invalid", "no..host"])

@@ -104,13 +104,9 @@ class OnDisk:
                 if "games" in tables:  # missing after a kill before the first transaction
                     stored = list(connection.execute("SELECT uid, sha256 FROM games"))
                     refused = set(connection.execute("SELECT uid, sha256 FROM rejects"))
-        folders = list(spools)
-        waiting = {uid for spool in folders for folder in (spool, spool / KEPT) for uid in _uids(folder)}
+        folders = [one for spool in spools for one in (spool, spool / KEPT)]
+        waiting = {bytes.fromhex(path.stem) for one in folders for path in one.glob(f"*{SUFFIX}")}
         return cls(stored, refused, waiting, len(stored) if counted is None else counted)
-
-
-def _uids(folder: Path) -> list[bytes]:
-    return [bytes.fromhex(path.stem) for path in folder.glob(f"*{SUFFIX}")]
 
 
 def faults(ledger: Ledger, disk: OnDisk) -> list[str]:

@@ -14,5 +14,4 @@ DEAR = {"network": 400, "games": 1500}
 def test_no_bytes_do_more_than_be_refused(target: Target) -> None:
     report = fuzz(target, scaled(DEAR.get(target.name, EXECUTIONS)), seed=1)
     assert not report.failures, report.failures[0]
-    assert report.executions > 0
     assert report.refused < report.executions, "nothing was ever taken: the inputs are too far from right"

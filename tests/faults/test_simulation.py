@@ -76,15 +76,12 @@ def test_a_seed_is_repeated_exactly_in_another_process() -> None:
         "from simulation import simulate; print(json.dumps([dataclasses.asdict(simulate(s)) for s "
         "in range(6)]))"
     )
+    cache = {name: os.environ[name] for name in ("AZ_JIT_CACHE", "HOME", "TMPDIR") if name in os.environ}
     runs = [
         subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
-            env={"PYTHONHASHSEED": seed, "PATH": "", **_jit_cache()},
+            env={"PYTHONHASHSEED": seed, "PATH": "", **cache},
         ).stdout
         for seed in ("1", "2")
     ]  # fmt: skip
     assert json.loads(runs[0]) == json.loads(runs[1]) == [asdict(simulate(seed)) for seed in range(6)]
-
-
-def _jit_cache() -> dict[str, str]:
-    return {name: os.environ[name] for name in ("AZ_JIT_CACHE", "HOME", "TMPDIR") if name in os.environ}

@@ -142,6 +142,14 @@ class Link:
         self.channel.connected()
 
 
+def in_process(process: Process | None, callback: Callable[..., None], *arguments: Any) -> None:
+    token = Process.current.set(process)
+    try:
+        callback(*arguments)
+    finally:
+        Process.current.reset(token)
+
+
 class VirtualChannel:
     """Has the interface of `link.sockets.Channel`, for the socket that `new_dealer` returned."""
 
@@ -163,17 +171,10 @@ class VirtualChannel:
         return True
 
     def connected(self) -> None:
-        self._in_process(self._link.on_connected)
+        in_process(self._link.process, self._link.on_connected)
 
     def arrived(self, frames: Frames) -> None:
-        self._in_process(self._on_message, [memoryview(frame) for frame in frames])
-
-    def _in_process(self, callback: Callable[..., None], *arguments: Any) -> None:
-        token = Process.current.set(self._link.process)
-        try:
-            callback(*arguments)
-        finally:
-            Process.current.reset(token)
+        in_process(self._link.process, self._on_message, [memoryview(frame) for frame in frames])
 
 
 class VirtualDoor:
@@ -218,11 +219,11 @@ class VirtualDoor:
 
     def hung_up(self, peer: bytes) -> None:
         if self._links.pop(peer, None) is not None and self._alive:
-            self._in_process(self._on_gone, peer, "")
+            in_process(self._process, self._on_gone, peer, "")
 
     def arrived(self, peer: bytes, frames: Frames) -> None:
         if peer in self._links and self._alive:
-            self._in_process(self._on_message, peer, [memoryview(frame) for frame in frames])
+            in_process(self._process, self._on_message, peer, [memoryview(frame) for frame in frames])
 
     def send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> bool:
         link = self._links.get(peer)
@@ -249,13 +250,6 @@ class VirtualDoor:
     @property
     def _alive(self) -> bool:
         return self._process is None or self._process.alive
-
-    def _in_process(self, callback: Callable[..., None], *arguments: Any) -> None:
-        token = Process.current.set(self._process)
-        try:
-            callback(*arguments)
-        finally:
-            Process.current.reset(token)
 
 
 def dealer_of(net: Network) -> Callable[..., Link]:

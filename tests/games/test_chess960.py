@@ -83,23 +83,6 @@ def test_castling_rights_are_files_or_the_outermost_rooks(castling: str, read: s
 
 
 @pytest.mark.parametrize(
-    ("fen", "why"),
-    [
-        ("4k3/8/8/8/8/8/8/RK1R3R w HDA - 0 1", "one for each side"),
-        ("4k3/8/8/8/8/8/8/RK6 w K - 0 1", "'K' needs White's king"),
-        ("4k3/8/8/8/8/8/8/1KR5 w Q - 0 1", "'Q' needs White's king"),
-        ("4k3/8/8/8/8/8/8/1KR5 w A - 0 1", "'A' needs White's king"),
-        ("4k3/8/8/8/8/8/1K6/R7 w A - 0 1", "'A' needs White's king"),
-        ("4k2r/8/8/8/8/8/8/1KR5 w hh - 0 1", "'h' needs Black's king"),
-        ("4k3/8/8/8/8/8/8/1KR5 w x - 0 1", "in chess960 also files"),
-    ],
-)
-def test_castling_rights_without_their_rooks_are_refused(fen: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        READ(fen)
-
-
-@pytest.mark.parametrize(
     ("fen", "moves", "after"),
     [
         ("4k3/8/8/8/8/8/8/4K2R w H - 0 1", {"e1h1": "e1g1"}, "4k3/8/8/8/8/8/8/5RK1 b - - 1 1"),

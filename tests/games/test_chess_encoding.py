@@ -8,7 +8,6 @@ from chess_agreement import STARTS, choose
 
 from azselfplay.games.chess import GAME
 from azselfplay.games.conformance import bits, features, scalars
-from azselfplay.games.game_history import replay
 from azselfplay.games.spec import Positions
 
 PIECES = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN, chess.KING)
@@ -74,12 +73,6 @@ def test_packed_features_are_those_of_the_naive_encoder(fen: str, history: int) 
     boards, positions = random_game(fen, 24, np.random.default_rng(history))
     for n in range(1, len(boards) + 1):
         np.testing.assert_array_equal(planes_of(positions, n, history), naive_planes(boards[:n], history))
-
-
-def test_repetition_planes_tell_second_from_third_occurrence() -> None:
-    planes = planes_of(replay(GAME, "", ["g1f3", "g8f6", "f3g1", "f6g8"] * 2).states, 9, 8)
-    assert planes[12:112:14, 0, 0].tolist() == [1, 1, 1, 1, 1, 0, 0, 0]
-    assert planes[13:112:14, 7, 7].tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_numbers_that_pass_their_scale_stay_at_one() -> None:

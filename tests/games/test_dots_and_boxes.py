@@ -13,7 +13,6 @@ from azselfplay.games.conformance import legal, replay
 from azselfplay.games.dots_and_boxes import game_of_size
 from azselfplay.games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, Truth, solver_of
 from azselfplay.games.dots_and_boxes.rules import Board
-from azselfplay.games.game_history import replay as play_moves
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import is_game
 from azselfplay.games.spec import Game
@@ -99,27 +98,6 @@ def test_rules_of_any_size_are_those_of_the_twin(size: tuple[int, int]) -> None:
     assert_goes_as_in_the_twin(game, NaiveDots(*size), moves, 2)
     for state in replay(game, moves):
         assert np.array_equal(game.notation.state_from_text(game.notation.state_to_text(state)), state)
-
-
-def test_a_box_is_of_who_closes_it_and_he_moves_on() -> None:
-    game = game_of_size(1, 2)
-    state = play_moves(game, "", ["a1b1", "a2b2", "a1a2", "b1b2"]).state
-    assert game.notation.state_to_text(state) == "10/1o1.0/10 o"
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("10/1o1.0/10", "is not a position of 1 x 2 boxes"),
-        ("10/1o1.0 x", "is not a position of 1 x 2 boxes"),
-        ("20/1o1.0/10 x", "'2' stands where one of 0 1 should"),
-        ("10/1.1.0/10 x", "row 1, column 1 is closed and nobody's"),
-        ("10/1o0.0/10 x", "row 1, column 1 is somebody's and not closed"),
-    ],
-)
-def test_impossible_positions_are_refused_with_the_reason(text: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        game_of_size(1, 2).notation.state_from_text(text)
 
 
 def test_other_sizes_are_games_by_name() -> None:

@@ -106,3 +106,40 @@ def test_the_usual_format_of_a_game_is_the_first_and_has_its_move(
     first, write = next(iter(writers_of(get_game(name)).items()))
     assert first == form
     assert written in write({"Result": "*"}, "", [WrittenMove(move)], "")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("tic_tac_toe", "x../...", "2 rows, expected 3"),
+        ("tic_tac_toe", "x../..../...", "row 2 from the top has 4 cells"),
+        ("tic_tac_toe", "x../.?./...", r"row 2 from the top: '\?' is none"),
+        ("tic_tac_toe", "o../.../...", "0 x and 1 o"),
+        ("tic_tac_toe", "xx./x../...", "3 x and 0 o"),
+        ("tic_tac_toe", "xxx/ooo/...", "x has won and is to move"),
+        ("tic_tac_toe", "xxx/ooo/x..", "o has won and is to move"),
+        ("connect_four", "/".join(["......."] * 4 + ["x.o....", "......."]), "column 1"),
+        ("go_3x3", ".../... x 0", "is not a position of 3 x 3"),
+        ("go_3x3", ".../.../.... x 0", "is not a position of 3 x 3"),
+        ("go_3x3", ".../.../... b 0", "is not a position of 3 x 3"),
+        ("go_3x3", ".../.../... x 0 1", "is not a position of 3 x 3"),
+        ("go_3x3", ".../.../... x 3", "at the end is '3'"),
+        ("go_3x3", ".../.b./... x", "'b' is none of 'xo.,'"),
+        ("go_3x3", "xo./o../... x", "the x at A3 has no liberty"),
+        ("dots_and_boxes_1x2", "10/1o1.0/10", "is not a position of 1 x 2 boxes"),
+        ("dots_and_boxes_1x2", "10/1o1.0 x", "is not a position of 1 x 2 boxes"),
+        ("dots_and_boxes_1x2", "20/1o1.0/10 x", "'2' stands where one of 0 1 should"),
+        ("dots_and_boxes_1x2", "10/1.1.0/10 x", "row 1, column 1 is closed and nobody's"),
+        ("dots_and_boxes_1x2", "10/1o0.0/10 x", "row 1, column 1 is somebody's and not closed"),
+        ("chess960", "4k3/8/8/8/8/8/8/RK1R3R w HDA - 0 1", "one for each side"),
+        ("chess960", "4k3/8/8/8/8/8/8/RK6 w K - 0 1", "'K' needs White's king"),
+        ("chess960", "4k3/8/8/8/8/8/8/1KR5 w Q - 0 1", "'Q' needs White's king"),
+        ("chess960", "4k3/8/8/8/8/8/8/1KR5 w A - 0 1", "'A' needs White's king"),
+        ("chess960", "4k3/8/8/8/8/8/1K6/R7 w A - 0 1", "'A' needs White's king"),
+        ("chess960", "4k2r/8/8/8/8/8/8/1KR5 w hh - 0 1", "'h' needs Black's king"),
+        ("chess960", "4k3/8/8/8/8/8/8/1KR5 w x - 0 1", "in chess960 also files"),
+    ],
+)
+def test_impossible_positions_are_refused_with_the_reason(name: str, text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        get_game(name).notation.state_from_text(text)

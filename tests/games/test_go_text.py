@@ -100,23 +100,6 @@ def test_a_position_says_stones_mover_passes_and_points_where_stones_were() -> N
     assert game.notation.state_to_text(game_history.state) == ".../x../,x. x 1"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (".../... x 0", "is not a position of 3 x 3"),
-        (".../.../.... x 0", "is not a position of 3 x 3"),
-        (".../.../... b 0", "is not a position of 3 x 3"),
-        (".../.../... x 0 1", "is not a position of 3 x 3"),
-        (".../.../... x 3", "at the end is '3'"),
-        (".../.b./... x", "'b' is none of 'xo.,'"),
-        ("xo./o../... x", "the x at A3 has no liberty"),
-    ],
-)
-def test_impossible_positions_are_refused_with_the_reason(text: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        get_game("go_3x3").notation.state_from_text(text)
-
-
 def test_a_ko_is_forbidden_by_the_history_only() -> None:
     """The side whose stone was captured may not capture back at once; in the same position read from its
     text, it may."""

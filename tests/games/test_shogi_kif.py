@@ -1,7 +1,5 @@
 """Games of shogi as KIF, read again by two other programs."""
 
-import cshogi
-import cshogi.KIF
 import pytest
 import shogi.KIF
 from test_game_files import played
@@ -19,19 +17,6 @@ BARE = "4k4/9/9/9/9/9/9/9/4K4 {side} - 1"
 
 def text_of(game: GameHistory, **tags: str) -> str:
     return kif(tags, game.start, [WrittenMove(move, "well\nplayed") for move in game.moves_text()], "")
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_cshogi_reads_moves_players_comments_and_the_result(seed: int) -> None:
-    """200 random plies contain drops, promotions and recaptures."""
-    game = played("shogi", seed, 200)
-    moves = game.moves_text()
-    read = cshogi.KIF.Parser.parse_str(text_of(game, White="a", Black="b", Termination="resignation"))
-    assert [cshogi.move_to_usi(move) for move in read.moves] == moves
-    assert {True} == {any(sign in "".join(moves) for sign in signs) for signs in ("*", "+")}
-    assert read.names == ["a", "b"]
-    assert read.comments == ["well\nplayed"] * len(moves)
-    assert read.win == (cshogi.WHITE_WIN if len(moves) % 2 == 0 else cshogi.BLACK_WIN)
 
 
 @pytest.mark.parametrize("side", "bw")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import zmq
@@ -111,18 +112,11 @@ class Dialled:
         self.channel.close()
 
 
-Scenario = Callable[[Locked], Awaitable[None]]
-
-
-def beside(scenario: Scenario) -> None:
-    """Run `scenario` with a locked door."""
-
-    async def main() -> None:
-        locked = Locked(f"tcp://127.0.0.1:{free_base_port()}")
-        try:
-            await scenario(locked)
-        finally:
-            locked.door.close()
-            locked.context.destroy(0)
-
-    asyncio.run(main())
+@asynccontextmanager
+async def locked_door() -> AsyncIterator[Locked]:
+    locked = Locked(f"tcp://127.0.0.1:{free_base_port()}")
+    try:
+        yield locked
+    finally:
+        locked.door.close()
+        locked.context.destroy(0)

@@ -165,14 +165,6 @@ def test_streams_that_were_closed_before_the_start_take_what_is_written_to_them(
     assert guarded(main) == 0
 
 
-def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    def main() -> int:
-        return 1 // 0
-
-    assert guarded(main) == Exit.INTERNAL
-    assert "ZeroDivisionError" in capsys.readouterr().err
-
-
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     """`azserver --help | head -1` ends and writes nothing to stderr."""
     code = (

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from client_server import FakeServer
+from in_process import ends
 
 from azselfplay.host.aio import Stop, run
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit
 from azselfplay.link import connection as connection_module
 from azselfplay.link import connection as redial
 from azselfplay.link.connection import Connection, ConnectionSettings, ConnectionWatch
@@ -116,9 +117,8 @@ def test_a_final_goodbye_ends_with_the_servers_reason(tmp_path: Path, code: str,
         finally:
             server.close()
 
-    with pytest.raises(Fatal, match="upgrade the client") as caught:
+    with ends(exit_code, "upgrade the client"):
         in_loop(script)
-    assert caught.value.code == exit_code
 
 
 def test_a_server_that_asks_for_a_key_at_once_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,10 +146,9 @@ def test_a_server_that_asks_for_a_key_at_once_is_heard(monkeypatch: pytest.Monke
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=ask_for_a_key)
         server.start()
-        with pytest.raises(Fatal, match="azclient keygen") as caught:
+        with ends(Exit.REFUSED, "azclient keygen"):
             in_loop(script)
         server.join()
-    assert caught.value.code == Exit.REFUSED
 
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(48)
@@ -201,9 +200,8 @@ def test_a_server_that_does_not_answer_is_told_of_soon_by_the_address_that_was_g
         endpoint = f"ipc://{tmp_path}/5701"
         await watcher(context, endpoint, settings=settings).run()
 
-    with pytest.raises(Fatal, match="answered at gpu-box:5700 for") as caught:
+    with ends(Exit.UNREACHABLE, "answered at gpu-box:5700 for") as caught:
         in_loop(script)
-    assert caught.value.code == Exit.UNREACHABLE
     assert "no azserver answers at gpu-box:5700 yet; trying for 0 s (check host and port" in caplog.text
     assert "5701" not in caplog.text + str(caught.value)
 

@@ -39,23 +39,21 @@ def test_a_driver_without_device_files_counts_unless_all_gpus_are_hidden(tmp_pat
     assert may_have_gpus(driver)
 
 
-def test_a_container_sees_its_own_quota_at_the_top(tmp_path: Path, membership: Path) -> None:
-    """This is the view under `docker run --cpus 2`, with control groups of version 2."""
-    write(tmp_path / "cpu.max", "200000 100000")
-    assert cpu_quota(tmp_path, membership) == 2.0
-
-
-def test_the_smallest_quota_of_all_groups_above_counts(tmp_path: Path, membership: Path) -> None:
-    write(tmp_path / "user.slice" / "cpu.max", "150000 100000")
-    write(tmp_path / "user.slice" / "session.scope" / "cpu.max", "max 100000")
-    assert cpu_quota(tmp_path, membership) == 1.5
-
-
-@pytest.mark.parametrize("group", ["cpu,cpuacct", "cpu,cpuacct/docker/ab", "cpu"])
-def test_version_1_has_quota_and_period_in_two_files(group: str, tmp_path: Path, membership: Path) -> None:
-    write(tmp_path / group / "cpu.cfs_quota_us", "350000")
-    write(tmp_path / group / "cpu.cfs_period_us", "100000")
-    assert cpu_quota(tmp_path, membership) == 3.5
+@pytest.mark.parametrize(
+    ("files", "quota"),
+    [
+        ({"cpu.max": "200000 100000"}, 2.0),  # under `docker run --cpus 2`, with control groups of version 2
+        ({"user.slice/cpu.max": "150000 100000", "user.slice/session.scope/cpu.max": "max 100000"}, 1.5),
+        *(  # version 1
+            ({f"{group}/cpu.cfs_quota_us": "350000", f"{group}/cpu.cfs_period_us": "100000"}, 3.5)
+            for group in ("cpu,cpuacct", "cpu,cpuacct/docker/ab", "cpu")
+        ),
+    ],
+)
+def test_the_smallest_quota_of_all_groups_counts(files, quota: float, tmp_path, membership: Path) -> None:
+    for name, text in files.items():
+        write(tmp_path / name, text)
+    assert cpu_quota(tmp_path, membership) == quota
 
 
 @pytest.mark.parametrize("text", ["max 100000", "-1 100000", "", "nonsense"])

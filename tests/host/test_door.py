@@ -3,7 +3,8 @@
 import asyncio
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -51,30 +52,24 @@ class Echo:
                 await asyncio.sleep(0)
 
 
-Scenario = Callable[[Echo], Awaitable[None]]
-
-
 @pytest.fixture(params=["ipc", "tcp"])
 def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"ipc://{tmp_path}/s" if request.param == "ipc" else f"tcp://127.0.0.1:{free_base_port()}"
 
 
-def beside(endpoint: str, scenario: Scenario, limits: DoorLimits | None = None) -> None:
-    async def main() -> None:
-        echo = Echo(endpoint, limits)
-        try:
-            await scenario(echo)
-        finally:
-            echo.door.close()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def beside(endpoint: str, limits: DoorLimits | None = None) -> AsyncIterator[Echo]:
+    echo = Echo(endpoint, limits)
+    try:
+        yield echo
+    finally:
+        echo.door.close()
 
 
-def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) -> None:
+async def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) -> None:
     """The 10,000 messages, small ones and a few large ones, are more than the sockets hold at a time."""
     count = 10_000
-
-    async def scenario(echo: Echo) -> None:
+    async with beside(endpoint) as echo:
         context = new_context()
         back: list[tuple[int, int]] = []
         done = asyncio.Event()
@@ -109,11 +104,9 @@ def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) -> None:
         await echo.until(lambda: len(echo.door) == 0)
         assert echo.gone == [""]
 
-    beside(endpoint, scenario)
 
-
-def test_what_a_slow_reader_gets_is_complete_and_beyond_its_limit_nothing_is_queued(endpoint: str) -> None:
-    async def scenario(echo: Echo) -> None:
+async def test_what_a_slow_reader_gets_is_complete_and_beyond_its_limit_nothing_is_queued(endpoint) -> None:
+    async with beside(endpoint) as echo:
         peer = await echo.joined()
         (number,) = echo.door._connections
         bodies = [bytes([i]) * 500_000 for i in range(100)]
@@ -126,23 +119,19 @@ def test_what_a_slow_reader_gets_is_complete_and_beyond_its_limit_nothing_is_que
         await echo.until(lambda: echo.door._held.total == 0)
         peer.close()
 
-    beside(endpoint, scenario)
-
 
 @pytest.mark.parametrize("joined", [False, True], ids=["stranger", "joined"])
-def test_an_unfinished_message_is_cut_off(endpoint: str, joined: bool) -> None:
-    async def scenario(echo: Echo) -> None:
+async def test_an_unfinished_message_is_cut_off(endpoint: str, joined: bool) -> None:
+    async with beside(endpoint) as echo:
         peer = await echo.joined() if joined else await asyncio.to_thread(RawPeer, endpoint)
         sent = await asyncio.to_thread(unfinished_multipart, peer, 400_000_000)
         assert sent < 50_000_000
         await echo.until(lambda: len(echo.door) == 0)
         assert (echo.door._held.total, echo.door.cut) == (0, 1)
 
-    beside(endpoint, scenario)
 
-
-def test_connections_without_a_session_are_few_and_do_not_keep_others_out(endpoint: str) -> None:
-    async def scenario(echo: Echo) -> None:
+async def test_connections_without_a_session_are_few_and_do_not_keep_others_out(endpoint: str) -> None:
+    async with beside(endpoint, DoorLimits(strangers=5)) as echo:
         joined = await echo.joined()
         crowd = []
         for _ in range(20):
@@ -154,11 +143,9 @@ def test_connections_without_a_session_are_few_and_do_not_keep_others_out(endpoi
             assert (await asyncio.to_thread(peer.receive_frame))[1] == b"still here"
         assert await asyncio.to_thread(crowd[0].is_cut)
 
-    beside(endpoint, scenario, DoorLimits(strangers=5))
 
-
-def test_a_full_door_takes_a_newcomer_for_a_stranger_and_never_for_a_session(endpoint: str) -> None:
-    async def scenario(echo: Echo) -> None:
+async def test_a_full_door_takes_a_newcomer_for_a_stranger_and_never_for_a_session(endpoint: str) -> None:
+    async with beside(endpoint, DoorLimits(connections=2)) as echo:
         first = await echo.joined()
         stranger = await asyncio.to_thread(RawPeer, endpoint)
         second = await echo.joined()
@@ -169,11 +156,9 @@ def test_a_full_door_takes_a_newcomer_for_a_stranger_and_never_for_a_session(end
             await asyncio.to_thread(peer.send_frame, b"still here")
             assert (await asyncio.to_thread(peer.receive_frame))[1] == b"still here"
 
-    beside(endpoint, scenario, DoorLimits(connections=2))
 
-
-def test_whoever_has_no_session_for_too_long_is_let_go(endpoint: str) -> None:
-    async def scenario(echo: Echo) -> None:
+async def test_whoever_has_no_session_for_too_long_is_let_go(endpoint: str) -> None:
+    async with beside(endpoint) as echo:
         joined, stranger = await echo.joined(), await asyncio.to_thread(RawPeer, endpoint)
         echo.ahead = 61.0
         assert await asyncio.to_thread(stranger.is_cut)
@@ -181,11 +166,9 @@ def test_whoever_has_no_session_for_too_long_is_let_go(endpoint: str) -> None:
         await asyncio.to_thread(joined.send_frame, b"still here")
         assert (await asyncio.to_thread(joined.receive_frame))[1] == b"still here"
 
-    beside(endpoint, scenario)
 
-
-def test_at_the_descriptor_limit_newcomers_wait_and_others_are_served(endpoint: str) -> None:
-    async def scenario(echo: Echo) -> None:
+async def test_at_the_descriptor_limit_newcomers_wait_and_others_are_served(endpoint: str) -> None:
+    async with beside(endpoint) as echo:
         joined = await echo.joined()
         family = socket.AF_UNIX if endpoint.startswith("ipc") else socket.AF_INET
         newcomer = socket.socket(family)
@@ -200,8 +183,6 @@ def test_at_the_descriptor_limit_newcomers_wait_and_others_are_served(endpoint: 
             await loop.run_in_executor(None, joined.receive_frame)
         assert (await loop.run_in_executor(None, newcomer.recv, 64)) == GREETING
         newcomer.close()
-
-    beside(endpoint, scenario)
 
 
 def test_a_peer_that_answers_no_ping_is_dead() -> None:
@@ -235,15 +216,12 @@ def test_answers_that_wait_for_a_slow_reader_do_not_keep_the_batches_they_came_i
     theirs.close()
 
 
-def test_a_socket_file_left_by_a_killed_server_is_replaced(tmp_path: Path) -> None:
+async def test_a_socket_file_left_by_a_killed_server_is_replaced(tmp_path: Path) -> None:
     path = f"{tmp_path}/s"
     socket.socket(socket.AF_UNIX).bind(path)
-
-    async def scenario(echo: Echo) -> None:
+    async with beside(f"ipc://{path}") as echo:
         peer = await echo.joined()
         peer.close()
-
-    beside(f"ipc://{path}", scenario)
 
 
 # ---- the pure parts -------------------------------------------------------------------------

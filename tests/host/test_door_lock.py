@@ -7,16 +7,15 @@ import time
 
 import pytest
 import zmq
-from locked_door import CLIENT, LAB, PATIENCE, SERVER, STRANGER, Dialled, Locked, beside
+from locked_door import CLIENT, LAB, PATIENCE, SERVER, STRANGER, Dialled, locked_door
 from raw_zmtp import RawPeer
 
 from azselfplay.link.door import Door, DoorLock
 from protocol.curve import CURVE_GREETING
-from protocol.keys import KeyOwner
 
 
-def test_messages_of_every_size_go_both_ways_and_the_key_has_its_name() -> None:
-    async def scenario(locked: Locked) -> None:
+async def test_messages_of_every_size_go_both_ways_and_the_key_has_its_name() -> None:
+    async with locked_door() as locked:
         client = locked.dial()
         await client.exchange([b"join"])
         for message in (
@@ -30,13 +29,10 @@ def test_messages_of_every_size_go_both_ways_and_the_key_has_its_name() -> None:
         await locked.until(lambda: len(locked.door) == 0)
         assert locked.door.cut == 0
 
-    beside(scenario)
 
-
-def test_libzmqs_own_pings_are_answered() -> None:
+async def test_libzmqs_own_pings_are_answered() -> None:
     """libzmq cuts a connection on which nobody answers its pings."""
-
-    async def scenario(locked: Locked) -> None:
+    async with locked_door() as locked:
         quick = locked.context.socket(zmq.DEALER)
         for option, value in ((zmq.HEARTBEAT_IVL, 20), (zmq.HEARTBEAT_TIMEOUT, 5_000), (zmq.LINGER, 0)):
             quick.set(option, value)
@@ -54,27 +50,22 @@ def test_libzmqs_own_pings_are_answered() -> None:
         assert [event for event, _ in client.events] == [zmq.EVENT_HANDSHAKE_SUCCEEDED]
         client.close()
 
-    beside(scenario)
 
-
-def test_a_key_that_is_not_allowed_is_refused_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(locked: Locked) -> None:
-        client = locked.dial(STRANGER)
-        await locked.until(lambda: client.events != [])
-        assert client.events == [(zmq.EVENT_HANDSHAKE_FAILED_AUTH, 400)]
-        assert locked.owners == []
-        assert locked.door.refused == 1
-        client.close()
-
+async def test_a_key_that_is_not_allowed_is_refused_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        beside(scenario)
+        async with locked_door() as locked:
+            client = locked.dial(STRANGER)
+            await locked.until(lambda: client.events != [])
+            assert client.events == [(zmq.EVENT_HANDSHAKE_FAILED_AUTH, 400)]
+            assert locked.owners == []
+            assert locked.door.refused == 1
+            client.close()
     assert "azserver allow" in caplog.text
 
 
-def test_nothing_that_is_said_can_be_read_on_the_wire() -> None:
+async def test_nothing_that_is_said_can_be_read_on_the_wire() -> None:
     """Somebody who relays all traffic learns neither the messages nor who the client is."""
-
-    async def scenario(locked: Locked) -> None:
+    async with locked_door() as locked:
         host, port = locked.endpoint.removeprefix("tcp://").split(":")
         seen, word, pipes = bytearray(), b"a move that nobody else knows", set[asyncio.Task[None]]()
 
@@ -100,11 +91,9 @@ def test_nothing_that_is_said_can_be_read_on_the_wire() -> None:
             task.cancel()
         await asyncio.gather(*pipes, return_exceptions=True)
 
-    beside(scenario)
 
-
-def test_an_unfinished_handshake_ends_after_ten_seconds() -> None:
-    async def scenario(locked: Locked) -> None:
+async def test_an_unfinished_handshake_ends_after_ten_seconds() -> None:
+    async with locked_door() as locked:
         host, port = locked.endpoint.removeprefix("tcp://").split(":")
         loop = asyncio.get_running_loop()
         peer = await loop.run_in_executor(None, socket.create_connection, (host, int(port)), PATIENCE)
@@ -117,13 +106,10 @@ def test_an_unfinished_handshake_ends_after_ten_seconds() -> None:
         peer.close()
         client.close()
 
-    beside(scenario)
 
-
-def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else(caplog) -> None:
+async def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else(caplog) -> None:
     """libzmq's ZAP does not ensure this when its handler is dead."""
-
-    async def scenario(locked: Locked) -> None:
+    async with locked_door() as locked:
         ended: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: ended.append(context))
         early = locked.dial()
@@ -138,33 +124,12 @@ def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else(caplo
         assert ended == []  # an uncaught fault would end the process (`host.aio`)
         early.close()
         late.close()
-
-    beside(scenario)
     assert "a bug in azselfplay; only this event is lost" in caplog.text
 
 
-def test_a_revoked_key_is_cut_at_once_and_refused_when_it_comes_back() -> None:
-    async def scenario(locked: Locked) -> None:
-        locked.allowed[STRANGER.public] = KeyOwner("other", "client")
-        client, other = locked.dial(), locked.dial(STRANGER)
-        await client.exchange([b"join"])
-        await other.exchange([b"join"])
-        told: list[KeyOwner | None] = []
-        del locked.allowed[CLIENT.public]
-        locked.door.revoke(lambda peer: told.append(locked.door.owner(peer)))
-        await locked.until(lambda: (zmq.EVENT_HANDSHAKE_FAILED_AUTH, 400) in client.events)
-        assert told == [LAB]
-        assert await other.exchange([b"still here"]) == [b"still here"]
-        client.close()
-        other.close()
-
-    beside(scenario)
-
-
-def test_what_a_revoked_key_has_sent_already_is_not_handled() -> None:
+async def test_what_a_revoked_key_has_sent_already_is_not_handled() -> None:
     """These messages came together with the one during which the key was revoked."""
-
-    async def scenario(locked: Locked) -> None:
+    async with locked_door() as locked:
         client, handled = locked.dial(), list[bytes]()
         await client.exchange([b"join"])
 
@@ -180,19 +145,14 @@ def test_what_a_revoked_key_has_sent_already_is_not_handled() -> None:
         assert handled == [b"0"]
         client.close()
 
-    beside(scenario)
 
-
-def test_a_door_with_keys_lets_this_users_own_processes_in_without(tmp_path) -> None:
-    async def main() -> None:
-        lock = DoorLock(SERVER, lambda _: None)
-        door = Door([f"ipc://{tmp_path}/s"], None, time.monotonic, lock)
-        heard = asyncio.Event()
-        door.start(lambda peer, _: (heard.set(), door.send(peer, [b"yes"]))[0], lambda *_: None)
-        peer = await asyncio.to_thread(RawPeer, f"ipc://{tmp_path}/s")
-        await asyncio.to_thread(peer.send_frame, b"own")
-        assert await asyncio.to_thread(peer.receive_frame) == (0, b"yes")
-        peer.close()
-        door.close()
-
-    asyncio.run(main())
+async def test_a_door_with_keys_lets_this_users_own_processes_in_without(tmp_path) -> None:
+    lock = DoorLock(SERVER, lambda _: None)
+    door = Door([f"ipc://{tmp_path}/s"], None, time.monotonic, lock)
+    heard = asyncio.Event()
+    door.start(lambda peer, _: (heard.set(), door.send(peer, [b"yes"]))[0], lambda *_: None)
+    peer = await asyncio.to_thread(RawPeer, f"ipc://{tmp_path}/s")
+    await asyncio.to_thread(peer.send_frame, b"own")
+    assert await asyncio.to_thread(peer.receive_frame) == (0, b"yes")
+    peer.close()
+    door.close()

@@ -60,7 +60,7 @@ def free_tcp() -> str:
     return f"tcp://127.0.0.1:{free_base_port()}"
 
 
-def answers_to(endpoint: str, limits: DoorLimits, messages: int) -> tuple[int, list[str]]:
+async def answers_to(endpoint: str, limits: DoorLimits, messages: int) -> tuple[int, list[str]]:
     """Talk so many times. Return how many messages are answered, and why the door cut connections."""
     ended: list[str] = []
 
@@ -76,95 +76,85 @@ def answers_to(endpoint: str, limits: DoorLimits, messages: int) -> tuple[int, l
                 pass
             return answered
 
-    async def main() -> int:
-        door = Door([endpoint], limits)
+    door = Door([endpoint], limits)
 
-        def on_message(peer: bytes, frames: list[memoryview]) -> None:
-            door.charge(peer)
-            door.send(peer, frames)
+    def on_message(peer: bytes, frames: list[memoryview]) -> None:
+        door.charge(peer)
+        door.send(peer, frames)
 
-        door.start(on_message, lambda _peer, why: ended.extend([why] if why else []))
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return await asyncio.to_thread(talk)
-        finally:
-            door.close()
-
-    return asyncio.run(main()), ended
+    door.start(on_message, lambda _peer, why: ended.extend([why] if why else []))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await asyncio.to_thread(talk), ended
+    finally:
+        door.close()
 
 
-def test_who_talks_without_end_is_cut() -> None:
-    answered, ended = answers_to(free_tcp(), DoorLimits(talk=SLOW), 100)
+async def test_who_talks_without_end_is_cut() -> None:
+    answered, ended = await answers_to(free_tcp(), DoorLimits(talk=SLOW), 100)
     assert answered <= 4
     assert "it sent more messages than" in ended[0]
 
 
-def test_own_processes_on_a_local_socket_are_not_held_up(tmp_path: Path) -> None:
-    assert answers_to(f"ipc://{tmp_path}/s", DoorLimits(talk=SLOW, dials_of_address=SLOW), 100) == (100, [])
+async def test_own_processes_on_a_local_socket_are_not_held_up(tmp_path: Path) -> None:
+    limits = DoorLimits(talk=SLOW, dials_of_address=SLOW)
+    assert await answers_to(f"ipc://{tmp_path}/s", limits, 100) == (100, [])
 
 
-def test_who_talks_a_little_too_much_is_read_slowly_and_not_cut() -> None:
+async def test_who_talks_a_little_too_much_is_read_slowly_and_not_cut() -> None:
     began = time.monotonic()
-    assert answers_to(free_tcp(), DoorLimits(talk=PaceLimits(rate=50.0, burst=1)), 20) == (20, [])
+    assert await answers_to(free_tcp(), DoorLimits(talk=PaceLimits(rate=50.0, burst=1)), 20) == (20, [])
     assert time.monotonic() - began > 15 / 50
 
 
 @pytest.mark.parametrize(
     "limits", [DoorLimits(dials_of_address=SLOW), DoorLimits(connections_of_address=4)], ids=["new", "open"]
 )
-def test_connections_beyond_those_of_their_address_are_turned_away_and_others_come_in(
+async def test_connections_beyond_those_of_their_address_are_turned_away_and_others_come_in(
     limits: DoorLimits,
 ) -> None:
     """There are more connections than one turn of the loop accepts."""
-
-    async def main() -> None:
-        endpoint, crowd = free_tcp(), list[socket.socket]()
-        door = Door([endpoint], limits)
-        try:
-            crowd += [await asyncio.to_thread(dial, endpoint, PATIENCE) for _ in range(2 * ACCEPTS)]
-            door.start(lambda _peer, _frames: None, lambda _peer, _why: None)
-            with await asyncio.to_thread(RawPeer, endpoint, patience=PATIENCE, source="127.0.1.77"):
-                assert (door.cut, len(door)) == (2 * ACCEPTS - 4, 5)
-        finally:
-            door.close()
-            for one in crowd:
-                one.close()
-
-    asyncio.run(main())
+    endpoint, crowd = free_tcp(), list[socket.socket]()
+    door = Door([endpoint], limits)
+    try:
+        crowd += [await asyncio.to_thread(dial, endpoint, PATIENCE) for _ in range(2 * ACCEPTS)]
+        door.start(lambda _peer, _frames: None, lambda _peer, _why: None)
+        with await asyncio.to_thread(RawPeer, endpoint, patience=PATIENCE, source="127.0.1.77"):
+            assert (door.cut, len(door)) == (2 * ACCEPTS - 4, 5)
+    finally:
+        door.close()
+        for one in crowd:
+            one.close()
 
 
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("size", [1, SMALL_READ, 70_000])
-def test_reads_that_complete_no_message_are_charged_if_small_or_of_a_stranger(
+async def test_reads_that_complete_no_message_are_charged_if_small_or_of_a_stranger(
     joined: bool, size: int
 ) -> None:
     """One message comes in pieces of `size` bytes, each of which is read alone."""
+    endpoint, heard = free_tcp(), asyncio.Event()
+    door = Door([endpoint], clock=lambda: 7.0)
 
-    async def main() -> float:
-        endpoint, heard = free_tcp(), asyncio.Event()
-        door = Door([endpoint], clock=lambda: 7.0)
+    def on_message(peer: bytes, _frames: list[memoryview]) -> None:
+        if joined:
+            door.admit(peer)
+        heard.set()
 
-        def on_message(peer: bytes, _frames: list[memoryview]) -> None:
-            if joined:
-                door.admit(peer)
-            heard.set()
-
-        door.start(on_message, lambda _peer, _why: None)
-        try:
-            async with asyncio.timeout(PATIENCE):
-                with await asyncio.to_thread(RawPeer, endpoint, patience=PATIENCE) as peer:
-                    await asyncio.to_thread(peer.send_frame, b"join")
-                    await heard.wait()
-                    (connection,) = door._connections.values()
-                    connection.talk = Pace(DoorLimits().talk, 7.0)
-                    for _ in range(3):
-                        connection.heard = 0.0
-                        await asyncio.to_thread(peer.send_bytes, frame(bytes(5 * size), 1)[:size])
-                        while not connection.heard:  # noqa: ASYNC110
-                            await asyncio.sleep(0)
-                    return DoorLimits().talk.burst - connection.talk._left(7.0)
-        finally:
-            door.close()
-
-    charged = asyncio.run(main())
+    door.start(on_message, lambda _peer, _why: None)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            with await asyncio.to_thread(RawPeer, endpoint, patience=PATIENCE) as peer:
+                await asyncio.to_thread(peer.send_frame, b"join")
+                await heard.wait()
+                (connection,) = door._connections.values()
+                connection.talk = Pace(DoorLimits().talk, 7.0)
+                for _ in range(3):
+                    connection.heard = 0.0
+                    await asyncio.to_thread(peer.send_bytes, frame(bytes(5 * size), 1)[:size])
+                    while not connection.heard:  # noqa: ASYNC110
+                        await asyncio.sleep(0)
+                charged = DoorLimits().talk.burst - connection.talk._left(7.0)
+    finally:
+        door.close()
     assert charged == 0.0 if joined and size >= SMALL_READ else charged >= 3.0

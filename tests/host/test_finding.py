@@ -51,6 +51,9 @@ def test_a_network_is_a_file_or_the_newest_of_a_run(runs: Path) -> None:
     assert file.read_bytes() == DATA
     assert weights_named(file) == file
     assert weights_named(runs / "chess-tiny") == file
+    file.unlink()
+    with pytest.raises(Fatal, match="is missing"):
+        weights_named("chess-tiny", runs)
 
 
 @pytest.mark.parametrize("text", ["other/net", 300 * "x"])
@@ -102,7 +105,8 @@ def test_a_command_that_takes_a_run_or_a_network_takes_the_folder_of_all_runs(co
         assert "runs" in fields
 
 
-def test_a_process_that_ends_while_it_is_looked_at_is_no_error(runs: Path, monkeypatch) -> None:
+def test_a_run_is_served_while_its_azserver_holds_the_lock(runs: Path, monkeypatch) -> None:
+    """Another process may end while it is looked at."""
     listed, run = os.scandir, RunFolder(runs, "go-small")
 
     def ended(folder: Any = ".") -> Any:
@@ -112,12 +116,6 @@ def test_a_process_that_ends_while_it_is_looked_at_is_no_error(runs: Path, monke
 
     monkeypatch.setattr(os, "scandir", ended)
     monkeypatch.setattr(os, "listdir", lambda folder=".": [one.name for one in ended(folder)])
-    with run.lock("azserver"):
-        assert run.path in [one.path for one in served_runs()]
-
-
-def test_a_run_is_served_while_its_azserver_holds_the_lock(runs: Path) -> None:
-    run = RunFolder(runs, "go-small")
     with run.lock("azserver"):
         assert run.path in [one.path for one in served_runs()]
     assert run.path not in [one.path for one in served_runs()]

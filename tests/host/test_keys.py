@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 import zmq
+from in_process import ends
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import refusal
@@ -65,9 +66,8 @@ def test_what_was_written_lasts_through_a_power_loss(tmp_path: Path, monkeypatch
 
 def test_a_folder_that_is_a_file_is_named_as_the_reason(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("")
-    with pytest.raises(Fatal, match=r"cannot write .*keys/k: .*keys is a file") as refused:
+    with ends(Exit.DISK, r"cannot write .*keys/k: .*keys is a file"):
         write_private(tmp_path / "keys" / "k", "secret")
-    assert refused.value.code == Exit.DISK
 
 
 def test_a_key_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
@@ -82,9 +82,8 @@ def test_a_key_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_file_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
     write_pair(tmp_path / "k", new_pair(), "")
     (tmp_path / "k").chmod(mode)
-    with pytest.raises(Fatal, match="chmod 600") as error:
+    with ends(Exit.CONFIG, "chmod 600"):
         read_pair(tmp_path / "k", "")
-    assert error.value.code is Exit.CONFIG
 
 
 def test_damaged_files_say_what_is_wrong_and_repeat_no_secret(tmp_path: Path) -> None:

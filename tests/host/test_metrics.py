@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
@@ -41,16 +42,13 @@ async def get(port: int, path: str) -> tuple[int, str]:
     return int(head.split()[1]), body.decode()
 
 
-def beside(scenario: Callable[[int], Awaitable[None]], not_ready: Callable[[], str] = str) -> None:
-    """Run `scenario(port)` beside a Monitor."""
-
-    async def main() -> None:
-        port = free_base_port()
-        with Monitor(HERE, port) as monitor:
-            monitor.watched = Watched((), dict, not_ready)
-            await scenario(port)
-
-    asyncio.run(main())
+@asynccontextmanager
+async def beside(not_ready: Callable[[], str] = str) -> AsyncIterator[int]:
+    """Give the port of a Monitor."""
+    port = free_base_port()
+    with Monitor(HERE, port) as monitor:
+        monitor.watched = Watched((), dict, not_ready)
+        yield port
 
 
 def fine(path: str) -> metrics.Reply:
@@ -113,42 +111,35 @@ def test_figures_become_counters_gauges_and_histograms() -> None:
     assert "# TYPE az_e gauge" in text
 
 
-def test_a_process_is_alive_while_it_is_not_ready_and_its_figures_are_fresh() -> None:
-    async def main() -> None:
-        port = free_base_port()
-        reason, games = ["no evaluator is up"], [7]
-        with Monitor(HERE, port) as monitor:
-            assert await get(port, "/readyz") == (503, "it is starting\n")
-            monitor.watched = Watched(
-                (Metric("az_games", "games", "Games."),), lambda: {"games": games[0]}, lambda: reason[0]
-            )
-            assert await get(port, "/livez") == (200, "ok\n")
-            assert await get(port, "/readyz") == (503, "no evaluator is up\n")
-            status, text = await get(port, "/metrics")
-            assert status == HTTPStatus.OK
-            assert "\naz_games 7.0\n" in text
-            assert "\naz_ready 0.0\n" in text
-            assert 'az_build_info{version="' in text
-            assert "process_resident_memory_bytes" in text
-            reason[0] = ""
-            assert await get(port, "/readyz") == (200, "ok\n")
-            assert (await get(port, "/"))[0] == HTTPStatus.NOT_FOUND
-
-    asyncio.run(main())
+async def test_a_process_is_alive_while_it_is_not_ready_and_its_figures_are_fresh() -> None:
+    port = free_base_port()
+    reason, games = ["no evaluator is up"], [7]
+    with Monitor(HERE, port) as monitor:
+        assert await get(port, "/readyz") == (503, "it is starting\n")
+        monitor.watched = Watched(
+            (Metric("az_games", "games", "Games."),), lambda: {"games": games[0]}, lambda: reason[0]
+        )
+        assert await get(port, "/livez") == (200, "ok\n")
+        assert await get(port, "/readyz") == (503, "no evaluator is up\n")
+        status, text = await get(port, "/metrics")
+        assert status == HTTPStatus.OK
+        assert "\naz_games 7.0\n" in text
+        assert "\naz_ready 0.0\n" in text
+        assert 'az_build_info{version="' in text
+        assert "process_resident_memory_bytes" in text
+        reason[0] = ""
+        assert await get(port, "/readyz") == (200, "ok\n")
+        assert (await get(port, "/"))[0] == HTTPStatus.NOT_FOUND
 
 
-def test_metrics_are_made_once_however_often_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metrics_are_made_once_however_often_they_are_asked_for(monkeypatch) -> None:
     monkeypatch.setattr("azselfplay.host.metrics.KEEP_SECONDS", 3600.0)
     made = []
-
-    async def main() -> None:
-        port = free_base_port()
-        with Monitor(HERE, port) as monitor:
-            monitor.watched = Watched((), lambda: made.append(1) or {}, lambda: "")  # type: ignore[func-returns-value]
-            texts = {(await get(port, "/metrics"))[1] for _ in range(10)}
-            assert len(texts) == 1
-
-    asyncio.run(main())
+    port = free_base_port()
+    with Monitor(HERE, port) as monitor:
+        monitor.watched = Watched((), lambda: made.append(1) or {}, lambda: "")  # type: ignore[func-returns-value]
+        texts = {(await get(port, "/metrics"))[1] for _ in range(10)}
+        assert len(texts) == 1
     assert len(made) == 1
 
 
@@ -172,27 +163,21 @@ def test_a_process_that_stood_still_says_so_in_a_figure_and_a_line(caplog: pytes
     assert "stood still for 8 s" in caplog.text
 
 
-def test_who_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "PATIENCE", 0.05)
-
-    async def scenario(port: int) -> None:
+    async with beside() as port:
         assert await ask(port, b"GET / HT") == b""
 
-    beside(scenario)
 
-
-def test_a_request_without_end_is_refused() -> None:
-    async def scenario(port: int) -> None:
+async def test_a_request_without_end_is_refused() -> None:
+    async with beside() as port:
         assert (await ask(port, b"GET / HTTP/1.1\r\n" + b"a" * (2 * metrics.MOST_HEAD))).split()[1] == b"431"
-
-    beside(scenario)
 
 
 @pytest.mark.parametrize("name", ["MOST_CONNECTIONS", "MOST_OF_ADDRESS"])
-def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(name: str, monkeypatch) -> None:
+async def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(name: str, monkeypatch) -> None:
     monkeypatch.setattr(metrics, name, 3)
-
-    async def scenario(port: int) -> None:
+    async with beside() as port:
         crowd = [await asyncio.open_connection(HERE, port) for _ in range(5)]
         async with asyncio.timeout(60):
             ends = [asyncio.create_task(reader.read()) for reader, _ in crowd]
@@ -207,16 +192,12 @@ def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(name: str, mo
         assert answer.startswith(b"HTTP/1.1 200")
         await asyncio.gather(*ends)
 
-    beside(scenario)
 
-
-def test_a_fault_of_ours_in_a_figure_ends_nothing() -> None:
+async def test_a_fault_of_ours_in_a_figure_ends_nothing() -> None:
     def faulty() -> str:
         raise KeyError("figure")
 
-    async def scenario(port: int) -> None:
+    async with beside(faulty) as port:
         for _ in range(2):
             assert (await get(port, "/readyz"))[0] == HTTPStatus.INTERNAL_SERVER_ERROR
         assert (await get(port, "/livez"))[0] == HTTPStatus.OK
-
-    beside(scenario, faulty)

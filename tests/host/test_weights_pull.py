@@ -41,7 +41,8 @@ def piece(data: bytes, offset: int) -> bytes:
     return data[offset : offset + CHUNK]
 
 
-def joined() -> WeightsPull:
+@pytest.fixture
+def pull() -> WeightsPull:
     pull = WeightsPull()
     pull.joined(None, 0.0)
     return pull
@@ -58,8 +59,7 @@ def feed(pull: WeightsPull, asks: list[Ask | Complete], data: bytes = DATA, now:
     raise AssertionError("never complete")
 
 
-def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole() -> None:
-    pull = joined()
+def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole(pull: WeightsPull) -> None:
     asks = pull.offered(info(), 0.0)
     assert asks == [Ask(SHA, index * CHUNK) for index in range(8)]
     assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == [Ask(SHA, 8 * CHUNK)]
@@ -69,20 +69,22 @@ def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole() -> None:
     assert pull.in_use == info()
 
 
-def test_weights_in_use_or_older_are_not_pulled_again() -> None:
+@pytest.mark.parametrize("is_good", [False, True])
+def test_weights_in_use_or_older_or_refused_are_not_pulled_again(pull: WeightsPull, is_good: bool) -> None:
     """The same announcement may come twice."""
-    pull = joined()
     feed(pull, pull.offered(info(5), 0.0))
-    pull.settled(True, 1.0)
+    pull.settled(is_good, 1.0)
+    assert pull.in_use == (info(5) if is_good else None)
     assert pull.offered(info(5), 2.0) == []
-    assert pull.offered(info(4), 2.0) == []
+    if is_good:
+        assert pull.offered(info(4), 2.0) == []
     assert pull.next_wake() is None
+    assert pull.offered(info(6, b"y" * 9), 2.0) != []
 
 
 @pytest.mark.parametrize("reconnects", [False, True])
-def test_newer_weights_are_pulled_after_those_on_their_way(reconnects: bool) -> None:
+def test_newer_weights_are_pulled_after_those_on_their_way(pull: WeightsPull, reconnects: bool) -> None:
     """A slow line would carry no whole file if each announcement began a new one."""
-    pull = joined()
     asks = pull.offered(info(1), 0.0)
     asks = [*asks[1:], *pull.chunk(SHA, 0, piece(DATA, 0), 1.0)]
     newer = info(2, b"n" * 100)
@@ -93,9 +95,8 @@ def test_newer_weights_are_pulled_after_those_on_their_way(reconnects: bool) -> 
     assert pull.settled(True, 2.0) == [Ask(newer.sha256, 0)]
 
 
-def test_weights_of_a_restored_backup_replace_newer_ones_that_are_on_their_way() -> None:
+def test_weights_of_a_restored_backup_replace_newer_ones_that_are_on_their_way(pull: WeightsPull) -> None:
     """The server no longer has those, nor what it announced after them."""
-    pull = joined()
     pull.offered(info(5), 0.0)
     pull.offered(info(6, b"m" * 100), 0.0)
     restored = info(4, b"n" * 100)
@@ -103,18 +104,8 @@ def test_weights_of_a_restored_backup_replace_newer_ones_that_are_on_their_way()
     assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == []
 
 
-def test_refused_weights_are_not_tried_again_but_later_ones_are() -> None:
-    pull = joined()
-    feed(pull, pull.offered(info(1), 0.0))
-    pull.settled(False, 1.0)
-    assert pull.in_use is None
-    assert pull.offered(info(1), 2.0) == []
-    assert pull.offered(info(2, b"y" * 9), 2.0) != []
-
-
-def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
+def test_damaged_bytes_are_thrown_away_and_fetched_again(pull: WeightsPull) -> None:
     """After growing pauses they are given up, and not tried again until there are newer weights."""
-    pull = joined()
     data, now, pauses = b"z" * 50, 0.0, []
     asks = pull.offered(info(1, data), now)
     for _ in range(TRIES):
@@ -130,8 +121,7 @@ def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
 
 
 @pytest.mark.parametrize("announced", ["while they came", "in the pause"])
-def test_newer_weights_do_not_wait_out_the_growing_pauses_of_damaged_ones(announced: str) -> None:
-    pull = joined()
+def test_newer_weights_do_not_wait_out_the_growing_pauses_of_damaged_ones(pull, announced: str) -> None:
     data, newer, now = b"z" * 50, info(2, b"n" * 50), 0.0
     pull.offered(info(1, data), now)
     for _ in range(3):
@@ -150,9 +140,8 @@ def test_newer_weights_do_not_wait_out_the_growing_pauses_of_damaged_ones(announ
     assert pull.chunk(newer.sha256, 0, b"!" * 50, now) == [Damaged(newer, 1, PAUSE)]
 
 
-def test_weights_of_a_restored_backup_replace_newer_ones() -> None:
+def test_weights_of_a_restored_backup_replace_newer_ones(pull: WeightsPull) -> None:
     """The server accepts no games of unknown versions. Later versions count on from the restored one."""
-    pull = joined()
     old, new, next_one = (info(version, DATA[version:]) for version in (40, 50, 41))
     feed(pull, pull.offered(new, 0.0), DATA[50:])
     pull.settled(True, 2.0)
@@ -167,13 +156,12 @@ def test_weights_of_a_restored_backup_replace_newer_ones() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 3 * 1024**3])
-def test_absurd_sizes_are_not_pulled(size: int) -> None:
+def test_absurd_sizes_are_not_pulled(pull: WeightsPull, size: int) -> None:
     """No memory is allocated for a size that no network can have."""
-    assert joined().offered(WeightsInfo(1, 1, SHA, size, "tic_tac_toe"), 0.0) == []
+    assert pull.offered(WeightsInfo(1, 1, SHA, size, "tic_tac_toe"), 0.0) == []
 
 
-def test_chunks_that_were_not_asked_for_or_are_cut_short_are_ignored() -> None:
-    pull = joined()
+def test_chunks_that_were_not_asked_for_or_are_cut_short_are_ignored(pull: WeightsPull) -> None:
     asks = pull.offered(info(), 0.0)
     assert pull.chunk(SHA, 9 * CHUNK, piece(DATA, 9 * CHUNK), 0.0) == []
     assert pull.chunk(SHA, 1, b"x" * CHUNK, 0.0) == []
@@ -181,9 +169,8 @@ def test_chunks_that_were_not_asked_for_or_are_cut_short_are_ignored() -> None:
     assert feed(pull, asks).data == DATA
 
 
-def test_a_file_the_server_dropped_is_asked_for_again_only_after_a_pause() -> None:
+def test_a_file_the_server_dropped_is_asked_for_again_only_after_a_pause(pull: WeightsPull) -> None:
     """Newer weights will have been announced by then."""
-    pull = joined()
     pull.offered(info(), 0.0)
     pull.chunk_refused(0, 1.0)
     assert pull.offered(info(), 2.0) == []
@@ -267,46 +254,42 @@ def test_newer_weights_replace_those_that_a_web_server_does_not_send_to_the_end(
     assert pull.not_fetched(old, "it is cut", 2.0) == [NotFetched(old, "it is cut"), Fetch(newer, URL)]
 
 
-def test_a_web_server_that_hangs_is_left_for_newer_weights(tmp_path: Path) -> None:
+async def test_a_web_server_that_hangs_is_left_for_newer_weights(tmp_path: Path) -> None:
     asked: list[GetChunk] = []
+    hung_up, begun = asyncio.Event(), asyncio.Event()
 
-    async def main() -> None:
-        hung_up, begun = asyncio.Event(), asyncio.Event()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        version = int((await reader.readuntil(b"\r\n\r\n"))[5:11])
+        data = DATA[version:]
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(data)}\r\n\r\n".encode())
+        if version == 1:
+            begun.set()
+            await reader.read()
+            hung_up.set()
+        writer.write(data)
+        writer.close()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            version = int((await reader.readuntil(b"\r\n\r\n"))[5:11])
-            data = DATA[version:]
-            writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(data)}\r\n\r\n".encode())
-            if version == 1:
-                begun.set()
-                await reader.read()
-                hung_up.set()
-            writer.write(data)
-            writer.close()
-
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        downloader = WeightsDownloader(in_cache(tmp_path, lambda _path, _info: ""), asked.append)
-        port = server.sockets[0].getsockname()[1]
-        downloader._pull.joined(None, 0.0, f"http://127.0.0.1:{port}")
-        async with server, asyncio.timeout(240), asyncio.TaskGroup() as group:
-            running = group.create_task(downloader.run())
-            downloader.on_message(info(1, DATA[1:]), [])
-            await begun.wait()
-            downloader.on_message(info(2, DATA[2:]), [])
-            await hung_up.wait()
-            await downloader.first()
-            running.cancel()
-        assert downloader._pull.in_use == info(2, DATA[2:])
-
-    asyncio.run(main())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    downloader = WeightsDownloader(in_cache(tmp_path, lambda _path, _info: ""), asked.append)
+    port = server.sockets[0].getsockname()[1]
+    downloader._pull.joined(None, 0.0, f"http://127.0.0.1:{port}")
+    async with server, asyncio.timeout(240), asyncio.TaskGroup() as group:
+        running = group.create_task(downloader.run())
+        downloader.on_message(info(1, DATA[1:]), [])
+        await begun.wait()
+        downloader.on_message(info(2, DATA[2:]), [])
+        await hung_up.wait()
+        await downloader.first()
+        running.cancel()
+    assert downloader._pull.in_use == info(2, DATA[2:])
     assert not asked
 
 
 @pytest.mark.parametrize(("stall", "windows"), [(0.0, 0), (TIMEOUT, 2)])
-def test_on_a_slow_line_every_chunk_travels_once(stall: float, windows: int) -> None:
+def test_on_a_slow_line_every_chunk_travels_once(stall: float, windows: int, pull: WeightsPull) -> None:
     """Each takes 4 s, so most requests are answered long after the time in which a fast line answers, and the
     announcement is repeated. A stall costs only two windows of second copies."""
-    pull, now, travelled, data = WeightsPull(), stall, 0, DATA * 5
+    now, travelled, data = stall, 0, DATA * 5
     line = pull.wanted(about := info(1, data), 0.0)
     while isinstance(ask := line.pop(0), Ask):
         now, travelled = now + 4.0, travelled + 1
@@ -316,9 +299,8 @@ def test_on_a_slow_line_every_chunk_travels_once(stall: float, windows: int) -> 
 
 
 @pytest.mark.parametrize(("is_postponed", "due"), [(False, TIMEOUT), (True, 3.0)])
-def test_a_chunk_that_others_overtook_is_asked_for_again_in_time(is_postponed: bool, due: float) -> None:
+def test_a_chunk_that_others_overtook_is_asked_for_again_in_time(pull, is_postponed, due) -> None:
     """Answers to later requests do not postpone it."""
-    pull = joined()
     pull.offered(info(), 0.0)
     if is_postponed:
         pull.chunk_postponed(2 * CHUNK, due)
@@ -353,51 +335,47 @@ def test_any_losses_end_in_the_same_bytes(chunks: int, losses: list[str], rng: r
     assert waiting[-1].data == data
 
 
-def run_downloader(
+async def run_downloader(
     folder: Path, faults: dict[int, str], versions: list[int]
 ) -> tuple[WeightsDownloader, list[Path]]:
     """Announce `versions` one after the other; loading a version in `faults` fails with that reason."""
     loaded: list[Path] = []
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
 
-    async def main() -> WeightsDownloader:
-        done = asyncio.Event()
-        loop = asyncio.get_running_loop()
+    def load(path: Path, info: WeightsInfo) -> str:
+        assert hashlib.sha256(path.read_bytes()).digest() == info.sha256
+        loaded.append(path)
+        loop.call_soon_threadsafe(done.set)
+        return faults.get(info.version, "")
 
-        def load(path: Path, info: WeightsInfo) -> str:
-            assert hashlib.sha256(path.read_bytes()).digest() == info.sha256
-            loaded.append(path)
-            loop.call_soon_threadsafe(done.set)
-            return faults.get(info.version, "")
+    def send(message: GetChunk) -> bool:
+        frame = memoryview(piece(data, message.offset))
+        loop.call_soon(downloader.on_chunk, Chunk(message.sha256, message.offset), [frame])
+        return True
 
-        def send(message: GetChunk) -> bool:
-            frame = memoryview(piece(data, message.offset))
-            loop.call_soon(downloader.on_chunk, Chunk(message.sha256, message.offset), [frame])
-            return True
-
-        downloader = WeightsDownloader(in_cache(folder, load), send)
-        downloader._pull.joined(None, 0.0)
-        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
-            running = group.create_task(downloader.run())
-            for version in versions:
-                data = DATA[version:]
-                downloader.on_message(info(version, data), [])
-                await done.wait()
-                done.clear()
-            await downloader.first()
-            running.cancel()
-        return downloader
-
-    return asyncio.run(main()), loaded
+    downloader = WeightsDownloader(in_cache(folder, load), send)
+    downloader._pull.joined(None, 0.0)
+    async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+        running = group.create_task(downloader.run())
+        for version in versions:
+            data = DATA[version:]
+            downloader.on_message(info(version, data), [])
+            await done.wait()
+            done.clear()
+        await downloader.first()
+        running.cancel()
+    return downloader, loaded
 
 
-def test_announced_weights_are_stored_loaded_and_used(tmp_path: Path) -> None:
-    downloader, loaded = run_downloader(tmp_path, {}, [1, 2, 3])
+async def test_announced_weights_are_stored_loaded_and_used(tmp_path) -> None:
+    downloader, loaded = await run_downloader(tmp_path, {}, [1, 2, 3])
     assert downloader._pull.in_use in (info(2, DATA[2:]), info(3, DATA[3:]))
     assert len(loaded) == 3
     assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
 
 
-def test_old_weights_are_deleted_and_what_another_process_is_writing_is_not(tmp_path: Path) -> None:
+async def test_old_weights_are_deleted_and_what_another_process_is_writing_is_not(tmp_path: Path) -> None:
     """The evaluators of eight GPUs write the same weights to one folder at the same time."""
     old = [tmp_path / name for name in ("a.safetensors", "b.safetensors", "c.refused", "d.7.partial")]
     young = [tmp_path / f"e.safetensors.{pid}.partial" for pid in range(8)]
@@ -407,15 +385,15 @@ def test_old_weights_are_deleted_and_what_another_process_is_writing_is_not(tmp_
         path.touch()
     for path in (folder, *old):
         os.utime(path, (1, 1))
-    run_downloader(tmp_path, {}, [1])
+    await run_downloader(tmp_path, {}, [1])
     assert [path.exists() for path in (*old, *young)] == [False] * 4 + [True] * 8
 
 
-def test_weights_in_use_stay_although_the_clock_was_set_back(tmp_path: Path) -> None:
+async def test_weights_in_use_stay_although_the_clock_was_set_back(tmp_path: Path) -> None:
     for name in ("a.safetensors", "b.safetensors"):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (2**33, 2**33))
-    _, (file,) = run_downloader(tmp_path, {}, [1])
+    _, (file,) = await run_downloader(tmp_path, {}, [1])
     assert file.exists()
 
 
@@ -427,8 +405,8 @@ def test_weights_that_another_process_has_refused_already_are_refused_in_the_sam
     assert asyncio.run(in_cache(tmp_path, load)(info(1, DATA), DATA)) == "it holds NaN"
 
 
-def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path) -> None:
-    downloader, loaded = run_downloader(tmp_path, {2: "it holds NaN"}, [1, 2])
+async def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path) -> None:
+    downloader, loaded = await run_downloader(tmp_path, {2: "it holds NaN"}, [1, 2])
     assert downloader._pull.in_use == info(1, DATA[1:])
     assert len(loaded) == 2
 
@@ -461,34 +439,27 @@ def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(tmp
     assert "azserver doctor" in str(fatal)
 
 
-def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path) -> None:
+async def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path) -> None:
     """The announcement was lost. Nobody asks about weights that are known or refused."""
     asked: list[type] = []
-
-    async def main() -> None:
-        use = in_cache(tmp_path, lambda _path, _info: "")
-        downloader = WeightsDownloader(use, lambda message: asked.append(type(message)))
-        downloader._pull.joined(None, 0.0)
-        downloader.on_message(Pong(3), [])
-        downloader.on_message(info(3, b"weights 3"), [])
-        downloader.on_message(Pong(3), [])
-        downloader._pull._refused = (4, bytes(32))
-        downloader.on_message(Pong(4), [])
-
-    asyncio.run(main())
+    use = in_cache(tmp_path, lambda _path, _info: "")
+    downloader = WeightsDownloader(use, lambda message: asked.append(type(message)))
+    downloader._pull.joined(None, 0.0)
+    downloader.on_message(Pong(3), [])
+    downloader.on_message(info(3, b"weights 3"), [])
+    downloader.on_message(Pong(3), [])
+    downloader._pull._refused = (4, bytes(32))
+    downloader.on_message(Pong(4), [])
     assert asked == [GetWeights, GetChunk]
 
 
 @pytest.mark.parametrize("code", [Code.BUSY, Code.INTERNAL])
-def test_a_chunk_that_the_server_cannot_send_now_is_asked_for_when_it_says(tmp_path: Path, code: str) -> None:
-    async def main() -> float | None:
-        downloader = WeightsDownloader(in_cache(tmp_path, lambda _path, _info: ""), lambda _: True)
-        now = asyncio.get_running_loop().time()
-        downloader._pull.joined(info(1, b"weights"), now)
-        downloader.on_message(Refused(code, "later", retry_after=3.0), [])
-        wake = downloader._pull.next_wake()
-        return None if wake is None else wake - now
-
-    wait = asyncio.run(main())
+async def test_a_chunk_that_the_server_cannot_send_now_is_asked_for_when_it_says(tmp_path, code: str) -> None:
+    downloader = WeightsDownloader(in_cache(tmp_path, lambda _path, _info: ""), lambda _: True)
+    now = asyncio.get_running_loop().time()
+    downloader._pull.joined(info(1, b"weights"), now)
+    downloader.on_message(Refused(code, "later", retry_after=3.0), [])
+    wake = downloader._pull.next_wake()
+    wait = None if wake is None else wake - now
     assert wait is not None
     assert 3.0 <= wait < 10.0

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from in_process import ends
 from process_marks import wait_for
 
 from azselfplay.host import hardware
@@ -163,9 +164,8 @@ def test_two_processes_do_not_make_the_same_runs(tmp_path: Path, monkeypatch: py
     flags = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "results"), "--seeds", "1"]
     monkeypatch.setattr(sys, "argv", ["ablation", "krk", *flags])
     (tmp_path / "runs").mkdir()
-    with RunLock(tmp_path / "runs" / ".ablation-krk"), pytest.raises(Fatal, match="the runs of krk") as found:
+    with RunLock(tmp_path / "runs" / ".ablation-krk"), ends(Exit.TRY_AGAIN, "the runs of krk"):
         ablation_runs.main()
-    assert found.value.code is Exit.TRY_AGAIN
 
 
 KILLED = """
@@ -228,6 +228,5 @@ KRK = 'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
 def test_a_senseless_ablation_is_refused_before_hours_of_training(text, complaint, tmp_path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text)
-    with pytest.raises(Fatal, match=complaint) as found:
+    with ends(Exit.CONFIG, complaint):
         ablation_file.load(str(path))
-    assert found.value.code is Exit.CONFIG

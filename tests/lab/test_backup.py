@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from games_runs import records
-from in_process import azplay_here
+from in_process import azplay_here, ends
 from training_runs import GAME, training
 
 from azselfplay.host import folders as whole_folders
@@ -219,14 +220,6 @@ def test_the_folder_of_a_server_or_of_a_trainer_alone_can_be_backed_up(run: Live
     assert len(stored(restored(tmp_path / "b", tmp_path / "d"))) == 15
 
 
-@pytest.mark.parametrize("identity", ["auto", "new"])
-def test_a_name_that_is_taken_is_told_first(run: LiveRun, tmp_path: Path, identity: Identity) -> None:
-    """Whatever --identity is, the message is about the name."""
-    backed_up(run, tmp_path / "backup")
-    with pytest.raises(Fatal, match=r"live exists already.*move it away first \(mv \S+live \S+live-old\)"):
-        restored(tmp_path / "backup", run.folder.path.parent, identity=identity)
-
-
 def killed_at(point: int, work: Callable[[], object]) -> bool:
     """Do the work in a child process that is killed at its fsync number `point`. Return False if it
     finished."""
@@ -258,9 +251,8 @@ def test_a_backup_killed_at_any_point_is_none_or_whole(run: LiveRun, tmp_path: P
             shutil.rmtree(target)
         else:
             assert partial.exists()
-            with pytest.raises(Fatal, match="incomplete backup") as caught:
+            with ends(Exit.BAD_DATA, "incomplete backup"):
                 restored(partial, tmp_path / "none")
-            assert caught.value.code == Exit.BAD_DATA
         point += 1
     assert point > 10
     assert target.exists()
@@ -293,9 +285,8 @@ def test_a_flipped_byte_anywhere_in_a_backup_is_found(run: LiveRun, tmp_path: Pa
     assert len(places) > 30
     for path, at in places:
         _flip(path, at)
-        with pytest.raises(Fatal) as caught:
+        with ends(Exit.BAD_DATA, path):
             restored(tmp_path / "backup", tmp_path / "new")
-        assert caught.value.code == Exit.BAD_DATA, path
         assert list((tmp_path / "new").glob("*")) == []
         _flip(path, at)
     restored(tmp_path / "backup", tmp_path / "new")
@@ -318,11 +309,10 @@ def test_a_game_against_the_rules_is_found_though_its_hash_is_right(run: LiveRun
         database.execute("UPDATE games SET outcome = -outcome, reason = 'board_full' WHERE seq = 3")
     backed_up(run, tmp_path / "backup")
     said: list[str] = []
-    with pytest.raises(Fatal, match="1 games were damaged before") as caught:
+    with ends(Exit.BAD_DATA, "1 games were damaged before"):
         restore(
             tmp_path / "backup", RunFolder(tmp_path / "a", "x"), "auto", verify_games=True, say=said.append
         )
-    assert caught.value.code == Exit.BAD_DATA
     assert said[0].startswith("game 3: damaged: ")
     assert len(stored(restored(tmp_path / "backup", tmp_path / "b", verify=False))) == 15
 
@@ -342,14 +332,13 @@ def test_games_whose_records_were_dropped_are_counted_but_not_checked(tmp_path: 
 
 
 def test_nothing_is_written_over(run: LiveRun, tmp_path: Path) -> None:
+    """Whatever --identity is, the message is about the name."""
     backed_up(run, tmp_path / "backup")
-    for again in (
-        lambda: backed_up(run, tmp_path / "backup"),
-        lambda: restored(tmp_path / "backup", tmp_path / "runs", identity="keep"),
-    ):
-        with pytest.raises(Fatal, match="exists already") as caught:
-            again()
-        assert caught.value.code == Exit.CONFIG
+    with ends(Exit.CONFIG, "exists already"):
+        backed_up(run, tmp_path / "backup")
+    for identity in get_args(Identity):
+        with ends(Exit.CONFIG, r"live exists already.*move it away first \(mv \S+live \S+live-old\)"):
+            restored(tmp_path / "backup", run.folder.path.parent, identity=identity)
 
 
 def test_two_runs_of_one_identity_do_not_stand_side_by_side_by_mistake(run: LiveRun, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from games_runs import azplay_games, records, store_run
+from in_process import ends
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
@@ -83,10 +84,12 @@ def test_games_of_self_play_and_imported_ones_are_kept_apart(tmp_path: Path, mon
     run = store_run(tmp_path / "go", "go_3x3", [entry(one) for one in found])
     (tmp_path / "a.sgf").write_text(SGF)
     assert azplay_games(monkeypatch, run, "import", tmp_path / "a.sgf") == Exit.OK
-    assert sum(one.games for one in by_version(StoreReader(run / "games.db"))) == 3
+    versions = by_version(StoreReader(run / "games.db"))
+    assert sum((one.sources for one in versions), Counter()) == {"workers": 3}
     capsys.readouterr()
     assert azplay_games(monkeypatch, run, "stats") == Exit.OK
-    assert capsys.readouterr().out.endswith("\n1 imported games are not among them\n")
+    *_, every, imported = capsys.readouterr().out.splitlines()
+    assert (every.split()[:2], imported) == (["all", "3"], "1 imported games are not among them")
     assert azplay_games(monkeypatch, run, "list") == Exit.OK
     assert [line.split()[3] for line in capsys.readouterr().out.splitlines()[1:]] == ["workers"] * 3 + [
         "imported"
@@ -146,12 +149,8 @@ def test_a_game_that_was_given_up_at_or_beyond_the_cap_of_self_play_verifies(tmp
 def test_a_run_on_which_a_trainer_works_is_refused(tmp_path: Path, monkeypatch) -> None:
     run = store_run(tmp_path / "go", "go_3x3", [])
     (tmp_path / "a.sgf").write_text(SGF)
-    with (
-        RunFolder(tmp_path, "go").lock("trainer"),
-        pytest.raises(Fatal, match="belongs to another trainer") as refused,
-    ):
+    with RunFolder(tmp_path, "go").lock("trainer"), ends(Exit.TRY_AGAIN, "belongs to another trainer"):
         azplay_games(monkeypatch, run, "import", tmp_path / "a.sgf")
-    assert refused.value.code == Exit.TRY_AGAIN
 
 
 @pytest.mark.parametrize(
@@ -168,6 +167,5 @@ def test_a_run_on_which_a_trainer_works_is_refused(tmp_path: Path, monkeypatch) 
 def test_what_is_asked_wrongly_is_refused(given, reason: str, code: Exit, tmp_path, monkeypatch) -> None:
     run = store_run(tmp_path / "go", "go_3x3", [])
     words = [{"RUN": str(run), "FOLDER": str(tmp_path)}.get(word, word) for word in given]
-    with pytest.raises(Fatal, match=reason) as refused:
+    with ends(code, reason):
         azplay_games(monkeypatch, *words, "--runs", tmp_path)
-    assert refused.value.code == code

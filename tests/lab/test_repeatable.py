@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from changed_settings import self_play, varied
+from in_process import ends
 
 from azselfplay.host.aio import Stop
 from azselfplay.host.crash_points import VARIABLE
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab import azrun, repeatable
 from azselfplay.lab.repeatable import Repeatable, RepeatableRun
@@ -161,9 +162,8 @@ def test_a_network_that_fails_ends_the_round(tmp_path: Path, monkeypatch: pytest
 
 def test_another_size_of_round_is_refused(tmp_path: Path) -> None:
     play(tmp_path, rounds=1)
-    with pytest.raises(Fatal, match="not played with --repeatable 6") as caught:
+    with ends(Exit.CONFIG, "not played with --repeatable 6"):
         opened(tmp_path, games=6)
-    assert caught.value.code == Exit.CONFIG
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,8 @@ def test_another_size_of_round_is_refused(tmp_path: Path) -> None:
 def test_settings_that_cannot_be_followed_are_refused(
     server: ServerConfig, trainer: TrainerConfig, message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(Fatal, match=message) as caught:
+    with ends(Exit.CONFIG, message):
         RepeatableRun(server, trainer, RunFolder(tmp_path, "again"), GAMES)
-    assert caught.value.code == Exit.CONFIG
 
 
 def azrun_with(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from free_ports import free_base_port
+from in_process import ends
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
@@ -47,9 +48,8 @@ def test_several_are_listed_with_their_ports(tmp_path, asked: list[Address], mon
     with runs[1].config.open("a") as file:  # its keys are not here
         file.write(f'insecure = false\nkeys = "{tmp_path / "none"}"\n')
     monkeypatch.setattr(status_command, "served_runs", lambda: runs)
-    with pytest.raises(Fatal, match=r"a \(port 5640\), .*b \(port 5650\)") as caught:
+    with ends(Exit.USAGE, r"a \(port 5640\), .*b \(port 5650\)"):
         of_this_machine()
-    assert caught.value.code == Exit.USAGE
     assert asked == []
 
 
@@ -64,16 +64,14 @@ def test_keys_that_are_not_here_are_asked_for_and_none_is_to_be_made(tmp_path: P
 
 def test_without_any_it_says_what_to_give(asked: list[Address], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_command, "served_runs", list)
-    with pytest.raises(Fatal, match="--server HOST:PORT, or a run's folder") as caught:
+    with ends(Exit.UNREACHABLE, "--server HOST:PORT, or a run's folder"):
         of_this_machine()
-    assert caught.value.code == Exit.UNREACHABLE
     assert asked == [Address("127.0.0.1", 5600)]
 
 
 def test_where_no_azserver_is_one_is_to_be_started() -> None:
-    with pytest.raises(Fatal, match="start azserver") as caught:
+    with ends(Exit.UNREACHABLE, "start azserver"):
         of_server(Address("127.0.0.1", free_base_port()))
-    assert caught.value.code == Exit.UNREACHABLE
 
 
 def test_a_trainer_that_stores_no_games_is_a_fault() -> None:

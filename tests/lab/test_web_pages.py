@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from report_runs import STEPS, figures
-from web_runs import JSON, got, looked_at, next_event, run_with_games, with_client
+from web_runs import JSON, got, next_event, pages, run_with_games, with_client
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Fatal
@@ -62,16 +62,13 @@ async def test_no_text_becomes_a_part_of_a_page(client, runs: Path) -> None:
 
 
 @pytest.mark.parametrize("request_line", ["GET / HTTP/1.1", f"GET /{'a' * 20_000} HTTP/1.1", "\x16\x03\x01"])
-def test_what_is_no_request_is_answered_and_fills_no_log(runs: Path, request_line: str, caplog) -> None:
+async def test_what_is_no_request_is_answered_and_fills_no_log(runs: Path, request_line: str, caplog) -> None:
     """It has no Host, is too long or is not HTTP; others may send as many of these as they like."""
-
-    async def look(client) -> None:
+    async with pages(runs) as client:
         reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
         writer.write(request_line.encode() + b"\r\n\r\n")
         assert (await reader.readline()).split()[1] == b"400"
         writer.close()
-
-    looked_at(runs, look)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -89,13 +86,10 @@ async def test_a_run_that_does_not_exist_is_a_page_that_says_so(client, runs: Pa
 @pytest.mark.parametrize(
     "name", ["..", "%2e%2e", "..%2fa-run", "%2fetc", ".", "a-run%2f..", "a%00b", "%3Cb%3E"]
 )
-def test_a_name_that_is_no_folder_inside_the_runs_finds_nothing(runs: Path, name: str) -> None:
-    async def look(client) -> None:
-        async with client.get(f"/api/run/{name}/history") as answer:
+async def test_a_name_that_is_no_folder_inside_the_runs_finds_nothing(runs: Path, name: str) -> None:
+    for folder in (runs / "a-run", runs):
+        async with pages(folder) as client, client.get(f"/api/run/{name}/history") as answer:
             assert answer.status == 404
-
-    looked_at(runs / "a-run", look)
-    looked_at(runs, look)
 
 
 @with_client

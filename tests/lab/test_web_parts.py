@@ -12,13 +12,14 @@ from types import SimpleNamespace
 
 import pytest
 from games_runs import records, store_run
+from in_process import ends
 from report_runs import figures
 from web_runs import run_with_games
 
 from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.host import ports
 from azselfplay.host.aio import Stop
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit
 from azselfplay.host.runs import RunFolder, newest_row
 from azselfplay.lab.report.curves import Curves
 from azselfplay.lab.web import rooms, runs
@@ -189,17 +190,15 @@ def test_a_port_in_use_ends_the_command_with_a_sentence() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(Fatal, match=r"is in use.*another --port") as found:
+        with ends(Exit.TRY_AGAIN, r"is in use.*another --port"):
             listen("127.0.0.1", taken.getsockname()[1])
-    assert found.value.code == Exit.TRY_AGAIN
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64])
 def test_what_cannot_be_a_host_name_ends_the_command_with_a_sentence(host: str) -> None:
     for listens in (lambda: listen(host, 0), lambda: ports.listen([f"tcp://{host}:0"])):
-        with pytest.raises(Fatal, match="it is no host name") as found:
+        with ends(Exit.CONFIG, "it is no host name"):
             listens()
-        assert found.value.code == Exit.CONFIG
 
 
 @asynccontextmanager
@@ -234,45 +233,32 @@ ORDER = (
 UNFINISHED = b"GET / HTTP/1.1\r\nX-Slow: "
 
 
-def test_a_request_whose_header_does_not_end_ends_with_its_connection(tmp_path, monkeypatch) -> None:
+async def test_a_request_whose_header_does_not_end_ends_with_its_connection(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("azselfplay.lab.web.guarding.REQUEST_WITHIN", 0.3)
-
-    async def scenario() -> bytes:
-        async with served(tmp_path) as port:
-            return await said_to(port, UNFINISHED)
-
-    assert asyncio.run(scenario()) == b""
+    async with served(tmp_path) as port:
+        assert await said_to(port, UNFINISHED) == b""
 
 
-def test_a_later_request_whose_header_does_not_end_does_so_too(tmp_path, monkeypatch) -> None:
+async def test_a_later_request_whose_header_does_not_end_does_so_too(tmp_path, monkeypatch) -> None:
     """The loop's clock passes the limit once the first request is answered, however long that takes."""
-
-    async def scenario() -> tuple[bytes, bytes]:
-        loop, ahead = asyncio.get_running_loop(), 0.0
-        clock = loop.time
-        monkeypatch.setattr(loop, "time", lambda: clock() + ahead)
-        async with served(tmp_path) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(GET.replace(b"GET", b"HEAD") + UNFINISHED)
-            answered = await reader.readuntil(b"\r\n\r\n")
-            ahead = REQUEST_WITHIN + 1
-            more = await reader.read()
-            writer.close()
-            return answered, more
-
-    answered, more = asyncio.run(scenario())
+    loop, ahead = asyncio.get_running_loop(), 0.0
+    clock = loop.time
+    monkeypatch.setattr(loop, "time", lambda: clock() + ahead)
+    async with served(tmp_path) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET.replace(b"GET", b"HEAD") + UNFINISHED)
+        answered = await reader.readuntil(b"\r\n\r\n")
+        ahead = REQUEST_WITHIN + 1
+        more = await reader.read()
+        writer.close()
     assert answered.startswith(b"HTTP/1.1 200 ")
     assert more == b""
 
 
-def test_a_body_that_does_not_end_is_answered_and_not_waited_for(tmp_path, monkeypatch) -> None:
+async def test_a_body_that_does_not_end_is_answered_and_not_waited_for(tmp_path, monkeypatch) -> None:
     run_with_games(tmp_path, "tic_tac_toe", games=1)
     monkeypatch.setattr("azselfplay.lab.web.app.REQUEST_WITHIN", 0.3)
-
-    async def scenario() -> bytes:
-        async with served(tmp_path) as port:
-            return await said_to(port, ORDER + b"{")
-
-    answered = asyncio.run(scenario())
+    async with served(tmp_path) as port:
+        answered = await said_to(port, ORDER + b"{")
     assert answered.startswith(b"HTTP/1.1 408 ")
     assert b"did not arrive within" in answered

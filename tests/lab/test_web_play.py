@@ -22,13 +22,6 @@ from protocol.messages import WeightsInfo
 PLAY = "/api/run/a-run/play"
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs")
-    run_with_games(folder, "tic_tac_toe", games=1)
-    return folder
-
-
 @with_client
 async def test_a_game_is_played_to_its_end(client, runs: Path) -> None:
     game = await ordered(client, PLAY, {"side": 1, "simulations": 20})

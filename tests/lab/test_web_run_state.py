@@ -14,7 +14,7 @@ import pytest
 from in_process import azplay_here
 from report_runs import STEPS, figures
 from test_store import seen
-from web_runs import looked_at, next_event, run_with_games, with_client
+from web_runs import next_event, pages, run_with_games, with_client
 
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Fatal
@@ -123,28 +123,26 @@ def test_an_ended_run_shows_its_final_figures_and_when_it_was_created(run: RunFo
     assert found["silent_s"] is None
 
 
-def test_a_page_that_is_open_at_the_end_of_a_run_is_told_so_and_the_terminal_once(tmp_path, caplog) -> None:
+async def test_a_page_that_is_open_at_the_end_of_a_run_is_told_so_and_the_terminal_once(
+    tmp_path, caplog
+) -> None:
     folder = RunFolder(tmp_path, run_with_games(tmp_path, "tic_tac_toe").name)
     lock = RunLock(folder.lock_of("trainer"))
     caplog.set_level(logging.INFO, "azselfplay.lab.web")
-
-    async def look(client) -> None:
-        async with client.get("/api/run/a-run/events") as answer:
-            assert (await next_event(answer))["summary"]["state"] == "running"
-            folder.write_figures({"games": 500, "step": STEPS, "weights_version": 4, "alerts": []})
-            lock.close()
-            while (found := await next_event(answer))["summary"]["state"] == "running":
-                pass
-            assert found["summary"]["state"] == "ended"
-            assert (found["summary"]["games"], found["summary"]["version"]) == (500, 4)
-            assert "last" not in found
-            await next_event(answer)
-
-    looked_at(tmp_path, look)
+    async with pages(tmp_path) as client, client.get("/api/run/a-run/events") as answer:
+        assert (await next_event(answer))["summary"]["state"] == "running"
+        folder.write_figures({"games": 500, "step": STEPS, "weights_version": 4, "alerts": []})
+        lock.close()
+        while (found := await next_event(answer))["summary"]["state"] == "running":
+            pass
+        assert found["summary"]["state"] == "ended"
+        assert (found["summary"]["games"], found["summary"]["version"]) == (500, 4)
+        assert "last" not in found
+        await next_event(answer)
     assert caplog.messages == ["run a-run has ended; its pages show the last figures"]
 
 
-def test_pages_follow_azserver_to_another_port_and_ask_again_who_refused(run: RunFolder, monkeypatch) -> None:
+async def test_pages_follow_azserver_to_another_port_and_ask_again_who_refused(run, monkeypatch) -> None:
     dialled: list[str] = []
 
     class Refused:
@@ -160,16 +158,12 @@ def test_pages_follow_azserver_to_another_port_and_ask_again_who_refused(run: Ru
             await asyncio.Event().wait()
 
     monkeypatch.setattr(watching, "Connection", Refused)
-
-    async def main() -> None:
-        async with asyncio.TaskGroup() as group, aclosing(watching.ServerFigures(run, group)) as server:
-            for port in (5600, 5600, 5700, 5700):
-                run.config.write_text(to_toml({"listen": "127.0.0.1", "port": port}))
-                await server.ask(running=True)
-                await asyncio.sleep(0)
-            assert server.state == "refused"
-
-    asyncio.run(main())
+    async with asyncio.TaskGroup() as group, aclosing(watching.ServerFigures(run, group)) as server:
+        for port in (5600, 5600, 5700, 5700):
+            run.config.write_text(to_toml({"listen": "127.0.0.1", "port": port}))
+            await server.ask(running=True)
+            await asyncio.sleep(0)
+        assert server.state == "refused"
     assert dialled == [f"tcp://127.0.0.1:{port}" for port in (5600, 5700, 5700)]
 
 
@@ -228,18 +222,15 @@ def ended_run(runs: Path) -> RunFolder:
     return folder
 
 
-def test_the_pages_of_an_ended_run_change_nothing_in_it_nor_the_time_of_its_end(tmp_path: Path) -> None:
+async def test_the_pages_of_an_ended_run_change_nothing_in_it_nor_the_time_of_its_end(tmp_path: Path) -> None:
     folder = ended_run(tmp_path)
     before = seen(folder.path)
     answered = []
-
-    async def look(client) -> None:
+    async with pages(tmp_path) as client:
         for page in ("runs", *PAGES):
             async with client.get(f"/api/{page}") as answer:
                 answered.append((page, answer.status))
                 await answer.read()
-
-    looked_at(tmp_path, look)
     assert [page for page, status in answered if status == 200] == ["runs", *PAGES]
     assert seen(folder.path) == before
     assert summary(folder)["changed"] == 1e9

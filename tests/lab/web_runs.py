@@ -1,6 +1,5 @@
 """Runs to be looked at in a browser, and the pages that show them."""
 
-import asyncio
 import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -50,23 +49,13 @@ async def pages(runs: Path, listen: str = "127.0.0.1") -> AsyncIterator[TestClie
         await site.watching.close()
 
 
-def looked_at(runs: Path, look: Callable[[TestClient[Any, Any]], Awaitable[None]]) -> None:
-    """Run `look` with a client of the pages about `runs`."""
-
-    async def looking() -> None:
-        async with pages(runs) as client:
-            await look(client)
-
-    asyncio.run(looking())
-
-
-def with_client(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+def with_client(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     """Run a test with a client of the pages about the runs in its fixture `runs`, or else `tmp_path`."""
 
     @wraps(test)
-    def run(**fixtures: Any) -> None:
-        runs = fixtures.get("runs", fixtures.get("tmp_path"))
-        looked_at(runs, lambda client: test(client, **fixtures))
+    async def run(**fixtures: Any) -> None:
+        async with pages(fixtures.get("runs", fixtures.get("tmp_path"))) as client:
+            await test(client, **fixtures)
 
     # Without the first parameter: pytest has no fixture for the client.
     signature = inspect.signature(test)

@@ -92,8 +92,7 @@ def test_the_network_that_plays_says_what_the_network_that_trains_says(tmp_path:
 def test_a_resumed_trainer_makes_no_step_before_its_window_is_filled(tmp_path: Path) -> None:
     """Without its games it would learn the few new ones by heart. So it waits, and says for what."""
     path = stored(tmp_path, games(60))
-    one = training(tmp_path / "a")
-    fill(one, path, 60)
+    one = fill(training(tmp_path / "a"), path, 60)
     assert one.turn([], 60, 400).step > 0
     one.save()
     resumed = training(tmp_path / "a", min_positions=100)

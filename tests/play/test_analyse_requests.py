@@ -14,7 +14,6 @@ from azselfplay.play.analysis import (
     Request,
     Room,
     parse,
-    positions_in_flight,
     trees_in_flight,
 )
 from azselfplay.play.driver import LineSplitter
@@ -112,15 +111,9 @@ def test_room_is_bounded_in_positions_and_in_simulations_but_takes_one_of_any_si
     assert room.fits(90)
 
 
-def test_positions_in_flight_follow_from_the_batch() -> None:
-    """Three batches' worth, unless the user says otherwise."""
-    assert positions_in_flight(0, 64) == 192
-    assert positions_in_flight(5, 64) == 5
-
-
 def test_few_trees_are_in_flight_if_they_are_large() -> None:
     chess, go = get_game("chess"), get_game("go")
-    assert trees_in_flight(0, 64, chess, 100) == 192
+    assert (trees_in_flight(0, 64, chess, 100), trees_in_flight(5, 64, chess, 100)) == (192, 5)
     assert 1 < trees_in_flight(0, 64, go, 20_000) < trees_in_flight(0, 64, chess, 20_000) < 192
     assert trees_in_flight(0, 64, go, 10**9) == 1
 

@@ -144,23 +144,19 @@ def test_a_hundred_and_sixty_mixed_lines_are_all_answered() -> None:
     assert sum("best" in answer for answer in answers) == 60
 
 
-def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:
+async def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:
     """The input is still open."""
     read_in, write_in = os.pipe()
     read_out, write_out = os.pipe()
     net = load_net(None, "tic_tac_toe", threads=1)
     service = Service(Analyst(net.game, net.evaluator, net.history), in_flight=4, simulations=2)
-
-    async def main() -> bytes:
-        stop = Stop()
-        os.write(write_in, b'{"id": 1}\n')
-        running = asyncio.create_task(service.run(read_in, write_out, stop))
-        answer = await asyncio.to_thread(os.read, read_out, 4096)
-        stop.request()
-        await asyncio.wait_for(running, 240)
-        return answer
-
-    assert json.loads(asyncio.run(main()))["id"] == 1
+    stop = Stop()
+    os.write(write_in, b'{"id": 1}\n')
+    running = asyncio.create_task(service.run(read_in, write_out, stop))
+    answer = await asyncio.to_thread(os.read, read_out, 4096)
+    stop.request()
+    await asyncio.wait_for(running, 240)
+    assert json.loads(answer)["id"] == 1
     net.close()
     for descriptor in (write_in, write_out, read_out):
         os.close(descriptor)
@@ -191,18 +187,14 @@ def test_no_more_are_worked_on_than_may_be_in_flight(tmp_path: Path) -> None:
     assert analyst.most == 7
 
 
-def test_input_is_read_no_further_than_it_is_taken(tmp_path: Path) -> None:
+async def test_input_is_read_no_further_than_it_is_taken(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b"".join(b"%0999d\n" % number for number in range(2000)))
-
-    async def main() -> None:
-        with (tmp_path / "in").open("rb") as file:
-            lines = Input(file.fileno(), 2000)
-            seen: list[Any] = []
-            chunks = 0
-            while (together := await lines.lines()) is not None:
-                chunks += 1
-                assert os.lseek(file.fileno(), 0, os.SEEK_CUR) <= chunks * CHUNK
-                seen += together
-            assert [int(line) for line in seen] == list(range(2000))
-
-    asyncio.run(main())
+    with (tmp_path / "in").open("rb") as file:
+        lines = Input(file.fileno(), 2000)
+        seen: list[Any] = []
+        chunks = 0
+        while (together := await lines.lines()) is not None:
+            chunks += 1
+            assert os.lseek(file.fileno(), 0, os.SEEK_CUR) <= chunks * CHUNK
+            seen += together
+        assert [int(line) for line in seen] == list(range(2000))

@@ -8,12 +8,13 @@ import chess.pgn
 import cshogi
 import cshogi.KIF
 import pytest
+from in_process import ends
 from sgfmill import sgf
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import replay
 from azselfplay.games.knowledge import ReadGame, knowledge_of
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit
 from azselfplay.play.annotate import main, written_moves
 from azselfplay.play.game_files import FileGame
 from net.create import create
@@ -125,9 +126,8 @@ def test_a_move_is_marked_by_what_it_loses_and_the_better_line_is_a_variation() 
 
 def test_a_command_without_a_network_says_what_is_missing(monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", ["azplay annotate", "a.pgn"])
-    with pytest.raises(Fatal, match="azplay annotate FILE RUN") as refused:
+    with ends(Exit.USAGE, "azplay annotate FILE RUN"):
         main()
-    assert refused.value.code == Exit.USAGE
 
 
 def test_a_file_is_not_written_over_by_its_own_annotation(tmp_path: Path, monkeypatch) -> None:
@@ -137,7 +137,6 @@ def test_a_file_is_not_written_over_by_its_own_annotation(tmp_path: Path, monkey
     create("chess", 0, "1x8", 1, tmp_path / "n.safetensors")
     flags = ["--out", str(tmp_path / "." / "a.pgn")]
     monkeypatch.setattr(sys, "argv", ["azplay annotate", str(games), str(tmp_path / "n.safetensors"), *flags])
-    with pytest.raises(Fatal, match="is the file of games itself") as refused:
+    with ends(Exit.USAGE, "is the file of games itself"):
         main()
-    assert refused.value.code == Exit.USAGE
     assert "hmm" in games.read_text()

@@ -75,12 +75,9 @@ def test_a_gate_begins_at_the_endings_that_self_play_begins_at() -> None:
 def gate_of(candidate: str, best: str, share: float, pairs: int) -> list[GateReport]:
     reports: list[GateReport] = []
     players = make_player(candidate, TIC), make_player(best, TIC)
-
-    async def main() -> GateReport:
-        openings = gate_openings(TIC, pairs, 1, resolve(SelfPlaySettings(), TIC))
-        return await play(TIC, *players, openings, share, reports.append, concurrent=4)
-
-    assert asyncio.run(main()) == reports[-1]
+    openings = gate_openings(TIC, pairs, 1, resolve(SelfPlaySettings(), TIC))
+    last = asyncio.run(play(TIC, *players, openings, share, reports.append, concurrent=4))
+    assert last == reports[-1]
     return reports
 
 
@@ -123,23 +120,19 @@ def test_a_player_of_the_gate_plays_the_same_whatever_the_seed() -> None:
         asyncio.run(player.close())
 
 
-def test_a_gate_repeats_its_report_for_as_long_as_it_computes() -> None:
+async def test_a_gate_repeats_its_report_for_as_long_as_it_computes() -> None:
     """Silence means that it hangs: while nothing is evaluated, no report is sent."""
     told: list[GateReport] = []
     none, one = GateReport(0, 0, 0, 4), GateReport(1, 0, 0, 4)
     counts = iter([10, 20, 20, 20, 30])
+    progress = Progress(told.append, none)
+    progress.tell(one)
 
-    async def main() -> None:
-        progress = Progress(told.append, none)
-        progress.tell(one)
+    def evaluated() -> int:
+        if (count := next(counts, None)) is None:
+            raise asyncio.CancelledError
+        return count
 
-        def evaluated() -> int:
-            if (count := next(counts, None)) is None:
-                raise asyncio.CancelledError
-            return count
-
-        with suppress(asyncio.CancelledError):
-            await progress.repeat(evaluated, every=0.0)
-
-    asyncio.run(main())
+    with suppress(asyncio.CancelledError):
+        await progress.repeat(evaluated, every=0.0)
     assert told == [one, one, one, one]

@@ -41,6 +41,11 @@ def ready_engine(**options: object) -> GtpEngine:
     return engine
 
 
+@pytest.fixture
+def engine() -> GtpEngine:
+    return ready_engine()
+
+
 def said(engine: GtpEngine, *lines: str) -> str:
     """Return the answer to the last of the lines, each of which is answered at once."""
     for line in lines:
@@ -95,15 +100,13 @@ def test_colours_play_in_any_order_and_each_move_is_taken_back_alone():
         assert board.stones() == stones
 
 
-def test_a_pass_out_of_turn_does_not_end_the_game():
-    engine = ready_engine()
+def test_a_pass_out_of_turn_does_not_end_the_game(engine):
     said(engine, "play b pass", "play b C3", "play b D3")
     assert not engine.desk.board.is_over
     assert said(engine, "play w pass", "play b pass", "genmove w") == "= pass"
 
 
-def test_after_its_last_ply_the_engine_passes_and_says_why() -> None:
-    engine = ready_engine()
+def test_after_its_last_ply_the_engine_passes_and_says_why(engine: GtpEngine) -> None:
     points = [f"{column}{row}" for row in range(1, 6) for column in "ABCDE"][:-1]
     for point in points[:-1]:
         said(engine, f"play b {point}", "play w pass")
@@ -114,8 +117,7 @@ def test_after_its_last_ply_the_engine_passes_and_says_why() -> None:
     assert "50 moves have been played" in said(engine, "lz-analyze w 10")
 
 
-def test_at_its_longest_a_game_is_refused_more_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = ready_engine()
+def test_at_its_longest_a_game_is_refused_more_moves(engine: GtpEngine, monkeypatch) -> None:
     said(engine, "play b A1", "play w B1")
     start_of(engine, "genmove b")
     monkeypatch.setattr(thinker, "MOST_PLIES", 2)
@@ -173,8 +175,7 @@ def test_a_ko_may_not_be_retaken_and_an_illegal_move_changes_nothing():
         ("\u202e\U0001f600 " + "x" * 5000, "? unknown command"),
     ],
 )  # fmt: skip
-def test_a_line_that_makes_no_sense_gets_an_error_and_changes_nothing(line, answer):
-    engine = ready_engine()
+def test_a_line_that_makes_no_sense_gets_an_error_and_changes_nothing(engine, line, answer):
     before = engine.desk.board.rules, engine.desk.board.stones(), list(engine.desk.clocks)
     assert said(engine, line).startswith(answer)
     assert (engine.desk.board.rules, engine.desk.board.stones(), engine.desk.clocks) == before
@@ -188,8 +189,7 @@ def test_a_network_of_one_size_refuses_other_boards_and_plays_other_komi():
     assert engine.feed("genmove b", 0.0) == [Prepare(Setup(game="go_5x5_komi24.5"))]
 
 
-def test_rules_that_change_are_prepared_again_and_the_stones_stay():
-    engine = ready_engine()
+def test_rules_that_change_are_prepared_again_and_the_stones_stay(engine):
     said(engine, "play b C3", "kata-set-rules new-zealand", "kata-set-rule suicide false")
     assert said(engine, "kata-get-rules").startswith('= {"ko":"SITUATIONAL","suicide":false,"scoring":"AREA"')
     said(engine, 'kata-set-rules {"ko":"SIMPLE","suicide":true,"whiteHandicapBonus":"0"}')
@@ -260,8 +260,7 @@ def test_a_stone_is_as_dead_as_its_chain():
     assert board.dead(()) == ([], [])
 
 
-def test_ownership_is_told_by_rows_from_the_upper_left_after_everything_else():
-    engine = ready_engine()
+def test_ownership_is_told_by_rows_from_the_upper_left_after_everything_else(engine):
     assert start_of(engine, "kata-analyze b 50 ownership true rootInfo true").ownership
     line = Line(("C3",), 9, 0.5, 0.25)
     (told,) = engine.reported(Report((line,), Progress(0.0, 9, 1, 1), ownership=tuple(OWNED)))
@@ -270,8 +269,7 @@ def test_ownership_is_told_by_rows_from_the_upper_left_after_everything_else():
     assert "ownership" not in told.text
 
 
-def test_a_clock_limits_the_search_and_goes_on_without_time_left():
-    engine = ready_engine()
+def test_a_clock_limits_the_search_and_goes_on_without_time_left(engine):
     said(engine, "time_settings 60 10 5")
     request = start_of(engine, "genmove b", 100.0)
     assert request.simulations == 0
@@ -291,8 +289,7 @@ def test_a_clock_limits_the_search_and_goes_on_without_time_left():
 
 
 @pytest.mark.parametrize(("stones", "saves"), [(0, True), (2, True), (1, False)])
-def test_time_is_saved_unless_a_new_period_begins_with_the_next_move(stones, saves):
-    engine = ready_engine()
+def test_time_is_saved_unless_a_new_period_begins_with_the_next_move(engine, stones, saves):
     said(engine, "time_settings 60 10 5", f"time_left b 9 {stones}")
     assert start_of(engine, "genmove b").may_move_early is saves
 
@@ -346,8 +343,7 @@ def test_the_game_is_printed_and_sgfmill_reads_it_back(tmp_path):
 REPORT = Report((Line(("C3", "C2"), 30, 0.5, 0.25), Line(("pass",), 10, -0.5, 0.05)), Progress(1.0, 40, 2, 4))
 
 
-def test_a_stream_of_analysis_tells_moves_until_anything_comes():
-    engine = ready_engine()
+def test_a_stream_of_analysis_tells_moves_until_anything_comes(engine):
     begun, start = engine.feed("3 lz-analyze b 100", 0.0)
     assert begun == Say("=3")
     assert (start.request.simulations, start.request.report_seconds) == (0, 1.0)
@@ -362,8 +358,7 @@ def test_a_stream_of_analysis_tells_moves_until_anything_comes():
     assert engine.desk.board.is_empty
 
 
-def test_a_move_with_analysis_is_played_when_it_is_found_whatever_comes_before():
-    engine = ready_engine()
+def test_a_move_with_analysis_is_played_when_it_is_found_whatever_comes_before(engine):
     begun, _ = engine.feed("genmove_analyze b 50", 0.0)
     assert begun == Say("=")
     assert engine.feed("showboard", 0.0) == []
@@ -375,8 +370,7 @@ def test_a_move_with_analysis_is_played_when_it_is_found_whatever_comes_before()
     assert engine.desk.board.stones() == (["C3"], ["C2"])
 
 
-def test_analysis_looks_only_at_the_moves_that_are_allowed():
-    engine = ready_engine()
+def test_analysis_looks_only_at_the_moves_that_are_allowed(engine):
     assert start_of(engine, "lz-analyze b 10 allow b A1,B1 3").allowed == (0, 1)
     engine.feed("stop", 0.0)
     engine.searched(Found(("A1",), 0), 0.0)

@@ -114,7 +114,7 @@ def test_a_usi_engine_is_told_its_limits() -> None:
         ("gtp", ["clear_board", "time_settings"], ["genmove"]),
     ],
 )
-def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
+async def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
     protocol: str, before: list[str], during: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`tee` records the engine's input: certainly every command before the final "quit". It does not end
@@ -122,25 +122,21 @@ def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
     monkeypatch.setattr("azselfplay.play.engine_player.GRACE_SECONDS", 0.1)
     game, heard_lines = get_game(GAMES[protocol]), tmp_path / "heard"
     command = f"sh -c 'tee {heard_lines} | {sys.executable} {ENGINE} {protocol} good'"
-
-    async def playing() -> None:
-        player = make_player(f"{protocol}:{command}?movetime=50&timeout=240", game)
-        history = GameHistory(game)
-        try:
-            seat = await player.sit_down(0)
-            await seat.be_ready(history)
-            await seat.choose(history)
-            await seat.close()
-        finally:
-            await player.close()
-
-    asyncio.run(playing())
+    player = make_player(f"{protocol}:{command}?movetime=50&timeout=240", game)
+    history = GameHistory(game)
+    try:
+        seat = await player.sit_down(0)
+        await seat.be_ready(history)
+        await seat.choose(history)
+        await seat.close()
+    finally:
+        await player.close()
     words = [line.split()[0] for line in heard_lines.read_text().splitlines()]
     words = words[words.index(before[0]) :]
     assert [word for word in words if word in before + during] == before + during
 
 
-def test_engines_are_killed_even_if_their_end_is_not_waited_for() -> None:
+async def test_engines_are_killed_even_if_their_end_is_not_waited_for() -> None:
     """Pressing Ctrl-C twice does this."""
     killed = []
 
@@ -151,17 +147,14 @@ def test_engines_are_killed_even_if_their_end_is_not_waited_for() -> None:
         def kill(self) -> None:
             killed.append(self)
 
-    async def closing() -> None:
-        player = EnginePlayer("deaf", EngineSpec(()), None)  # type: ignore[arg-type]
-        player.give_back(Deaf())  # type: ignore[arg-type]
-        player.give_back(Deaf())  # type: ignore[arg-type]
-        task = asyncio.create_task(player.close())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(closing())
+    player = EnginePlayer("deaf", EngineSpec(()), None)  # type: ignore[arg-type]
+    player.give_back(Deaf())  # type: ignore[arg-type]
+    player.give_back(Deaf())  # type: ignore[arg-type]
+    task = asyncio.create_task(player.close())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert len(killed) == 2
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from in_process import ends
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.book import Book, Entrant, Point, thinned
@@ -82,9 +83,8 @@ def test_players_whose_files_are_gone_keep_their_rating(tmp_path: Path) -> None:
 def test_a_book_of_another_game_or_other_openings_is_refused(tmp_path: Path) -> None:
     tournament(tmp_path / "r", ["v0"], 10)
     for game, settings, words in (("go", SETTINGS, "not 1 and go"), ("chess", {"seed": 2}, "one scale")):
-        with pytest.raises(Fatal, match=words) as caught:
+        with ends(Exit.BAD_DATA, words):
             Book(tmp_path / "r", game, settings)
-        assert caught.value.code == Exit.BAD_DATA
     (tmp_path / "r").write_bytes(b"{")
     with pytest.raises(Fatal, match="cannot be read"):
         Book(tmp_path / "r", "chess", SETTINGS)
@@ -98,9 +98,8 @@ def test_a_failed_write_leaves_the_book_as_it_was(tmp_path: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(Fatal, match="No space left") as caught:
+    with ends(Exit.DISK, "No space left"):
         tournament(tmp_path / "r", ["v0", "v1"], 100)
-    assert caught.value.code == Exit.DISK
     assert (tmp_path / "r").read_bytes() == before
 
 

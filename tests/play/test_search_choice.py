@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 from changed_settings import self_play, varied
+from in_process import ends
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.host.config import to_toml
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit
 from azselfplay.play.analysis import Analyst, Request
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.nets import LoadedNet, search_for, search_name, search_of_run
@@ -71,9 +72,8 @@ def test_weights_of_no_run_are_searched_as_all_that_play(tmp_path: Path) -> None
     "text", ["negamax", "puct?c_init", "puct?simulations=5", "gumbel?gumbel_c_scale=x", "puct?c_init=-1"]
 )
 def test_a_search_that_means_nothing_is_refused(text: str) -> None:
-    with pytest.raises(Fatal) as refused:
+    with ends(Exit.CONFIG):
         search_for(text, GAME)
-    assert refused.value.code == Exit.CONFIG
 
 
 @pytest.mark.parametrize(
@@ -88,18 +88,16 @@ def test_a_search_that_means_nothing_is_refused(text: str) -> None:
 def test_a_selection_that_is_not_there_or_does_not_read_a_setting_names_the_nearest(
     text: str, nearest: str
 ) -> None:
-    with pytest.raises(Fatal, match=f"the nearest is {nearest}") as refused:
+    with ends(Exit.CONFIG, f"the nearest is {nearest}"):
         search_for(text, GAME)
-    assert refused.value.code == Exit.CONFIG
 
 
 @pytest.mark.parametrize("content", ["self_play = 3\n", "[self_play.search]\nc_init = 'a'\n", "= = ="])
 def test_a_run_whose_settings_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
     weights = run_of(tmp_path, SelfPlaySettings())
     (tmp_path / "config.toml").write_text(content)
-    with pytest.raises(Fatal, match=r"config\.toml") as refused:
+    with ends(Exit.BAD_DATA, r"config\.toml"):
         search_for("", GAME, weights)
-    assert refused.value.code == Exit.BAD_DATA
 
 
 def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:

@@ -9,6 +9,7 @@ import chess
 import chess.syzygy
 import numpy as np
 import pytest
+from in_process import ends
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
@@ -47,21 +48,17 @@ class MadeUp:
 TABLES = Tables(cast("chess.syzygy.Tablebase", MadeUp()), 3)
 
 
-def test_an_engine_whose_network_knows_nothing_mates_with_a_rook_against_any_defence() -> None:
+async def test_an_engine_whose_network_knows_nothing_mates_with_a_rook_against_any_defence() -> None:
     net = load_net(None, "chess", threads=1)
     thinker = Thinker(net, 1, 8, 0, tables=TABLES)
     rng, history = np.random.default_rng(1), GameHistory(GAME, LADDER)
     known = MadeUp()._known(chess.Board(LADDER)).plies
-
-    async def moves() -> None:
-        while history.end_reason() is None:
-            if history.side_to_move == 0:
-                request = Request(LADDER, tuple(history.actions), 0.0, simulations=2)
-                history.play((await thinker.think(Thinking(request), lambda _: None)).action)
-            else:
-                history.play(int(rng.choice(history.legal_actions())))
-
-    asyncio.run(moves())
+    while history.end_reason() is None:
+        if history.side_to_move == 0:
+            request = Request(LADDER, tuple(history.actions), 0.0, simulations=2)
+            history.play((await thinker.think(Thinking(request), lambda _: None)).action)
+        else:
+            history.play(int(rng.choice(history.legal_actions())))
     thinker.close()
     assert history.end_reason() == "checkmate"
     assert history.ply <= known
@@ -127,9 +124,8 @@ def test_a_path_without_tables_and_another_game_are_refused_in_a_sentence(tmp_pa
         ("chess", f"{tmp_path}/nowhere", "which is no folder"),
         ("shogi", str(tmp_path), "are of chess, not of shogi"),
     ):
-        with pytest.raises(Fatal, match=said) as refused:
+        with ends(Exit.CONFIG, said):
             open_tables(get_game(game), folder)
-        assert refused.value.code == Exit.CONFIG
 
 
 def test_tables_that_cannot_serve_are_refused_in_a_sentence(
@@ -148,6 +144,5 @@ def test_tables_that_cannot_serve_are_refused_in_a_sentence(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(chess.syzygy.Tablebase, "add_directory", unreadable)
-    with pytest.raises(Fatal, match=r"cannot read Syzygy tables in .*Permission denied") as refused:
+    with ends(Exit.CONFIG, r"cannot read Syzygy tables in .*Permission denied"):
         open_tables(GAME, str(tmp_path))
-    assert refused.value.code == Exit.CONFIG

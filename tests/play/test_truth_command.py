@@ -13,6 +13,7 @@ import chess
 import msgspec
 import numpy as np
 import pytest
+from in_process import ends
 from leaf_by_leaf import Answer, Leaf, LeafByLeaf
 
 from azselfplay.games import get_game
@@ -20,8 +21,7 @@ from azselfplay.games.chess.knowledge import FINAL_MATES_IN_ONE, MATES_IN_ONE, m
 from azselfplay.games.knowledge import Row
 from azselfplay.games.names import GAME_MODULES
 from azselfplay.games.tic_tac_toe import knowledge as tree
-from azselfplay.host.exits import Exit, Fatal
-from azselfplay.link.finding import weights_named
+from azselfplay.host.exits import Exit
 from azselfplay.play import truth as command
 from azselfplay.play.nets import LoadedNet
 from azselfplay.play.truth_errors import (
@@ -52,11 +52,6 @@ class Perfect(LeafByLeaf):
         one = self.tree[int(leaf.features[0]), int(leaf.features[1])]
         good = [(int(action) in one.keeps) != self.wrong for action in leaf.actions]
         return np.array(good, np.float32) + np.float32(1e-6), float(one.value)
-
-
-def current_json(sha256: bytes) -> bytes:
-    """Return the file as the server writes it."""
-    return msgspec.json.encode(WeightsInfo(0, 0, sha256, 1, "tic_tac_toe", "2x32"))
 
 
 def player(evaluator: object) -> LoadedNet:
@@ -140,7 +135,8 @@ def test_the_command_measures_the_newest_network_of_a_run(tmp_path, monkeypatch,
     folder.mkdir(parents=True)
     digest = create("tic_tac_toe", 0, "tiny", 1, folder / "new.safetensors")
     (folder / "new.safetensors").rename(folder / f"000000-{digest[:8]}.safetensors")
-    (folder / "current.json").write_bytes(current_json(bytes.fromhex(digest)))
+    info = WeightsInfo(0, 0, bytes.fromhex(digest), 1, "tic_tac_toe", "2x32")
+    (folder / "current.json").write_bytes(msgspec.json.encode(info))
     out = tmp_path / "truth.json"
     flags = ["--simulations", "0,2", "--limit", "40", "--json", str(out)]
     monkeypatch.setattr(sys, "argv", ["azplay truth", str(tmp_path / "run"), *flags])
@@ -164,9 +160,8 @@ def test_a_game_without_known_truth_is_told_so(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "games.fresh", SimpleNamespace(GAME=fresh))
     create("fresh", 0, "tiny", 1, tmp_path / "net.safetensors")
     monkeypatch.setattr(sys, "argv", ["azplay truth", str(tmp_path / "net.safetensors"), "--no-untrained"])
-    with pytest.raises(Fatal, match="no truth is known for the game fresh") as caught:
+    with ends(Exit.CONFIG, "no truth is known for the game fresh"):
         command.main()
-    assert caught.value.code == Exit.CONFIG
 
 
 def test_one_signal_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,15 +177,5 @@ def test_one_signal_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("text", ["", "a", "1,,2", "-1", "30000", "1.5"])
 def test_simulations_that_make_no_sense_are_refused(text: str) -> None:
-    with pytest.raises(Fatal, match="--simulations") as caught:
+    with ends(Exit.CONFIG, "--simulations"):
         command.simulations_from(text)
-    assert caught.value.code == Exit.CONFIG
-
-
-def test_a_run_whose_newest_network_is_missing_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text("{}")
-    (tmp_path / "weights").mkdir()
-    (tmp_path / "weights" / "current.json").write_bytes(current_json(bytes(32)))
-    with pytest.raises(Fatal, match="is missing") as caught:
-        weights_named(tmp_path)
-    assert caught.value.code == Exit.BAD_DATA

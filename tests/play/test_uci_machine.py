@@ -45,6 +45,11 @@ def ready_engine(game: str = "chess", **more: object) -> UciEngine:
     return engine
 
 
+@pytest.fixture
+def engine() -> UciEngine:
+    return ready_engine()
+
+
 def start_of(engine: UciEngine, line: str, now: float = 5.0) -> Request:
     (start,) = engine.feed(line, now)
     assert isinstance(start, Start)
@@ -61,8 +66,7 @@ def test_readyok_and_a_search_wait_for_the_network():
     assert engine.feed("isready", 2.0) == [Say("readyok")]
 
 
-def test_limits_of_go_become_limits_of_the_search():
-    engine = ready_engine()
+def test_limits_of_go_become_limits_of_the_search(engine):
     engine.feed("position startpos moves e2e4", 0.0)
     request = start_of(engine, "go btime 60000 wtime 1 binc 1000 searchmoves e7e5")
     assert request.seconds == pytest.approx(0.8 + (60 - 0.03 - 29 * 0.03) / 30)
@@ -122,16 +126,14 @@ def test_what_was_rated_no_higher_than_fewer_simulations_is_chance() -> None:
     assert Strength.of([(1, 50.0), (2, 40.0)]) is None
 
 
-def test_one_legal_move_is_not_thought_about():
-    engine = ready_engine()
+def test_one_legal_move_is_not_thought_about(engine):
     engine.feed("position fen 7k/8/8/8/8/8/6q1/7K w - - 0 1", 0.0)
     assert start_of(engine, "go wtime 60000 btime 60000").simulations == 1
     engine.searched(Found(("h1g2",)), 0.0)
     assert start_of(engine, "go ponder wtime 60000 btime 60000").simulations == 0
 
 
-def test_an_infinite_search_that_ends_by_itself_answers_only_after_stop():
-    engine = ready_engine()
+def test_an_infinite_search_that_ends_by_itself_answers_only_after_stop(engine):
     start_of(engine, "go infinite")
     assert engine.searched(Found(("e2e4",)), 0.0) == []
     assert engine.feed("isready", 0.0) == [Say("readyok")]
@@ -141,14 +143,12 @@ def test_an_infinite_search_that_ends_by_itself_answers_only_after_stop():
     assert engine.searched(Found(("d2d4",)), 0.0) == [Say("bestmove d2d4")]
 
 
-def test_a_search_for_a_mate_ends_by_itself():
-    engine = ready_engine()
+def test_a_search_for_a_mate_ends_by_itself(engine):
     assert start_of(engine, "go mate 3").stop_when_proven
     assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4")]
 
 
-def test_a_go_behind_another_one_waits_for_its_end_and_ends_it_if_it_has_no_limit():
-    engine = ready_engine()
+def test_a_go_behind_another_one_waits_for_its_end_and_ends_it_if_it_has_no_limit(engine):
     start_of(engine, "go nodes 9")
     (note,) = engine.feed("go infinite", 0.0)
     assert note.text.startswith("info string a search is running already")
@@ -160,8 +160,7 @@ def test_a_go_behind_another_one_waits_for_its_end_and_ends_it_if_it_has_no_limi
     assert (said, start.request.simulations) == (Say("bestmove d2d4"), 8)
 
 
-def test_stop_position_and_go_without_pauses_search_the_newest_position_and_answer_each_go():
-    engine = ready_engine()
+def test_stop_position_and_go_without_pauses_search_the_newest_position_and_answer_each_go(engine):
     start_of(engine, "go infinite")
     moves = ["d2d4", "d7d5", "c2c4", "e7e6"]
     for count in range(1, 5):
@@ -210,8 +209,7 @@ def test_a_null_answer_waits_for_the_readyok_before_it():
     assert (ready, null) == (Say("readyok"), Say("bestmove (none)"))
 
 
-def test_searchmoves_that_are_not_legal_are_left_out_and_none_at_all_give_the_null_answer():
-    engine = ready_engine()
+def test_searchmoves_that_are_not_legal_are_left_out_and_none_at_all_give_the_null_answer(engine):
     note, start = engine.feed("go nodes 5 searchmoves e2e4 e2e5 perft", 0.0)[1:]
     assert "'perft' is not legal" in note.text
     assert len(start.request.allowed) == 1
@@ -232,8 +230,7 @@ def test_a_go_whose_limit_cannot_be_used_makes_one_simulation_or_the_usual_numbe
     assert engine.feed(f"go {line}", 0.0)[-1].request.simulations == 800
 
 
-def test_pondering_takes_the_clock_from_the_ponderhit_on():
-    engine = ready_engine()
+def test_pondering_takes_the_clock_from_the_ponderhit_on(engine):
     request = start_of(engine, "go ponder wtime 3030 btime 3030 movestogo 1")
     assert request.is_pondering
     (deadline,) = engine.feed("ponderhit", 100.0)
@@ -248,8 +245,7 @@ def test_pondering_takes_the_clock_from_the_ponderhit_on():
     assert engine.feed("ponderhit", 0.0) == [Say("bestmove e2e4")]
 
 
-def test_other_weights_are_loaded_before_the_next_search_and_bad_ones_leave_the_old():
-    engine = ready_engine()
+def test_other_weights_are_loaded_before_the_next_search_and_bad_ones_leave_the_old(engine):
     engine.feed("setoption name WeightsFile value nowhere", 0.0)
     assert engine.feed("go nodes 1", 0.0) == [Prepare(Setup("nowhere"))]
     note, start = engine.preparation_failed("no such file", 0.0)
@@ -258,8 +254,7 @@ def test_other_weights_are_loaded_before_the_next_search_and_bad_ones_leave_the_
     assert engine.options.setup == Setup()
 
 
-def test_quit_quits_and_a_new_game_forgets_the_tree():
-    engine = ready_engine()
+def test_quit_quits_and_a_new_game_forgets_the_tree(engine):
     engine.feed("ucinewgame", 0.0)
     assert start_of(engine, "go nodes 1").new_game
     engine.searched(Found(("e2e4",)), 0.0)
@@ -280,8 +275,7 @@ def test_quit_ends_at_once_when_nothing_is_owed_and_cuts_an_endless_search_short
 
 
 @pytest.mark.parametrize("line", [line for line in HOSTILE if not line.startswith(("go", "position"))])
-def test_a_hostile_line_is_answered_with_a_note_or_silence_and_changes_nothing(line):
-    engine = ready_engine()
+def test_a_hostile_line_is_answered_with_a_note_or_silence_and_changes_nothing(engine, line):
     said = engine.feed(line, 0.0)
     assert all(action.text.startswith("info string ") and "\n" not in action.text for action in said)
     assert start_of(engine, "go nodes 1") == Request(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from azselfplay.games import get_game
 from azselfplay.play.orders import Options, Setup, SideClock, seconds_for_move
-from azselfplay.play.thinker import MEASURED_SHARE, MEASURED_SIMULATIONS, cannot_be_overtaken
+from azselfplay.play.thinker import cannot_be_overtaken
 from azselfplay.play.uci_lines import (
     UCI,
     USI,
@@ -145,27 +145,6 @@ def test_a_search_ends_early_only_if_no_move_can_catch_up_at_the_speed_measured(
     visits, simulations, elapsed, left, is_enough
 ):
     assert cannot_be_overtaken(visits, simulations, elapsed, left) is is_enough
-
-
-@given(
-    st.lists(st.integers(0, 10**6), max_size=8), st.integers(0, 10**6), st.floats(0, 1e3), st.floats(-1, 1e3)
-)
-def test_no_lead_ends_a_search_before_its_speed_is_measured(visits, simulations, elapsed, left):
-    if cannot_be_overtaken(visits, simulations, elapsed, left):
-        assert simulations >= MEASURED_SIMULATIONS
-        assert elapsed >= MEASURED_SHARE * (elapsed + left)
-
-
-@pytest.mark.parametrize(
-    ("clock", "keeps"),
-    [
-        (SideClock(10.0), True),
-        (SideClock(10.0, moves_to_go=1), True),
-        (SideClock(10.0, moves_to_go=1, loses_rest=True), False),
-    ],
-)
-def test_time_is_saved_only_where_later_moves_can_use_it(clock, keeps):
-    assert clock.keeps_rest is keeps
 
 
 @given(st.floats(-1, 1), st.floats(0, 1))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from leaf_by_leaf import HashEvaluator, Leaf
+from ring_parts import SteppedLoop
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Fatal
@@ -72,21 +73,12 @@ def test_a_search_to_a_depth_ends_when_its_lines_are_that_long_on_average() -> N
     assert 0 < made[0] < made[1]
 
 
-class FakeTime(asyncio.SelectorEventLoop):
-    """An event loop whose clock only moves when a test moves it."""
-
-    now = 1000.0
-
-    def time(self) -> float:
-        return self.now
-
-
 class SlowEvaluator(HashEvaluator):
     """Takes 0.01 s of the fake time for each batch."""
 
     def answer_all(self, batch: LeafBatch, reply: Reply) -> None:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, FakeTime)
+        assert isinstance(loop, SteppedLoop)
         loop.now += 0.01
         super().answer_all(batch, reply)
 
@@ -98,7 +90,7 @@ def test_a_kept_tree_does_not_answer_without_a_search() -> None:
 
     async def search_thrice() -> None:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, FakeTime)
+        assert isinstance(loop, SteppedLoop)
         played: tuple[int, ...] = ()
         for _ in range(3):
             began = loop.now
@@ -108,7 +100,7 @@ def test_a_kept_tree_does_not_answer_without_a_search() -> None:
             assert loop.now - began >= MEASURED_SHARE * 10.0
             played += tuple(int(move) - 1 for move in found.moves[:2])
 
-    with asyncio.Runner(loop_factory=FakeTime) as runner:
+    with asyncio.Runner(loop_factory=SteppedLoop) as runner:
         runner.run(search_thrice())
 
 
@@ -144,7 +136,7 @@ class LateEvaluator(HashEvaluator):
 def test_a_stop_waits_for_the_networks_first_answer_and_a_clock_does_not(stops, seconds, best, took):
     async def stopped() -> None:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, FakeTime)
+        assert isinstance(loop, SteppedLoop)
         thinking, notes, began = Thinking(Request("", (), loop.now, seconds=seconds)), list[str](), loop.now
         if stops:
             thinking.stop()
@@ -157,7 +149,7 @@ def test_a_stop_waits_for_the_networks_first_answer_and_a_clock_does_not(stops, 
         assert any(notes) == (best == 0)
         assert loop.now - began == pytest.approx(took, abs=0.01)
 
-    with asyncio.Runner(loop_factory=FakeTime) as runner:
+    with asyncio.Runner(loop_factory=SteppedLoop) as runner:
         runner.run(stopped())
 
 

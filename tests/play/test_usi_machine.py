@@ -1,6 +1,7 @@
 """Where USI differs from UCI: the state machine, line by line, without a search behind it."""
 
 import pytest
+from test_uci_machine import start_of
 
 from azselfplay.games import get_game
 from azselfplay.play.orders import (
@@ -11,10 +12,8 @@ from azselfplay.play.orders import (
     Prepare,
     Progress,
     Report,
-    Request,
     Say,
     Setup,
-    Start,
     StopSearch,
 )
 from azselfplay.play.uci import UciEngine
@@ -32,12 +31,6 @@ def ready_engine(**options: object) -> UciEngine:
     assert engine.feed("isready", 0.0) == [Prepare(SETUP)]
     assert engine.prepared(SETUP, 0.0) == [Say("readyok")]
     return engine
-
-
-def start_of(engine: UciEngine, line: str) -> Request:
-    (start,) = engine.feed(line, 0.0)
-    assert isinstance(start, Start)
-    return start.request
 
 
 def texts(orders: list[Order]) -> list[str]:

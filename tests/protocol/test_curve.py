@@ -162,14 +162,6 @@ def test_a_recorded_handshake_is_of_no_use_on_another_connection() -> None:
         other.say(frame(initiate, COMMAND))
 
 
-def test_an_unknown_key_is_told_so_and_gets_nothing() -> None:
-    one = greeted(pair(secret=b"\x33" * 32))
-    with pytest.raises(Broken, match="azserver allow") as caught:
-        one.say(frame(one.client.initiate(), COMMAND))
-    assert unframed(caught.value.answer) == [(COMMAND, b"\x05ERROR\x03400")]
-    assert (one.server.ready, one.server.owner) == (False, None)
-
-
 @pytest.mark.parametrize("named", [CLIENT_SECRET, b"\x44" * 32], ids=["allowed", "unknown"])
 def test_nobody_passes_with_the_public_key_of_another_nor_learns_whether_it_is_allowed(named: bytes) -> None:
     """The connection ends in the same way and without an ERROR, whether or not the key is allowed."""

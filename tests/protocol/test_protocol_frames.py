@@ -37,28 +37,35 @@ def test_good_leaves_come_through_unchanged(rows: list[list[int]]) -> None:
     assert leaves.features.ravel().tolist() == list(range(len(rows) * WORDS))
 
 
-@pytest.mark.parametrize(
-    ("rows", "frames", "reason"),
-    [
-        (0, leaf_frames([], []), "0 rows"),
-        (MAX_ROWS + 1, leaf_frames([1], [0]), "4097 rows"),
-        (1, leaf_frames([1], [0])[:2], "2 frames after the header, expected 3"),
-        (2, leaf_frames([1], [0]), "features has 24 bytes, expected 48"),
-        (1, [leaf_frames([1], [0])[0], b"\1\0\1\0", b"\0\0"], "counts has 4 bytes, expected 2"),
-        (1, leaf_frames([0], []), "0 legal actions, expected 1 to 4"),
-        (1, leaf_frames([5], [0, 1, 2, 3, 4]), "5 legal actions, expected 1 to 4"),
-        (2, leaf_frames([1, 2], [0, 1]), "actions has 4 bytes, expected 6"),
-        (2, leaf_frames([1, 1], [0, 10]), "action 10 is not below 10"),
-    ],
-)
-def test_bad_leaves_are_refused_with_the_reason(rows: int, frames: list[bytes], reason: str) -> None:
-    with pytest.raises(BadMessage, match=reason):
-        check_leaves(rows, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL)
-
-
 def mask_frames(counts: list[int], masks: list[list[int]]) -> list[bytes]:
     """Return frames with masks of ten actions: two bytes a row."""
     return [*leaf_frames(counts, [])[:2], np.array(masks, "u1").tobytes()]
+
+
+@pytest.mark.parametrize(
+    ("rows", "frames", "reason", "mask_bytes"),
+    [
+        (0, leaf_frames([], []), "0 rows", 0),
+        (MAX_ROWS + 1, leaf_frames([1], [0]), "4097 rows", 0),
+        (1, leaf_frames([1], [0])[:2], "2 frames after the header, expected 3", 0),
+        (2, leaf_frames([1], [0]), "features has 24 bytes, expected 48", 0),
+        (1, [leaf_frames([1], [0])[0], b"\1\0\1\0", b"\0\0"], "counts has 4 bytes, expected 2", 0),
+        (1, leaf_frames([0], []), "0 legal actions, expected 1 to 4", 0),
+        (1, leaf_frames([5], [0, 1, 2, 3, 4]), "5 legal actions, expected 1 to 4", 0),
+        (2, leaf_frames([1, 2], [0, 1]), "actions has 4 bytes, expected 6", 0),
+        (2, leaf_frames([1, 1], [0, 10]), "action 10 is not below 10", 0),
+        (2, mask_frames([1, 1], [[1, 0], [3, 0]]), "row 1: its mask has 2 legal actions, its count is 1", 2),
+        (2, mask_frames([1, 1], [[1, 0], [0, 0]]), "row 1: its mask has 0 legal actions, its count is 1", 2),
+        (2, mask_frames([1, 1], [[1, 0], [0, 4]]), "row 1: its mask has an action that is not below 10", 2),
+        (2, mask_frames([1, 0], [[1, 0], [0, 0]]), "0 legal actions, expected 1 to 4", 2),
+        (2, mask_frames([1, 1], [[1, 0]]), "actions has 2 bytes, expected 4", 2),
+    ],
+)
+def test_bad_leaves_are_refused_with_the_reason(
+    rows: int, frames: list[bytes], reason: str, mask_bytes: int
+) -> None:
+    with pytest.raises(BadMessage, match=reason):
+        check_leaves(rows, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL, mask_bytes=mask_bytes)
 
 
 def test_masks_of_legal_actions_come_through_unchanged() -> None:
@@ -66,21 +73,6 @@ def test_masks_of_legal_actions_come_through_unchanged() -> None:
     frames = mask_frames([3, 1], masks)
     leaves = check_leaves(2, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL, mask_bytes=2)
     assert leaves.actions.tolist() == masks
-
-
-@pytest.mark.parametrize(
-    ("frames", "reason"),
-    [
-        (mask_frames([1, 1], [[1, 0], [3, 0]]), "row 1: its mask has 2 legal actions, its count is 1"),
-        (mask_frames([1, 1], [[1, 0], [0, 0]]), "row 1: its mask has 0 legal actions, its count is 1"),
-        (mask_frames([1, 1], [[1, 0], [0, 4]]), "row 1: its mask has an action that is not below 10"),
-        (mask_frames([1, 0], [[1, 0], [0, 0]]), "0 legal actions, expected 1 to 4"),
-        (mask_frames([1, 1], [[1, 0]]), "actions has 2 bytes, expected 4"),
-    ],
-)
-def test_masks_that_do_not_fit_are_refused_with_the_row(frames: list[bytes], reason: str) -> None:
-    with pytest.raises(BadMessage, match=reason):
-        check_leaves(2, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL, mask_bytes=2)
 
 
 def with_scalar(word: int) -> list[bytes]:

@@ -41,7 +41,9 @@ def client(seed: int = 0) -> ClientSession:
     return ClientSession(HELLO, 0.0, random.Random(seed))
 
 
-def joined_client() -> ClientSession:
+@pytest.fixture
+def session() -> ClientSession:
+    """Return a client's session that has joined."""
     session = client()
     session.start(0.0)
     session.on_message(welcome(), 0.0)
@@ -60,15 +62,10 @@ def table(limit: int = 100) -> SessionTable:
 # ---- the client's end ----
 
 
-def test_hello_is_said_once_at_the_start() -> None:
-    session = client()
-    assert session.start(0.0) == [Send(HELLO)]
-    assert session.start(0.0) == []
-
-
 def test_hello_is_said_again_until_there_is_an_answer() -> None:
     session, waits, now = client(), [], 0.0
-    session.start(now)
+    assert session.start(now) == [Send(HELLO)]
+    assert session.start(now) == []
     for _ in range(60):
         due = session.due()
         assert due is not None
@@ -87,17 +84,15 @@ def test_clients_do_not_come_back_together() -> None:
     assert one.due() != other.due()
 
 
-def test_a_welcome_to_another_session_is_a_new_beginning() -> None:
+def test_a_welcome_to_another_session_is_a_new_beginning(session: ClientSession) -> None:
     """Unanswered requests must be sent again, so the owner is told."""
-    session = joined_client()
     lost, joined = session.on_message(welcome(session=2), 1.0)
     assert isinstance(lost, Lost)
     assert joined == Joined(welcome(session=2))
 
 
-def test_a_peer_pings_once_a_heartbeat_whatever_it_hears() -> None:
+def test_a_peer_pings_once_a_heartbeat_whatever_it_hears(session: ClientSession) -> None:
     """So it hears from a server that has nothing to send, and learns the server's session."""
-    session = joined_client()
     pings = []
     for second in range(1, 201):
         for instruction in session.tick(float(second)):
@@ -108,9 +103,8 @@ def test_a_peer_pings_once_a_heartbeat_whatever_it_hears() -> None:
     assert session.state is ClientState.JOINED
 
 
-def test_a_pong_of_another_session_makes_the_client_join_anew() -> None:
+def test_a_pong_of_another_session_makes_the_client_join_anew(session: ClientSession) -> None:
     """The client has the WELCOME from before a restart of the server; the one after it was lost."""
-    session = joined_client()
     (lost,) = session.on_message(Pong(session=2), 1.0)
     assert isinstance(lost, Lost)
     due = session.due()
@@ -121,9 +115,8 @@ def test_a_pong_of_another_session_makes_the_client_join_anew() -> None:
     assert hello.message.join == 1, "so that the server ends the session that the client does not know"
 
 
-def test_a_silent_server_is_pinged_once_a_heartbeat_until_it_is_given_up() -> None:
+def test_a_silent_server_is_pinged_once_a_heartbeat_until_it_is_given_up(session: ClientSession) -> None:
     """It is not pinged at every tick, although nothing is received."""
-    session = joined_client()
     instructions = []
     for second in range(1, 61):
         instructions += session.tick(float(second))
@@ -131,8 +124,7 @@ def test_a_silent_server_is_pinged_once_a_heartbeat_until_it_is_given_up() -> No
     assert isinstance(instructions[-1], Lost)
 
 
-def test_any_message_renews_the_lease() -> None:
-    session = joined_client()
+def test_any_message_renews_the_lease(session: ClientSession) -> None:
     session.on_message(welcome(), 50.0)
     assert session.tick(109.0) == [Send(Ping())]
     (lost,) = session.tick(110.0)
@@ -150,9 +142,8 @@ def test_a_busy_server_is_asked_again_after_the_time_it_named() -> None:
     assert 11.0 <= due <= 16.0
 
 
-def test_a_stopping_server_ends_the_session_but_not_the_client() -> None:
+def test_a_stopping_server_ends_the_session_but_not_the_client(session: ClientSession) -> None:
     """GOODBYE then names a time to come back."""
-    session = joined_client()
     assert session.on_message(Goodbye(Code.STOPPING, "stopping", retry_after=5.0), 1.0) == [Lost("stopping")]
     assert session.state is ClientState.JOINING
 
@@ -166,8 +157,7 @@ def test_a_final_goodbye_is_final() -> None:
     assert session.due() is None
 
 
-def test_leaving_says_bye_only_to_a_server_that_knows_us() -> None:
-    session = joined_client()
+def test_leaving_says_bye_only_to_a_server_that_knows_us(session: ClientSession) -> None:
     assert session.leave() == [Send(Bye())]
     assert session.leave() == []
     assert session.due() is None
@@ -218,6 +208,7 @@ def test_a_full_table_asks_to_come_back() -> None:
     assert isinstance(answer, Goodbye)
     assert (answer.code, answer.retry_after > 0) == (Code.BUSY, True)
     assert isinstance(sessions.join(b"a", HELLO, 0.0), Welcome)
+    assert sessions.expire(0.0) == [], "without keys nobody loses its place to another"
 
 
 def test_sessions_are_counted_by_role_however_they_end() -> None:
@@ -267,10 +258,3 @@ def test_a_key_that_has_taken_all_places_makes_room_for_others_and_for_itself_no
     assert not joins(14, "honest"), "two of six each"
     assert not joins(15, "crowd")
     assert sorted(one.owner for one in sessions.all()) == ["", "crowd", "crowd", "honest", "honest", "other"]
-
-
-def test_without_keys_nobody_loses_its_place_to_another() -> None:
-    sessions = table(limit=2)
-    answers = [sessions.join(peer, HELLO, 0.0) for peer in range(3)]
-    assert [isinstance(answer, Welcome) for answer in answers] == [True, True, False]
-    assert sessions.expire(0.0) == []

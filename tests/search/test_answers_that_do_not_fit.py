@@ -105,7 +105,7 @@ NOTHING = np.zeros(0, np.float32)
 
 
 @pytest.mark.parametrize("shape", ["priors", "wdl"])
-def test_a_batch_answered_wrongly_fails_those_who_wait_for_it_and_no_others(shape: str) -> None:
+async def test_a_batch_answered_wrongly_fails_those_who_wait_for_it_and_no_others(shape: str) -> None:
     answered = 0
 
     def infer(batch: LeafBatch) -> Evaluations:
@@ -116,16 +116,13 @@ def test_a_batch_answered_wrongly_fails_those_who_wait_for_it_and_no_others(shap
         rows = batch.rows - (is_wrong and shape == "wdl")
         return Evaluations(np.full(total, 1 / 7, np.float32), np.full((rows, 3), 1 / 3, np.float32), 1)
 
-    async def scenario() -> list[object]:
-        evaluator = LocalEvaluator(infer, 2)
-        leaf = a_tree().root_leaf()
-        try:
-            asked = (evaluate(evaluator, leaf) for _ in range(4))
-            return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 60)
-        finally:
-            evaluator.close()
-
-    answers = asyncio.run(scenario())
+    evaluator = LocalEvaluator(infer, 2)
+    leaf = a_tree().root_leaf()
+    try:
+        asked = (evaluate(evaluator, leaf) for _ in range(4))
+        answers = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 60)
+    finally:
+        evaluator.close()
     assert [type(answer) for answer in answers] == [BadEvaluation, BadEvaluation, Evaluations, Evaluations]
 
 

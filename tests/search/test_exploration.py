@@ -7,22 +7,14 @@ from leaf_by_leaf import HashEvaluator
 from naive_mcts import NaiveSearch
 from test_search import QUIET, make_tree, run
 
-GAMES = ("tic_tac_toe", "connect_four")
+OTHERS = [{"exploration": one, "c_puct": c_puct} for one in ("alphago_zero", "ucb") for c_puct in (0.5, 2.5)]
 
 
-@pytest.mark.parametrize("name", GAMES)
-@pytest.mark.parametrize("exploration", ["alphago_zero", "ucb"])
-@pytest.mark.parametrize("c_puct", [0.5, 2.5])
-def test_visits_equal_those_of_the_slow_twin(name, exploration, c_puct):
-    tree = make_tree(name, varied(QUIET, exploration=exploration, c_puct=c_puct, simulations=333))
-    twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
-    result = run(tree, HashEvaluator())
-    assert dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True)) == twin.run(333)
-
-
-@pytest.mark.parametrize("name", GAMES)
-def test_visits_with_noise_equal_those_of_the_slow_twin(name):
-    tree = make_tree(name, varied(QUIET, root_noise=0.25, simulations=200))
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
+@pytest.mark.parametrize("changes", [*OTHERS, {"root_noise": 0.25}], ids=str)
+def test_visits_equal_those_of_the_slow_twin(name, changes):
+    """With noise, those of a twin with the same noisy priors."""
+    tree = make_tree(name, varied(QUIET, simulations=200, **changes))
     twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
     result = run(tree, HashEvaluator())
     _, twin.root, value = twin.look(twin.positions)

@@ -133,20 +133,17 @@ class DeadEvaluator(HashEvaluator):
             super().submit(batch, reply)
 
 
-def test_an_interrupt_and_a_deadline_end_a_search_whose_evaluator_hangs():
-    async def main() -> None:
-        tree, evaluator, interrupt = make_parallel("chess"), DeadEvaluator(100), Interrupt()
-        await expand(tree, evaluator)
-        searching = asyncio.ensure_future(search_parallel(tree, evaluator, Limits(), interrupt))
-        await evaluator.silent.wait()
-        interrupt.stop()
-        await searching
-        assert 0 < tree.simulations < 100
-        check_counts(tree)
-        await search_parallel(tree, evaluator, Limits(until=asyncio.get_running_loop().time() + 0.01))
-        check_counts(tree)
-
-    asyncio.run(main())
+async def test_an_interrupt_and_a_deadline_end_a_search_whose_evaluator_hangs():
+    tree, evaluator, interrupt = make_parallel("chess"), DeadEvaluator(100), Interrupt()
+    await expand(tree, evaluator)
+    searching = asyncio.ensure_future(search_parallel(tree, evaluator, Limits(), interrupt))
+    await evaluator.silent.wait()
+    interrupt.stop()
+    await searching
+    assert 0 < tree.simulations < 100
+    check_counts(tree)
+    await search_parallel(tree, evaluator, Limits(until=asyncio.get_running_loop().time() + 0.01))
+    check_counts(tree)
 
 
 def test_only_allowed_root_moves_are_looked_at_and_all_again_afterwards():

@@ -37,34 +37,32 @@ def elsewhere(player: SparsePlayer) -> LocalEvaluator:
     return LocalEvaluator(infer, 64)
 
 
-def searches(forest: Forest, evaluator: Evaluator) -> list[tuple[list[int], list[int], float]]:
+async def searches(forest: Forest, evaluator: Evaluator) -> list[tuple[list[int], list[int], float]]:
     """Return actions, visits and value of the searches of a short game."""
-
-    async def play() -> list[tuple[list[int], list[int], float]]:
-        pool, found = SearchPool(forest, evaluator), []
-        with SearchTree(forest, np.random.default_rng(0)) as tree:
-            tree.reset(GAME.notation.state_from_text(""))
-            for move in MOVES:
-                result = await search(tree, pool)
-                found.append((result.actions.tolist(), result.visits.tolist(), result.value))
-                tree.advance(GAME.notation.action_from_text(tree.state, move))
-        return found
-
-    return asyncio.run(play())
+    pool, found = SearchPool(forest, evaluator), []
+    with SearchTree(forest, np.random.default_rng(0)) as tree:
+        tree.reset(GAME.notation.state_from_text(""))
+        for move in MOVES:
+            result = await search(tree, pool)
+            found.append((result.actions.tolist(), result.visits.tolist(), result.value))
+            tree.advance(GAME.notation.action_from_text(tree.state, move))
+    return found
 
 
 @pytest.mark.parametrize("selection", ["puct", "gumbel"])
 @pytest.mark.parametrize("cache", [0, 1000])
-def test_a_search_finds_the_same_wherever_its_leaves_are_evaluated(
+async def test_a_search_finds_the_same_wherever_its_leaves_are_evaluated(
     player: SparsePlayer, selection: str, cache: int
 ) -> None:
     settings = resolve(self_play(history=1, simulations=40, selection=selection, root_noise=0.0), GAME)
     own = Forest(GAME, settings, cache=cache, network=player)
-    assert searches(own, player) == searches(Forest(GAME, settings, cache=cache), elsewhere(player))
+    assert await searches(own, player) == await searches(
+        Forest(GAME, settings, cache=cache), elsewhere(player)
+    )
     assert own.evaluated > 2 * 40
 
 
-def test_a_game_plays_some_moves_in_a_row_before_the_others_have_their_turn(player: SparsePlayer) -> None:
+async def test_a_game_plays_some_moves_in_a_row_before_the_others_have_their_turn(player) -> None:
     settings = resolve(self_play(history=1, simulations=SIMULATIONS_A_TURN // 2), GAME)
     forest = Forest(GAME, settings, slots=2, network=player)
     pool, order = SearchPool(forest, player), list[int]()
@@ -77,19 +75,16 @@ def test_a_game_plays_some_moves_in_a_row_before_the_others_have_their_turn(play
                 await search(tree, pool)
                 tree.advance(GAME.notation.action_from_text(tree.state, move))
 
-    async def both() -> None:
-        await asyncio.gather(play(0), play(1))
-
-    asyncio.run(both())
+    await asyncio.gather(play(0), play(1))
     assert order == [0, 0, 1, 1, 0, 1]
 
 
-def test_other_weights_answer_from_the_next_step_on(player: SparsePlayer, tmp_path: Path) -> None:
+async def test_other_weights_answer_from_the_next_step_on(player: SparsePlayer, tmp_path: Path) -> None:
     """This holds for positions in the cache, too."""
     settings = resolve(self_play(history=1, simulations=40, root_noise=0.0), GAME)
     forest = Forest(GAME, settings, cache=1000, network=player)
-    first = searches(forest, player)
+    first = await searches(forest, player)
     player.load(saved(tmp_path / "other", "chess", sparse_network("chess", seed=1)))
-    second = searches(forest, player)
+    second = await searches(forest, player)
     assert second != first
-    assert second == searches(Forest(GAME, settings, network=player), player)
+    assert second == await searches(Forest(GAME, settings, network=player), player)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from changed_settings import self_play
-from leaf_by_leaf import Answer, HashEvaluator, Held, Leaf, LeafByLeaf, Scattered, placed, searched
+from leaf_by_leaf import Answer, HashEvaluator, Held, Leaf, LeafByLeaf, Scattered, placed
 
 from azselfplay.games import get_game
 from azselfplay.search.evaluator import Evaluations, LeafBatch, Reply
@@ -32,13 +32,14 @@ def tree_at(forest: Forest, moves: str) -> SearchTree:
     return placed(SearchTree(forest, np.random.default_rng(0)), moves)
 
 
-def alone(moves: str, root: str = "puct") -> list[int]:
-    """Return the visits, or shares, of a search that runs alone."""
-    return searched(tree_at(forest_of(root=root), moves), HashEvaluator()).visits.tolist()
-
-
 async def visits_of(tree: SearchTree, pool: SearchPool) -> list[int]:
     return (await search(tree, pool)).visits.tolist()
+
+
+async def alone(moves: str, root: str = "puct") -> list[int]:
+    """Return the visits, or shares, of a search that runs alone."""
+    forest = forest_of(root=root)
+    return await visits_of(tree_at(forest, moves), SearchPool(forest, HashEvaluator()))
 
 
 async def all_visits(forest: Forest, evaluator: LeafByLeaf) -> list[list[int]]:
@@ -81,48 +82,35 @@ class Counting(HashEvaluator):
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_searches_side_by_side_find_what_each_finds_alone(root: str) -> None:
+async def test_searches_side_by_side_find_what_each_finds_alone(root: str) -> None:
     """Their leaves travel together: there is about one batch per simulation."""
     evaluator = Counting()
-    found = asyncio.run(all_visits(forest_of(len(POSITIONS), root), evaluator))
-    assert found == [alone(moves, root) for moves in POSITIONS]
+    found = await all_visits(forest_of(len(POSITIONS), root), evaluator)
+    assert found == [await alone(moves, root) for moves in POSITIONS]
     assert evaluator.batches <= SIMULATIONS + 2
     assert evaluator.rows > SIMULATIONS * len(POSITIONS) // 2
 
 
 @pytest.mark.parametrize("root", ROOTS)
-@pytest.mark.parametrize("seed", range(5))
-def test_answers_in_parts_out_of_order_and_doubled_change_nothing(root: str, seed: int) -> None:
-    evaluator = Scattered(seed)
-    found = asyncio.run(all_visits(forest_of(len(POSITIONS), root), evaluator))
-    assert found == [alone(moves, root) for moves in POSITIONS]
-    assert evaluator.doubled > 20
-
-
-@pytest.mark.parametrize("root", ROOTS)
-def test_a_second_answer_to_the_same_leaf_changes_nothing(root: str) -> None:
+async def test_a_second_answer_to_the_same_leaf_changes_nothing(root: str) -> None:
     """The second answer may be the right one again, a wrong one, or a refusal; it may come at the root or at
     any simulation."""
-
-    async def main() -> list[int]:
-        forest, evaluator = forest_of(root=root), Held()
-        tree, pool = tree_at(forest, "4"), SearchPool(forest, evaluator)
-        searching = asyncio.create_task(visits_of(tree, pool))
-        while not searching.done():
-            waiting = asyncio.create_task(evaluator.next())
-            await asyncio.wait([waiting, searching], return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                batch, reply = waiting.result()
-                evaluator.answer_all(batch, reply)
-                before = snapshot(tree)
-                evaluator.answer_all(batch, reply)
-                answer_wrongly(batch, reply)
-                reply.failed(0, batch.rows, RuntimeError("too late"))
-                assert snapshot(tree) == before
-            waiting.cancel()
-        return searching.result()
-
-    assert asyncio.run(main()) == alone("4", root)
+    forest, evaluator = forest_of(root=root), Held()
+    tree, pool = tree_at(forest, "4"), SearchPool(forest, evaluator)
+    searching = asyncio.create_task(visits_of(tree, pool))
+    while not searching.done():
+        waiting = asyncio.create_task(evaluator.next())
+        await asyncio.wait([waiting, searching], return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            batch, reply = waiting.result()
+            evaluator.answer_all(batch, reply)
+            before = snapshot(tree)
+            evaluator.answer_all(batch, reply)
+            answer_wrongly(batch, reply)
+            reply.failed(0, batch.rows, RuntimeError("too late"))
+            assert snapshot(tree) == before
+        waiting.cancel()
+    assert searching.result() == await alone("4", root)
 
 
 # ---- cancelled ----------------------------------------------------------------------------------
@@ -131,89 +119,73 @@ def test_a_second_answer_to_the_same_leaf_changes_nothing(root: str) -> None:
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("answers", [0, 1, 7])
 @pytest.mark.parametrize("closes", [False, True])
-def test_a_cancelled_search_leaves_its_slot_usable_and_late_answers_are_ignored(
+async def test_a_cancelled_search_leaves_its_slot_usable_and_late_answers_are_ignored(
     root: str, answers: int, closes: bool
 ) -> None:
     """It is cancelled at the root, at the first simulation or later. Its slot is used again at once, by the
     same tree or by another; the late answer, which is wrong, comes while a leaf of the new search waits."""
-
-    async def main() -> tuple[list[int], list[int], int]:
-        forest, evaluator = forest_of(2, root), Held()
-        pool, other = SearchPool(forest, evaluator), tree_at(forest, "5 2")
-        tree = tree_at(forest, "1 7 2")
-        first = asyncio.create_task(visits_of(tree, pool))
-        await evaluator.answer_next(answers)
-        late = await evaluator.next()
-        await cancelled(first)
-        if closes:
-            slot = tree.slot
-            tree.close()
-            answer_wrongly(*late)
-            tree = tree_at(forest, "4 4")
-            assert tree.slot == slot
-        else:
-            placed(tree, "4 4")
-        again = asyncio.create_task(visits_of(tree, pool))
-        beside = asyncio.create_task(visits_of(other, pool))
-        batch, reply = await evaluator.next()
-        before = snapshot(tree)
+    forest, evaluator = forest_of(2, root), Held()
+    pool, other = SearchPool(forest, evaluator), tree_at(forest, "5 2")
+    tree = tree_at(forest, "1 7 2")
+    first = asyncio.create_task(visits_of(tree, pool))
+    await evaluator.answer_next(answers)
+    late = await evaluator.next()
+    await cancelled(first)
+    if closes:
+        slot = tree.slot
+        tree.close()
         answer_wrongly(*late)
-        late[1].failed(0, 1, RuntimeError("too late"))
-        assert snapshot(tree) == before
-        evaluator.answer_all(batch, reply)
-        answering = asyncio.create_task(evaluator.answer_on())
-        found = await asyncio.gather(again, beside)
-        await cancelled(answering)
-        return *found, forest.slots
-
-    again, beside, slots = asyncio.run(main())
-    assert again == alone("4 4", root)
-    assert beside == alone("5 2", root)
-    assert slots == 2
+        tree = tree_at(forest, "4 4")
+        assert tree.slot == slot
+    else:
+        placed(tree, "4 4")
+    again = asyncio.create_task(visits_of(tree, pool))
+    beside = asyncio.create_task(visits_of(other, pool))
+    batch, reply = await evaluator.next()
+    before = snapshot(tree)
+    answer_wrongly(*late)
+    late[1].failed(0, 1, RuntimeError("too late"))
+    assert snapshot(tree) == before
+    evaluator.answer_all(batch, reply)
+    answering = asyncio.create_task(evaluator.answer_on())
+    found = await asyncio.gather(again, beside)
+    await cancelled(answering)
+    assert found == [await alone("4 4", root), await alone("5 2", root)]
+    assert forest.slots == 2
 
 
 @pytest.mark.parametrize("answers", [2, 9])
-def test_a_search_that_was_cancelled_can_go_on_as_if_nothing_had_been(answers: int) -> None:
+async def test_a_search_that_was_cancelled_can_go_on_as_if_nothing_had_been(answers: int) -> None:
     """The leaf that waited does not count as a simulation."""
-
-    async def main() -> list[int]:
-        forest, evaluator = forest_of(), Held()
-        pool, tree = SearchPool(forest, evaluator), tree_at(forest, "4")
-        first = asyncio.create_task(visits_of(tree, pool))
-        await evaluator.answer_next(answers)
-        late = await evaluator.next()
-        await cancelled(first)
-        assert tree.remaining == SIMULATIONS - (answers - 1)
-        assert tree.edges_of(0)["visits"].sum() == answers - 1
-        assert not tree.edges_of(0)["in_flight"].any()
-        answer_wrongly(*late)
-        answering = asyncio.create_task(evaluator.answer_on())
-        await pool.run(tree)
-        await cancelled(answering)
-        visits = tree.edges_of(0)[np.argsort(tree.edges_of(0)["action"])]["visits"]
-        return visits[visits > 0].tolist()
-
-    assert asyncio.run(main()) == alone("4")
+    forest, evaluator = forest_of(), Held()
+    pool, tree = SearchPool(forest, evaluator), tree_at(forest, "4")
+    first = asyncio.create_task(visits_of(tree, pool))
+    await evaluator.answer_next(answers)
+    late = await evaluator.next()
+    await cancelled(first)
+    assert tree.remaining == SIMULATIONS - (answers - 1)
+    assert tree.edges_of(0)["visits"].sum() == answers - 1
+    assert not tree.edges_of(0)["in_flight"].any()
+    answer_wrongly(*late)
+    answering = asyncio.create_task(evaluator.answer_on())
+    await pool.run(tree)
+    await cancelled(answering)
+    visits = tree.edges_of(0)[np.argsort(tree.edges_of(0)["action"])]["visits"]
+    assert visits[visits > 0].tolist() == await alone("4")
 
 
-def test_a_search_that_is_cancelled_in_its_first_turn_leaves_no_trace() -> None:
+async def test_a_search_that_is_cancelled_in_its_first_turn_leaves_no_trace() -> None:
     """At most its root was requested; the same tree is then searched as if nothing had happened."""
-
-    async def main() -> tuple[int, list[int]]:
-        forest, evaluator = forest_of(), HashEvaluator()
-        pool, tree = SearchPool(forest, evaluator), tree_at(forest, "4")
-        first = asyncio.create_task(visits_of(tree, pool))
+    forest, evaluator = forest_of(), HashEvaluator()
+    pool, tree = SearchPool(forest, evaluator), tree_at(forest, "4")
+    first = asyncio.create_task(visits_of(tree, pool))
+    await asyncio.sleep(0)
+    await cancelled(first)
+    for _ in range(5):
         await asyncio.sleep(0)
-        await cancelled(first)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        asked = evaluator.rows
-        assert not tree.is_expanded
-        return asked, await visits_of(tree, pool)
-
-    asked, visits = asyncio.run(main())
-    assert asked <= 1
-    assert visits == alone("4")
+    assert evaluator.rows <= 1
+    assert not tree.is_expanded
+    assert await visits_of(tree, pool) == await alone("4")
 
 
 # ---- refused ------------------------------------------------------------------------------------
@@ -234,76 +206,66 @@ class Refusing(HashEvaluator):
 
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("number", [1, 8, 9, 100, 250])
-def test_a_refused_leaf_fails_only_its_own_search(root: str, number: int) -> None:
-    async def main() -> list[object]:
-        forest = forest_of(len(POSITIONS), root)
-        pool, trees = SearchPool(forest, Refusing(number)), [tree_at(forest, moves) for moves in POSITIONS]
-        tasks = [visits_of(tree, pool) for tree in trees]
-        found = await asyncio.gather(*tasks, return_exceptions=True)
-        refused = [k for k, one in enumerate(found) if isinstance(one, LookupError)]
-        assert len(refused) == 1
-        found[refused[0]] = await visits_of(placed(trees[refused[0]], POSITIONS[refused[0]]), pool)
-        return found
-
-    assert asyncio.run(main()) == [alone(moves, root) for moves in POSITIONS]
+async def test_a_refused_leaf_fails_only_its_own_search(root: str, number: int) -> None:
+    forest = forest_of(len(POSITIONS), root)
+    pool, trees = SearchPool(forest, Refusing(number)), [tree_at(forest, moves) for moves in POSITIONS]
+    tasks = [visits_of(tree, pool) for tree in trees]
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    refused = [k for k, one in enumerate(found) if isinstance(one, LookupError)]
+    assert len(refused) == 1
+    found[refused[0]] = await visits_of(placed(trees[refused[0]], POSITIONS[refused[0]]), pool)
+    assert found == [await alone(moves, root) for moves in POSITIONS]
 
 
 def broken(*_: object) -> None:
     raise RuntimeError("cannot be compiled")
 
 
-def test_a_kernel_that_cannot_run_ends_the_searches_that_wait_for_it() -> None:
-    async def main() -> list[object]:
-        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-        forest = forest_of(2)
-        fresh, begun = tree_at(forest, ""), tree_at(forest, "4")
-        begun.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
-        forest.kernels = SimpleNamespace(**{**vars(forest.kernels), "expand_backup_select": broken})
-        pool = SearchPool(forest, HashEvaluator())
-        async with asyncio.timeout(60):
-            tasks = (visits_of(tree, pool) for tree in (fresh, begun))
-            return await asyncio.gather(*tasks, return_exceptions=True)
-
-    assert [type(one) for one in asyncio.run(main())] == [RuntimeError, RuntimeError]
+async def test_a_kernel_that_cannot_run_ends_the_searches_that_wait_for_it() -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    forest = forest_of(2)
+    fresh, begun = tree_at(forest, ""), tree_at(forest, "4")
+    begun.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
+    forest.kernels = SimpleNamespace(**{**vars(forest.kernels), "expand_backup_select": broken})
+    pool = SearchPool(forest, HashEvaluator())
+    async with asyncio.timeout(60):
+        tasks = (visits_of(tree, pool) for tree in (fresh, begun))
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(one) for one in found] == [RuntimeError, RuntimeError]
 
 
 # ---- growing ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_the_forest_grows_slots_while_searches_run(root: str) -> None:
+async def test_the_forest_grows_slots_while_searches_run(root: str) -> None:
     """A tree is added at every answer, from one slot to one for each position."""
-
-    async def main() -> tuple[list[list[int]], int]:
-        forest, evaluator = forest_of(1, root), Held()
-        pool, tasks = SearchPool(forest, evaluator), []
-        for moves in POSITIONS:
-            tasks.append(asyncio.create_task(visits_of(tree_at(forest, moves), pool)))
-            await evaluator.answer_next(2)
-        answering = asyncio.create_task(evaluator.answer_on())
-        found = await asyncio.gather(*tasks)
-        await cancelled(answering)
-        return found, forest.slots
-
-    found, slots = asyncio.run(main())
-    assert found == [alone(moves, root) for moves in POSITIONS]
-    assert slots >= len(POSITIONS)
+    forest, evaluator = forest_of(1, root), Held()
+    pool, tasks = SearchPool(forest, evaluator), []
+    for moves in POSITIONS:
+        tasks.append(asyncio.create_task(visits_of(tree_at(forest, moves), pool)))
+        await evaluator.answer_next(2)
+    answering = asyncio.create_task(evaluator.answer_on())
+    found = await asyncio.gather(*tasks)
+    await cancelled(answering)
+    assert found == [await alone(moves, root) for moves in POSITIONS]
+    assert forest.slots >= len(POSITIONS)
 
 
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("evaluator", [HashEvaluator, Scattered])
-def test_nodes_grow_while_other_searches_wait_for_answers(root: str, evaluator: type[LeafByLeaf]) -> None:
+async def test_nodes_grow_while_other_searches_wait_for_answers(root: str, evaluator: type) -> None:
     forest = forest_of(len(POSITIONS), root)
     forest._resize(len(POSITIONS), 3, 22)
-    assert asyncio.run(all_visits(forest, evaluator())) == [alone(moves, root) for moves in POSITIONS]
+    assert await all_visits(forest, evaluator()) == [await alone(moves, root) for moves in POSITIONS]
     assert forest.arrays.nodes.shape[1] > SIMULATIONS // 2
 
 
-def test_slots_that_were_given_back_are_used_again() -> None:
+async def test_slots_that_were_given_back_are_used_again() -> None:
     forest = forest_of(2)
     for moves in POSITIONS:
         with tree_at(forest, moves) as tree:
-            assert searched(tree, HashEvaluator()).visits.tolist() == alone(moves)
+            assert await visits_of(tree, SearchPool(forest, HashEvaluator())) == await alone(moves)
     assert forest.slots == 2
 
 

@@ -52,23 +52,13 @@ def test_a_kept_subtree_adds_its_visits_and_changes_no_statistics(name):
     tree = make_tree(name)
     first = run(tree, HashEvaluator())
     best = int(first.actions[np.argmax(first.visits)])
+    (child,) = (int(edge["child"]) for edge in tree.edges_of(0) if edge["action"] == best)
+    before = subtree_of_node(tree, child)
     tree.advance(best)
+    assert subtree_of_node(tree, 0) == before
     assert tree.root_visit_count == first.visits.max()
     second = run(tree, HashEvaluator())
     assert second.visits.sum() == 80 + first.visits.max() - 1
-
-
-def test_compaction_keeps_every_edge_of_the_subtree():
-    tree = make_tree("connect_four")
-    result = run(tree, HashEvaluator())
-    action = int(result.actions[np.argmax(result.visits)])
-    before = subtree(tree, int(np.flatnonzero(tree.edges_of(0)["action"] == action)[0]))
-    tree.advance(action)
-    assert subtree_of_node(tree, 0) == before
-
-
-def subtree(tree, edge):
-    return subtree_of_node(tree, int(tree.edges_of(0)[edge]["child"]))
 
 
 def subtree_of_node(tree, node):

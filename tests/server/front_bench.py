@@ -11,7 +11,8 @@ import hashlib
 import inspect
 import selectors
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -276,18 +277,16 @@ class Bench:
         return worker
 
 
-Scenario = Callable[[Bench], Awaitable[None]]
-
-
-async def play_beside_front(folder: Path, scenario: Scenario, **bench_arguments: Any) -> None:
-    """Run a scenario beside a front, both in this event loop. A scenario that waits in vain fails in time."""
+@asynccontextmanager
+async def running_front(folder: Path, **bench_arguments: Any) -> AsyncIterator[Bench]:
+    """Run a front in this event loop. A body of the `async with` that waits in vain fails in time."""
     context = new_context()
     bench = Bench(folder, context, **bench_arguments)
     try:
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(bench.front.run())
             async with asyncio.timeout(3 * PATIENCE):
-                await scenario(bench)
+                yield bench
             serving.cancel()
     finally:
         bench.front.close()
@@ -298,14 +297,15 @@ async def play_beside_front(folder: Path, scenario: Scenario, **bench_arguments:
         context.destroy(0)  # not term(), which waits for sockets that a failed scenario left open
 
 
-def run_by(play: Callable[[Path, Callable[..., Awaitable[None]]], Any]) -> Callable[..., Any]:
-    """Return a decorator for `async def test(SUBJECT, FIXTURES)`. The test is a scenario, which
-    `play(tmp_path, scenario)` calls with its subject."""
+def inside(place: Callable[[Path], AbstractAsyncContextManager[Any]]) -> Callable[..., Any]:
+    """Return a decorator for `async def test(SUBJECT, FIXTURES)`. The test runs inside `place(tmp_path)`,
+    which gives its subject."""
 
-    def decorator(scenario: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    def decorator(scenario: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         @functools.wraps(scenario)
-        def test(tmp_path: Path, **fixtures: Any) -> None:
-            play(tmp_path, functools.partial(scenario, **fixtures))
+        async def test(tmp_path: Path, **fixtures: Any) -> None:
+            async with place(tmp_path) as subject:
+                await scenario(subject, **fixtures)
 
         # pytest reads the names of the fixtures from the signature.
         subject, *fixtures = inspect.signature(scenario).parameters.values()
@@ -315,5 +315,5 @@ def run_by(play: Callable[[Path, Callable[..., Awaitable[None]]], Any]) -> Calla
     return decorator
 
 
-beside_front = run_by(lambda folder, scenario: asyncio.run(play_beside_front(folder, scenario)))
+beside_front = inside(running_front)
 """For `async def test(bench, FIXTURES)`, which runs beside a front with real sockets."""

@@ -1,8 +1,15 @@
 """The watch over evaluators: silence in each phase, lost messages, and a front that stood still itself."""
 
+import pytest
+
 from server.evaluator_watch import LOADING, UP, EvaluatorWatch, Watched, WatchTimes
 
 TIMES = WatchTimes(start=300.0, load=600.0, reload=120.0, silence=60.0, ask_again=10.0, held_up=10.0)
+
+
+@pytest.fixture
+def watch() -> EvaluatorWatch:
+    return EvaluatorWatch(TIMES)
 
 
 def ticks(watch: EvaluatorWatch, first: float, last: float) -> list[tuple[float, tuple[int, str]]]:
@@ -11,8 +18,7 @@ def ticks(watch: EvaluatorWatch, first: float, last: float) -> list[tuple[float,
     return [(float(now), said) for now in seconds for said in watch.tick(float(now))]
 
 
-def test_one_that_never_becomes_ready_is_killed_again_and_again() -> None:
-    watch = EvaluatorWatch(TIMES)
+def test_one_that_never_becomes_ready_is_killed_again_and_again(watch: EvaluatorWatch) -> None:
     watch.started(0, 0.0)
     reason = "starting, and silent for 301 s"
     assert ticks(watch, 0, 700) == [(301.0, (0, reason)), (602.0, (0, reason))]
@@ -20,26 +26,22 @@ def test_one_that_never_becomes_ready_is_killed_again_and_again() -> None:
     assert ticks(watch, 701, 1000) == []
 
 
-def test_one_that_loads_has_longer_than_one_that_works() -> None:
-    watch = EvaluatorWatch(TIMES)
-    watch.ready(0, 0.0)
-    watch.told_to_load(0, 0.0)
-    assert ticks(watch, 0, 600) == []
+def test_one_that_loads_has_longer_than_one_that_works(watch: EvaluatorWatch) -> None:
+    """Answers from before do not prolong the loading."""
+    for first in (0, 1):
+        watch.ready(first, 0.0)
+        watch.told_to_load(first, 0.0)
+    assert ticks(watch, 0, 500) == []
+    watch.heard(1, 500.0)
+    assert ticks(watch, 501, 600) == []
     watch.loaded(0, 600.0)
-    assert ticks(watch, 601, 661) == [(661.0, (0, "up, and silent for 61 s"))]
+    assert ticks(watch, 601, 661) == [
+        (601.0, (1, "loading weights, and silent for 601 s")),
+        (661.0, (0, "up, and silent for 61 s")),
+    ]
 
 
-def test_answers_from_before_do_not_prolong_the_loading() -> None:
-    watch = EvaluatorWatch(TIMES)
-    watch.ready(0, 0.0)
-    watch.told_to_load(0, 1.0)
-    assert ticks(watch, 1, 500) == []
-    watch.heard(0, 500.0)
-    assert ticks(watch, 501, 602) == [(602.0, (0, "loading weights, and silent for 601 s"))]
-
-
-def test_any_message_shows_that_a_working_one_is_there() -> None:
-    watch = EvaluatorWatch(TIMES)
+def test_any_message_shows_that_a_working_one_is_there(watch: EvaluatorWatch) -> None:
     watch.ready(0, 0.0)
     for now in range(0, 1000, 60):
         assert ticks(watch, now, now) == []
@@ -47,9 +49,8 @@ def test_any_message_shows_that_a_working_one_is_there() -> None:
         assert ticks(watch, now + 1, now + 59) == []
 
 
-def test_one_that_is_idle_though_it_should_load_is_told_again() -> None:
+def test_one_that_is_idle_though_it_should_load_is_told_again(watch: EvaluatorWatch) -> None:
     """It is not told at once: its PING and the message may have crossed."""
-    watch = EvaluatorWatch(TIMES)
     watch.ready(3, 0.0)
     assert not watch.idle(3, 1.0)
     watch.told_to_load(3, 2.0)
@@ -59,8 +60,7 @@ def test_one_that_is_idle_though_it_should_load_is_told_again() -> None:
     assert not watch.idle(3, 21.0)
 
 
-def test_a_process_that_is_gone_is_not_watched() -> None:
-    watch = EvaluatorWatch(TIMES)
+def test_a_process_that_is_gone_is_not_watched(watch: EvaluatorWatch) -> None:
     watch.started(0, 0.0)
     watch.ended(0)
     watch.heard(0, 1.0)
@@ -68,16 +68,14 @@ def test_a_process_that_is_gone_is_not_watched() -> None:
     assert ticks(watch, 0, 1000) == []
 
 
-def test_a_front_that_stood_still_does_not_take_it_for_the_silence_of_others() -> None:
-    watch = EvaluatorWatch(TIMES)
+def test_a_front_that_stood_still_does_not_take_it_for_the_silence_of_others(watch: EvaluatorWatch) -> None:
     watch.ready(0, 0.0)
     assert ticks(watch, 0, 50) == []
     assert watch.tick(250.0) == []
     assert ticks(watch, 251, 261) == [(261.0, (0, "up, and silent for 61 s"))]
 
 
-def test_silence_is_told_of_evaluators_that_work_or_load() -> None:
-    watch = EvaluatorWatch(TIMES)
+def test_silence_is_told_of_evaluators_that_work_or_load(watch: EvaluatorWatch) -> None:
     watch.started(0, 0.0)
     watch.ready(1, 0.0)
     watch.heard(1, 5.0)
@@ -88,8 +86,7 @@ def test_silence_is_told_of_evaluators_that_work_or_load() -> None:
     }
 
 
-def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published() -> None:
-    watch = EvaluatorWatch(TIMES)
+def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published(watch: EvaluatorWatch) -> None:
     watch.ready(0, 0.0)
     kills = []
     for now in range(30, 1000, 30):
@@ -98,9 +95,8 @@ def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published() 
     assert kills[0] == (631.0, (0, "loading weights, and silent for 601 s"))
 
 
-def test_one_that_hangs_has_less_time_for_more_weights_of_a_network_that_it_has() -> None:
+def test_one_that_hangs_has_less_time_for_more_weights_of_a_network_that_it_has(watch) -> None:
     """Its time counts from its last message: it hung before it was told to load."""
-    watch = EvaluatorWatch(TIMES)
     watch.ready(0, 0.0)
     watch.told_to_load(0, 0.0)
     watch.loaded(0, 100.0)
@@ -110,8 +106,7 @@ def test_one_that_hangs_has_less_time_for_more_weights_of_a_network_that_it_has(
     assert ticks(watch, 160, 221) == [(221.0, (0, "loading weights, and silent for 121 s"))]
 
 
-def test_the_next_of_two_loads_has_its_own_time() -> None:
-    watch = EvaluatorWatch(TIMES)
+def test_the_next_of_two_loads_has_its_own_time(watch: EvaluatorWatch) -> None:
     watch.ready(0, 0.0)
     watch.told_to_load(0, 0.0)
     watch.told_to_load(0, 300.0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from free_ports import free_base_port
-from front_bench import GAME, Bench, Peer, play_beside_front, run_by
+from front_bench import GAME, Bench, Peer, inside, running_front
 from router_socket import dealer
 
 from azselfplay.diagnostics.doctor.probe import probe
@@ -66,8 +67,9 @@ class Server:
         main([words[0], "--keys", str(self.folder), *words[1:]])
 
 
-def play_locked(tmp_path: Path, scenario: Callable[[Server], Awaitable[None]]) -> None:
-    """Run a scenario beside a front that needs keys."""
+@asynccontextmanager
+async def locked_front(tmp_path: Path) -> AsyncIterator[Server]:
+    """Run a front that needs keys."""
     folder = tmp_path / "keys"
     main(["keygen", "--keys", str(folder)])
     for role, name, pair in (("client", "lab-3", CLIENT), ("trainer", "gpu", TRAINER)):
@@ -80,13 +82,11 @@ def play_locked(tmp_path: Path, scenario: Callable[[Server], Awaitable[None]]) -
             usual, leaves=(*usual.leaves, ports[0]), bulk=(*usual.bulk, ports[1]), allowed=Allowed(folder)
         )
 
-    async def with_server(bench: Bench) -> None:
-        await scenario(Server(bench, folder, {"leaves": ports[0], "bulk": ports[1]}))
-
-    asyncio.run(play_beside_front(tmp_path, with_server, settings=locked))
+    async with running_front(tmp_path, settings=locked) as bench:
+        yield Server(bench, folder, {"leaves": ports[0], "bulk": ports[1]})
 
 
-beside_locked_front = run_by(play_locked)
+beside_locked_front = inside(locked_front)
 
 
 @beside_locked_front
@@ -105,16 +105,13 @@ async def test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else(server: S
     await own.join("worker")
 
 
-def test_the_servers_own_doctor_leaves_no_warning(tmp_path, caplog) -> None:
+async def test_the_servers_own_doctor_leaves_no_warning(tmp_path, caplog) -> None:
     """Earlier, each check left a warning about a refused client."""
-
-    async def scenario(server: Server) -> None:
+    async with locked_front(tmp_path) as server:
         await server.bench.evaluator()
         keys = DialKeys(server.public, Allowed(server.folder).pair)
         address = Address("127.0.0.1", int(server.endpoints["leaves"].rpartition(":")[2]), keys)
         assert (await asyncio.to_thread(probe, address)).figures is not None
-
-    play_locked(tmp_path, scenario)
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
@@ -163,10 +160,9 @@ async def test_the_trainer_hears_whose_key_a_game_came_with(server: Server) -> N
         assert (game.uid, game.key) == (uid * 16, {b"c": "lab-3", b"w": ""}[uid])
 
 
-def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(tmp_path, monkeypatch) -> None:
+async def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("server.front.MAX_SESSIONS", 4)
-
-    async def scenario(server: Server) -> None:
+    async with locked_front(tmp_path) as server:
         crowd = [await server.peer(CLIENT) for _ in range(5)]
         for peer in crowd[:4]:
             await peer.join("watcher")
@@ -178,8 +174,6 @@ def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(tmp_pat
         assert (await own.status())["keys"] == {"gpu": 1, "lab-3": 2}
         crowd[3].send(GetStatus())
         assert (await crowd[3].receive(Goodbye))[0].code == "hello_required"
-
-    play_locked(tmp_path, scenario)
 
 
 @beside_locked_front

@@ -8,21 +8,17 @@ import numpy as np
 import pytest
 from front_bench import PATIENCE, Bench, EchoEvaluator, Peer, Worker, beside_front, random_leaves
 
-from azselfplay.batching.queue import MOST_GAMES
 from protocol.credits import LEAST_GRANT
 from protocol.errors import Code
 from protocol.messages import (
-    PROTOCOL_VERSION,
     Evaluate,
     Evaluated,
     Goodbye,
     Grant,
-    Hello,
     Ping,
     Pong,
     PutGame,
     Refused,
-    Welcome,
     encode,
 )
 from server.shares import SPARE_CREDITS
@@ -197,22 +193,6 @@ async def test_only_leaves_within_the_credits_are_no_talk(
     worker.send(Evaluate(1, 1), *random_leaves(worker.rng, 1))
     await worker.status()
     assert len(talk) == counted + 3
-
-
-@beside_front
-async def test_a_thousand_players_join_eight_devices_and_the_last_is_served(bench: Bench) -> None:
-    for index in range(8):
-        await bench.evaluator(index, target_rows=512)
-    sessions = bench.front.leaf.port.sessions
-    for number in range(1000):
-        answer = sessions.join(b"player %d" % number, Hello(PROTOCOL_VERSION, "client"), time.monotonic())
-        assert isinstance(answer, Welcome), (number, answer)
-        assert answer.credits >= LEAST_GRANT
-        assert 1 <= answer.games_in_flight <= min(answer.credits, MOST_GAMES)
-    worker = Worker(bench, 1)
-    welcome = await worker.join("client")
-    worker.ask(1, welcome.credits)
-    await worker.get_all()
 
 
 @beside_front

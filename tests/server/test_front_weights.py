@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from front_bench import PATIENCE, Bench, EchoEvaluator, Peer, beside_front, play_beside_front, publish
+from front_bench import PATIENCE, Bench, EchoEvaluator, Peer, beside_front, publish, running_front
 from msgspec import structs
 from raw_zmtp import RawPeer
 from raw_zmtp import hello as raw_hello
@@ -134,14 +134,14 @@ async def test_only_the_first_weights_of_a_network_may_take_ten_minutes(
     assert pool.watch.silences(0.0)[0][1].limit == getattr(WatchTimes(), wanted)
 
 
-def test_current_weights_that_nobody_can_use_end_the_server_with_a_way_out(tmp_path: Path) -> None:
-    async def scenario(bench: Bench) -> None:
-        EchoEvaluator(bench, refuses={0})
-        async with asyncio.timeout(PATIENCE):
+async def test_current_weights_that_nobody_can_use_end_the_server_with_a_way_out(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_front(tmp_path) as bench, asyncio.timeout(PATIENCE):
+            EchoEvaluator(bench, refuses={0})
             await asyncio.Event().wait()
 
     with pytest.raises(ExceptionGroup) as caught:
-        asyncio.run(play_beside_front(tmp_path, scenario))
+        await scenario()
     fatal = first_cause(caught.value)
     assert isinstance(fatal, Fatal)
     assert "current.json" in str(fatal)

@@ -3,14 +3,15 @@
 import asyncio
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from itertools import chain, repeat
 from pathlib import Path
 
 import msgspec
 import pytest
 from changed_settings import self_play, varied
-from front_bench import GAME, Bench, Peer, play_beside_front, publish
+from front_bench import GAME, Bench, EchoEvaluator, Peer, publish, running_front
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
@@ -48,16 +49,12 @@ async def figures_when(trainer: Peer, wanted: Callable[[dict], bool]) -> dict:
     return found
 
 
-def beside_gate(
-    folder: Path,
-    command: Callable[[Play], Sequence[str]],
-    scenario: Callable,
-    share: float = 0.55,
-    **limits: float,
-) -> None:
-    """Run `scenario(bench, evaluator, trainer)` beside a front with a gate."""
-
-    async def main(bench: Bench) -> None:
+@asynccontextmanager
+async def beside_gate(
+    folder: Path, command: Callable[[Play], Sequence[str]], share: float = 0.55, **limits: float
+) -> AsyncIterator[tuple[Bench, EchoEvaluator, Peer]]:
+    """Give a bench whose front has a gate, an evaluator and a trainer."""
+    async with running_front(folder) as bench:
         front = bench.front
         gate = Gatekeeper(bench.store, share, command, front.pool.load, folder / "gate.log", **limits)
         front.bulk.weights.gate, front.pool.newest = gate, gate.best
@@ -65,11 +62,9 @@ def beside_gate(
         await trainer.join("trainer")
         keeping = asyncio.create_task(gate.run())
         try:
-            await scenario(bench, evaluator, trainer)
+            yield bench, evaluator, trainer
         finally:
             keeping.cancel()
-
-    asyncio.run(play_beside_front(folder, main))
 
 
 def network(folder: Path, seed: int) -> bytes:
@@ -78,18 +73,9 @@ def network(folder: Path, seed: int) -> bytes:
     return file.read_bytes()
 
 
-def test_candidates_play_real_games_against_the_best_and_one_that_passes_takes_over(tmp_path: Path) -> None:
+async def test_candidates_play_real_games_against_the_best_and_one_that_passes_takes_over(tmp_path) -> None:
     """Four games of tic-tac-toe are played, with a share that a single draw reaches."""
     candidate = network(tmp_path, 1)
-
-    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
-        info = await publish(trainer, candidate, 2)
-        found = await figures_when(trainer, lambda gate: gate["promoted"] + gate["rejected"] == 1)
-        assert (found["best"], found["promoted"]) == (2, 1)
-        assert 0 < found["last_score"] <= 1
-        while bench.store.current != info:
-            await trainer.status()
-        assert evaluator.loaded[-1] == 2
 
     (tmp_path / "weights").mkdir()
     store = WeightsStore(tmp_path / "weights", GAME.name)
@@ -101,11 +87,19 @@ def test_candidates_play_real_games_against_the_best_and_one_that_passes_takes_o
         store.path(play.candidate).write_bytes(candidate)
         return gate_command(config, SETTINGS, "cpu", store)(Play(first, play.candidate))
 
-    beside_gate(tmp_path, command, scenario, share=0.0)
+    async with beside_gate(tmp_path, command, share=0.0) as (bench, evaluator, trainer):
+        info = await publish(trainer, candidate, 2)
+        found = await figures_when(trainer, lambda gate: gate["promoted"] + gate["rejected"] == 1)
+        assert (found["best"], found["promoted"]) == (2, 1)
+        assert 0 < found["last_score"] <= 1
+        while bench.store.current != info:
+            await trainer.status()
+        assert evaluator.loaded[-1] == 2
 
 
-def test_weights_that_lose_never_play_and_the_trainer_hears_which_number_is_next(tmp_path: Path) -> None:
-    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+async def test_weights_that_lose_never_play_and_the_trainer_hears_which_number_is_next(tmp_path) -> None:
+    command = says('{"wins":1,"draws":0,"losses":1,"games":2}')
+    async with beside_gate(tmp_path, command) as (bench, evaluator, trainer):
         info = await publish(trainer, b"candidate", 7)
         found = await figures_when(trainer, lambda gate: gate["rejected"] == 1)
         assert (found["best"], found["candidate"], found["last_score"]) == (0, None, 0.5)
@@ -116,27 +110,26 @@ def test_weights_that_lose_never_play_and_the_trainer_hears_which_number_is_next
         watcher.send(GetWeights())
         assert (await watcher.receive(WeightsInfo))[0].version == 0
 
-    beside_gate(tmp_path, says('{"wins":1,"draws":0,"losses":1,"games":2}'), scenario)
 
-
-def test_a_gate_that_hangs_is_ended_and_played_again(tmp_path: Path, monkeypatch) -> None:
+async def test_a_gate_that_hangs_is_ended_and_played_again(tmp_path: Path, monkeypatch) -> None:
     """A real process that stops itself sends no report, and another talks nonsense; the next one decides, and
     its error output is kept."""
     monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
     hangs = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     talks = f"import sys; print({WON!r}); print('a complaint', file=sys.stderr)"
     scripts = chain([hangs, "print('nonsense')"], repeat(talks))
-
-    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+    async with beside_gate(
+        tmp_path, lambda _play: [sys.executable, "-S", "-c", next(scripts)], silence=3.0
+    ) as (_, _, trainer):
         await publish(trainer, b"candidate", 1)
         await figures_when(trainer, lambda gate: gate["promoted"] == 1)
         assert next(scripts) == talks
         assert (tmp_path / "gate.log").read_bytes() == b"a complaint\n"
 
-    beside_gate(tmp_path, lambda _play: [sys.executable, "-S", "-c", next(scripts)], scenario, silence=3.0)
 
-
-def test_a_gate_that_cannot_be_started_or_written_down_does_not_end_the_server(tmp_path, monkeypatch) -> None:
+async def test_a_gate_that_cannot_be_started_or_written_down_does_not_end_the_server(
+    tmp_path, monkeypatch
+) -> None:
     monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
 
     def full(path: Path, data: bytes) -> None:
@@ -147,12 +140,10 @@ def test_a_gate_that_cannot_be_started_or_written_down_does_not_end_the_server(t
     def command(play: Play) -> Sequence[str]:
         raise OSError(12, "Cannot allocate memory")
 
-    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+    async with beside_gate(tmp_path, command) as (_, evaluator, trainer):
         await publish(trainer, b"candidate", 1)
         await figures_when(trainer, lambda gate: gate["candidate"] is None)
         assert evaluator.loaded == [0]
-
-    beside_gate(tmp_path, command, scenario)
 
 
 def test_a_promotion_that_no_evaluator_had_taken_yet_is_taken_up_after_a_restart(tmp_path: Path) -> None:
@@ -170,7 +161,7 @@ def test_a_promotion_that_no_evaluator_had_taken_yet_is_taken_up_after_a_restart
     assert read_state(store) is None
 
 
-def test_a_gate_that_can_never_play_ends_the_server(tmp_path: Path) -> None:
+async def test_a_gate_that_can_never_play_ends_the_server(tmp_path: Path) -> None:
     """With a wrong device, for example, no candidate can be tried; the gate's own words say why."""
     store = WeightsStore(tmp_path, GAME.name)
     store.add(b"best", 0, 0, "tiny")
@@ -178,13 +169,13 @@ def test_a_gate_that_can_never_play_ends_the_server(tmp_path: Path) -> None:
     keeper = Gatekeeper(store, 0.55, lambda _play: [sys.executable, "-c", script], ignore, tmp_path / "log")
     keeper.published(WeightsInfo(1, 0, bytes(32), 1, GAME.name))
     with pytest.raises(Fatal, match="gate: there is no device") as raised:
-        asyncio.run(asyncio.wait_for(keeper.run(), 60))
+        await asyncio.wait_for(keeper.run(), 60)
     assert raised.value.code == Exit.CONFIG
     with pytest.raises(Fatal, match="--gate"):
         ServerConfig(gate=GateConfig(device="gpu")).check()
 
 
-def test_weights_published_before_the_gate_runs_play_one_match(tmp_path: Path) -> None:
+async def test_weights_published_before_the_gate_runs_play_one_match(tmp_path: Path) -> None:
     """The server serves trainers while it still compiles the rules."""
     store = WeightsStore(tmp_path, GAME.name)
     store.add(b"best", 0, 0, "tiny")
@@ -194,18 +185,15 @@ def test_weights_published_before_the_gate_runs_play_one_match(tmp_path: Path) -
         matches.append(play.candidate.version)
         return says(WON)(play)
 
-    async def main() -> list[int]:
-        loaded: asyncio.Queue[WeightsInfo] = asyncio.Queue()
-        keeper = Gatekeeper(store, 0.55, command, loaded.put_nowait, tmp_path / "log")
-        keeper.published(WeightsInfo(1, 0, bytes(32), 1, GAME.name))
-        running = asyncio.create_task(keeper.run())
-        await loaded.get()
-        keeper.published(WeightsInfo(2, 0, bytes([2] * 32), 1, GAME.name))
-        await loaded.get()
-        assert running.cancel()
-        return [keeper.best.version, *matches]
-
-    assert asyncio.run(main()) == [2, 1, 2]
+    loaded: asyncio.Queue[WeightsInfo] = asyncio.Queue()
+    keeper = Gatekeeper(store, 0.55, command, loaded.put_nowait, tmp_path / "log")
+    keeper.published(WeightsInfo(1, 0, bytes(32), 1, GAME.name))
+    running = asyncio.create_task(keeper.run())
+    await loaded.get()
+    keeper.published(WeightsInfo(2, 0, bytes([2] * 32), 1, GAME.name))
+    await loaded.get()
+    assert running.cancel()
+    assert [keeper.best.version, *matches] == [2, 1, 2]
 
 
 def test_files_that_the_gate_needs_outlive_newer_ones(tmp_path: Path) -> None:
@@ -221,8 +209,8 @@ def test_files_that_the_gate_needs_outlive_newer_ones(tmp_path: Path) -> None:
     assert [store.has(info) for info in (best, *infos)] == [True, True, False, False, True]
 
 
-def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
-    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+async def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
+    async with beside_gate(tmp_path, says(WON)) as (bench, _, _):
         gate = GateConfig(mode="alphago_zero", games=10, share=0.6, simulations=7)
         config = ServerConfig(game=GAME.name, gate=gate)
         keeper = App(config)._gate(bench.front, RunFolder(tmp_path, "run"), "cuda:1")
@@ -232,8 +220,6 @@ def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
         assert (told["--games"], told["--share"], told["--device"]) == ("10", "0.6", "cuda:1")
         assert read_struct(told["--self-play"], SelfPlaySettings).search.simulations == 7
         assert told["--best"] == str(bench.store.path(keeper.best))
-
-    beside_gate(tmp_path, says(WON), scenario)
 
 
 def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
@@ -250,12 +236,9 @@ def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
     assert (found.search.exploration, found.search.c_puct, found.moves.final_move) == ("ucb", 2.0, "secure")
 
 
-def test_who_joins_is_told_that_weights_stand_before_a_gate(tmp_path: Path) -> None:
+async def test_who_joins_is_told_that_weights_stand_before_a_gate(tmp_path: Path) -> None:
     """Because of this, a trainer does not report games of older weights as a fault."""
-
-    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+    async with beside_gate(tmp_path, says(WON)) as (bench, _, _):
         assert (await Peer(bench, "leaves").join("worker")).gated
         bench.front.bulk.weights.gate = None
         assert not (await Peer(bench, "leaves").join("worker")).gated
-
-    beside_gate(tmp_path, says(WON), scenario)

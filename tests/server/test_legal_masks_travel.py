@@ -3,14 +3,16 @@
 import asyncio
 import dataclasses
 import threading
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zmq
 from client_server import echo_priors
-from front_bench import PATIENCE, Bench, Scenario, play_beside_front, run_by
+from front_bench import PATIENCE, Bench, inside, running_front
+from ring_parts import EchoNetwork
 
 from azselfplay.batching.loop import EvaluatorLoop, Exceptions
 from azselfplay.games import get_game
@@ -28,23 +30,18 @@ ROWS = 50
 WORDS = GO.feature_words(1)
 
 
-class EchoNetwork:
+class GoNetwork(EchoNetwork):
     """A network whose priors follow from the actions alone."""
-
-    target_rows, max_rows, in_flight, device_name = 8, 64, 1, "echo"
 
     def load(self, path: str, sha256: bytes) -> None:
         """Accept any file."""
 
     def room_for(self, rows: int) -> np.ndarray:
-        return np.empty((rows, WORDS), np.uint64)
+        self._room = np.empty((rows, WORDS), np.uint64)
+        return self._room
 
-    def submit(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> Any:  # noqa: ARG002
-        assert len(actions) == counts.sum()
-        return echo_priors(actions), np.tile(np.float32([1, 0, 0]), (len(counts), 1))
-
-    def collect(self, ticket: Any) -> Any:
-        return ticket
+    def answers(self, positions: Any) -> Any:
+        return echo_priors(positions[2]), np.tile(np.float32([1, 0, 0]), (len(positions[1]), 1))
 
 
 def random_leaves(seed: int) -> LeafBatch:
@@ -55,30 +52,29 @@ def random_leaves(seed: int) -> LeafBatch:
     return LeafBatch(np.zeros((ROWS, WORDS), np.uint64), counts, np.concatenate(lists).astype(np.uint16))
 
 
-def play_go(tmp_path: Path, scenario: Scenario) -> None:
-    """Run a scenario beside a front of Go, with one evaluator."""
+@asynccontextmanager
+async def go_front(tmp_path: Path) -> AsyncIterator[Bench]:
+    """Run a front of Go with one evaluator."""
 
     def settings(usual: FrontSettings) -> FrontSettings:
         return dataclasses.replace(usual, game=GO)
 
-    async def with_evaluator(bench: Bench) -> None:
+    async with running_front(tmp_path, settings=settings) as bench:
         context = new_context()
         socket = context.socket(zmq.DEALER)
         socket.connect(bench.endpoints["evaluators"])
         ring, control = bench.front.settings.rings[0], FrontControl(socket, 0)
-        loop = EvaluatorLoop(ring, EchoNetwork(), GO, 1, control, Exceptions(OSError))
+        loop = EvaluatorLoop(ring, GoNetwork(8, 64), GO, 1, control, Exceptions(OSError))
         thread = threading.Thread(target=_run, args=(loop,))
         thread.start()
         try:
             async with asyncio.timeout(PATIENCE):
                 await bench.front.one_up.wait()
-                await scenario(bench)
+                yield bench
         finally:
             bench.front.close()  # wakes the evaluator, which then finds its context closed
             context.destroy(0)
             thread.join()
-
-    asyncio.run(play_beside_front(tmp_path, with_evaluator, settings=settings))
 
 
 def _run(loop: EvaluatorLoop) -> None:
@@ -86,7 +82,7 @@ def _run(loop: EvaluatorLoop) -> None:
         loop.run()
 
 
-@run_by(play_go)
+@inside(go_front)
 async def test_a_worker_gets_the_prior_of_each_action_where_it_asked_for_it(bench: Bench) -> None:
     """Requests are larger than a batch of the device."""
     connection = Connection(

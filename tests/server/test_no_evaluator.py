@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from front_bench import PATIENCE, Bench, Peer, Scenario, play_beside_front, publish, random_leaves, run_by
+from front_bench import PATIENCE, Bench, Peer, inside, publish, random_leaves, running_front
 from safetensors.numpy import load, save
 
 from azselfplay.diagnostics.doctor.service import Level, figure_findings
@@ -17,7 +17,6 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
 from net.architectures.registry import named
 from net.create import create
-from net.sparse import Sparse
 from net.weights import WeightsMeta, describe
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Evaluate, Goodbye, Hello, Ping, Pong, Refused, WeightsInfo
@@ -40,12 +39,9 @@ def with_sparse(usual: FrontSettings) -> FrontSettings:
     return dataclasses.replace(usual, game=CHESS, network="sparse", devices=0)
 
 
-def play(folder: Path, scenario: Scenario, weights: bytes = b"") -> None:
-    weights = weights or untrained()
-    asyncio.run(play_beside_front(folder, scenario, settings=with_sparse, weights=weights))
-
-
-beside_players_that_evaluate = run_by(play)
+beside_players_that_evaluate = inside(
+    lambda folder: running_front(folder, settings=with_sparse, weights=untrained())
+)
 
 
 async def joined(bench: Bench, port: str, role: str) -> Peer:
@@ -96,25 +92,6 @@ async def test_first_weights_do_not_replace_newer_ones_that_were_checked_before_
     assert (pool.newest, bench.store.current) == (newer, newer)
 
 
-@beside_players_that_evaluate
-async def test_weights_that_players_could_not_use_are_refused_and_the_trainer_is_told(bench: Bench) -> None:
-    """Other files that cannot be used: net/test_sparse.py, net/test_weights.py."""
-    old = WeightsMeta("chess", 1, dataclasses.replace(Sparse(), features="chess-0"))
-    bad = {
-        "read the features chess-0": save(load(untrained()), describe(old)),
-        "not a safetensors file": b"nonsense",
-    }
-    trainer = await joined(bench, "bulk", "trainer")
-    for count, (reason, data) in enumerate(bad.items(), 1):
-        refused = await refusal(trainer, data, count)
-        assert refused.code == Code.WEIGHTS_REFUSED
-        assert reason in refused.reason
-        told = await trainer.status()
-        assert (told["weights_refused"], told["weights_version"]) == (count, 0)
-    await publish(trainer, untrained(), 50, "chess")
-    assert (await trainer.status())["weights_version"] == 50
-
-
 async def refusal(trainer: Peer, data: bytes, version: int, game: str = "chess") -> Refused:
     """Offer weights; return the answer that is no request for more of them."""
     task = asyncio.ensure_future(publish(trainer, data, version, game))
@@ -124,12 +101,10 @@ async def refusal(trainer: Peer, data: bytes, version: int, game: str = "chess")
     return refused if isinstance(refused, Refused) else pytest.fail(str(refused))
 
 
-def test_first_weights_that_nobody_can_use_end_the_server(tmp_path: Path) -> None:
-    async def scenario(_: Bench) -> None:
-        await asyncio.sleep(PATIENCE)
-
+async def test_first_weights_that_nobody_can_use_end_the_server(tmp_path: Path) -> None:
     with pytest.raises(BaseExceptionGroup) as caught:
-        play(tmp_path, scenario, b"untrained")
+        async with running_front(tmp_path, settings=with_sparse, weights=b"untrained"):
+            await asyncio.sleep(PATIENCE)
     cause = first_cause(caught.value)
     assert isinstance(cause, Fatal)
     assert cause.code == Exit.BAD_DATA
@@ -165,14 +140,11 @@ async def test_what_players_evaluate_is_counted_from_their_pings(bench: Bench) -
 HUB_GAME = get_game("tic_tac_toe")
 
 
-def play_at_a_hub(folder: Path, scenario: Scenario, weights: bytes) -> None:
-    def hub(usual: FrontSettings) -> FrontSettings:
-        return dataclasses.replace(usual, game=HUB_GAME, history=1, network="1x16", devices=0)
-
-    asyncio.run(play_beside_front(folder, scenario, settings=hub, weights=weights))
+def hub(usual: FrontSettings) -> FrontSettings:
+    return dataclasses.replace(usual, game=HUB_GAME, history=1, network="1x16", devices=0)
 
 
-def test_a_hub_hands_out_weights_of_any_network_once_they_are_stored(tmp_path: Path) -> None:
+async def test_a_hub_hands_out_weights_of_any_network_once_they_are_stored(tmp_path: Path) -> None:
     """It evaluates nothing and says so to whoever asks for it; it finds broken weights without torch."""
     create("tic_tac_toe", 1, "1x16", 0, tmp_path / "w")
     weights = (tmp_path / "w").read_bytes()
@@ -180,8 +152,7 @@ def test_a_hub_hands_out_weights_of_any_network_once_they_are_stored(tmp_path: P
     # By name: safetensors lists the tensors in an order of its own, and a counter of batches takes no NaN.
     tensors["value.out.weight"] = np.full_like(tensors["value.out.weight"], np.nan)
     broken = save(tensors, describe(WeightsMeta("tic_tac_toe", 1, named("1x16"))))
-
-    async def scenario(bench: Bench) -> None:
+    async with running_front(tmp_path, settings=hub, weights=weights) as bench:
         player, trainer = await joined(bench, "bulk", "client"), await joined(bench, "bulk", "trainer")
         assert player.welcome.network == "1x16"  # type: ignore[attr-defined]
         info = await publish(trainer, weights + b"", 1, "tic_tac_toe")
@@ -197,8 +168,6 @@ def test_a_hub_hands_out_weights_of_any_network_once_they_are_stored(tmp_path: P
         goodbye = (await other.receive(Goodbye))[0]
         assert (goodbye.code, goodbye.retry_after) == (Code.NO_EVALUATOR, 0)
         assert "evaluator of your own" in goodbye.reason
-
-    play_at_a_hub(tmp_path, scenario, weights)
 
 
 def test_a_game_without_features_is_refused() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from changed_settings import self_play
 from free_ports import free_base_port
+from in_process import ends
 
 from azselfplay.batching import loop
 from azselfplay.games import get_game
@@ -44,9 +45,8 @@ TWO = ("NVIDIA A", "NVIDIA B")
 def test_start_positions_are_read_from_their_file(tmp_path: Path) -> None:
     file = tmp_path / "starts.txt"
     config = ServerConfig(game="tic_tac_toe", self_play=self_play(positions=f"@{file}"))
-    with pytest.raises(Fatal, match=r"starts\.txt cannot be read") as fault:
+    with ends(Exit.CONFIG, r"starts\.txt cannot be read"):
         with_start_positions(config)
-    assert fault.value.code == Exit.CONFIG
     file.write_text("x../.../...\n")
     assert with_start_positions(config).start.positions == "x../.../...\n"
     file.write_text("x../.../...\n", encoding="utf-8-sig")
@@ -89,9 +89,8 @@ def test_a_gpu_without_code_is_left_out() -> None:
     ],
 )
 def test_a_wrong_gpu_is_explained(gpus: str, found: tuple, says: str) -> None:
-    with pytest.raises(Fatal, match=says) as caught:
+    with ends(Exit.CONFIG, says):
         choose_devices(gpus, Gpus(found, (), "no driver"))
-    assert caught.value.code == Exit.CONFIG
 
 
 @pytest.mark.parametrize("may_come", [True, False])
@@ -104,9 +103,9 @@ def test_a_gate_needs_a_gpu_that_exists_or_may_come(may_come: bool, monkeypatch:
     monkeypatch.setattr(preparation, "may_have_gpus", lambda: False)
     monkeypatch.setattr(preparation, "output_of", output)
     gate = GateConfig(mode="alphago_zero", device="cuda:1")
-    with pytest.raises(Fatal, match=r"--gate.device cuda:1: GPU 1 is not there: none; see dmesg$") as caught:
+    code = Exit.TRY_AGAIN if may_come else Exit.CONFIG
+    with ends(code, r"--gate.device cuda:1: GPU 1 is not there: none; see dmesg$"):
         asyncio.run(preparation.check_gate_device(gate, Stop()))
-    assert caught.value.code == (Exit.TRY_AGAIN if may_come else Exit.CONFIG)
     for device in ("cpu", ""):
         asyncio.run(preparation.check_gate_device(replace(gate, device=device), Stop()))
 
@@ -118,14 +117,12 @@ def test_a_gpu_that_disappears_is_waited_for(driver: bool, code: Exit, monkeypat
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     # Without its device file, the driver in /proc says nothing.
     monkeypatch.setattr(loop, "may_have_gpus", lambda files: driver and files == DEVICE_FILES)
-    with pytest.raises(Fatal, match=r"cuda:1 is not there: .* 1 GPUs now") as caught:
+    with ends(code, r"cuda:1 is not there: .* 1 GPUs now"):
         loop.open_device("cuda:1", get_game("tic_tac_toe"), 1, 0)
-    assert caught.value.code == code
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", None)
-    with pytest.raises(Fatal, match="is built without CUDA") as caught:
+    with ends(Exit.CONFIG, "is built without CUDA"):
         loop.open_device("cuda:1", get_game("tic_tac_toe"), 1, 0)
-    assert caught.value.code == Exit.CONFIG
 
 
 def test_a_gpu_that_this_torch_has_no_code_for_is_not_waited_for(monkeypatch) -> None:
@@ -135,9 +132,8 @@ def test_a_gpu_that_this_torch_has_no_code_for_is_not_waited_for(monkeypatch) ->
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "P40")
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80"])
     monkeypatch.setattr(loop, "may_have_gpus", lambda _: True)
-    with pytest.raises(Fatal, match=r"P40 \(sm_61\), and torch .* sm_80 only") as caught:
+    with ends(Exit.CONFIG, r"P40 \(sm_61\), and torch .* sm_80 only"):
         loop.open_device("cuda:0", get_game("tic_tac_toe"), 1, 0)
-    assert caught.value.code == Exit.CONFIG
 
 
 @pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (4, 3), (16, 12)])
@@ -159,9 +155,8 @@ def test_a_run_is_served_by_one_server_only(tmp_path: Path) -> None:
 
 
 def test_a_failing_child_ends_with_its_own_words_and_code() -> None:
-    with pytest.raises(Fatal, match="required: --endpoint") as caught:
+    with ends(Exit.USAGE, "required: --endpoint"):
         asyncio.run(output_of("server.evaluator", stop=Stop()))
-    assert caught.value.code == Exit.USAGE
 
 
 def test_a_stop_ends_a_child_at_once() -> None:
@@ -207,12 +202,11 @@ def test_weights_of_another_game_do_not_begin_a_run(
 ) -> None:
     file = tmp_path / "mine.safetensors"
     create("tic_tac_toe", 1, "1x8", 0, file)
-    with pytest.raises(Fatal, match=says) as caught:
+    with ends(Exit.BAD_DATA, says):
         described(file, game, history)
-    assert caught.value.code == Exit.BAD_DATA
 
 
-def test_weights_that_cannot_be_read_are_explained(tmp_path: Path) -> None:
+def test_weights_that_are_missing_are_explained(tmp_path: Path) -> None:
     store = WeightsStore(tmp_path, "tic_tac_toe")
     config = ServerConfig(weights=tmp_path / "none.safetensors")
     with pytest.raises(Fatal, match="does not exist"):
@@ -254,6 +248,5 @@ def test_games_that_earlier_workers_left_are_told_to_a_server_without_workers(tm
 
 def test_a_server_without_evaluators_has_no_workers_of_its_own() -> None:
     assert App(ServerConfig())._workers([], in_search=False) == 0
-    with pytest.raises(Fatal, match="leave --workers out") as caught:
+    with ends(Exit.CONFIG, "leave --workers out"):
         App(ServerConfig(workers=2))._workers([], in_search=False)
-    assert caught.value.code == Exit.CONFIG

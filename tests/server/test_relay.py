@@ -1,5 +1,6 @@
 """Games on their way to the trainer: every game gets an answer, whatever happens to the trainer."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -19,7 +20,9 @@ OF_SESSION, OF_KEY = SESSION_BYTES // LEAST_GAME_BYTES, BYTES_OF_KEY // LEAST_GA
 """Small games that a session and a key may have unanswered."""
 
 
-def relay_with_trainer() -> GameRelay:
+@pytest.fixture
+def relay() -> GameRelay:
+    """Return a relay with a trainer."""
     relay = GameRelay()
     assert relay.trainer_joined() == []
     return relay
@@ -29,15 +32,13 @@ def statuses(instructions: list) -> list[tuple[bytes, str]]:
     return [(i.peer, i.ack.status) for i in instructions]
 
 
-def test_a_game_goes_to_the_trainer_with_where_it_came_from_and_who_played_it() -> None:
-    relay = relay_with_trainer()
+def test_a_game_goes_to_the_trainer_with_where_it_came_from_and_who_played_it(relay: GameRelay) -> None:
     assert relay.put(A, "worker", UID, SHA, 0.0) == [Relay(RelayGame(A, UID, SHA, "workers"))]
     assert relay.put(B, "client", OTHER, SHA, 0.0) == [Relay(RelayGame(B, OTHER, SHA, "clients"))]
 
 
-def test_other_bytes_under_a_uid_that_the_trainer_has_wait_for_its_answer() -> None:
+def test_other_bytes_under_a_uid_that_the_trainer_has_wait_for_its_answer(relay: GameRelay) -> None:
     """Otherwise they would be passed on again and again without counting for the quotas."""
-    relay = relay_with_trainer()
     relay.put(A, "client", UID, SHA, 0.0, size=1000)
     for sha256, size in ((b"t" * 32, 1000), (SHA, 10**6)):
         for now in (1.0, RELAY_AGAIN + 1.0):
@@ -53,9 +54,8 @@ def test_without_a_trainer_a_game_is_to_be_kept_and_offered_again_later() -> Non
     assert (answer.ack.status, answer.ack.retry_after > 1) == ("retry", True)
 
 
-def test_a_key_with_ninety_nine_sessions_leaves_room_in_the_window_for_the_others() -> None:
+def test_a_key_with_ninety_nine_sessions_leaves_room_in_the_window_for_the_others(relay: GameRelay) -> None:
     """It offers as many games as it may from each session, and then two others come."""
-    relay = relay_with_trainer()
 
     def taken(peer: bytes, owner: str) -> int:
         answers = [
@@ -67,26 +67,24 @@ def test_a_key_with_ninety_nine_sessions_leaves_room_in_the_window_for_the_other
     assert (taken(A, "a"), taken(B, "b")) == (OF_SESSION, OF_SESSION)
 
 
-def test_answers_after_a_second_and_a_half_allow_for_the_pace_of_alphazero() -> None:
+def test_answers_after_a_second_and_a_half_allow_for_the_pace_of_alphazero(relay: GameRelay) -> None:
     """Of 1,360 games a second, of 26 kB each, from sixty sessions, none is sent back."""
-    relay, unanswered = relay_with_trainer(), int(1.5 * 1360)
     answers = [
         relay.put(number(game % 60), "client", number(game), SHA, 0.0, size=26_000)[0]
-        for game in range(unanswered)
+        for game in range(int(1.5 * 1360))
     ]
     assert all(isinstance(answer, Relay) for answer in answers)
 
 
-def test_what_the_trainer_does_not_store_is_told_with_its_size_for_it_is_charged() -> None:
-    relay, statuses = relay_with_trainer(), ("stored", "retry", "rejected", "conflict")
+def test_what_the_trainer_does_not_store_is_told_with_its_size_for_it_is_charged(relay: GameRelay) -> None:
+    statuses = ("stored", "retry", "rejected", "conflict")
     for uid in range(len(statuses)):
         relay.put(A, "client", number(uid), SHA, 0.0, size=1000)
     answers = relay.trainer_acked([(A, GameAck(number(uid), status)) for uid, status in enumerate(statuses)])
     assert [one.wasted for one in answers if isinstance(one, Acknowledge)] == [0, 0, 1000, 1000]
 
 
-def test_acknowledgements_go_back_to_the_peer_that_sent_the_game() -> None:
-    relay = relay_with_trainer()
+def test_acknowledgements_go_back_to_the_peer_that_sent_the_game(relay: GameRelay) -> None:
     relay.put(A, "worker", UID, SHA, 0.0)
     relay.put(B, "client", UID, SHA, 0.0)
     stored, duplicate = GameAck(UID, "stored"), GameAck(UID, "duplicate")
@@ -97,30 +95,18 @@ def test_acknowledgements_go_back_to_the_peer_that_sent_the_game() -> None:
     assert (relay.relayed, relay.acked, len(relay)) == (2, 2, 0)
 
 
-def test_an_acknowledgement_that_nobody_waits_for_is_dropped() -> None:
-    assert relay_with_trainer().trainer_acked([(A, GameAck(UID, "stored"))]) == []
+def test_an_acknowledgement_that_nobody_waits_for_is_dropped(relay: GameRelay) -> None:
+    assert relay.trainer_acked([(A, GameAck(UID, "stored"))]) == []
 
 
-def test_a_resent_game_is_handed_on_again_only_when_the_first_may_be_lost() -> None:
-    relay = relay_with_trainer()
+def test_a_resent_game_is_handed_on_again_only_when_the_first_may_be_lost(relay: GameRelay) -> None:
     relay.put(A, "worker", UID, SHA, 0.0)
     assert relay.put(A, "worker", UID, SHA, RELAY_AGAIN - 1) == []
     assert isinstance(relay.put(A, "worker", UID, SHA, RELAY_AGAIN)[0], Relay)
     assert relay.relayed == 1
 
 
-def test_when_the_trainer_goes_or_is_replaced_all_it_held_is_to_be_offered_again() -> None:
-    relay = relay_with_trainer()
-    relay.put(A, "worker", UID, SHA, 0.0)
-    relay.put(B, "client", OTHER, SHA, 0.0)
-    assert statuses(relay.trainer_joined()) == [(A, "retry"), (B, "retry")]
-    relay.put(A, "worker", UID, SHA, 0.0)
-    assert statuses(relay.trainer_left()) == [(A, "retry")]
-    assert statuses(relay.put(A, "worker", UID, SHA, 0.0)) == [(A, "retry")]
-
-
-def test_a_game_that_cannot_be_delivered_is_to_be_offered_again() -> None:
-    relay = relay_with_trainer()
+def test_a_game_that_cannot_be_delivered_is_to_be_offered_again(relay: GameRelay) -> None:
     relay.put(A, "worker", UID, SHA, 0.0)
     assert statuses(relay.undeliverable(A, UID)) == [(A, "retry")]
     assert (relay.relayed, len(relay)) == (0, 0)
@@ -156,8 +142,7 @@ def number(of: int) -> bytes:
     return of.to_bytes(16, "big")
 
 
-def test_a_session_holds_two_megabytes_or_one_game() -> None:
-    relay = relay_with_trainer()
+def test_a_session_holds_two_megabytes_or_one_game(relay: GameRelay) -> None:
     sizes = (SESSION_BYTES + 1, 1)  # two sessions: one large game, and none beside it
     answers = [relay.put(A, "client", number(uid), SHA, 0.0, size)[0] for uid, size in enumerate(sizes)]
     answers += [relay.put(B, "client", number(uid), SHA, 0.0, SESSION_BYTES // 2)[0] for uid in range(3)]
@@ -209,10 +194,14 @@ class Crowd(RuleBasedStateMachine):
         assert self.relay.trainer_acked([(peer, ack)]) == [Acknowledge(peer, ack)]
 
     @precondition(lambda self: self.held)
-    @rule()
-    def trainer_is_gone(self) -> None:
-        assert {i.ack.uid for i in self.relay.trainer_left()} == {uid for _, uid in self.held}
-        self.relay.trainer_joined()
+    @rule(leaves=st.booleans())
+    def trainer_is_gone(self, leaves: bool) -> None:
+        """It leaves, or another takes its place."""
+        gone = self.relay.trainer_left() if leaves else self.relay.trainer_joined()
+        assert {(i.peer, i.ack.uid, i.ack.status) for i in gone} == {(*game, "retry") for game in self.held}
+        if leaves:
+            assert statuses(self.relay.put(A, "client", UID, SHA, self.now)) == [(A, "retry")]
+            self.relay.trainer_joined()
         self.held = []
 
     @rule(seconds=st.sampled_from([0.5, GIVE_UP + 1]))

@@ -17,6 +17,11 @@ def new_shares(local_workers: int = 0, fixed_games: int = 0) -> Shares:
     return Shares(Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT), local_workers, fixed_games)
 
 
+@pytest.fixture
+def shares() -> Shares:
+    return new_shares()
+
+
 def played(shares: Shares, sessions: range, needed: int, now: float) -> dict[int, Share]:
     """Let all of `sessions` play until nothing changes; return what each was told last."""
     told: dict[int, Share] = {}
@@ -43,8 +48,7 @@ def test_a_thousand_workers_get_a_share_each(gpus: int) -> None:
     assert all(share.credits >= share.games + SPARE_CREDITS // 2 for share in now_told if share)
 
 
-def test_players_of_one_key_divide_its_share() -> None:
-    shares = new_shares()
+def test_players_of_one_key_divide_its_share(shares: Shares) -> None:
     alone = shares.join(0, 1024, "one")
     crowd = [shares.join(session, 1024, "many") for session in range(1, 5)]
     assert alone is not None
@@ -59,8 +63,7 @@ def test_local_workers_count_beside_the_players() -> None:
     assert joined == [Share(games + SPARE_CREDITS, games) for games in (GPU // 5, GPU // 6)]
 
 
-def test_hello_said_twice_is_answered_alike() -> None:
-    shares = new_shares()
+def test_hello_said_twice_is_answered_alike(shares: Shares) -> None:
     first = shares.join(1, GPU)
     shares.join(2, GPU)
     assert shares.join(1, GPU) == first
@@ -72,10 +75,9 @@ def test_a_number_of_games_that_the_user_set_is_told_to_all() -> None:
     assert played(shares, range(2), GPU, 0.0) == {}
 
 
-def test_shares_grow_when_players_leave_and_shrink_when_they_come() -> None:
+def test_shares_grow_when_players_leave_and_shrink_when_they_come(shares: Shares) -> None:
     """A share grows by at most the factor 2 in one revision. A smaller share is sent at once, and the freed
     credits are given to others."""
-    shares = new_shares()
     assert shares.join(1, 1024) == Share(1024 + SPARE_CREDITS, 1024)
     assert shares.join(2, 1024) == Share(512 + SPARE_CREDITS, 512)
     shares.answered(1, 100)
@@ -87,9 +89,8 @@ def test_shares_grow_when_players_leave_and_shrink_when_they_come() -> None:
     assert shares.revise(1024, REVISE_SECONDS) == [(2, Share(1024 + SPARE_CREDITS, 1024))]
 
 
-def test_a_crowd_that_does_not_play_takes_nothing_from_those_who_do() -> None:
+def test_a_crowd_that_does_not_play_takes_nothing_from_those_who_do(shares: Shares) -> None:
     """The two players share what the device needs, as if they were alone."""
-    shares = new_shares()
     assert [shares.join(session, GPU) for session in range(2)] == [
         Share(MOST_GAMES + SPARE_CREDITS, MOST_GAMES),
         Share(1280 + SPARE_CREDITS, 1280),
@@ -102,9 +103,8 @@ def test_a_crowd_that_does_not_play_takes_nothing_from_those_who_do() -> None:
     }
 
 
-def test_who_comes_into_such_a_crowd_begins_small_and_grows_to_its_share() -> None:
+def test_who_comes_into_such_a_crowd_begins_small_and_grows_to_its_share(shares: Shares) -> None:
     """Its share doubles each time, because others may be about to begin, too."""
-    shares = new_shares()
     assert all(shares.join(session, GPU) for session in range(1000))
     assert shares.join(1000, GPU) == Share(LEAST_GAMES + SPARE_CREDITS, LEAST_GAMES)
     games = []
@@ -128,9 +128,8 @@ def test_credits_of_who_does_nothing_for_minutes_are_free_for_others() -> None:
     assert told == Share(MOST_GAMES + SPARE_CREDITS, MOST_GAMES)
 
 
-def test_nobody_is_held_to_less_than_it_was_told() -> None:
+def test_nobody_is_held_to_less_than_it_was_told(shares: Shares) -> None:
     """Changes too small to be worth a message are not made."""
-    shares = new_shares()
     for session in range(5):
         shares.join(session, GPU)
     told = {session: share for session in range(5) if (share := shares.join(session, GPU))}
@@ -146,8 +145,7 @@ def test_who_asks_for_little_counts_for_little() -> None:
     assert effective_number([10_000.0] * 2 + [1.0] * 1000) < 2.3
 
 
-def test_a_player_that_could_not_be_told_is_told_again() -> None:
-    shares = new_shares()
+def test_a_player_that_could_not_be_told_is_told_again(shares: Shares) -> None:
     shares.join(1, 1024)
     shares.join(2, 1024)
     shares.answered(1, 1)
@@ -160,9 +158,8 @@ def test_a_player_that_could_not_be_told_is_told_again() -> None:
     assert shares.revise(1024, REVISE_SECONDS) == news
 
 
-def test_while_nobody_plays_nothing_changes() -> None:
+def test_while_nobody_plays_nothing_changes(shares: Shares) -> None:
     """The evaluators may be loading weights."""
-    shares = new_shares()
     shares.join(1, GPU)
     assert shares.revise(8 * GPU, CHANGE_SECONDS) == []
 

@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from front_bench import GAME, Bench, Worker, play_beside_front, run_by
+from front_bench import GAME, Bench, Worker, inside, running_front
 
 from azselfplay.host.aio import Stop
 from azselfplay.host.processes import Children
@@ -75,23 +76,20 @@ def beside(times: WatchTimes) -> Callable[..., Any]:
     """Return a decorator for `async def test(watched)`, which runs beside a front with quick heartbeats, real
     weights and a watched evaluator."""
 
-    def play(folder: Path, script: Callable[[Watched], Awaitable[None]]) -> None:
-        async def main(bench: Bench) -> None:
-            watched = Watched(bench)
-            stop = Stop()
-            async with asyncio.TaskGroup() as group:
-                running = group.create_task(watched.children.run(stop))
-                watching = group.create_task(watched.watch())
-                await script(watched)
-                watching.cancel()
-                running.cancel()
-
+    @asynccontextmanager
+    async def place(folder: Path) -> AsyncIterator[Watched]:
         create(GAME.name, 1, "tiny", 0, folder / "net.safetensors")
         data = (folder / "net.safetensors").read_bytes()
         more = {"settings": lambda usual: replace(usual, watch=times, evaluator_limits=QUICK)}
-        asyncio.run(play_beside_front(folder, main, **more, weights=data))
+        async with running_front(folder, **more, weights=data) as bench, asyncio.TaskGroup() as group:
+            watched = Watched(bench)
+            running = group.create_task(watched.children.run(Stop()))
+            watching = group.create_task(watched.watch())
+            yield watched
+            watching.cancel()
+            running.cancel()
 
-    return run_by(play)
+    return inside(place)
 
 
 async def cut(front: Front) -> None:

@@ -2,14 +2,15 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
-from front_bench import run_by
+from front_bench import inside
 
 from azselfplay.link import weights_pull
 from protocol.errors import Code
@@ -81,19 +82,17 @@ class Server:
         self.charged += 1
 
 
-def serve(folder: Path, scenario: Callable[[Server], Awaitable[None]]) -> None:
-    async def main() -> None:
-        server = Server(folder)
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(server.weights.run())
-            await scenario(server)
-            running.cancel()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[Server]:
+    server = Server(folder)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(server.weights.run())
+        yield server
+        running.cancel()
 
 
 @pytest.mark.parametrize("newest", [INFO, msgspec.structs.replace(INFO, version=7, sha256=b"n" * 32)])
-@run_by(serve)
+@inside(serving)
 async def test_weights_that_are_not_newer_are_answered_with_the_newest(
     server: Server, newest: WeightsInfo
 ) -> None:
@@ -107,7 +106,7 @@ async def test_weights_that_are_not_newer_are_answered_with_the_newest(
     ("change", "reason"),
     [({"game": "shogi"}, "shogi"), ({"size": 0}, "0 bytes"), ({"size": 1 << 40}, "bytes")],
 )
-@run_by(serve)
+@inside(serving)
 async def test_weights_that_cannot_be_right_are_refused_at_once(
     server: Server, change: dict[str, Any], reason: str
 ) -> None:
@@ -117,7 +116,7 @@ async def test_weights_that_cannot_be_right_are_refused_at_once(
     assert reason in refused.reason
 
 
-@run_by(serve)
+@inside(serving)
 async def test_other_weights_take_the_place_of_those_under_way(server: Server) -> None:
     """Chunks that nobody wants any more are charged for."""
     other = DATA[1:]
@@ -131,7 +130,7 @@ async def test_other_weights_take_the_place_of_those_under_way(server: Server) -
     assert (server.used, server.charged) == ([newer], 1)
 
 
-@run_by(serve)
+@inside(serving)
 async def test_weights_that_players_cannot_use_are_thrown_away_and_refused(server: Server) -> None:
     server.objection = "a number that is not finite"
     for _ in range(2):  # the same weights may come again, and are looked at again
@@ -144,7 +143,7 @@ async def test_weights_that_players_cannot_use_are_thrown_away_and_refused(serve
     assert not server.store.has(INFO)
 
 
-@run_by(serve)
+@inside(serving)
 async def test_a_trainer_that_has_the_weights_no_longer_is_not_asked_again(server: Server) -> None:
     server.announce()
     server.weights.on_refused(SESSION, Refused(Code.UNKNOWN_WEIGHTS, "gone"), [])
@@ -152,7 +151,7 @@ async def test_a_trainer_that_has_the_weights_no_longer_is_not_asked_again(serve
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("a fault")])
-@run_by(serve)
+@inside(serving)
 async def test_weights_are_stored_as_soon_as_the_disk_takes_them(
     server: Server, monkeypatch, error: Exception
 ) -> None:

@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from in_process import ends
 
-from azselfplay.host.exits import Exit, Fatal
-from azselfplay.link.weights_files import evenly_spread
+from azselfplay.host.exits import Exit
 from protocol.messages import CHUNK, WeightsInfo
 from server.weights import WeightsStore
 
@@ -40,19 +40,12 @@ def test_files_sort_by_version_and_newest_names_the_current_one(tmp_path: Path) 
     assert newest.read_bytes() == b"better"
 
 
-def test_a_new_run_has_no_weights_and_an_unknown_file_no_chunks(tmp_path: Path) -> None:
-    store = WeightsStore(tmp_path, "chess")
-    assert store.open() is None
-    assert store.chunk(SHA, 0) is None
-
-
 def test_a_damaged_file_is_found_at_start(tmp_path: Path) -> None:
     store = WeightsStore(tmp_path, "chess")
     info = store.add(b"good bytes", 0, 0, "tiny")
     store.path(info).write_bytes(b"evil bytes")
-    with pytest.raises(Fatal, match="is damaged") as caught:
+    with ends(Exit.BAD_DATA, "is damaged"):
         WeightsStore(tmp_path, "chess").open()
-    assert caught.value.code == Exit.BAD_DATA
 
 
 def test_a_disk_that_fails_at_start_is_not_taken_for_damage(tmp_path: Path, monkeypatch) -> None:
@@ -64,13 +57,11 @@ def test_a_disk_that_fails_at_start_is_not_taken_for_damage(tmp_path: Path, monk
     store = WeightsStore(tmp_path, "chess")
     info = store.add(b"good bytes", 0, 0, "tiny")
     monkeypatch.setattr(hashlib, "file_digest", fail)
-    with pytest.raises(Fatal, match="cannot be read: Input") as caught:
+    with ends(Exit.DISK, "cannot be read: Input"):
         store.read()
-    assert caught.value.code == Exit.DISK
     store.path(info).unlink()
-    with pytest.raises(Fatal, match="is missing; restore") as caught:
+    with ends(Exit.BAD_DATA, "is missing; restore"):
         store.read()
-    assert caught.value.code == Exit.BAD_DATA
 
 
 @pytest.mark.parametrize("pace", [1, 0, -1])
@@ -118,9 +109,3 @@ def test_a_file_that_cannot_be_removed_stops_nothing(
     assert store.add(b"new", 1, 0, "tiny") == store.current
     assert store.has(old)
     assert f"cannot be {text}: Operation not permitted" in caplog.text
-
-
-def test_all_are_kept_while_there_is_room() -> None:
-    assert evenly_spread([1, 2, 3], 3) == [0, 1, 2]
-    assert evenly_spread([1, 2, 30], 2) == [0, 2]
-    assert evenly_spread([1, 2], 0) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from file_server import FileServer, file_server
-from front_bench import PATIENCE, Bench, Peer, play_beside_front, publish
+from front_bench import PATIENCE, Bench, Peer, publish, running_front
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import Connection, ConnectionSettings
@@ -50,12 +50,15 @@ async def pull(bench: Bench, folder: Path, info: WeightsInfo, patience: float) -
     return data
 
 
-def chunks_sent(folder: Path, web: FileServer, patience: float = 10.0, other: bytes = b"") -> int:
+async def chunks_sent(folder: Path, web: FileServer, patience: float = 10.0, other: bytes = b"") -> int:
     """Publish weights, and have a player pull them. Returns how many chunks the front sent. `other`: the
     bytes under their name in the folder `other`, if any."""
     sent: list[int] = []
 
-    async def scenario(bench: Bench) -> None:
+    def settings(usual: FrontSettings) -> FrontSettings:
+        return dataclasses.replace(usual, weights_url=web.url)
+
+    async with running_front(folder, settings=settings) as bench:
         await bench.evaluator()
         trainer = await bench.peer("bulk", "trainer")
         info = await publish(trainer, DATA, 1)
@@ -72,17 +75,12 @@ def chunks_sent(folder: Path, web: FileServer, patience: float = 10.0, other: by
         bench.store.chunk = chunk  # type: ignore[method-assign]
         assert (await Peer(bench, "bulk").join("worker")).weights_url == "", "it has the files beside it"
         assert await pull(bench, folder / "box", info, patience) == DATA
-
-    def settings(usual: FrontSettings) -> FrontSettings:
-        return dataclasses.replace(usual, weights_url=web.url)
-
-    asyncio.run(play_beside_front(folder, scenario, settings=settings))
     return len(sent)
 
 
-def test_the_front_sends_no_chunk_of_what_a_plain_file_server_has(tmp_path: Path, caplog) -> None:
+async def test_the_front_sends_no_chunk_of_what_a_plain_file_server_has(tmp_path: Path, caplog) -> None:
     with file_server(tmp_path) as web:
-        assert chunks_sent(tmp_path, web) == 0
+        assert await chunks_sent(tmp_path, web) == 0
     ((path, code),) = web.answers
     assert (path.startswith("/000001-"), code) == (True, 200)
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
@@ -99,7 +97,7 @@ def test_the_front_sends_no_chunk_of_what_a_plain_file_server_has(tmp_path: Path
         ("no address", "is no folder on a web server"),
     ],
 )
-def test_what_it_does_not_have_comes_from_the_front_and_is_said_once(
+async def test_what_it_does_not_have_comes_from_the_front_and_is_said_once(
     tmp_path: Path, caplog, place: str, reason: str
 ) -> None:
     """A damaged file, another one or none, a silent server or none, and no address all lead to the front."""
@@ -112,7 +110,7 @@ def test_what_it_does_not_have_comes_from_the_front_and_is_said_once(
             listener.close()
         has_server = other or place == "missing"
         with file_server(tmp_path / "other") if has_server else nullcontext(FileServer(url)) as web:
-            assert chunks_sent(tmp_path, web, 0.3 if place == "silent" else 10.0, other) >= 4
+            assert await chunks_sent(tmp_path, web, 0.3 if place == "silent" else 10.0, other) >= 4
     (line,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
     assert line.startswith(f"weights version 1 do not come from {web.url} (")
     assert line.endswith("): fetching them from the server")

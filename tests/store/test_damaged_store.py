@@ -17,6 +17,7 @@ import torch
 import zstandard
 from changed_settings import varied
 from fake_server import FakeServer, welcome
+from in_process import ends
 from test_beginnings import refusal
 from test_service import beside_trainer
 from training_runs import games, stored
@@ -151,9 +152,8 @@ def test_many_damaged_games_do_not_fill_the_log(tmp_path: Path, caplog: pytest.L
     reader.close()
 
 
-def test_the_figures_show_damaged_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_figures_show_damaged_games(tmp_path: Path) -> None:
     """A trainer starts in spite of them and takes new games."""
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     flipped_in_the_file(a_store(tmp_path / "run-1"))
     new = random_game(GAME, np.random.default_rng(77), simulations=20)
 
@@ -180,9 +180,8 @@ def overwrite_page(path: Path, name: str, leaf: int = 0) -> None:
 def test_a_damaged_index_ends_the_trainer_with_what_to_do_and_that_mends_it(tmp_path: Path) -> None:
     path = a_store(tmp_path / "run-1")
     overwrite_page(path, "games_totals")
-    with pytest.raises(Fatal, match="salvage") as caught:
+    with ends(Exit.BAD_DATA, "salvage"):
         Store(path, GAME.name)
-    assert caught.value.code == Exit.BAD_DATA
     assert refusal(tmp_path, welcome()).code == Exit.BAD_DATA
     assert salvage(path, tmp_path / "new.db", GAME, lambda *_: None) == Salvaged(GAMES, 0)
     store = Store(tmp_path / "new.db", GAME.name)
@@ -273,9 +272,8 @@ def test_games_whose_records_were_dropped_are_salvaged_as_they_are(tmp_path: Pat
 def test_nothing_is_salvaged_over_a_file_or_left_half_done(tmp_path: Path) -> None:
     path, new = a_store(tmp_path / "run-1"), tmp_path / "new.db"
     new.write_bytes(b"precious")
-    with pytest.raises(Fatal, match="exists") as caught:
+    with ends(Exit.CONFIG, "exists"):
         salvage(path, new, GAME, lambda *_: None)
-    assert caught.value.code == Exit.CONFIG
     assert new.read_bytes() == b"precious"
     with pytest.raises(Fatal, match="there is no folder"):
         salvage(path, tmp_path / "nowhere" / "new.db", GAME, lambda *_: None)
@@ -336,9 +334,8 @@ def test_a_damaged_table_ends_every_reader(tmp_path: Path) -> None:
         lambda: list(reader.records(GAME, 1, 300)),
         lambda: reader.first_of_newest(10**6, 300),
     ):
-        with pytest.raises(Fatal, match="damaged") as caught:
+        with ends(Exit.BAD_DATA, "damaged"):
             read()
-        assert caught.value.code == Exit.BAD_DATA
     reader.close()
 
 
@@ -348,6 +345,5 @@ def test_a_damaged_table_ends_every_reader(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path, opened: Callable[[Path], object]) -> None:
     path = tmp_path / "games.db"
     path.write_bytes(b"not a database " * 1000)
-    with pytest.raises(Fatal, match=f"{path} are damaged: .*not a database") as caught:
+    with ends(Exit.BAD_DATA, f"{path} are damaged: .*not a database"):
         opened(path)
-    assert caught.value.code == Exit.BAD_DATA

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import msgspec
 import pytest
-from fake_server import FakeServer
+from in_process import ends
 from test_beginnings import close, opened, refusal, welcome_at
 from test_committer import game, job
 from test_service import beside_trainer
@@ -19,7 +19,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.store import archive
 from azselfplay.store.players import set_quarantine
 from protocol.messages import Welcome
-from trainer import checkpoint, service
+from trainer import checkpoint
 from trainer.__main__ import _main, load
 from trainer.run_setup import Run
 
@@ -98,7 +98,7 @@ def test_a_trainer_goes_on_from_what_its_successor_archived(tmp_path: Path) -> N
     close(again)
 
 
-def test_with_an_archived_checkpoint_the_server_is_asked_for_no_weights(tmp_path: Path) -> None:
+async def test_with_an_archived_checkpoint_the_server_is_asked_for_no_weights(tmp_path: Path) -> None:
     """Here it could not give any."""
     (tmp_path / "archive").mkdir()
     settings = {"archive": str(tmp_path / "archive")}
@@ -108,11 +108,9 @@ def test_with_an_archived_checkpoint_the_server_is_asked_for_no_weights(tmp_path
     checkpoint.upload(run.archive, run.folder.checkpoints)
     close(run)
 
-    async def script(server: FakeServer, _: service.Service) -> None:
-        await server.until(lambda: server.figures)
-
     told = msgspec.structs.replace(of_run(b"r"), weights=None)
-    beside_trainer(tmp_path / "new", script, told, weights="server", **settings)
+    async with beside_trainer(tmp_path / "new", told, weights="server", **settings) as (server, _):
+        await server.until(lambda: server.figures)
     assert (tmp_path / "new" / "run-1").exists()
 
 
@@ -127,22 +125,20 @@ def test_a_trainer_that_is_stopped_at_once_waits_for_no_thread() -> None:
     assert subprocess.run([sys.executable, "-c", "\n".join(lines)], timeout=60).returncode == 75
 
 
-def test_the_archive_learns_of_a_quarantine_at_once(tmp_path: Path) -> None:
+async def test_the_archive_learns_of_a_quarantine_at_once(tmp_path: Path) -> None:
     (tmp_path / "archive").mkdir()
 
     def archived() -> set[str]:
         states = sorted((tmp_path / "archive" / "checkpoints").glob("*.state"))
         return {player for state in states for player in checkpoint.check(state).quarantined}
 
-    async def script(server: FakeServer, _: service.Service) -> None:
+    settings = {"archive": str(tmp_path / "archive"), "checkpoint_seconds": 1e6}
+    async with beside_trainer(tmp_path / "runs", of_run(b"r"), net="1x8", steps=1, **settings) as (server, _):
         for seed in range(60):
             server.play(game(seed))
         await server.until(lambda: server.offers)
         set_quarantine(tmp_path / "runs" / "run-1" / "games.db", "keys/cheat", held=True)
         await server.until(lambda: archived() == {"keys/cheat"})
-
-    settings = {"archive": str(tmp_path / "archive"), "checkpoint_seconds": 1e6}
-    beside_trainer(tmp_path / "runs", script, of_run(b"r"), net="1x8", steps=1, **settings)
 
 
 def test_an_archive_of_another_run_or_among_the_runs_is_refused(tmp_path: Path) -> None:
@@ -152,9 +148,8 @@ def test_an_archive_of_another_run_or_among_the_runs_is_refused(tmp_path: Path) 
     fatal = refusal(tmp_path / "b", of_run(b"s"), archive=str(tmp_path / "archive"))
     assert (fatal.code, "archive of another run" in str(fatal)) == (Exit.BAD_DATA, True)
     assert not (tmp_path / "b").exists()
-    with pytest.raises(Fatal, match="would be lost with them") as caught:
+    with ends(Exit.USAGE, "would be lost with them"):
         load(["--runs", str(tmp_path), "--archive", str(tmp_path / "archive")], {})
-    assert caught.value.code == Exit.USAGE
 
 
 def test_a_run_that_has_used_an_archive_waits_until_its_disk_is_mounted(
@@ -168,40 +163,39 @@ def test_a_run_that_has_used_an_archive_waits_until_its_disk_is_mounted(
         assert refusal(runs, of_run(b"r"), archive=str(folder)).code == code
         flags = ("--runs", str(runs), "--archive", str(folder), "--device", "cpu")
         monkeypatch.setattr("sys.argv", ["trainer", *flags])
-        with pytest.raises(Fatal, match="mount its disk") as caught:
+        with ends(code, "mount its disk"):
             _main()
-        assert caught.value.code == code
 
 
-def test_while_the_archive_is_away_nothing_is_acknowledged_and_the_figures_say_why(
+async def test_while_the_archive_is_away_nothing_is_acknowledged_and_the_figures_say_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The trainer goes on, but ends if another one has added games to the archive meanwhile."""
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     monkeypatch.setattr(archive, "SECONDS", 0.0)
     folder, away = tmp_path / "archive", tmp_path / "away"
     folder.mkdir()
     records = [game(seed) for seed in range(3)]
 
-    async def script(server: FakeServer, _: service.Service) -> None:
-        await server.until(lambda: server.figures)
-        folder.rename(away)
-        server.play(records[0])
-        await server.until(lambda: str(folder) in str(server.figures["waiting_for"]))
-        assert server.acks[records[0].uid].status == "retry"
-        away.rename(folder)
-        for record in records[:2]:
-            server.play(record)
-        await server.until(lambda: "more positions" in str(server.figures["waiting_for"]))
-        assert {server.acks[record.uid].status for record in records[:2]} == {"stored", "duplicate"}
-        other = opened(tmp_path / "other", of_run(b"r"), archive=str(folder))
-        ten_games(other, 10)
-        close(other)
-        server.play(records[2])
-        await server.until(lambda: False)
+    async def script() -> None:
+        async with beside_trainer(tmp_path / "runs", of_run(b"r"), archive=str(folder)) as (server, _):
+            await server.until(lambda: server.figures)
+            folder.rename(away)
+            server.play(records[0])
+            await server.until(lambda: str(folder) in str(server.figures["waiting_for"]))
+            assert server.acks[records[0].uid].status == "retry"
+            away.rename(folder)
+            for record in records[:2]:
+                server.play(record)
+            await server.until(lambda: "more positions" in str(server.figures["waiting_for"]))
+            assert {server.acks[record.uid].status for record in records[:2]} == {"stored", "duplicate"}
+            other = opened(tmp_path / "other", of_run(b"r"), archive=str(folder))
+            ten_games(other, 10)
+            close(other)
+            server.play(records[2])
+            await server.until(lambda: False)
 
     with pytest.raises(BaseExceptionGroup) as caught:
-        beside_trainer(tmp_path / "runs", script, of_run(b"r"), archive=str(folder))
+        await script()
     fatal = first_cause(caught.value)
     assert isinstance(fatal, Fatal)
     assert (fatal.code, "another trainer has gone on" in str(fatal)) == (Exit.TRY_AGAIN, True)

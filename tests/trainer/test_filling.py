@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from changed_settings import varied
-from fake_server import FakeServer, welcome
+from fake_server import welcome
 from test_service import a_server_and_trainer, beside_trainer
 from training_runs import GAME, games, stored
 
@@ -69,16 +69,14 @@ class Held:
         monkeypatch.setattr(TrainingLoop, "fill", held)
 
 
-def test_games_are_acknowledged_while_the_window_is_filled(tmp_path, monkeypatch) -> None:
+async def test_games_are_acknowledged_while_the_window_is_filled(tmp_path, monkeypatch) -> None:
     """Then the window holds old and new games, each once and in the order of the store."""
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     monkeypatch.setattr(service, "GAMES_PER_FILL", 8)
     monkeypatch.setattr(service, "CATCH_UP", 5)
     old, new, last = games(30, 1), games(40, 2), games(10, 3)
     stored(tmp_path / "run-1", old)
     held, positions = Held(monkeypatch), sum(record.plies for record in (*old, *new, *last))
-
-    async def script(server: FakeServer, _: service.Service) -> None:
+    async with beside_trainer(tmp_path, held_out=0.0) as (server, _):
         for record in new:
             server.play(record)
         await server.until(lambda: len(server.acks) == len(new))
@@ -90,8 +88,6 @@ def test_games_are_acknowledged_while_the_window_is_filled(tmp_path, monkeypatch
             server.play(record)
         await server.until(lambda: len(server.acks) == len(new) + len(last))
         await server.until(lambda: server.figures.get("window_positions") == positions)
-
-    server = beside_trainer(tmp_path, script, held_out=0.0)
     assert {ack.status for ack in server.acks.values()} == {"stored"}
     assert held.training is not None
     wanted = [record.actions.tobytes() for record in (*old, *new, *last)]
@@ -102,22 +98,18 @@ def test_games_are_acknowledged_while_the_window_is_filled(tmp_path, monkeypatch
     assert played_in(held.training) == order
 
 
-def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(tmp_path, monkeypatch) -> None:
+async def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(tmp_path, monkeypatch) -> None:
     """It ends without reading on, and the games that it had not reached count the next time."""
     monkeypatch.setattr(service, "GAMES_PER_FILL", 10)
     stored(tmp_path / "run-1", games(60, 1))
     held, stop = Held(monkeypatch), Stop()
-
-    async def scenario() -> None:
-        server, trainer = a_server_and_trainer(tmp_path, welcome(), held_out=0.0)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await asyncio.to_thread(held.begun.wait, 60)
-            stop.request()
-            held.released.set()
-        server.close()
-
-    asyncio.run(scenario())
+    server, trainer = a_server_and_trainer(tmp_path, welcome(), held_out=0.0)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(trainer.main(stop))
+        await asyncio.to_thread(held.begun.wait, 60)
+        stop.request()
+        held.released.set()
+    server.close()
     assert held.training is not None
     assert held.training.window.games == 10
     again = TrainingLoop(CONFIG, GAME, 1, "tiny", tmp_path / "run-1" / "checkpoints")

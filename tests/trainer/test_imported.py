@@ -64,8 +64,7 @@ def test_a_warm_start_learns_the_moves_and_results_of_imported_games(tmp_path: P
 def test_samples_a_position_are_told_once_self_play_is_trained_on(tmp_path: Path) -> None:
     """Before, they would look as if the trainer were too slow."""
     path = stored(tmp_path, of_self_play=20)
-    one = training(tmp_path / "run", imported_share=0.5)
-    fill(one, path, 50)
+    one = fill(training(tmp_path / "run", imported_share=0.5), path, 50)
     one.turn_seconds = 0.0
     begun = one.turn([], 50, 1000)
     assert (begun.samples_per_position, begun.allowed) == (None, None)
@@ -78,18 +77,9 @@ def test_if_all_imported_games_are_damaged_training_goes_on_without_them(tmp_pat
     path = stored(tmp_path, of_files=1, of_self_play=20)
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE games SET data = x'00' WHERE source = ?", (IMPORTED,))
-    one = training(tmp_path / "run", imported_share=0.5)
-    fill(one, path, 21)
+    one = fill(training(tmp_path / "run", imported_share=0.5), path, 21)
     to_the_end(one, [], 21)
     assert one.step > 0
-
-
-def test_without_a_share_imported_games_are_not_used(tmp_path: Path) -> None:
-    path = stored(tmp_path)
-    one = training(tmp_path / "run", imported_share=0.0)
-    fill(one, path, 30)
-    to_the_end(one, [], 30)
-    assert (one.step, one.window.games, one.budget.learned_from) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.0, 0), (0.25, 8), (1.0, 32)])
@@ -114,8 +104,7 @@ def test_each_step_has_its_share_of_imported_games(share: float, count: int, tmp
 
 def trained(folder: Path, path: Path, **changes: float) -> None:
     """Save a run that has made all steps that the 30 games in `path` allow."""
-    one = training(folder, imported_share=0.5, **changes)
-    fill(one, path, 30)
+    one = fill(training(folder, imported_share=0.5, **changes), path, 30)
     to_the_end(one, [], 30)
     one.save()
 
@@ -123,24 +112,21 @@ def trained(folder: Path, path: Path, **changes: float) -> None:
 def test_a_restart_does_not_begin_with_them_again_and_takes_up_new_ones(tmp_path: Path) -> None:
     path = stored(tmp_path)
     trained(tmp_path / "run", path, positions=1000)
-    again = training(tmp_path / "run", imported_share=0.5, positions=1000)
-    fill(again, path, 30)
+    again = fill(training(tmp_path / "run", imported_share=0.5, positions=1000), path, 30)
     assert again._imported.steps(32) == 0
     more = [imported(MOVES[0], number) for number in range(100, 130)]
     store = Store(path, GAME.name)
     for record in more:
         store.commit([of_file(record)])
     store.close()
-    newer = training(tmp_path / "run", imported_share=0.5, positions=1000)
-    fill(newer, path, 60)
+    newer = fill(training(tmp_path / "run", imported_share=0.5, positions=1000), path, 60)
     assert newer._imported.steps(32) == pytest.approx(2 * 30 * 6 / 32, abs=1)
 
 
 def test_settings_changed_in_a_run_bring_no_second_warm_start(tmp_path: Path) -> None:
     path = stored(tmp_path)
     trained(tmp_path / "run", path)
-    again = training(tmp_path / "run", imported_share=0.5, per_position=20.0)
-    fill(again, path, 30)
+    again = fill(training(tmp_path / "run", imported_share=0.5, per_position=20.0), path, 30)
     assert again._imported.steps(32) == 0
 
 

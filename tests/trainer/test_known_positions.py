@@ -34,8 +34,7 @@ def test_a_game_that_is_not_solved_or_not_to_be_asked_has_none(name: str, per_gr
 
 
 def test_a_trainer_counts_its_errors_and_is_not_changed_by_it(tmp_path: Path) -> None:
-    one = training(tmp_path / "a")
-    fill(one, stored(tmp_path, games(20)), 20)
+    one = fill(training(tmp_path / "a"), stored(tmp_path, games(20)), 20)
     one.make_step()
     found = one.known_errors()
     assert list(found) == ["tree"]

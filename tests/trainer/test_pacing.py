@@ -15,12 +15,6 @@ def budget(positions: int = 0, samples: int = 0) -> SampleBudget:
     return one
 
 
-def test_the_positions_that_a_step_waits_for_are_enough_for_it() -> None:
-    waits = budget(500, 1000)
-    assert (waits.steps(500), waits.waiting_for(500)) == (0, "50 more positions for the next step")
-    assert budget(550, 1000).steps(550) == 1
-
-
 def test_no_step_before_the_window_is_filled() -> None:
     assert budget(499).steps(499) == 0
     assert budget(499).waiting_for(499) == "1 more positions before the first step"

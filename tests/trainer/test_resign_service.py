@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from fake_server import FakeServer, welcome
+from fake_server import welcome
 from test_service import beside_trainer
 
 from azselfplay.games import get_game
@@ -17,7 +17,6 @@ from azselfplay.store.sqlite import IMPORTED, Store
 from bench.random_games import entry, random_game
 from protocol.records import PLAYED_ON, GameRecord
 from trainer.resign_threshold import resign_threshold
-from trainer.service import Service
 
 GAME = get_game("tic_tac_toe")
 SETTINGS = self_play(simulations=20, value=-0.75)
@@ -37,22 +36,20 @@ def played_on(count: int) -> list[GameRecord]:
     return found
 
 
-def test_every_acknowledgement_says_the_threshold(tmp_path: Path) -> None:
+async def test_every_acknowledgement_says_the_threshold(tmp_path: Path) -> None:
     """No threshold is safe at first; the twentieth game that was played on makes one safe, and the figures
     show it."""
     records = played_on(20)
     welcomed = msgspec.structs.replace(welcome(), self_play=dataclasses.asdict(SETTINGS))
 
     said: list[object] = []
-
-    async def script(server: FakeServer, _: Service) -> None:
+    async with beside_trainer(tmp_path, welcomed) as (server, _):
         for number, record in enumerate(records, 1):
             server.play(record)
             await server.until(lambda number=number: len(server.acks) == number)
             said.append(server.acks[record.uid].resign_value)
         await server.until(lambda: server.figures.get("resignation", {}).get("played_on") == 20)  # type: ignore[attr-defined]
-
-    figures = beside_trainer(tmp_path, script, welcomed).figures
+    figures = server.figures
     assert said == [0.0] * 19 + [-0.75]
     assert figures["rejected"] == {}
     assert figures["resignation"] == {

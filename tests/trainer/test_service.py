@@ -6,10 +6,11 @@ import errno
 import json
 import threading
 import tomllib
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -53,41 +54,32 @@ def a_server_and_trainer(
     return FakeServer(port, welcomed), service.Service(config, hello)
 
 
-Script = Callable[[FakeServer, service.Service], Awaitable[None]]
-
-
-def beside_trainer(
-    tmp_path: Path, script: Script, welcomed: Welcome | Goodbye | None = None, **changes: object
-) -> FakeServer:
-    """Carry out `script` once a trainer has joined a server, then stop the trainer. Returns the server."""
-
-    async def main() -> FakeServer:
-        server, trainer = a_server_and_trainer(tmp_path, welcomed or welcome(), **changes)
-        stop = Stop()
+@asynccontextmanager
+async def beside_trainer(
+    tmp_path: Path, welcomed: Welcome | Goodbye | None = None, **changes: object
+) -> AsyncIterator[tuple[FakeServer, service.Service]]:
+    """Give a server and a trainer that often tells its figures, once it has joined the server; then stop the
+    trainer."""
+    server, trainer = a_server_and_trainer(tmp_path, welcomed or welcome(), **changes)
+    stop = Stop()
+    with patch.object(service, "STATUS_SECONDS", 0.05):
         async with asyncio.TaskGroup() as group:
             group.create_task(trainer.main(stop))
             await server.until(lambda: server.trainer)
-            await script(server, trainer)
+            yield server, trainer
             stop.request()
-        server.close()
-        return server
-
-    return asyncio.run(main())
+    server.close()
 
 
-def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+async def test_games_become_acknowledgements_and_weights(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     records = [random_game(GAME, rng, simulations=20) for _ in range(60)]
     false = dataclasses.replace(records[0], uid=bytes(16), outcome=-records[0].outcome or 1)
-
-    async def script(server: FakeServer, _: service.Service) -> None:
+    async with beside_trainer(tmp_path) as (server, _):
         for record in (*records, false):
             server.play(record)
         await server.until(lambda: len(server.acks) == 61)
         await server.until(lambda: server.figures.get("weights_version", 0) >= 8)  # type: ignore[operator]
-
-    server = beside_trainer(tmp_path, script)
     assert {server.acks[record.uid].status for record in records} == {"stored"}
     assert server.acks[false.uid].reason.startswith("wrong_outcome")
     first = server.offers[0]
@@ -105,36 +97,30 @@ def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: 
     assert row["trainer/minutes"] > 0
 
 
-def test_a_game_of_weights_that_do_not_exist_yet_is_refused_until_the_server_has_them(tmp_path: Path) -> None:
+async def test_a_game_of_weights_that_do_not_exist_yet_is_refused_until_the_server_has_them(tmp_path) -> None:
     """WELCOME names version 7. Version 8 is of a trainer that was lost with its newest checkpoint."""
     early, late = (random_game(GAME, np.random.default_rng(seed), simulations=20) for seed in (1, 2))
     early, late = (
         dataclasses.replace(one, versions=np.full(one.plies, 8, np.uint32)) for one in (early, late)
     )
-
-    async def script(server: FakeServer, _: service.Service) -> None:
+    async with beside_trainer(tmp_path) as (server, _):
         server.play(early)
         await server.until(lambda: early.uid in server.acks)
         server.send(WeightsInfo(8, 100, bytes(32), 1000, GAME.name))
         server.play(late)
         await server.until(lambda: late.uid in server.acks)
-
-    acks = beside_trainer(tmp_path, script).acks
+    acks = server.acks
     assert (acks[early.uid].status, acks[early.uid].reason.split(":")[0]) == ("rejected", "unknown_version")
     assert acks[late.uid].status == "stored"
 
 
-def test_a_clean_stop_publishes_the_network_as_it_then_is(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+async def test_a_clean_stop_publishes_the_network_as_it_then_is(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-
-    async def script(server: FakeServer, _: service.Service) -> None:
+    async with beside_trainer(tmp_path, steps=10**6, seconds=1e6, per_position=3.0) as (server, _):
         for _ in range(60):
             server.play(random_game(GAME, rng, simulations=20))
         await server.until(lambda: server.figures.get("step", 0) > 0)  # type: ignore[operator]
         assert server.offers == []
-
-    server = beside_trainer(tmp_path, script, steps=10**6, seconds=1e6, per_position=3.0)
     folder = tmp_path / "run-1"
     (offer,) = server.offers
     assert (offer.version, len(server.files[offer.sha256])) == (8, offer.size)
@@ -179,30 +165,27 @@ def test_a_trainer_ends_when_what_it_holds_is_out_of_date(
     assert caught.value.code == Exit.TRY_AGAIN
 
 
-def test_a_trainer_that_ends_sends_new_games_back(tmp_path: Path) -> None:
+async def test_a_trainer_that_ends_sends_new_games_back(tmp_path: Path) -> None:
     """Otherwise games that come as fast as they are stored would delay its end."""
     record = random_game(GAME, np.random.default_rng(1), simulations=20)
-
-    async def script(server: FakeServer, trainer: service.Service) -> None:
+    async with beside_trainer(tmp_path) as (server, trainer):
         await server.until(lambda: server.figures)
         trainer._stopping = True
         server.play(record)
         await server.until(lambda: server.acks)
+    assert server.acks[record.uid].status == "retry"
 
-    assert beside_trainer(tmp_path, script).acks[record.uid].status == "retry"
 
-
-def test_a_running_trainer_follows_the_quarantine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_running_trainer_follows_the_quarantine(tmp_path: Path) -> None:
     """It goes by the key, whatever name the games give. Games that come meanwhile are stored and left out,
     and count after the release (test_quarantine.py: each is paid for once)."""
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     rng, path = np.random.default_rng(1), tmp_path / "run-1" / "games.db"
     batches = {
         key: [random_game(GAME, rng, simulations=20) for _ in range(20)]
         for key in ("", "cheat", "later", "cheat later")
     }
+    async with beside_trainer(tmp_path, held_out=0.0) as (server, _):
 
-    async def script(server: FakeServer, _: service.Service) -> None:
         async def stored(*names: str) -> None:
             for name in names:
                 for record in batches[name]:
@@ -221,14 +204,11 @@ def test_a_running_trainer_follows_the_quarantine(tmp_path: Path, monkeypatch: p
         await window_of("", "later")
         assert set_quarantine(path, "keys/cheat", held=False)
         await window_of(*batches)
-
-    server = beside_trainer(tmp_path, script, held_out=0.0)
     assert {ack.status for ack in server.acks.values()} == {"stored"}
 
 
-def test_a_commit_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is on a network disk that does not answer. The game is stored when it does again."""
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     monkeypatch.setattr(figures, "COMMIT_HANGS", 0.1)
     answers, process = threading.Event(), Committer.process
 
@@ -238,25 +218,21 @@ def test_a_commit_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Committer, "process", wait)
     record = random_game(GAME, np.random.default_rng(1), simulations=20)
-
-    async def script(server: FakeServer, _: service.Service) -> None:
+    async with beside_trainer(tmp_path) as (server, _):
         server.play(record)
         await server.until(lambda: "the disk does not answer" in str(server.figures.get("not_stored")))
         answers.set()
         await server.until(lambda: server.acks and server.figures["not_stored"] == "")
+    assert server.acks[record.uid].status == "stored"
 
-    assert beside_trainer(tmp_path, script).acks[record.uid].status == "stored"
 
-
-def test_while_games_cannot_be_stored_the_figures_say_why(tmp_path, monkeypatch) -> None:
+async def test_while_games_cannot_be_stored_the_figures_say_why(tmp_path, monkeypatch) -> None:
     """Earlier they said that training waits for more positions, although enough were on the way."""
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     monkeypatch.setattr("azselfplay.store.sqlite.BUSY_TIMEOUT_MS", 1)
     record = random_game(GAME, np.random.default_rng(1), simulations=20)
     path = tmp_path / "run-1" / "games.db"
     why = f"database is locked ({path}). Free space or end what locks it"
-
-    async def script(server: FakeServer, _: service.Service) -> None:
+    async with beside_trainer(tmp_path) as (server, _):
         await server.until(lambda: server.figures)
         with closing(connect(path, read_only=False)) as shell:
             shell.execute("BEGIN IMMEDIATE")
@@ -267,20 +243,20 @@ def test_while_games_cannot_be_stored_the_figures_say_why(tmp_path, monkeypatch)
         server.play(record)
         await server.until(lambda: "more positions" in str(server.figures["waiting_for"]))
         assert server.figures["not_stored"] == ""
+    assert server.acks[record.uid].status == "stored"
 
-    assert beside_trainer(tmp_path, script).acks[record.uid].status == "stored"
 
-
-def test_a_stop_on_a_full_disk_ends_in_order_and_says_what_is_missing(tmp_path, monkeypatch) -> None:
+async def test_a_stop_on_a_full_disk_ends_in_order_and_says_what_is_missing(tmp_path, monkeypatch) -> None:
     def full(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    async def script(server: FakeServer, _: service.Service) -> None:
-        await server.until(lambda: server.figures)
-        monkeypatch.setattr("trainer.checkpoint.write_atomically", full)
+    async def script() -> None:
+        async with beside_trainer(tmp_path) as (server, _):
+            await server.until(lambda: server.figures)
+            monkeypatch.setattr("trainer.checkpoint.write_atomically", full)
 
     with pytest.raises(ExceptionGroup) as caught:
-        beside_trainer(tmp_path, script)
+        await script()
     assert caught.group_contains(Fatal, match="without a checkpoint")
     assert (tmp_path / "run-1" / "figures.json").exists()
     assert not is_locked(tmp_path / "run-1" / "trainer.lock")

@@ -36,8 +36,7 @@ def test_resumed_training_makes_the_same_steps(tmp_path: Path, settings: dict[st
         for _ in range(5):
             one.make_step()
     first.save()
-    resumed = training(tmp_path / "b", seed=99, **settings)
-    fill(resumed, path, 60)
+    resumed = fill(training(tmp_path / "b", seed=99, **settings), path, 60)
     for one in (straight, resumed):
         for _ in range(5):
             one.make_step()
@@ -57,21 +56,9 @@ def test_a_rate_that_falls_with_time_goes_on_falling_after_a_restart(tmp_path: P
     first = training(tmp_path / "a", cosine_minutes=60.0, lr=1e-3, warmup_steps=0)
     first._began = time.monotonic() - 60 * 60
     first.save()
-    resumed = training(tmp_path / "a", cosine_minutes=60.0, lr=1e-3, warmup_steps=0)
-    fill(resumed, path, 60)
+    resumed = fill(training(tmp_path / "a", cosine_minutes=60.0, lr=1e-3, warmup_steps=0), path, 60)
     resumed.make_step()
     assert resumed._train_step.optimizer.param_groups[0]["lr"] == pytest.approx(1e-4)
-
-
-def test_window_is_as_full_after_a_restart_though_games_are_held_out(tmp_path: Path) -> None:
-    records = games(120)
-    path = stored(tmp_path, records)
-    one, again = (training(tmp_path / name, held_out=0.3) for name in "ab")
-    one.turn(records, 120, 10**6)
-    fill(again, path, 120)
-    assert again.window.positions == one.window.positions > 190
-    assert again.window.games == one.window.games
-    assert again._held_out.window.positions == one._held_out.window.positions > 190
 
 
 def test_a_window_whose_games_the_store_no_longer_keeps_is_told(tmp_path: Path, caplog) -> None:
@@ -100,8 +87,7 @@ def test_an_optimizer_that_begins_in_mid_run_warms_up(tmp_path: Path) -> None:
 def test_average_may_be_taken_up_and_given_up_in_a_run(tmp_path: Path) -> None:
     """With `ema` set later, a run goes on from its weights; without it, from the trained weights."""
     path = stored(tmp_path, games(60))
-    one = training(tmp_path / "a")
-    fill(one, path, 60)
+    one = fill(training(tmp_path / "a"), path, 60)
     one.make_step()
     one.save()
     averaging = training(tmp_path / "a", ema=0.9)
@@ -115,8 +101,7 @@ def test_average_may_be_taken_up_and_given_up_in_a_run(tmp_path: Path) -> None:
 
 
 def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    one = training(tmp_path / "a")
-    fill(one, stored(tmp_path, games(40)), 40)
+    one = fill(training(tmp_path / "a"), stored(tmp_path, games(40)), 40)
     for _ in range(2):
         one.make_step()
         one.save()
@@ -134,8 +119,7 @@ def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFix
 def test_a_run_that_begins_beside_damaged_checkpoints_keeps_its_own(tmp_path: Path) -> None:
     """The damaged ones have later steps and would be the newest for weeks. They stay under other names."""
     path, folder = stored(tmp_path, games(40)), tmp_path / "a"
-    one = training(folder)
-    fill(one, path, 40)
+    one = fill(training(folder), path, 40)
     for _ in range(5):
         one.make_step()
         one.save()
@@ -157,8 +141,7 @@ def test_a_run_that_begins_beside_damaged_checkpoints_keeps_its_own(tmp_path: Pa
 
 def test_a_continued_run_has_the_present_weight_decay(tmp_path: Path) -> None:
     path = stored(tmp_path, games(40))
-    one = training(tmp_path / "a", weight_decay=0.01)
-    fill(one, path, 40)
+    one = fill(training(tmp_path / "a", weight_decay=0.01), path, 40)
     one.make_step()
     one.save()
     again = training(tmp_path / "a", weight_decay=0.5)
@@ -169,8 +152,7 @@ def test_a_continued_run_has_the_present_weight_decay(tmp_path: Path) -> None:
 def test_a_second_checkpoint_of_a_step_that_fails_leaves_the_first(tmp_path, monkeypatch) -> None:
     """Weights were published in between, so the second one has another version."""
     path = stored(tmp_path, games(60))
-    one = training(tmp_path / "a")
-    fill(one, path, 60)
+    one = fill(training(tmp_path / "a"), path, 60)
     one.make_step()
     one.save()
     one.publish(0)
@@ -185,16 +167,6 @@ def test_a_second_checkpoint_of_a_step_that_fails_leaves_the_first(tmp_path, mon
     with pytest.raises(Fatal, match="cannot write the checkpoint"):
         one.save()
     assert training(tmp_path / "a").step == 1
-
-
-def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
-    one = training(tmp_path / "a")
-    fill(one, stored(tmp_path, games(40)), 40)
-    for _ in range(5):
-        one.make_step()
-        one.save()
-    names = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert names == [f"step-00000000{step}.{end}" for step in (3, 4, 5) for end in ("safetensors", "state")]
 
 
 def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:

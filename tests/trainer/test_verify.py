@@ -7,7 +7,7 @@ import pytest
 from changed_settings import self_play, varied
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import MUTATIONS, Mutation, repeated_action, with_entry, with_visits
+from mutations import MUTATIONS, Mutation, with_entry, with_visits
 from naive_verify import naive_verdict
 
 from azselfplay.games import get_game
@@ -72,12 +72,6 @@ def test_games_of_another_run_are_refused(name: str) -> None:
         rejection = VERIFIERS[name].check(dataclasses.replace(game, run=run), wanted, NEWEST)
         assert (rejection is None) == taken
         assert taken or rejection.code == Code.WRONG_RUN
-
-
-def test_taken_cell_is_illegal() -> None:
-    record = repeated_action(random_game(GAMES["tic_tac_toe"], np.random.default_rng(3)))
-    rejection = VERIFIERS["tic_tac_toe"].check(record, expected("tic_tac_toe"), NEWEST)
-    assert str(rejection) == f"illegal_action: ply 1: action {record.actions[0]} is not legal"
 
 
 @pytest.mark.parametrize("flag", [0, 1])

@@ -131,18 +131,6 @@ def test_where_fifty_moves_have_ended_the_game_nobody_wins(clock: int, found: bo
     assert bool(len(Sampler(CHESS, CHESS.history).make_wins(window, draws).classes)) == found
 
 
-def test_in_dots_and_boxes_the_edge_that_takes_the_deciding_box_wins() -> None:
-    """Not only the last edge of the game."""
-    window, _ = random_window(DOTS, 1, games=20)
-    samples = SAMPLERS[DOTS.name].sample(window, np.random.default_rng(1), 200, wins_share=0.25)
-    assert samples.policy_only is not None
-    assert samples.policy_only.sum() == 50
-    replies = np.bincount(samples.rows)[150:]
-    assert replies.max() > 1
-    wins = np.bincount(samples.rows, samples.shares > 0)[150:]
-    assert (wins < replies).any()
-
-
 def test_a_share_of_the_batch_is_made_of_them_and_the_rest_drawn() -> None:
     window, _ = random_window(CONNECT_FOUR, 1, games=20)
     samples = SAMPLERS["connect_four"].sample(window, np.random.default_rng(1), 200, wins_share=0.25)

@@ -49,10 +49,11 @@ def stored(folder: Path, records: list[GameRecord]) -> Path:
     return folder / "games.db"
 
 
-def fill(one: TrainingLoop, path: Path, newest: int) -> None:
+def fill(one: TrainingLoop, path: Path, newest: int) -> TrainingLoop:
     reader = StoreReader(path)
     one.fill(reader, newest)
     reader.close()
+    return one
 
 
 def to_the_end(one: TrainingLoop, records: list[GameRecord], last_seq: int, positions: int = 10**6) -> Turn:
