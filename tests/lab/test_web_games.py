@@ -85,7 +85,7 @@ async def test_a_line_that_was_not_played_is_shown_from_a_position_of_the_game(c
         ("/x", 400, "whole number"),
         ("/1/at/99", 404, "positions 0 to"),
         ("/1/at/-1", 400, "whole number"),
-        ("?outcome=maybe", 400, "'maybe'"),
+        ("?outcome=maybe", 400, "first, draw or second"),
         *((f"?{query}", 400, "whole number") for query in ("min_plies=-1", "before=x", "version=1e9")),
         (f"?before={'9' * 30}", 400, "whole number"),
     ],
