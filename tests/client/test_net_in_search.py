@@ -171,10 +171,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("ends", "code"),
-    [
-        ([Exit.DISK], Exit.DISK),
-        ([None, Exit.INTERNAL, Exit.TRY_AGAIN, None, Exit.CONFIG], Exit.CONFIG),
-    ],
+    [([Exit.DISK], Exit.DISK), ([None, Exit.INTERNAL, Exit.TRY_AGAIN, None, Exit.CONFIG], Exit.CONFIG)],
     ids=["at first", "later"],
 )
 async def test_only_the_first_preparation_ends_azclient_for_a_reason_that_may_pass(

@@ -190,12 +190,7 @@ def choose(board: chess.Board, moves: list[str], rng: np.random.Generator, likes
 
 
 def _compare_position(
-    seed: int,
-    board: chess.Board,
-    positions: Positions,
-    n: int,
-    actions: npt.NDArray[np.uint16],
-    game: Game,
+    seed: int, board: chess.Board, positions: Positions, n: int, actions: npt.NDArray[np.uint16], game: Game
 ) -> dict[str, int]:
     """Compare words, text and legal moves. Return the moves: UCI text -> action."""
     state, notation = positions[n - 1], game.notation

@@ -11,8 +11,7 @@ from azselfplay.games.shogi.rules import in_check
 
 
 @pytest.mark.parametrize(
-    ("name", "fen"),
-    [*(("chess", fen) for fen in POSITIONS), *(("chess960", fen) for fen, _ in PERFT_960)],
+    ("name", "fen"), [*(("chess", fen) for fen in POSITIONS), *(("chess960", fen) for fen, _ in PERFT_960)]
 )
 def test_in_chess(name: str, fen: str) -> None:
     """As python-chess says, in the position and after each of its moves."""

@@ -22,6 +22,12 @@ from protocol.keys import DialKeys, KeyOwner, KeyPair, NotNow
 PATIENCE = 20.0
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 (each turn of the loop may change it)
+            await asyncio.sleep(0)
+
+
 def key_pair(number: int) -> KeyPair:
     secret = bytes([number]) * 32
     return KeyPair(bytes(PrivateKey(secret).public_key), secret)
@@ -70,11 +76,6 @@ class Locked:
 
     def dial(self, own: KeyPair = CLIENT, server: bytes = SERVER.public) -> Dialled:
         return Dialled(dealer(self.context, self.endpoint, limit=8_000_000, keys=DialKeys(server, own)))
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not condition():  # noqa: ASYNC110 (each turn of the loop may change it)
-                await asyncio.sleep(0)
 
 
 class Dialled:

@@ -3,13 +3,14 @@
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from descriptors import no_descriptor_left
 from free_ports import free_base_port
+from locked_door import PATIENCE, until
 from raw_zmtp import Cut, RawPeer, unfinished_multipart
 from router_socket import dealer
 
@@ -17,8 +18,6 @@ from azselfplay.link.door import Door
 from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence
 from azselfplay.link.sockets import Channel, new_context
 from protocol.zmtp import GREETING, Incoming, Limits
-
-PATIENCE = 20.0
 
 
 class Echo:
@@ -45,11 +44,6 @@ class Echo:
         await asyncio.to_thread(peer.send_frame, b"join")
         assert await asyncio.to_thread(peer.receive_frame) == (0, b"join")
         return peer
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not condition():  # noqa: ASYNC110 (each turn of the loop may change it)
-                await asyncio.sleep(0)
 
 
 @pytest.fixture(params=["ipc", "tcp"])
@@ -101,7 +95,7 @@ async def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) ->
         dialled.close()
         context.term()
         assert back == [(number, size(number)) for number in range(count)]
-        await echo.until(lambda: len(echo.door) == 0)
+        await until(lambda: len(echo.door) == 0)
         assert echo.gone == [""]
 
 
@@ -116,7 +110,7 @@ async def test_what_a_slow_reader_gets_is_complete_and_beyond_its_limit_nothing_
         for body in taken:
             assert await asyncio.to_thread(peer.receive_frame) == (1, b"head")
             assert (await asyncio.to_thread(peer.receive_frame))[1] == body
-        await echo.until(lambda: echo.door._held.total == 0)
+        await until(lambda: echo.door._held.total == 0)
         peer.close()
 
 
@@ -126,7 +120,7 @@ async def test_an_unfinished_message_is_cut_off(endpoint: str, joined: bool) -> 
         peer = await echo.joined() if joined else await asyncio.to_thread(RawPeer, endpoint)
         sent = await asyncio.to_thread(unfinished_multipart, peer, 400_000_000)
         assert sent < 50_000_000
-        await echo.until(lambda: len(echo.door) == 0)
+        await until(lambda: len(echo.door) == 0)
         assert (echo.door._held.total, echo.door.cut) == (0, 1)
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import zmq
-from locked_door import CLIENT, LAB, PATIENCE, SERVER, STRANGER, Dialled, locked_door
+from locked_door import CLIENT, LAB, PATIENCE, SERVER, STRANGER, Dialled, locked_door, until
 from raw_zmtp import RawPeer
 
 from azselfplay.link.door import Door, DoorLock
@@ -26,7 +26,7 @@ async def test_messages_of_every_size_go_both_ways_and_the_key_has_its_name() ->
             assert await client.exchange(message) == message
         assert set(locked.owners) == {LAB}
         client.close()
-        await locked.until(lambda: len(locked.door) == 0)
+        await until(lambda: len(locked.door) == 0)
         assert locked.door.cut == 0
 
 
@@ -45,7 +45,7 @@ async def test_libzmqs_own_pings_are_answered() -> None:
         (connection,) = locked.door._connections.values()
         for _ in range(20):
             heard = connection.heard
-            await locked.until(lambda heard=heard: connection.heard > heard)
+            await until(lambda heard=heard: connection.heard > heard)
         assert await client.exchange([b"still here"]) == [b"still here"]
         assert [event for event, _ in client.events] == [zmq.EVENT_HANDSHAKE_SUCCEEDED]
         client.close()
@@ -55,7 +55,7 @@ async def test_a_key_that_is_not_allowed_is_refused_and_said_so(caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         async with locked_door() as locked:
             client = locked.dial(STRANGER)
-            await locked.until(lambda: client.events != [])
+            await until(lambda: client.events != [])
             assert client.events == [(zmq.EVENT_HANDSHAKE_FAILED_AUTH, 400)]
             assert locked.owners == []
             assert locked.door.refused == 1
@@ -101,7 +101,7 @@ async def test_an_unfinished_handshake_ends_after_ten_seconds() -> None:
         client = locked.dial()
         await client.exchange([b"join"])
         locked.ahead = 10.0
-        await locked.until(lambda: len(locked.door) == 1)
+        await until(lambda: len(locked.door) == 1)
         assert locked.gone == ["it has not finished its handshake in time"]
         peer.close()
         client.close()
@@ -116,7 +116,7 @@ async def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else
         await early.exchange([b"join"])
         locked.fails = True
         late = locked.dial()
-        await locked.until(lambda: locked.door.faults.count > 0)
+        await until(lambda: locked.door.faults.count > 0)
         assert await early.exchange([b"still here"]) == [b"still here"]
         assert (late.events, len(locked.owners)) == ([], 2)
         locked.fails = False
@@ -141,7 +141,7 @@ async def test_what_a_revoked_key_has_sent_already_is_not_handled() -> None:
         locked.door._on_message = revoking
         for number in range(20):
             assert client.channel.send([b"%d" % number])
-        await locked.until(lambda: len(locked.door) == 0)
+        await until(lambda: len(locked.door) == 0)
         assert handled == [b"0"]
         client.close()
 

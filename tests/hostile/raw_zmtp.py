@@ -52,12 +52,7 @@ class RawPeer:
     """One connection. In `with RawPeer(endpoint) as peer`, greeting and READY have been exchanged."""
 
     def __init__(
-        self,
-        endpoint: str,
-        *,
-        identity: bytes | None = None,
-        patience: float = PATIENCE,
-        source: str = "",
+        self, endpoint: str, *, identity: bytes | None = None, patience: float = PATIENCE, source: str = ""
     ) -> None:
         """Connect and shake hands. Raises Cut if the server refuses, TimeoutError if it is silent."""
         self.socket = dial(endpoint, patience, source)

@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from azselfplay.games import get_game
-from azselfplay.play.analysis import (
-    MAX_MOVES,
-    BadRequest,
-    Request,
-    Room,
-    parse,
-    trees_in_flight,
-)
+from azselfplay.play.analysis import MAX_MOVES, BadRequest, Request, Room, parse, trees_in_flight
 from azselfplay.play.driver import LineSplitter
 
 

@@ -19,13 +19,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.elo import pair_counts
 from azselfplay.play.match import report, table
-from azselfplay.play.openings import (
-    Opening,
-    check_lengths,
-    openings_for,
-    openings_from_file,
-    random_openings,
-)
+from azselfplay.play.openings import Opening, check_lengths, openings_for, openings_from_file, random_openings
 from azselfplay.play.players import make_player
 from azselfplay.play.runner import (
     TABLE,

@@ -74,12 +74,7 @@ async def test_a_trainer_is_known_by_its_secret_and_not_by_its_name(bench: Bench
     first, again = Peer(bench, "bulk"), Peer(bench, "bulk")
     first.send(hello("host:1", b"s" * 32))
     await first.receive(Welcome)
-    for rival in (
-        hello("host:1"),
-        hello("host:1", b"t" * 32),
-        hello("host:1", b"s" * 31),
-        hello("b", b"s"),
-    ):
+    for rival in (hello("host:1"), hello("host:1", b"t" * 32), hello("host:1", b"s" * 31), hello("b", b"s")):
         peer = Peer(bench, "bulk")
         peer.send(rival)
         goodbye = (await peer.receive(Goodbye))[0]

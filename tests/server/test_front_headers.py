@@ -30,9 +30,6 @@ async def test_a_role_is_looked_at_before_the_message_is_decoded(bench: Bench) -
     client = await bench.peer("bulk", "client")
     assert client.channel.send([STATUS + wide_lists(60_000, 1, "a")])
     refused = (await client.receive(Refused))[0]
-    assert (refused.code, refused.reason) == (
-        Code.ROLE_NOT_ALLOWED,
-        "a client may not send trainer_status",
-    )
+    assert (refused.code, refused.reason) == (Code.ROLE_NOT_ALLOWED, "a client may not send trainer_status")
     worker.send(Ping())
     await worker.receive(Pong)

@@ -10,17 +10,7 @@ from front_bench import PATIENCE, Bench, EchoEvaluator, Peer, Worker, beside_fro
 
 from protocol.credits import LEAST_GRANT
 from protocol.errors import Code
-from protocol.messages import (
-    Evaluate,
-    Evaluated,
-    Goodbye,
-    Grant,
-    Ping,
-    Pong,
-    PutGame,
-    Refused,
-    encode,
-)
+from protocol.messages import Evaluate, Evaluated, Goodbye, Grant, Ping, Pong, PutGame, Refused, encode
 from server.shares import SPARE_CREDITS
 
 
@@ -110,12 +100,7 @@ async def test_garbage_on_both_ports_is_counted_and_dropped_while_service_goes_o
     worker = await bench.worker(1)
     for port in ("leaves", "bulk"):
         vandal = Peer(bench, port)
-        for garbage in (
-            [b""],
-            [b"\xff" * 50],
-            [b"\xdd\xff\xff\xff\xff"],
-            [encode(Ping())[:-1], b"x"] * 9,
-        ):
+        for garbage in ([b""], [b"\xff" * 50], [b"\xdd\xff\xff\xff\xff"], [encode(Ping())[:-1], b"x"] * 9):
             assert vandal.channel.send(garbage)
         vandal.send(Ping())
         assert (await vandal.receive(Goodbye))[0].code == Code.HELLO_REQUIRED

@@ -87,12 +87,7 @@ def test_a_format_that_a_sparse_network_does_not_have_is_said_to_be_ignored(capl
 
 
 @pytest.mark.parametrize(
-    ("net", "changes"),
-    [
-        ("1x16", {"heads": ALL_HEADS}),
-        ("tf1x32", {"heads": ALL_HEADS}),
-        ("sparse", {}),
-    ],
+    ("net", "changes"), [("1x16", {"heads": ALL_HEADS}), ("tf1x32", {"heads": ALL_HEADS}), ("sparse", {})]
 )
 def test_without_memory_a_step_in_parts_has_the_loss_and_the_gradient_of_the_whole_batch(
     net: str, changes: dict[str, Any]
