@@ -16,7 +16,7 @@ import pytest
 import torch
 import zstandard
 from changed_settings import varied
-from fake_server import FakeServer, welcome
+from fake_server import welcome
 from in_process import ends
 from test_beginnings import refusal
 from test_service import beside_trainer
@@ -32,7 +32,6 @@ from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import DUPLICATE, PAGE_SIZE, STORED, Store
 from bench.random_games import entry, random_game
 from protocol.records import sha256, to_bytes
-from trainer import service
 from trainer.config import TrainerConfig
 from trainer.training_loop import TrainingLoop
 
@@ -152,17 +151,15 @@ def test_many_damaged_games_do_not_fill_the_log(tmp_path: Path, caplog: pytest.L
     reader.close()
 
 
-def test_the_figures_show_damaged_games(tmp_path: Path) -> None:
+async def test_the_figures_show_damaged_games(tmp_path: Path) -> None:
     """A trainer starts in spite of them and takes new games."""
     flipped_in_the_file(a_store(tmp_path / "run-1"))
     new = random_game(GAME, np.random.default_rng(77), simulations=20)
-
-    async def script(server: FakeServer, _: service.Service) -> None:
+    async with beside_trainer(tmp_path) as (server, _):
         server.play(new)
         await server.until(lambda: server.figures.get("games") == GAMES + 1)
         await server.until(lambda: server.figures.get("damaged") == 1)
-
-    assert beside_trainer(tmp_path, script).acks[new.uid].status == "stored"
+    assert server.acks[new.uid].status == "stored"
 
 
 # ---- The file is damaged ----------------------------------------------------------------------------
