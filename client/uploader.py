@@ -35,8 +35,8 @@ WRITE_AGAIN = 5.0
 MOST_IN_FLIGHT = SESSION_BYTES // LEAST_GAME_BYTES
 """Most games offered and not yet acknowledged, if all of them are small."""
 TIMEOUT = 30.0
-"""Seconds until an unacknowledged game is offered again. They double for all games in flight if one is late,
-because on a slow or shared uplink the first copies are still on their way, until an answer comes in time."""
+"""Seconds until an unacknowledged game is offered again. If one is late, they double for all games in flight:
+on a slow or shared uplink the first copies are still on their way. An answer in time ends that."""
 LONGEST_TIMEOUT = 90.0
 """Longest such time in seconds; azserver forgets a game that is not offered again for 120 s."""
 UNSENT_PAUSE = 0.2

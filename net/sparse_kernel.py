@@ -189,9 +189,9 @@ def describe_all(
 
 @kernel
 def shared_all(shared: Any, active: Any, begins: Any, found: Any, found_begins: Any) -> None:
-    """Write the shared rows of a batch, as `describe_all` its features: those of position `i`, which are the
-    numbers >= 0 in `shared` int32[FEATURES, k] of its active features, to `found` int32[room] from
-    `found_begins[i]` (int64[n + 1]) on."""
+    """Write the shared rows of all positions to `found` int32[room], those of position `i` from
+    `found_begins[i]` (int64[n + 1]) on. They are the numbers >= 0 in the rows of `shared` int32[FEATURES, k]
+    that belong to its active features. `active` and `begins` are as in `sum_rows`."""
     n = 0
     for i in range(len(begins) - 1):
         found_begins[i] = n

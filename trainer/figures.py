@@ -368,7 +368,7 @@ METRICS = (
     Metric("az_damaged_games", "damaged", "Stored games that could not be read back."),
     # ---- training ----
     Metric("az_train_step", "step", "Training steps of this run."),
-    Metric("az_train_steps_total", "steps_made", "Training steps since the start."),
+    Metric("az_train_steps_total", "steps_made", "Training steps since this trainer began."),
     Metric(
         "az_train_reuse_ratio",
         "samples_per_position",

@@ -226,7 +226,7 @@ class Service:
         if goodbye.code != Code.TRAINER_ALREADY_PRESENT:
             return
         if self._joined.done() and self._config.archive:
-            text = "another trainer has taken over: this one ends, and the next one reads back its games"
+            text = "another trainer has taken over; the next start reads back what that one has archived"
             raise Fatal(text, Exit.TRY_AGAIN)
         if reason := why_no_takeover(self._config):
             log.warning("%s", reason)

@@ -44,9 +44,9 @@ class Gpus(NamedTuple):
     """What torch finds, as `python -m net.gpu` prints it in JSON for processes that never import torch."""
 
     names: Sequence[str]
-    """Of all GPUs that torch finds: `cuda:0`, `cuda:1` ..."""
+    """What the GPUs are called, such as `NVIDIA H200`, all that torch finds: `cuda:0`, `cuda:1` ..."""
     usable: Sequence[str]
-    """Those of them that torch has code for, as devices."""
+    """Devices, such as `cuda:0`, that torch has code for."""
     why: str = ""
     """Why none is usable."""
     may_come: bool = False
@@ -181,7 +181,8 @@ def give_back() -> bool:
 
 def may_have_gpus(files: Sequence[str] = DRIVERS) -> bool:
     """Return whether this process may see a GPU: one of `files` is there, and CUDA_VISIBLE_DEVICES does not
-    hide all. After torch was asked, `files` are DEVICE_FILES. Loads neither torch nor any GPU library."""
+    hide all. Once torch was asked, DEVICE_FILES say more than DRIVERS. Loads neither torch nor any GPU
+    library."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1"):
         return False
     return any(Path(path).exists() for path in files)

@@ -53,7 +53,7 @@ WINDOW = 8
 TIMEOUT = 10.0
 """Seconds until a chunk is requested again; doubles for the rest of the file whenever chunks are late."""
 LONGEST_TIMEOUT = 160.0
-"""Longest such time in seconds: a window of chunks twice, on a line of 0.4 Mbit/s."""
+"""Longest such time in seconds. A line of 0.4 Mbit/s takes it for two copies of a window."""
 PAUSE = 3.0
 """Seconds to wait after the server refused a chunk (it may have removed the file meanwhile)."""
 TRIES = 6
@@ -304,7 +304,7 @@ class WeightsPull:
         late = [offset for offset, deadline in self._asked.items() if deadline <= now]
         if late and self._is_fetching and self._pulling is not None:
             return self.not_fetched(self._pulling, f"nothing came for {self._timeout:.0f} s", now)
-        # On a slow line, the first copies come next, and then the second ones for as long.
+        # On a slow line the first copies still come, and then the second ones, which take as long again.
         if set(late) - self._postponed:
             self._patience = min(2 * self._patience, LONGEST_TIMEOUT)
         self._ask_again(late)

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tyro.conf import Positional
 
@@ -62,16 +63,21 @@ def main() -> int:
         check_result(settings.json, "--json")
     weights = weights_named(settings.network, settings.runs)
 
-    status = Exit.INTERRUPTED
+    found: tuple[str, Any] | None = None
 
     async def main(stop: aio.Stop) -> None:
-        nonlocal status
+        nonlocal found
         stop.waits_for = "nothing; what was measured is dropped"
-        if await aio.unless_stopped(measure_network(settings, weights, simulations), stop):
-            status = Exit.OK
+        found = await aio.unless_stopped(measure_network(settings, weights, simulations), stop)
 
     aio.run(main)
-    return int(status)
+    if found is None:
+        return int(Exit.INTERRUPTED)
+    table, figures = found
+    print(table)
+    if settings.json is not None:
+        write_result(settings.json, json.dumps(figures, indent=1).encode())
+    return int(Exit.OK)
 
 
 def simulations_from(text: str) -> list[int]:
@@ -89,8 +95,8 @@ def simulations_from(text: str) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-async def measure_network(settings: TruthConfig, weights: Path, simulations: list[int]) -> bool:
-    """Measure, print the table, and write the file of `--json`. Returns True."""
+async def measure_network(settings: TruthConfig, weights: Path, simulations: list[int]) -> tuple[str, Any]:
+    """Return the measured table, and the figures for `--json`."""
     from azselfplay.play.nets import load_net, meta_of, search_for
     from azselfplay.play.truth_errors import errors_table, measure, rows_for, to_json
     from net.architectures.registry import name_of
@@ -114,7 +120,4 @@ async def measure_network(settings: TruthConfig, weights: Path, simulations: lis
     finally:
         for net in nets:
             net.close()
-    print(errors_table(found))
-    if settings.json is not None:
-        write_result(settings.json, json.dumps(to_json(nets[0].game.name, found), indent=1).encode())
-    return True
+    return errors_table(found), to_json(nets[0].game.name, found)

@@ -4,7 +4,7 @@ A position is the sum of the rows of its active features, as in NNUE; an action'
 vector of the position with the sum of the action's rows (piece and target, what is captured, ...), as in
 Monty and Jackal. If a game says that features share rows, a shared row is trained beside each feature's own
 row, and added to it for play (factorised features, as in Stockfish). In training both are summed by position:
-adding the shared rows to the whole table would cost as much as all else in a step.
+adding the shared rows to the whole table took a third of a step in Connect Four.
 
 `net.sparse_kernel` computes the same for one position in microseconds.
 """

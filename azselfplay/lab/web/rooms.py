@@ -68,7 +68,8 @@ def weights_of(run: RunFolder) -> list[str]:
     newest_first = sorted(files, key=lambda path: (version_in(path), modified(path), path.name), reverse=True)
     names = [path.stem for path in newest_first]
     with suppress(Fatal):  # a run without current.json: the newest comes first
-        names.sort(key=newest_weights(run).stem.__ne__)
+        current = newest_weights(run).stem
+        names.sort(key=lambda name: name != current)
     return names
 
 
