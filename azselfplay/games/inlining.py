@@ -18,7 +18,9 @@ versions that were tried.
 
 from __future__ import annotations
 
+import pickle
 import types
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +130,13 @@ class _TypedCache(FunctionCache):  # type: ignore[misc]
         """Load a cached overload; if its types are not those of `sig`, it counts as not found. Two processes
         that compile a function for different types at the same moment may write to the same file, and Numba
         would run whatever it finds there."""
-        found = super()._load_overload(sig, target_context)
+        try:
+            found = super()._load_overload(sig, target_context)
+        except (EOFError, ValueError, pickle.UnpicklingError):
+            # Numba writes without fsync, so a power cut leaves files empty or torn. Begin the index anew.
+            with suppress(OSError):
+                self.flush()
+            return None
         args, _ = normalize_signature(sig)
         return found if found is not None and found.signature.args == args else None
 

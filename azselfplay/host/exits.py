@@ -94,8 +94,8 @@ def leave_at_once(code: int) -> NoReturn:
 
 
 def drop_output() -> None:
-    """Send the standard output nowhere from now on, because its reader is gone: flushing the rest at the exit
-    would fail, too."""
+    """Send the standard output nowhere from now on, because its reader is gone or its disk is full: flushing
+    the rest at the exit would fail, too."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -126,7 +126,10 @@ def guarded(main: Callable[[], int]) -> int:
         # of raising UnicodeEncodeError.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return main()
+        code = main()
+        # What is still in the buffer would otherwise be written after this function could report an error.
+        sys.stdout.flush()
+        return code
     except Fatal as fatal:
         _say(f"{command}: error: {fatal}")
         return int(fatal.code)
@@ -146,6 +149,10 @@ def guarded(main: Callable[[], int]) -> int:
         _say(f"{command}: error: {how_to_install(command, [package], extra)}")
         return int(Exit.CONFIG)
     except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            drop_output()
         text = _of_the_disk(error)
         if not text:
             return _fault(command)

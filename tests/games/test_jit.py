@@ -122,6 +122,24 @@ def test_what_two_entry_points_call_is_compiled_once_for_both_even_in_two_copies
     assert [said("first"), said("second")] == ["16 0\n", "17 1\n"]
 
 
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_file_of_the_cache_that_a_power_cut_tore_is_made_again(tmp_path: Path, kind: str) -> None:
+    environment, parts = {**os.environ, "AZ_JIT_CACHE": str(tmp_path / "jit")}, tmp_path / "parts.py"
+    parts.write_text(PARTS)
+
+    def said() -> str:
+        command = [sys.executable, str(parts), "first"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    assert said() == "16 0\n"
+    torn = list((tmp_path / "jit").rglob(f"*.{kind}"))
+    for path in torn:
+        path.write_bytes(path.read_bytes()[: 8 if kind == "nbc" else 0])
+    assert torn
+    assert said() == "16 0\n"
+
+
 def test_functions_that_were_typed_in_under_one_name_are_not_taken_for_each_other(monkeypatch) -> None:
     """As in a notebook, whose module has no file, and each of whose cells has a name of its own."""
     notebook, found = ModuleType("notebook_of_test"), []

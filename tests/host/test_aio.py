@@ -165,6 +165,18 @@ def test_streams_that_were_closed_before_the_start_take_what_is_written_to_them(
     assert guarded(main) == 0
 
 
+def test_output_that_a_full_disk_does_not_take_ends_with_one_line_however_short_it_is() -> None:
+    code = (
+        "from azselfplay.host.exits import guarded\ndef main():\n    print('short')\n    return 0\n"
+        "raise SystemExit(guarded(main))"
+    )
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == Exit.DISK
+    assert done.stderr.count("\n") == 1
+    assert "No space left" in done.stderr
+
+
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     """`azserver --help | head -1` ends and writes nothing to stderr."""
     code = (
