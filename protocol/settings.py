@@ -168,8 +168,8 @@ class SearchSettings:
     AlphaZero's paper does not say)."""
     solver: bool = False
     """Wins and losses that the tree proves replace evaluations, and a proven move is not searched further.
-    With `puct`, moves that are proven to lose are not tried again. They are left out of the policy target,
-    and of the value with `puct` and `thompson` (MCTS-Solver, Winands et al. 2008; AlphaZero: no)."""
+    Moves that are proven to lose are left out of the policy target and of the root's value; `puct` does not
+    try them again, and `gumbel` takes others first (MCTS-Solver, Winands et al. 2008; AlphaZero: no)."""
     look_ahead: bool = False
     """Before a position is sent to the network, try its moves: if one wins at once, that is its value. Needs
     `search.solver`. It costs as many moves of the rules as there are legal ones (AlphaZero: no)."""

@@ -110,7 +110,8 @@ def candidates_of(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) 
     actions in the policy target may be played."""
     # The edges are in the order of the rules, which is not always ascending.
     edges = np.sort(edges[np.isin(edges["action"], actions)], order="action")
-    visits = edges["visits"].copy()
+    # The policy target may have a single action that was not tried, because all others are proven to lose.
+    visits = np.maximum(edges["visits"], 1)
     return Candidates(actions, visits, edges["value_sum"] / visits.astype(np.float64))
 
 

@@ -328,7 +328,7 @@ class SearchTree:
     def open_visits(self) -> tuple[npt.NDArray[np.int32], float]:
         """Return ([n] visits of the root's edges, `root_value`), both without the visits of moves that are
         proven to lose: nobody would play them, so they say nothing about the position. If no other move has
-        visits, theirs are returned. The root is not proven."""
+        visits, the one with the largest prior counts as visited once. The root is not proven."""
         visits: npt.NDArray[np.int32] = self.edges_of(0)["visits"].copy()
         if not self.settings.search.solver:
             return visits, self.root_value()

@@ -148,19 +148,21 @@ def is_lost(tree: Tree, node: int, edge: int) -> bool:
 
 @kernel
 def open_visits(tree: Tree, visits: Any) -> float:
-    """Write the visits of the root's edges to `visits` (int32[n]), but 0 for proven losses, unless no other
-    edge has visits. Returns the root's value without the visits of proven losses. The root is not proven."""
+    """Write the visits of the root's edges to `visits` (int32[n]), but 0 for proven losses. If no other edge
+    has visits, the one with the largest prior gets one. Returns the root's value without the visits of proven
+    losses. The root is not proven, so some edge is not."""
     first, count = tree.nodes[0].first_edge, tree.state[0].root_visits
-    value_sum = float(tree.state[0].root_value_sum)
+    value_sum, untried = float(tree.state[0].root_value_sum), -1
     for i in range(len(visits)):
         visits[i] = tree.edges[first + i].visits
         if visits[i] > 0 and is_lost(tree, 0, first + i):
             value_sum += visits[i]  # each of them was worth -1
             count -= visits[i]
             visits[i] = 0
+        elif visits[i] == 0 and (untried < 0 or tree.edges[first + i].prior > tree.edges[untried].prior):
+            untried = first + i
     if not visits.any():
-        for i in range(len(visits)):
-            visits[i] = tree.edges[first + i].visits
+        visits[untried - first] = 1
     return value_sum / count
 
 

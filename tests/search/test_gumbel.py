@@ -9,8 +9,9 @@ from changed_settings import self_play, varied
 from hypothesis import given
 from hypothesis import strategies as st
 from leaf_by_leaf import Answer, HashEvaluator, Leaf, LeafByLeaf, searched
-from naive_mcts import Edge, NaiveSearch, Node, listed
+from naive_mcts import Edge, Node, listed
 from test_search import make_tree, subtree_of_node
+from test_solver import NaiveSolver
 
 from azselfplay.search.compiled import kernels_for
 from azselfplay.search.mcts import best_scored, choose_action
@@ -19,7 +20,7 @@ from azselfplay.search.selection.gumbel import halving_schedule
 from protocol.records import SHARES
 
 
-class NaiveGumbel(NaiveSearch):
+class NaiveGumbel(NaiveSolver):
     """Sequential halving at the root, the improved policy below it."""
 
     def run_gumbel(self, simulations: int, noise: np.ndarray) -> dict[int, int]:
@@ -30,14 +31,28 @@ class NaiveGumbel(NaiveSearch):
         for wanted in halving_schedule(considered, simulations):
             logits = [math.log(edge.prior) for edge in self.root.edges]
             scores = np.array(logits) + noise + self.sigma(self.root)
-            scores[[edge.visits != wanted for edge in self.root.edges]] = -math.inf
-            self.simulate_from(self.root.edges[int(np.argmax(scores))])
+            order = [
+                (not self.loses(self.root, edge), edge.visits == wanted, edge.visits < wanted, score)
+                for edge, score in zip(self.root.edges, scores, strict=True)
+            ]
+            self.simulate_from(self.root.edges[order.index(max(order))])
         return {edge.action: edge.visits for edge in self.root.edges if edge.visits}
+
+    def loses(self, node: Node, edge: Edge) -> bool:
+        """Return whether `edge` is proven to lose."""
+        return bool(self.settings.search.solver and edge.visits and self.result_of(node, edge) < 0)
+
+    def is_proven(self, node: Node) -> bool:
+        return self.settings.search.solver and super().is_proven(node)
+
+    def correct(self, path: list[tuple[Node, Edge]]) -> None:
+        if self.settings.search.solver:
+            super().correct(path)
 
     def completed(self, node: Node) -> np.ndarray:
         """Return completed values (appendix D): an unvisited action gets a mixture of the network's value and
         the others'."""
-        visited = [edge for edge in node.edges if edge.visits]
+        visited = [edge for edge in node.edges if edge.visits and not self.loses(node, edge)]
         visits = sum(edge.visits for edge in visited)
         mixed = self.evaluation[id(node)]
         if visited:
@@ -47,11 +62,13 @@ class NaiveGumbel(NaiveSearch):
         return np.array([float(e.value_sum) / e.visits if e.visits else mixed for e in node.edges])
 
     def sigma(self, node: Node) -> np.ndarray:
-        most = max(edge.visits for edge in node.edges)
+        most = max(0 if self.loses(node, edge) else edge.visits for edge in node.edges)
         return (50.0 + most) * self.settings.gumbel.c_scale * self.completed(node)
 
     def improved(self, node: Node) -> np.ndarray:
         scores = np.array([math.log(edge.prior) for edge in node.edges]) + self.sigma(node)
+        if node is self.root:
+            scores[[self.loses(node, edge) for edge in node.edges]] = -math.inf
         weights = np.exp(scores - scores.max())
         return weights / weights.sum()
 
@@ -66,11 +83,12 @@ class NaiveGumbel(NaiveSearch):
             child = np.zeros(self.game.state_words, np.uint64)
             self.game.rules.play(positions[-1], edge.action, child)
             positions.append(child)
-            if edge.child is None:
+            if edge.child is None or self.is_proven(edge.child):
                 break
             path.append((edge.child, self.next_edge(edge.child)))
+        is_new = edge.child is None
         value = self.value_behind(edge, positions)
-        if edge.child is not None:
+        if is_new and edge.child is not None:
             self.evaluation[id(edge.child)] = value if edge.child.mover == 0 else -value
         self.back_up(path, value)
 
@@ -102,9 +120,14 @@ class Dreads(Bandit):
 
 run = searched
 
+CHANGES = (
+    *({}, {"root_noise": 1.0}, {"considered": 3}, {"c_scale": 0.3}),
+    *({"solver": True}, {"solver": True, "look_ahead": True, "considered": 3}),
+)
+
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "dots_and_boxes_2x2"])
-@pytest.mark.parametrize("changes", [{}, {"root_noise": 1.0}, {"considered": 3}, {"c_scale": 0.3}])
+@pytest.mark.parametrize("changes", CHANGES)
 def test_visits_and_the_improved_policy_equal_those_of_the_slow_twin(
     name: str, changes: dict[str, float]
 ) -> None:
@@ -236,3 +259,30 @@ def test_a_move_that_is_proven_to_lose_is_neither_played_nor_taught_while_anothe
 def test_of_moves_that_lose_and_one_that_was_not_tried_the_latter_is_played() -> None:
     scores, visits = np.array([-np.inf, -3.0, -np.inf]), np.array([4, 0, 9], np.int32)
     assert best_scored(scores, np.zeros(3), visits, 1.0) == 1
+
+
+ONLY_MOVE = ("4 1 4 1 4", 3)
+"""Connect Four: only the middle column stops four in a column."""
+
+
+def test_moves_that_were_not_tried_take_the_place_of_those_that_are_proven_to_lose() -> None:
+    moves, only = ONLY_MOVE
+    settings = varied(QUIET, simulations=16, solver=True, look_ahead=True, considered=2)
+    tree = make_tree("connect_four", settings, moves)
+    priors = np.full(7, 0.166, np.float32)
+    priors[only] = 0.004
+    tree.expand_root(priors, 0.2)
+    result = run(tree, HashEvaluator())
+    assert result.scores is not None
+    assert result.actions.tolist() == [only]
+    assert result.scores.visits[only] == 16 - 6, "each other move costs one simulation"
+
+
+def test_what_is_proven_to_lose_says_nothing_about_moves_that_were_not_tried() -> None:
+    settings = varied(QUIET, simulations=3, solver=True, look_ahead=True, considered=2)
+    tree = make_tree("connect_four", settings, ONLY_MOVE[0])
+    tree.expand_root(np.linspace(0.2, 0.1, 7, dtype=np.float32), 0.25)
+    result = run(tree, HashEvaluator())
+    assert result.scores is not None
+    assert result.scores.values.tolist() == [-1, -1, -1, 0.25, 0.25, 0.25, 0.25]
+    assert result.value == pytest.approx(0.25)

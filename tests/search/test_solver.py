@@ -12,6 +12,7 @@ from test_search import QUIET, make_tree, run, subtree_of_node
 from azselfplay.games import get_game
 from azselfplay.search.layout import TERMINAL
 from azselfplay.search.leaf_parallel import ParallelTree
+from azselfplay.search.mcts import choose_action
 from azselfplay.search.settings import resolve
 from protocol.records import PRUNED_TARGET
 from trainer.verify import Expected, Verifier
@@ -184,6 +185,21 @@ def test_a_refuted_favourite_does_not_keep_the_search_from_moves_it_has_not_trie
     edges["visits"][:2], edges["value_sum"][:2], edges["child"][0] = (40, 9), (-40, -5.4), TERMINAL
     value = float(np.float32(0.3) - 40 - 5.4) / 50
     assert tree.forest.kernels.best_edge(tree.arrays, 0, 50, value, 0.2) == 2
+
+
+@pytest.mark.parametrize("final_move", ["visits", "secure"])
+@pytest.mark.parametrize("selection", ["puct", "thompson"])
+def test_if_all_moves_that_were_tried_lose_the_likeliest_other_one_is_played_and_taught(
+    selection, final_move
+):
+    settings = varied(AHEAD, simulations=2, selection=selection, final_move=final_move)
+    tree = make_tree("connect_four", settings, "4 1 4 1 4")
+    tree.expand_root(np.array([0.3, 0.3, 0.04, 0.06, 0.1, 0.1, 0.1], np.float32), 0.25)
+    result = run(tree, HashEvaluator())
+    priors = {edge["action"]: edge["prior"] for edge in tree.edges_of(0) if not edge["visits"]}
+    assert (result.actions.tolist(), result.visits.tolist()) == ([max(priors, key=priors.get)], [1])
+    assert (result.value, result.is_pruned) == (0.25, True)
+    assert choose_action(result, 99, settings, np.random.default_rng(0)) == result.actions[0]
 
 
 def lost_tree(settings):

@@ -105,25 +105,31 @@ def root_scores(tree: SearchTree) -> tuple[RootScores, npt.NDArray[np.int32], fl
 @kernel
 def choose_root(tree: Tree) -> int:
     """Return the edge with the largest noise + log prior + sigma(q) among those whose visits are what the
-    schedule says. If there is none, return the first edge that is not BLOCKED."""
+    schedule says.
+
+    If there is none, take edges with fewer visits, and if there is none of those either, any that is not
+    BLOCKED. In a tree that solves, proven losses are considered last, so that moves which were not tried
+    take their place.
+    """
     state, edges = tree.state[0], tree.edges
     unvisited, scale, visits = complete_values(tree, 0, float(state.root_value_sum))
     considered_visits = tree.plan[min(visits + state.waiting, len(tree.plan) - 1)]
     first = tree.nodes[0].first_edge
-    best, best_score, any_free = -1, -math.inf, -1
+    best, best_rank, best_score = -1, -1, -math.inf
     for i in range(tree.nodes[0].edge_count):
         n, in_flight = edges[first + i].visits, int(edges[first + i].in_flight)
         if in_flight == BLOCKED:
             continue
-        if any_free < 0:
-            any_free = first + i
-        if n + in_flight != considered_visits:  # not its turn, or dropped by sequential halving
+        rank = 3 if n + in_flight == considered_visits else 2 if n + in_flight < considered_visits else 1
+        if state.solves and n > 0 and is_lost(tree, 0, first + i):
+            rank = 0
+        if rank < best_rank:
             continue
         q = float(edges[first + i].value_sum) / n if n > 0 else unvisited
         score = tree.root_noise[i] + math.log(max(float(edges[first + i].prior), PRIOR_FLOOR)) + scale * q
-        if best < 0 or score > best_score:
-            best, best_score = first + i, score
-    return best if best >= 0 else any_free
+        if rank > best_rank or score > best_score:
+            best, best_rank, best_score = first + i, rank, score
+    return best
 
 
 @kernel
@@ -165,25 +171,30 @@ def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, flo
     all edges).
 
     `value_sum` is the sum of the node's own evaluation and all values from its edges, for its side to move.
-    So the evaluation is what remains after subtracting the value_sum of the edges.
+    So the evaluation is what remains after subtracting the value_sum of the edges. In a tree that solves,
+    proven losses say nothing about the moves that were not tried, and are left out of both numbers.
     """
-    visits, most = 0, 0
+    visits, lost, most = 0, 0, 0
     prior, weighted, behind = 0.0, 0.0, 0.0
     first = tree.nodes[node].first_edge
     for e in range(first, first + tree.nodes[node].edge_count):
         n = tree.edges[e].visits
-        if n > 0:
-            p = max(float(tree.edges[e].prior), PRIOR_FLOOR)
-            visits += n
-            most = max(most, n)
-            prior += p
-            weighted += p * float(tree.edges[e].value_sum) / n
-            behind += float(tree.edges[e].value_sum)
+        if n == 0:
+            continue
+        visits += n
+        behind += float(tree.edges[e].value_sum)
+        if tree.state[0].solves and is_lost(tree, node, e):
+            lost += n
+            continue
+        p = max(float(tree.edges[e].prior), PRIOR_FLOOR)
+        most = max(most, n)
+        prior += p
+        weighted += p * float(tree.edges[e].value_sum) / n
     scale = (tree.parameters[C_VISIT] + most) * tree.parameters[C_SCALE]
-    own = value_sum - behind
-    if visits == 0:
+    own, counted = value_sum - behind, visits - lost
+    if counted == 0:
         return own, scale, visits
-    return (own + visits * weighted / prior) / (1 + visits), scale, visits
+    return (own + counted * weighted / prior) / (1 + counted), scale, visits
 
 
 @kernel
