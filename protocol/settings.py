@@ -224,8 +224,8 @@ class OpeningSettings:
     random_share: Share = 0.0
     """Share of games that begin with plies drawn uniformly from the legal moves (chess: try a third;
     AlphaZero: 0)."""
-    random_plies: Annotated[int, Meta(ge=0, le=1000)] = 0
-    """Such a game begins with 0 to this many random plies, each number equally likely (chess: try 12)."""
+    random_plies: Annotated[int, Meta(ge=0, le=1000)] = 12
+    """Such a game begins with 0 to this many random plies, each number equally likely."""
 
 
 @dataclass(frozen=True)

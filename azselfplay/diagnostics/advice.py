@@ -37,7 +37,7 @@ ADVICE: Mapping[str, Advice] = {
         "before less than 70 % are draws; or begin a new run from a network of before it",
     ),
     "value says draw": Advice(
-        "begin games from varied openings: self_play.opening.random_share 0.3 of azserver",
+        "begin games from varied openings: self_play.opening.random_share 0.5 of azserver",
         "calling every position a draw is nearly always right, so results teach little",
         "more decisive games first: varied openings (self_play.opening.random_share), "
         "loss.capped_value_weight 0.1, a share of won endgames (self_play.start.generator)",
@@ -46,16 +46,16 @@ ADVICE: Mapping[str, Advice] = {
         "double self_play.search.simulations of azserver",
         "too few simulations for so many moves, so the search follows the network, and the network learns "
         "what it knows already",
-        "more self_play.search.simulations or self_play.search.selection gumbel; more "
+        "more self_play.search.simulations or self_play.search.selection gumbel; with puct, more "
         "self_play.noise.root_noise",
     ),
     "repetitions": Advice(
         "double self_play.moves.temperature_plies of azserver",
         "neither side makes progress, and moving to and fro looks as good as anything else",
-        "a longer self_play.moves.temperature_plies, more self_play.noise.root_noise",
+        "a longer self_play.moves.temperature_plies; with puct, more self_play.noise.root_noise",
     ),
     "short draws": Advice(
-        "begin games from varied openings: self_play.opening.random_share 0.3 of azserver",
+        "begin games from varied openings: self_play.opening.random_share 0.5 of azserver",
         "games end as draws before anything has happened",
         "as for draw collapse; many different openings help most",
     ),

@@ -282,9 +282,10 @@ def basis_of(settings: RunConfig) -> Basis:
             settings = replace(settings, net=_network_of(folder) or net)
         return Basis(settings, {"self_play": played}, begins)
     of_server, of_trainer = recipe.parts
-    # A repeatable run does not depend on the clock.
-    by_clock = not settings.repeatable and not _falls_by_steps(settings)
-    of_trainer = falling(of_trainer, settings.minutes if by_clock else 0.0)
+    if settings.repeatable:  # minutes have no part in it, but steps have
+        of_trainer = {**of_trainer, "optimizer": {**of_trainer.get("optimizer", {}), "cosine_minutes": 0.0}}
+    else:
+        of_trainer = falling(of_trainer, 0.0 if _falls_by_steps(settings) else settings.minutes)
     return Basis(settings, of_server, {**of_trainer, **begins}, recipe.name)
 
 

@@ -95,6 +95,14 @@ def check_combinations(settings: SelfPlaySettings) -> None:
             "self_play.search.c_puct is set, but exploration = alphazero does not use it: set c_init "
             "instead, or exploration to alphago_zero or ucb"
         )
+    if search.exploration != "alphazero" and (search.c_init, search.c_base) != (
+        SearchSettings.c_init,
+        SearchSettings.c_base,
+    ):
+        raise ValueError(
+            f"self_play.search.c_init or c_base is set, but exploration = {search.exploration} does not use "
+            "them: set c_puct instead"
+        )
     lines = start_lines(start.positions)
     if start.share > 0 and not (lines or start.generator):
         raise ValueError(

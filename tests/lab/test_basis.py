@@ -10,7 +10,14 @@ from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab import azrun_config as basis
-from azselfplay.lab.azrun_config import Basis, RunConfig, basis_of, check_parts, make_commands
+from azselfplay.lab.azrun_config import (
+    Basis,
+    RunConfig,
+    basis_of,
+    check_parts,
+    for_one_process,
+    make_commands,
+)
 from azselfplay.lab.experiments import recipe as recipes
 from server.config import ServerConfig
 
@@ -147,6 +154,13 @@ def test_the_rate_falls_over_the_minutes_of_the_run_if_it_has_an_end(
     """The minutes of the recipe do not count."""
     found = basis_of(RunConfig(runs=tmp_path, minutes=minutes))
     assert found.trainer["optimizer"]["cosine_minutes"] == falls
+
+
+def test_a_repeatable_run_keeps_the_steps_over_which_the_rate_of_its_recipe_falls(tmp_path: Path) -> None:
+    settings = RunConfig(game="connect_four", recipe="connect_four", repeatable=200, runs=tmp_path)
+    optimizer = basis_of(for_one_process(settings)).trainer["optimizer"]
+    assert optimizer["cosine_steps"] == recipes.load("connect_four").parts[1]["optimizer"]["cosine_steps"]
+    assert optimizer["cosine_minutes"] == 0
 
 
 def test_a_run_of_older_defaults_goes_on_as_it_was(tmp_path: Path) -> None:

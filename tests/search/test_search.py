@@ -185,6 +185,7 @@ def test_a_failing_network_fails_the_searches_that_wait_for_it():
         ({"position": "xxx/oo./..."}, "over"),
         ({"selection": "ucb"}, r"search\.selection"),
         ({"selection": "gumbel", "considered": 0}, r"gumbel\.considered"),
+        ({"exploration": "ucb", "c_init": 2.0}, "set c_puct instead"),
         ({"look_ahead": True}, r"search\.look_ahead is set, but needs self_play\.search\.solver"),
     ],
 )
