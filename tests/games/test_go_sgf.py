@@ -111,6 +111,8 @@ def test_a_game_that_went_on_after_an_unclaimed_draw_is_written() -> None:
         ("GB2312", "gb18030", "\u67ef\u6f54"),
         ("Shift_JIS", "cp932", "\u8868\u30bd"),
         ("Big5", "big5", "\u529f"),
+        ("ISO-2022-JP", "iso2022_jp", "\u8868"),
+        *((one, "utf_8", "\u7533\u771f\u8c1e") for one in ("GB2312", "GBK", "Big5")),  # saved again
     ],
 )
 def test_a_name_is_read_in_the_encoding_of_the_file(charset: str | None, codec: str, name: str) -> None:

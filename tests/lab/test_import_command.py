@@ -17,7 +17,7 @@ from azselfplay.lab.report.figures import by_version
 from azselfplay.lab.report.games_command import _entries
 from azselfplay.lab.report.players_command import main as azplay_players
 from azselfplay.lab.report.status_command import of_folder
-from azselfplay.lab.report.stored_games import fault_of
+from azselfplay.lab.report.stored_games import fault_of, tags
 from azselfplay.lab.report.strength import strength_of
 from azselfplay.lab.web.players import Players
 from azselfplay.lab.web.runs import summaries
@@ -31,7 +31,8 @@ CUT = "(;SZ[3]RE[B+R];B[bb];W[a"
 
 def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, monkeypatch, capsys) -> None:
     file, run = tmp_path / "a.sgf", tmp_path / "go"
-    file.write_text(SGF + OTHERS + SGF.replace("one", "three") + CUT)
+    dated = SGF.replace("PW[two]", "PW[two]DT[2023-01-01 10 00 00]")
+    file.write_text(dated + OTHERS + SGF.replace("one", "three") + CUT)
     given = run.name, "import", file, "--runs", tmp_path, "--game", "go_3x3"
     assert azplay_games(monkeypatch, *given) == Exit.BAD_DATA
     out, err = capsys.readouterr()
@@ -57,7 +58,9 @@ def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, mon
     assert azplay_games(monkeypatch, run, "verify") == Exit.OK
     reader = StoreReader(run / "games.db")
     first, second = [row.record(get_game("go_3x3")) for row in reader.rows(Range())]
-    assert (first.source, first.outcome, first.reason, first.plies) == ("one - two", 1, "recorded", 3)
+    assert (first.outcome, first.reason, first.plies) == (1, "recorded", 3)
+    shown = tags("", next(reader.rows(Range())), first)
+    assert [shown[name] for name in ("White", "Black", "Date")] == ["one", "two", "2023-01-01 10 00 00"]
     assert second.source == "three - two"
     assert first.is_imported
     assert reader.old_between(1, 2) == {1, 2}, "nothing takes them for games of self-play"

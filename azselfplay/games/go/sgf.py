@@ -193,19 +193,21 @@ first."""
 
 
 def _text_of(data: bytes) -> str:
-    """Return the text of a file, decoded with the encoding in the first CA at its beginning if that is known,
-    else with UTF-8, else with Latin-1. Invalid bytes become replacement characters, so that names and
-    comments do not prevent reading the moves."""
+    """Return the text of a file, decoded with UTF-8 if it can be, else with the encoding in the first CA at
+    its beginning if that is known, else with Latin-1. Invalid bytes become replacement characters, so that
+    names and comments do not prevent reading the moves."""
+    # Programs save games again without changing CA. Text in another encoding is hardly ever valid UTF-8; one
+    # that writes everything in ASCII (ISO-2022-JP) needs CA.
+    if not data.isascii():
+        with suppress(UnicodeDecodeError):
+            return data.decode()
     given = re.search(rb"[\s;\]]CA\s*\[\s*(?i:x-)?([A-Za-z0-9][\w.: -]*?)\s*\]", data[:BEGINNING])
     if given:
         # A name without a text encoding raises LookupError, or another ValueError while decoding.
         with suppress(LookupError, ValueError):
             name = codecs.lookup(given[1].decode()).name
             return data.decode(LARGER.get(name, name), "replace")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode("latin_1")
+    return data.decode("latin_1")
 
 
 def _tree_of(text: str) -> sgf.Sgf_game:
