@@ -13,7 +13,6 @@ import random
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 
 import msgspec
 
@@ -72,21 +71,14 @@ class Refused:
 Instruction = Send | Joined | Lost | Refused
 
 
-class ClientState(Enum):
-    NEW = "new"
-    JOINING = "joining"
-    JOINED = "joined"
-    REFUSED = "refused"
-    LEFT = "left"
-
-
 class ClientSession:
-    """The client's end. Call `tick` at `due()`."""
+    """The client's end. Call `tick` at `due()`; the first call says HELLO."""
 
     def __init__(self, hello: Hello, now: float, rng: random.Random) -> None:
-        self.state = ClientState.NEW
         self.welcome: Welcome | None = None
         """WELCOME of the current session; None while there is none."""
+        self._is_over = False
+        """Whether the server has refused this client for good, or the client has left."""
         self._hello = hello
         self._rng = rng
         self._wait = HELLO_FIRST
@@ -94,80 +86,64 @@ class ClientSession:
         self._heard_at = now
         self._ping_at = math.inf
 
-    def start(self, now: float) -> list[Instruction]:
-        """Say HELLO for the first time. Does nothing when called again."""
-        if self.state is not ClientState.NEW:
-            return []
-        self.state = ClientState.JOINING
-        return [self._say_hello(now)]
-
     def on_message(self, message: Message, now: float) -> list[Instruction]:
         """Handle any message from the server; each one shows that the server is alive."""
-        if self.state in (ClientState.NEW, ClientState.REFUSED, ClientState.LEFT):
+        if self._is_over:
             return []
         self._heard_at = now
+        known = None if self.welcome is None else self.welcome.session
         if isinstance(message, Welcome):
-            again = self.state is ClientState.JOINED
-            if again and self.welcome is not None and self.welcome.session == message.session:
+            if known == message.session:
                 return []  # the answer to a HELLO that was sent twice
-            lost: list[Instruction] = [Lost("the server began another session")] if again else []
-            self.state, self.welcome = ClientState.JOINED, message
+            lost: list[Instruction] = [Lost("the server began another session")] if known is not None else []
+            self.welcome = message
             self._wait = HELLO_FIRST
             self._ping_at = now + _heartbeat(message)
             return [*lost, Joined(message)]
         if isinstance(message, Goodbye):
             if message.retry_after <= 0 and message.code != Code.HELLO_REQUIRED:
-                self.state, self.welcome = ClientState.REFUSED, None
+                self._is_over, self.welcome = True, None
                 return [Refused(message)]
-            was_joined = self.state is ClientState.JOINED
             # While joining, a HELLO is already on its way or scheduled: a HELLO for each GOODBYE would flood
             # the server.
-            instructions = self._lose(message.reason, now) if was_joined else []
+            instructions = self._lose(message.reason, now) if known is not None else []
             if message.code != Code.HELLO_REQUIRED:
                 # Wait longer than asked, by a random time, because a full server tells all its clients the
                 # same time.
                 jitter = self._rng.uniform(1.0, 1.5)
                 self._hello_at = now + max(HELLO_FIRST, message.retry_after * jitter)
             return instructions
-        known = 0 if self.welcome is None else self.welcome.session
         # 0: the server has named no session.
-        if isinstance(message, Pong) and known and message.session not in (0, known):
+        if isinstance(message, Pong) and known is not None and message.session not in (0, known):
             return self._lose("the server has begun another session", now)
         return []
 
     def tick(self, now: float) -> list[Instruction]:
         """Return what is due: a HELLO, a PING, or the loss of the session."""
-        if self.state is ClientState.JOINING and now >= self._hello_at:
-            return [self._say_hello(now)]
-        if self.state is not ClientState.JOINED or self.welcome is None:
+        if self._is_over or now < self.due():
             return []
+        if self.welcome is None:
+            self._schedule_hello(now)
+            return [Send(self._hello)]
         if now >= self._lost_at(self.welcome):
             return self._lose(f"nothing heard from the server for {now - self._heard_at:.1f} s", now)
-        if now >= self._ping_at:
-            self._ping_at = now + _heartbeat(self.welcome)
-            return [Send(Ping())]
-        return []
+        self._ping_at = now + _heartbeat(self.welcome)
+        return [Send(Ping())]
 
-    def due(self) -> float | None:
-        """Return when `tick` is needed if nothing else happens; None: never."""
-        if self.state is ClientState.JOINING:
+    def due(self) -> float:
+        """Return when `tick` is needed if nothing else happens."""
+        if self.welcome is None:
             return self._hello_at
-        if self.state is ClientState.JOINED and self.welcome is not None:
-            return min(self._lost_at(self.welcome), self._ping_at)
-        return None
+        return min(self._lost_at(self.welcome), self._ping_at)
 
     def leave(self) -> list[Instruction]:
         """Leave on purpose: send BYE if there is a session to end."""
-        joined = self.state is ClientState.JOINED
-        self.state, self.welcome = ClientState.LEFT, None
+        joined = self.welcome is not None
+        self._is_over, self.welcome = True, None
         return [Send(Bye())] if joined else []
 
     def _lost_at(self, welcome: Welcome) -> float:
         return self._heard_at + max(welcome.lease, 2 * SHORTEST_HEARTBEAT)
-
-    def _say_hello(self, now: float) -> Instruction:
-        self._schedule_hello(now)
-        return Send(self._hello)
 
     def _schedule_hello(self, now: float) -> None:
         """Use decorrelated jitter, so that clients that lost a server together do not all rejoin at once."""
@@ -175,7 +151,7 @@ class ClientSession:
         self._hello_at = now + self._wait
 
     def _lose(self, reason: str, now: float) -> list[Instruction]:
-        self.state, self.welcome = ClientState.JOINING, None
+        self.welcome = None
         self._wait = HELLO_FIRST
         # A new number, so that the server does not take this HELLO for the old one sent again.
         self._hello = msgspec.structs.replace(self._hello, join=self._hello.join + 1)
@@ -243,7 +219,8 @@ class SessionTable:
         self._roles: Counter[str] = Counter()
         self._owned: Counter[str] = Counter()
         """Sessions by key; no zeros."""
-        self._replaced: list[Session] = []
+        self._ended: list[Session] = []
+        """Sessions that the next `expire` returns: `join` reports none in the middle of a HELLO."""
 
     def join(self, peer: bytes, hello: Hello, now: float, owner: str = "") -> Welcome | Goodbye:
         """Answer a HELLO; `owner` as in `Session`. The same HELLO again is a resend, and keeps the session. A
@@ -258,10 +235,7 @@ class SessionTable:
             self.touch(peer, now)
             return self._welcome(present, now)
         if present is not None:
-            present.ended = "it said hello anew"
-            self._remove(present)
-            # Report its end at the next `expire`, because the caller is in the middle of this HELLO.
-            self._replaced.append(present)
+            self._end(present, "it said hello anew")
         if len(self._sessions) >= self._limit:
             # End the newest session of the key with the most sessions, unless `owner` would have as many with
             # its new one.
@@ -270,9 +244,7 @@ class SessionTable:
                 return Goodbye(Code.BUSY, f"the server has {self._limit} sessions, its limit", HELLO_LONGEST)
             crowding = (one for one in self._sessions.values() if one.owner == crowd)
             leaving = max(crowding, key=lambda one: one.joined_at)
-            leaving.ended = f"there are {self._limit} sessions, and its key has most of them"
-            self._remove(leaving)
-            self._replaced.append(leaving)
+            self._end(leaving, f"there are {self._limit} sessions, and its key has most of them")
         # A number that nobody can guess, and that no earlier server has used.
         number = self._rng.getrandbits(62)
         session = Session(number, peer, hello, joined_at=now, heard_at=now, owner=owner)
@@ -303,16 +275,14 @@ class SessionTable:
 
     def expire(self, now: float) -> list[Session]:
         """Return the sessions that ended since the last call: lease over, or replaced by a new HELLO."""
-        ended, self._replaced = self._replaced, []
         while self._sessions:
             # Sessions are ordered by when they were last heard, so the first that is in time ends the search.
             oldest = next(iter(self._sessions.values()))
             if now < oldest.heard_at + self._lease:
                 break
-            oldest.ended = f"nothing heard from it for {now - oldest.heard_at:.0f} s"
             oldest.is_silent = True
-            self._remove(oldest)
-            ended.append(oldest)
+            self._end(oldest, f"nothing heard from it for {now - oldest.heard_at:.0f} s")
+        ended, self._ended = self._ended, []
         return ended
 
     def get(self, peer: bytes) -> Session | None:
@@ -332,6 +302,11 @@ class SessionTable:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def _end(self, session: Session, why: str) -> None:
+        session.ended = why
+        self._remove(session)
+        self._ended.append(session)
 
     def _remove(self, session: Session) -> None:
         del self._sessions[session.peer]

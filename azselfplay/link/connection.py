@@ -4,7 +4,7 @@ The session makes all decisions (`protocol.sessions`, pure); this file only carr
 
 libzmq queues what is sent while there is no connection, and would send it on the next one before our HELLO.
 It does not dial again after a refused handshake, nor after a message that breaks its protocol, such as a
-damaged header or a frame that is too large. So `ConnectionWatch` reads from libzmq's monitor when a
+damaged header or a frame that is too large. So `Connection` reads from libzmq's monitor when a
 connection begins and ends, and why a server refused one. Nothing is sent while there is no connection, a
 connection that has ended is dropped with its queue, and `Redial` (pure) decides when to dial again.
 `link.sockets.new_dealer` says why libzmq's own option for this (IMMEDIATE) cannot be used.
@@ -33,16 +33,14 @@ from azselfplay.link.sockets import (
     Channel,
     Context,
     Frame,
-    Socket,
     dial,
-    dial_again,
     hang_up,
     new_dealer,
 )
 from protocol.errors import Code
 from protocol.keys import DialKeys
 from protocol.messages import BadMessage, Goodbye, Hello, Message, Ping, Welcome, decode, encode
-from protocol.sessions import ClientSession, ClientState, Instruction, Joined, Lost, Refused, Send
+from protocol.sessions import ClientSession, Instruction, Joined, Lost, Refused, Send
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +70,7 @@ UNKNOWN_KEY = 400
 wrong server key."""
 REFUSED_HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 """Events of the monitor that `refusal` explains."""
+MONITORED = REFUSED_HANDSHAKES | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
 
 OnMessage = Callable[[Message, list[memoryview]], None]
 
@@ -120,11 +119,11 @@ class Connection:
         """The server as the user gave it: with one of its ports only."""
         self._server = f"{self._name} ({settings.carries})" if settings.carries else self._name
         self._first_notice = FIRST_NOTICE if settings.server else WAIT_NOTICE
-        keys = settings.keys
-        self._socket = new_dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm, keys=keys)
-        self._watch = ConnectionWatch(
-            self._socket, keys, hello.role, self._on_refused_handshake, self._on_connected, self._on_ended
+        self._keys, self._role = settings.keys, hello.role
+        self._socket = new_dealer(
+            context, endpoint, limit=settings.limit, hwm=settings.hwm, keys=settings.keys
         )
+        self._monitor = Channel(self._socket.get_monitor_socket(MONITORED), self._on_event)
         # Dial after the monitor exists: libzmq reports a refused handshake only once, and does not dial
         # again.
         dial(self._socket, endpoint)
@@ -142,9 +141,8 @@ class Connection:
         self._unsent_hello: Message | None = None
         self._changed = asyncio.Event()
         """Set when the session's next due time may have changed."""
-        self._refusal: Goodbye | None = None
-        self._refused_handshake = ""
-        """Why the server refused the connection's handshake."""
+        self._refused: Fatal | None = None
+        """What ends `run`: the server rejects this peer for good."""
         self._alone_since = time.monotonic()
         self._next_notice = 0.0
         self._looking_up: asyncio.Task[None] | None = None
@@ -169,7 +167,7 @@ class Connection:
     def send(self, message: Message, *frames: Frame) -> bool:
         """Send a message. Returns False if there is no session or the queue is full: then keep the message
         and send it later."""
-        return self._session.state is ClientState.JOINED and self._send(message, *frames)
+        return self.welcome is not None and self._send(message, *frames)
 
     async def run(self) -> None:
         """Stay connected until cancelled; send BYE at the end.
@@ -181,26 +179,21 @@ class Connection:
         self._alone_since = now
         self._next_notice = now + self._first_notice
         self._channel.start()
-        self._watch.start()
+        self._monitor.start()
         try:
-            self._carry_out(self._session.start(now))
+            self._carry_out(self._session.tick(now))
             while True:
                 # Wait until something changes, or until the session, `_redial` or `_watch_absence` is due.
-                dues = [due for due in (self._session.due(), self._redial.due()) if due is not None]
+                dues = [self._session.due(), self._redial.due()]
                 if self.welcome is None:  # only then has `_watch_absence` anything to do
                     dues.append(self._next_notice)
                     dues += [self._alone_since + self._max_wait] if self._max_wait else []
-                delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER if dues else None
+                delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER
                 with suppress(TimeoutError):
                     async with asyncio.timeout(delay):
                         await self._changed.wait()
-                if self._refused_handshake:
-                    text = f"{self._name} does not let this process in: {self._refused_handshake}"
-                    raise Fatal(text, Exit.REFUSED)
-                if self._refusal is not None:
-                    versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
-                    code = Exit.PROTOCOL if self._refusal.code in versions else Exit.REFUSED
-                    raise Fatal(f"{self._name} refuses this session: {self._refusal.reason}", code)
+                if self._refused is not None:
+                    raise self._refused
                 # Clear the event before looking at the session: later changes set it again.
                 self._changed.clear()
                 now = time.monotonic()
@@ -212,13 +205,16 @@ class Connection:
                 if self._redial.take(now):
                     log.debug("nothing comes from %s; dialling again", self._server)
                     self._is_connected = False
-                    dial_again(self._socket, self.endpoint)
+                    hang_up(self._socket, self.endpoint)
+                    self._socket.connect(self.endpoint)
         finally:
             if self._looking_up is not None:
                 self._looking_up.cancel()
             # BYE goes out first; the socket is closed behind it.
             self._carry_out(self._session.leave())
-            self._watch.close()
+            if not self._socket.closed:
+                self._socket.disable_monitor()
+            self._monitor.close()
             self._channel.close(BYE_LINGER)
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
@@ -229,7 +225,7 @@ class Connection:
                     self._send(Ping(self.evaluations()))
                 case Send(message):
                     sent = self._send(message)
-                    # `_on_connected` sends a HELLO that came before the connection was there.
+                    # `_on_event` sends a HELLO that came before the connection was there.
                     self._unsent_hello = message if isinstance(message, Hello) and not sent else None
                 case Joined(welcome):
                     self._redial.joined()
@@ -242,7 +238,9 @@ class Connection:
                     self._next_notice = self._alone_since + WAIT_NOTICE
                     self._on_lost(reason)
                 case Refused(goodbye):
-                    self._refusal = goodbye
+                    versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
+                    code = Exit.PROTOCOL if goodbye.code in versions else Exit.REFUSED
+                    self._refused = Fatal(f"{self._name} refuses this session: {goodbye.reason}", code)
             self._changed.set()
 
     def _send(self, message: Message, *frames: Frame) -> bool:
@@ -277,12 +275,20 @@ class Connection:
         """Return the reason that the server gave recently for making us wait; "" if it gave none."""
         return self._not_now if now - self._not_now_at < NOT_NOW_HOLDS else ""
 
-    def _on_connected(self) -> None:
-        """Handle a new connection: send an unsent HELLO now, instead of waiting until the session repeats
-        it."""
-        self._is_connected = True
-        if self._unsent_hello is not None and self._send(self._unsent_hello):
-            self._unsent_hello = None
+    def _on_event(self, frames: list[memoryview]) -> None:
+        """Handle what libzmq's monitor says: a connection has begun or ended, or was refused."""
+        event = parse_monitor_message([bytes(frame) for frame in frames])
+        kind = int(event["event"])
+        if kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self._is_connected = True
+            # Send an unsent HELLO now, instead of waiting until the session repeats it.
+            if self._unsent_hello is not None and self._send(self._unsent_hello):
+                self._unsent_hello = None
+        elif kind == zmq.EVENT_DISCONNECTED:
+            self._on_ended()
+        elif reason := refusal(kind, int(event["value"]), self._keys, self._role):
+            self._refused = Fatal(f"{self._name} does not let this process in: {reason}", Exit.REFUSED)
+            self._changed.set()
 
     def _on_ended(self) -> None:
         """Handle the end of the connection. The session may continue: the peer goes on with it on the next
@@ -294,10 +300,6 @@ class Connection:
         self._is_connected = False
         hang_up(self._socket, self.endpoint)
         self._redial.ended(time.monotonic(), random.uniform(1.0, 2.0))
-        self._changed.set()
-
-    def _on_refused_handshake(self, reason: str) -> None:
-        self._refused_handshake = reason
         self._changed.set()
 
     def _watch_absence(self, now: float) -> None:
@@ -348,14 +350,13 @@ class Redial:
     time without a session, until something is heard."""
 
     def __init__(self) -> None:
-        self._quiet_since: float | None = None
+        self._quiet_since = math.inf
         self._wait = FIRST_REDIAL
         self._after_end = AFTER_AN_END
 
     def waits(self, now: float) -> None:
         """Note that nothing comes from the server: the connection has ended, or there is no session."""
-        if self._quiet_since is None:
-            self._quiet_since = now
+        self._quiet_since = min(self._quiet_since, now)
 
     def ended(self, now: float, factor: float) -> None:
         """Note that the connection has ended: dial soon (`AFTER_AN_END`, times `factor`), and after that with
@@ -369,58 +370,19 @@ class Redial:
 
     def heard(self) -> None:
         """Note that a message has come."""
-        self._quiet_since, self._wait = None, FIRST_REDIAL
+        self._quiet_since, self._wait = math.inf, FIRST_REDIAL
 
-    def due(self) -> float | None:
-        """Return when to call `take` if nothing else happens; None: never."""
-        return None if self._quiet_since is None else self._quiet_since + self._wait
+    def due(self) -> float:
+        """Return when to call `take` if nothing else happens; inf: never."""
+        return self._quiet_since + self._wait
 
     def take(self, now: float) -> bool:
         """Return whether to dial now. If so, the next wait begins now."""
-        due = self.due()
-        if due is None or now < due:
+        if now < self.due():
             return False
         self._quiet_since = now
         self._wait = min(max(2 * self._wait, FIRST_REDIAL), LONGEST_REDIAL)
         return True
-
-
-class ConnectionWatch:
-    """Calls `on_connected()` and `on_ended()` when a connection of `socket` has begun and ended, and
-    `on_refused(reason)` once the server has refused its handshake, or the two sides disagree about using
-    keys. `socket` must not have dialled yet: events from before the watch existed are lost."""
-
-    def __init__(
-        self,
-        socket: Socket,
-        keys: DialKeys | None,
-        role: str,
-        on_refused: Callable[[str], None],
-        on_connected: Callable[[], None],
-        on_ended: Callable[[], None],
-    ) -> None:
-        self._socket, self._keys, self._role = socket, keys, role
-        self._on_refused, self._on_connected, self._on_ended = on_refused, on_connected, on_ended
-        events = REFUSED_HANDSHAKES | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
-        self._channel = Channel(socket.get_monitor_socket(events), self._on_event)
-
-    def start(self) -> None:
-        self._channel.start()
-
-    def close(self) -> None:
-        """Stop watching. To be called before the socket is closed."""
-        if not self._socket.closed:
-            self._socket.disable_monitor()
-        self._channel.close()
-
-    def _on_event(self, frames: list[memoryview]) -> None:
-        event = parse_monitor_message([bytes(frame) for frame in frames])
-        if int(event["event"]) == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-            self._on_connected()
-        if int(event["event"]) == zmq.EVENT_DISCONNECTED:
-            self._on_ended()
-        if reason := refusal(int(event["event"]), int(event["value"]), self._keys, self._role):
-            self._on_refused(reason)
 
 
 def refusal(event: int, value: int, keys: DialKeys | None, role: str) -> str:

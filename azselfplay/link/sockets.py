@@ -118,12 +118,6 @@ def hang_up(socket: Socket, endpoint: str) -> None:
         socket.disconnect(endpoint)
 
 
-def dial_again(socket: Socket, endpoint: str) -> None:
-    """Replace the connection to `endpoint`."""
-    hang_up(socket, endpoint)
-    socket.connect(endpoint)
-
-
 def set_common(socket: Socket, limit: int, hwm: int) -> None:
     """Set the options of every socket. `limit`: bytes of a frame. `hwm`: messages queued in each
     direction."""

@@ -21,7 +21,7 @@ from ledger import Ledger, OnDisk, faults, unfinished
 from ring_parts import GAME
 from simulated_parts import BULK, EVALUATORS, LEAVES, SIMULATIONS, Kinds, SimulatedClient, SimulatedRing
 from simulated_weights import is_bad
-from virtual_net import Link, Network, VirtualChannel, VirtualDoor, Weather, dealer_of, until
+from virtual_net import Network, VirtualChannel, VirtualDoor, Weather, dealer_of, until
 from virtual_time import Deadlock, Process, VirtualLoop
 
 import azselfplay.link.connection
@@ -327,7 +327,6 @@ def virtual(world: World) -> Iterator[None]:
         "new_dealer": dealer_of(world.net),
         "dial": lambda *_: None,
         "Channel": VirtualChannel,
-        "ConnectionWatch": _Watch,
     }
     try:
         with (
@@ -340,19 +339,6 @@ def virtual(world: World) -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
-
-
-class _Watch:
-    """Replaces `link.connection.ConnectionWatch`, which listens to a real socket. No keys are used here."""
-
-    def __init__(self, link: Link, *callbacks: Any) -> None:
-        """Take the arguments of `ConnectionWatch`; the link reports only that it is connected."""
-        *_, on_connected, _on_ended = callbacks
-        link.on_connected = on_connected
-
-    def start(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def _watch(point: str) -> None:

@@ -17,8 +17,8 @@ from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit
 from azselfplay.link import connection as connection_module
 from azselfplay.link import connection as redial
-from azselfplay.link.connection import Connection, ConnectionSettings, ConnectionWatch
-from azselfplay.link.sockets import Context, new_context
+from azselfplay.link.connection import Connection, ConnectionSettings
+from azselfplay.link.sockets import Channel, Context, new_context
 from protocol.curve import CURVE_GREETING
 from protocol.messages import PROTOCOL_VERSION, Bye, Chunk, GetChunk, Goodbye, Hello, Message
 
@@ -133,16 +133,16 @@ def test_a_server_that_asks_for_a_key_at_once_is_heard(monkeypatch: pytest.Monke
                 pass
         ended.set()
 
-    def watch(*args: Any) -> ConnectionWatch:
+    def channel(*args: Any) -> Channel:
         ended.wait(0.3)  # long enough for a handshake, if one had begun
-        return ConnectionWatch(*args)
+        return Channel(*args)
 
     async def script(context: Context) -> None:
         settings = ConnectionSettings(max_wait=60.0)
         endpoint = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
         await watcher(context, endpoint, settings=settings).run()
 
-    monkeypatch.setattr(connection_module, "ConnectionWatch", watch)
+    monkeypatch.setattr(connection_module, "Channel", channel)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=ask_for_a_key)
         server.start()

@@ -1,11 +1,13 @@
 """Scripts with exact times: when a server is dialled again."""
 
+import math
+
 from azselfplay.link.connection import AFTER_AN_END, FIRST_REDIAL, LONGEST_REDIAL, Redial
 
 
 def test_it_dials_after_a_silence_and_then_ever_less_often() -> None:
     redial = Redial()
-    assert redial.due() is None
+    assert redial.due() == math.inf
     redial.waits(5.0)
     redial.waits(8.0)
     assert redial.due() == 5.0 + FIRST_REDIAL
@@ -13,7 +15,7 @@ def test_it_dials_after_a_silence_and_then_ever_less_often() -> None:
     assert redial.due() == 5.0 + 3 * FIRST_REDIAL
     times = []
     while len(times) < 9:
-        times.append(redial.due() or 0.0)
+        times.append(redial.due())
         assert redial.take(times[-1])
     assert times[-1] - times[-2] == LONGEST_REDIAL
 
@@ -24,7 +26,7 @@ def test_a_message_ends_the_silence() -> None:
     redial.waits(0.0)
     assert redial.take(FIRST_REDIAL)
     redial.heard()
-    assert (redial.due(), redial.take(1e9)) == (None, False)
+    assert (redial.due(), redial.take(1e9)) == (math.inf, False)
     redial.waits(100.0)
     assert redial.due() == 100.0 + FIRST_REDIAL
 
