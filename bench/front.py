@@ -29,7 +29,7 @@ import uvloop
 import zmq
 
 from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Network, Workers
-from azselfplay.batching.ring import Layout, Wish
+from azselfplay.batching.ring import Layout
 from azselfplay.games import get_game
 from azselfplay.host.hardware import seconds_of
 from azselfplay.link.connection import Connection, ConnectionSettings
@@ -38,7 +38,7 @@ from azselfplay.search.evaluator import Evaluations, LeafBatch
 from bench.inference import chess_like_batch
 from bench.made_up import MadeUpNetwork, front_in
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
-from client.sources import RingEvaluator
+from client.sources import RingSource
 from client.uploader import MOST_IN_FLIGHT
 from client.worker import SLOTS
 from protocol.messages import (
@@ -132,7 +132,7 @@ def evaluate(folder: Path, index: int, *, beside_front: bool) -> None:
 class Asker:
     """Sends the same leaves again as soon as they are answered, and counts them."""
 
-    def __init__(self, evaluator: RingEvaluator | RemoteEvaluator, rows: int) -> None:
+    def __init__(self, evaluator: RingSource | RemoteEvaluator, rows: int) -> None:
         features, counts, actions = chess_like_batch(rows)
         self._evaluator = evaluator
         self._batch = LeafBatch(features, counts, actions)
@@ -159,10 +159,7 @@ async def play_beside(folder: Path, process: int) -> None:
     for _ in range(PLAYERS_A_PROCESS):
         joined = asyncio.Event()
 
-        def on_wish(_: Wish, joined: asyncio.Event = joined) -> None:
-            joined.set()
-
-        evaluator = RingEvaluator([folder / f"ring-{process}"], layout, "worker", on_wish)
+        evaluator = RingSource([folder / f"ring-{process}"], layout, "worker", joined.set)
         evaluator.ring.start()
         await joined.wait()
         # Only now the evaluator's wish is known: keep as many leaves in flight as it asks for.

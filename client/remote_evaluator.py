@@ -48,14 +48,6 @@ class LeafRefused(Exception):
     """The server will not evaluate this leaf; the game it belongs to is abandoned."""
 
 
-@dataclass(slots=True)
-class _Asked:
-    """The payload of one request: the frames that were sent, and the search that waits for each row."""
-
-    batch: LeafBatch
-    parts: list[Part]
-
-
 class RemoteEvaluator:
     """`search.evaluator.Evaluator` over a connection. Its methods may only be called in the event loop's
     thread.
@@ -74,7 +66,8 @@ class RemoteEvaluator:
         self._loop = asyncio.get_running_loop()
         self._waiting = WaitingLeaves()
         """Leaves not yet in a message; bounded by the number of searches."""
-        self._requests: RequestTable[_Asked] = RequestTable()
+        self._requests: RequestTable[tuple[LeafBatch, list[Part]]] = RequestTable()
+        """Each with the leaves that were sent, and the searches that wait for them."""
         self._masks = masks
         self._repeated = Repeated(log)
         self._timer: asyncio.TimerHandle | None = None
@@ -90,14 +83,14 @@ class RemoteEvaluator:
 
     def granted(self, credits: int) -> None:  # noqa: A002 (the protocol's word)
         """Change how many leaves the current session may have in flight."""
-        self._requests.granted(credits)
+        self._requests.credits = credits
         self._flush()
 
     def lost(self) -> None:
-        self._requests.lost()
+        self._requests.credits = 0
 
     def close(self) -> None:
-        self._requests.lost()
+        self.lost()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -106,10 +99,11 @@ class RemoteEvaluator:
         changed, so the rows are requested again."""
         first, end = message.first, message.first + message.rows
         # None: the request was answered before, or given up. An answer may come twice after a reconnection.
-        asked = self._requests.payload(message.request)
-        if asked is None or end > asked.batch.rows:
+        payload = self._requests.payload(message.request)
+        if payload is None or end > payload[0].rows:
             return
-        counts, total = asked.batch.counts, len(asked.batch.actions)
+        batch, parts = payload
+        counts, total = batch.counts, len(batch.actions)
         # Most answers cover the whole request, and need no slices.
         if message.rows != len(counts):
             counts = counts[first:end]
@@ -121,9 +115,9 @@ class RemoteEvaluator:
         self.version = message.version
         # The server answers in the order of the mask, which differs from the search's own order.
         if self._masks is not None:
-            begin = int(asked.batch.counts[:first].sum(dtype=np.int64))
-            priors = self._masks.as_listed(counts, asked.batch.actions[begin : begin + total], priors)
-        deliver(asked.parts, asked.batch.counts, first, Evaluations(priors, wdl, message.version))
+            begin = int(batch.counts[:first].sum(dtype=np.int64))
+            priors = self._masks.as_listed(counts, batch.actions[begin : begin + total], priors)
+        deliver(parts, batch.counts, first, Evaluations(priors, wdl, message.version))
         self.leaves += len(answered[1])
         # The answer has freed credits.
         if self._waiting or self._requests.unsent:
@@ -139,22 +133,21 @@ class RemoteEvaluator:
         given_up = self._requests.give_up(message.request)
         if given_up is None:
             return
-        asked, rows = given_up
+        (_, parts), rows = given_up
         text = f"the server refuses {len(rows)} leaves: {message.reason} ({message.code})"
         self._repeated.warning(message.code, text, self._loop.time())
-        fail(asked.parts, rows, LeafRefused(message.reason))
+        fail(parts, rows, LeafRefused(message.reason))
         self._flush()
 
     def _flush(self) -> None:
         """Put waiting leaves into requests and send what the credits allow."""
         while self._waiting and (room := self._requests.room):
             batch, parts = self._waiting.take(min(LEAVES_PER_MESSAGE, room))
-            self._requests.open(_Asked(batch, parts), batch.rows)
+            self._requests.open((batch, parts), batch.rows)
         # A request that the socket does not accept now counts as in flight, with a short deadline.
         now = self._loop.time()
         taken = self._requests.take(now)
-        for request, rows, asked in taken:
-            batch = asked.batch
+        for request, rows, (batch, _) in taken:
             legal = batch.actions if self._masks is None else self._masks.masks(batch.counts, batch.actions)
             if not self._send(Evaluate(request, rows), batch.features, batch.counts, legal):
                 self._requests.postpone(request, now + SEND_AGAIN)
@@ -197,7 +190,8 @@ class _Request(Generic[T]):
 class RequestTable(Generic[T]):
     """Requests in order of age, each with an opaque payload that is returned with its answers.
 
-    Credits are the leaves that the server allows in flight; 0 while there is no session.
+    `credits` are the leaves that the server allows in flight; 0 while there is no session. They may be set at
+    any time: leaves in flight stay in flight.
     """
 
     def __init__(self, patience: float = PATIENCE) -> None:
@@ -303,14 +297,6 @@ class RequestTable(Generic[T]):
         """Begin a new session: the server knows none of our requests, so all must be sent again."""
         self.credits = credits
         self._unsend([key for key, entry in self._requests.items() if entry.sent])
-
-    def granted(self, credits: int) -> None:  # noqa: A002
-        """Change the number of leaves that the server allows; leaves in flight stay in flight."""
-        self.credits = credits
-
-    def lost(self) -> None:
-        """End the session: nothing may be sent until the next `joined`."""
-        self.credits = 0
 
     def next_deadline(self) -> float | None:
         """Return when `expire` must be called at the latest; None while nothing is in flight."""

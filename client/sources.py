@@ -61,8 +61,7 @@ class Source:
 
     @property
     def leaves(self) -> int:
-        """Return how many leaves were answered since the start, not counting those that the forest evaluated
-        itself."""
+        """Leaves that were answered since the start, not counting those that the forest evaluated itself."""
         return 0
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
@@ -184,27 +183,32 @@ def own_first(rings: Sequence[Path], worker: int) -> list[Path]:
 
 
 class RingSource(Source):
-    """An evaluator of this machine, over a ring (`azselfplay.batching`)."""
+    """An evaluator of this machine, over a ring (`azselfplay.batching`). It is its own `evaluator`."""
 
-    evaluator: RingEvaluator
+    evaluator: RingSource
     description = "an evaluator on this machine"
+    leaves = 0
 
     def __init__(
         self, paths: Sequence[Path], layout: Layout, name: str, on_games: Callable[[], None]
     ) -> None:
         """`paths`: the evaluators' sockets, our own evaluator first. `on_games()` is called when the
         evaluator asks for another number of games."""
+        self.evaluator = self
+        self.version = 0
         self._on_games = on_games
         self._wanted = 0
         self._joined = asyncio.Event()
-        self.evaluator = RingEvaluator(paths, layout, name, self._on_wish)
-
-    @property
-    def leaves(self) -> int:
-        return self.evaluator.leaves
+        self._waiting = WaitingLeaves()
+        """Leaves not yet in a slot; bounded by the number of searches."""
+        self._again: deque[Leaves] = deque()
+        """Leaves that an evaluator had not answered when it ended."""
+        self._repeated = Repeated(log)
+        events = Events(self._on_answer, self._on_wish, self._on_lost, self._flush)
+        self.ring = RingClient(paths, layout, name, events)
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
-        self.evaluator.ring.start()
+        self.ring.start()
         return []
 
     async def ready(self) -> None:
@@ -216,33 +220,7 @@ class RingSource(Source):
         return wanted or self._wanted
 
     def close(self) -> None:
-        self.evaluator.ring.close()
-
-    def _on_wish(self, wish: Wish) -> None:
-        if wish.games and wish.games != self._wanted:
-            self._wanted = wish.games
-            self._on_games()
-            # An evaluator without weights asks for no games yet, so it is ready only now.
-            self._joined.set()
-
-
-class RingEvaluator:
-    """`search.evaluator.Evaluator` over a ring."""
-
-    def __init__(
-        self, paths: Sequence[Path], layout: Layout, name: str, on_wish: Callable[[Wish], None]
-    ) -> None:
-        self.version = 0
-        self.leaves = 0
-        """Leaves answered since the start."""
-        self._waiting = WaitingLeaves()
-        """Leaves not yet in a slot; bounded by the number of searches."""
-        self._again: deque[Leaves] = deque()
-        """Leaves that an evaluator had not answered when it ended."""
-        self._on_wish = on_wish
-        self._repeated = Repeated(log)
-        events = Events(self._on_answer, self._on_wished, self._on_lost, self._flush)
-        self.ring = RingClient(paths, layout, name, events)
+        self.ring.close()
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
         """Request the evaluation of some leaves. `reply.failed` gets LeafRefused for leaves that will never
@@ -281,8 +259,12 @@ class RingEvaluator:
         for first, some in answered_runs(leaves, evaluations):
             deliver(parts, batch.counts, first, some)
 
-    def _on_wished(self, wish: Wish) -> None:
-        self._on_wish(wish)
+    def _on_wish(self, wish: Wish) -> None:
+        if wish.games and wish.games != self._wanted:
+            self._wanted = wish.games
+            self._on_games()
+            # An evaluator without weights asks for no games yet, so it is ready only now.
+            self._joined.set()
         self._flush()
 
     def _on_lost(self, returned: list[Leaves]) -> None:

@@ -89,20 +89,17 @@ class BulkService:
 
     port: Port
 
-    def __init__(
-        self, game: str, store: WeightsStore, figures: Figures, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, game: str, store: WeightsStore, figures: Figures) -> None:
         self.relay = GameRelay()
-        self._turns = Turns(clock())
+        self._turns = Turns(time.monotonic())
         self.chunks = ChunkService(store)
         self.trainer: Session | None = None
         self.weights = WeightsIn(
-            *(game, store, figures, clock),
+            *(game, store, figures),
             send=lambda message: self.trainer is not None and self.port.send(self.trainer.peer, message),
         )
         self._store = store
         self._figures = figures
-        self._clock = clock
         self._untold: dict[bytes, None] = {}
         """Peers of players that have not been told which weights are current."""
 
@@ -186,7 +183,7 @@ class BulkService:
             reason = f"{Code.TOO_LONG}: a record of {len(frames[0])} bytes, expected at most {MAX_RECORD}"
             self.port.send(peer, GameAck(message.uid, "rejected", reason))
             return
-        now, size = self._clock(), len(frames[0])
+        now, size = time.monotonic(), len(frames[0])
         instructions = self.relay.put(
             peer, session.role, message.uid, message.sha256, now, size, session.owner
         )
@@ -222,7 +219,7 @@ class BulkService:
                     if wasted:  # checking it and keeping it cost the trainer as much as a good game
                         self.port.door.charge(peer, wasted)
                     if ack.status == "retry":
-                        wait = self._turns.wait(peer, self._clock(), ack.retry_after)
+                        wait = self._turns.wait(peer, time.monotonic(), ack.retry_after)
                         ack = structs.replace(ack, retry_after=wait)
                     self.port.send(peer, ack)
 
@@ -442,7 +439,6 @@ class WeightsIn:
         game: str,
         store: WeightsStore,
         figures: Figures,
-        clock: Callable[[], float],
         send: Callable[[Message], bool],
     ) -> None:
         """`send` sends to the trainer; it returns False if there is none, or if the trainer does not read."""
@@ -451,7 +447,6 @@ class WeightsIn:
         self._game = game
         self._store = store
         self._figures = figures
-        self._clock = clock
         self._send = send
         self._downloader = WeightsDownloader(self._use, send, WeightsPull(), self._answer, advice="")
 
@@ -507,7 +502,7 @@ class WeightsIn:
         except OSError:
             raise
         except Exception as error:
-            self._figures.faults.note("storing weights", error, self._clock())
+            self._figures.faults.note("storing weights", error, time.monotonic())
             return FAULT
         if reason:
             self._figures.weights_refused += 1
@@ -515,7 +510,7 @@ class WeightsIn:
             self._store.forget(info)
             return reason
         log.info("weights %d (step %d) are stored, %d bytes", info.version, info.step, info.size)
-        with self._figures.faults.survived("taking weights into use", self._clock()):
+        with self._figures.faults.survived("taking weights into use", time.monotonic()):
             if self.gate is None:
                 self.pool.load(info)
             else:

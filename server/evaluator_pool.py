@@ -92,7 +92,6 @@ class EvaluatorPool:
         figures: Figures,
         events: PoolEvents,
         watch: WatchTimes | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.door = door
         self.newest: WeightsInfo | None = store.current
@@ -110,12 +109,11 @@ class EvaluatorPool:
         self.watch = EvaluatorWatch(watch)
         self._ends_while_loading = 0
         """Evaluator processes that ended while they loaded the newest weights."""
-        self._clock = clock
-        self._handlers: dict[type[Message], Callable[[int, Any], None]] = {
+        self._handlers: dict[type[Message], Callable[[int, Any], object]] = {
             WeightsLoaded: self._on_loaded,
             WeightsRefused: self._on_refused,
-            EvaluatorReport: lambda index, report: figures.reported(index, report, clock()),
-            Ping: self._on_ping,
+            EvaluatorReport: lambda index, report: figures.reported(index, report, time.monotonic()),
+            Ping: lambda index, _: self._send(self._devices[index].peer, Pong()),
         }
 
     def start(self) -> None:
@@ -166,7 +164,7 @@ class EvaluatorPool:
 
     def process_started(self, index: int) -> None:
         """Note that a process of this evaluator has been started."""
-        self.watch.started(index, self._clock())
+        self.watch.started(index, time.monotonic())
 
     def process_ended(self, index: int, code: int) -> None:
         """Note that the process of this evaluator has ended with this exit code; it will be restarted."""
@@ -182,7 +180,7 @@ class EvaluatorPool:
         if self._ends_while_loading >= ENDS_WHILE_LOADING:
             reason = f"{self._ends_while_loading} evaluators ended while they loaded them"
             log.error("weights %d are refused: %s", newest.version, reason)
-            with self._figures.faults.survived("evaluators", self._clock()):
+            with self._figures.faults.survived("evaluators", time.monotonic()):
                 self._refuse(newest, reason)
 
     def _forget(self, index: int) -> None:
@@ -213,7 +211,7 @@ class EvaluatorPool:
                 # a new, unknown peer.
                 self._send(peer, hello_first())
             else:
-                self.watch.heard(index, self._clock())
+                self.watch.heard(index, time.monotonic())
                 handler(index, message)
         except BadMessage as error:
             if peer not in self._indices:
@@ -222,7 +220,7 @@ class EvaluatorPool:
             self._figures.protocol_errors += 1
             log.warning("dropped a message of an evaluator: %s", error)
         except Exception as error:
-            self._figures.faults.note("evaluators", error, self._clock())
+            self._figures.faults.note("evaluators", error, time.monotonic())
 
     def _on_ready(self, peer: bytes, ready: EvaluatorReady) -> None:
         """Handle a new process, or one that has determined its sizes more exactly."""
@@ -231,10 +229,10 @@ class EvaluatorPool:
         present = self._devices.get(ready.index)
         if present is not None and present.peer == peer:
             present.ready = ready
-            self.watch.heard(ready.index, self._clock())
+            self.watch.heard(ready.index, time.monotonic())
             return
         self._forget(ready.index)
-        self.watch.ready(ready.index, self._clock())
+        self.watch.ready(ready.index, time.monotonic())
         device = self._devices[ready.index] = Device(peer, ready)
         self._indices[peer] = ready.index
         # Tell the door to keep the connection; it closes those of strangers after a while.
@@ -249,25 +247,17 @@ class EvaluatorPool:
             return
         index = device.ready.index
         knows = self._networks.get(index) == self.newest.architecture
-        self.watch.told_to_load(index, self._clock(), knows=knows)
+        self.watch.told_to_load(index, time.monotonic(), knows=knows)
         path = self._store.path(self.newest).resolve()
         message = LoadWeights(self.newest.version, self.newest.sha256, str(path))
         if not self._send(device.peer, message):
             log.warning("the new weights could not be sent to evaluator %d", index)
 
-    def _on_ping(self, index: int, _: Ping) -> None:
-        """Handle a PING: the evaluator is idle. If it should be loading, LOAD_WEIGHTS was lost."""
-        device = self._devices[index]
-        self._send(device.peer, Pong())
-        if self.watch.idle(index, self._clock()):
-            log.warning("sending evaluator %d its weights again", index)
-            self._send_load(device)
-
     def _on_loaded(self, index: int, loaded: WeightsLoaded) -> None:
         newest = self.newest
         # Newer weights may have come while it loaded these.
         more = newest is not None and loaded.sha256 != newest.sha256
-        self.watch.loaded(index, self._clock(), more=more)
+        self.watch.loaded(index, time.monotonic(), more=more)
         device = self._devices[index]
         first, device.sha256 = not device.sha256, loaded.sha256
         if newest is not None and not more:
@@ -286,7 +276,7 @@ class EvaluatorPool:
         weights."""
         newest = self.newest
         more = newest is not None and refused.version != newest.version
-        self.watch.loaded(index, self._clock(), more=more)
+        self.watch.loaded(index, time.monotonic(), more=more)
         if newest is None or more:
             return
         log.warning("evaluator %d refuses weights %d: %s", index, refused.version, refused.reason)

@@ -28,8 +28,6 @@ class WatchTimes:
     last message, so that LOAD_WEIGHTS gives no extra time to a process that hangs."""
     silence: float = 60.0
     """Longest silence otherwise: an idle evaluator sends a PING every 5 s, and no batch takes so long."""
-    ask_again: float = 10.0
-    """If the evaluator still says this long after LOAD_WEIGHTS that it is idle, the message was lost."""
     held_up: float = 10.0
     """Longest time between two ticks. If more has passed, the front itself stood still and cannot judge the
     silence of others."""
@@ -90,19 +88,6 @@ class EvaluatorWatch:
         watched = self._watched.get(index)
         if watched is not None and watched.doing == UP:
             watched.since = now
-
-    def idle(self, index: int, now: float) -> bool:
-        """Note a PING: the evaluator has nothing to do, so it is not loading either. Returns whether to tell
-        it once more which weights to load."""
-        self.heard(index, now)
-        watched = self._watched.get(index)
-        if watched is None or watched.doing != LOADING:
-            return False
-        # The PING may have been sent before LOAD_WEIGHTS arrived.
-        if now - watched.since < self._times.ask_again:
-            return False
-        watched.since = now
-        return True
 
     def tick(self, now: float) -> list[tuple[int, str]]:
         """Return the evaluators to kill, each with the reason. Call it about once a second."""

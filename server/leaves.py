@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -100,7 +100,6 @@ class LeafService:
         history: int,
         shares: Shares,
         figures: Figures,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.queue: FairQueue[Leaves] = FairQueue()
         """What waits for a free slot."""
@@ -111,7 +110,6 @@ class LeafService:
         self._history = history
         self._words = game.feature_words(history)
         self._figures = figures
-        self._clock = clock
         self._repeated = Repeated(log)
         self._sessions: dict[int, Session] = {}
         """Players by session number."""
@@ -168,9 +166,8 @@ class LeafService:
                 f"{rows} leaves and {self.credits.in_flight(number)} in flight are more than the "
                 f"{self.credits.limit(number)} that are granted"
             )
-            self._repeated.warning(
-                "over credit", f"refused a request of {session.who}: {reason}", self._clock()
-            )
+            text = f"refused a request of {session.who}: {reason}"
+            self._repeated.warning("over credit", text, time.monotonic())
             self.port.refuse(
                 session.peer, Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
             )
@@ -248,8 +245,8 @@ class LeafService:
         # The answer is not kept: a player sends its unanswered requests again.
         if not self.port.send(self._sessions[number].peer, message, *frames):
             self._figures.undelivered += 1
-            who = self._sessions[number].who
-            self._repeated.warning("undelivered", f"{who} reads no answers: they are dropped", self._clock())
+            text = f"{self._sessions[number].who} reads no answers: they are dropped"
+            self._repeated.warning("undelivered", text, time.monotonic())
 
     def _forget(self, entry: _Request) -> None:
         entry.is_dropped = True
@@ -263,7 +260,7 @@ class LeafService:
     ) -> None:
         """Refuse `rows` rows of a request, whose credits are free again."""
         self.credits.release(number, rows)
-        self._repeated.warning(code, f"refused request {request}: {reason}", self._clock())
+        self._repeated.warning(code, f"refused request {request}: {reason}", time.monotonic())
         self.port.refuse(self._sessions[number].peer, code, reason, request, retry_after)
 
     # ---- Shares -----------------------------------------------------------------------------

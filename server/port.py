@@ -82,7 +82,6 @@ class Port:
         *,
         on_end: Callable[[Session], None],
         version: Callable[[], int],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`name`: for the log. `version` returns the current weights version, for PONG. Without a route for
         PING, a PING is answered without being decoded."""
@@ -95,7 +94,6 @@ class Port:
         self._figures = figures
         self._on_end = on_end
         self._version = version
-        self._clock = clock
         self._warn = Repeated(log)
         self._say = Sparing(log)
         self._in_hand, self._unpaid = b"", 0
@@ -128,7 +126,7 @@ class Port:
     def fault(self, peer: bytes, message: Message, error: Exception) -> None:
         """Note an exception raised while handling `message`, and answer the message. Raises it again if it is
         a Fatal."""
-        self._figures.faults.note(f"{self._name} port, {_tag(message)}", error, self._clock())
+        self._figures.faults.note(f"{self._name} port, {_tag(message)}", error, time.monotonic())
         # The number by which the peer knows its message: EVALUATE has a request number, GET_CHUNK an offset.
         number = getattr(message, "request", getattr(message, "offset", 0))
         self.refuse(peer, Code.INTERNAL, FAULT, number, retry_after=FAULT_RETRY)
@@ -161,7 +159,7 @@ class Port:
     # ---- inside -----------------------------------------------------------------------------
 
     def _on_frames(self, peer: bytes, frames: list[memoryview]) -> None:
-        now, header = self._clock(), frames[0]
+        now, header = time.monotonic(), frames[0]
         self._in_hand, self._unpaid = peer, sum(map(len, frames))
         try:
             # Decode nothing before it is known that the sender may send it.
@@ -303,13 +301,13 @@ class Port:
         session = self.sessions.get(peer)
         who = session.who if session else "a peer without session"
         self._warn.warning(
-            "malformed", f"{self._name} port: dropped a message of {who}: {reason}", self._clock()
+            "malformed", f"{self._name} port: dropped a message of {who}: {reason}", time.monotonic()
         )
 
     def _ended(self, session: Session, reason: str, end: str) -> None:
         """Handle the end of a session. `reason`: for people, "" if the peer left on purpose. `end`: one of
         `server.metrics.ENDS`."""
-        now = self._clock()
+        now = time.monotonic()
         self._figures.disconnects[end] += 1
         self._say.info(now, "%s has left the %s port%s", session.who, self._name, reason and f": {reason}")
         # On the same connection a new session may have begun already.

@@ -1,7 +1,7 @@
 """The interface through which a search requests evaluations, and the evaluators in the search's own process.
 
 A search passes a `LeafBatch` and a `Reply` to `Evaluator.submit`; the reply receives the answers later,
-perhaps in parts. The evaluators in other processes are `client.sources.RingEvaluator` (this machine) and
+perhaps in parts. The evaluators in other processes are `client.sources.RingSource` (this machine) and
 `client.remote_evaluator` (over ZeroMQ). All keep requests in `WaitingLeaves`, which joins them into batches;
 those of this process wait for the end of an event loop iteration. `deliver` splits the answers to a batch by
 request again.

@@ -20,7 +20,7 @@ from test_ring_client import Checked
 
 from azselfplay.host.folders import own_folder
 from azselfplay.search.evaluator import LeafBatch
-from client.sources import RingEvaluator
+from client.sources import RingSource
 
 PATIENCE = 300.0
 """Seconds after which a test fails; when all is well, nothing waits this long."""
@@ -64,7 +64,7 @@ class Load:
     """A worker that keeps 40 requests under way."""
 
     def __init__(self, path: Path) -> None:
-        self.worker = RingEvaluator([path], LAYOUT, "a worker", lambda _: None)
+        self.worker = RingSource([path], LAYOUT, "a worker", lambda: None)
         self.worker.ring.start()
         self.rng = np.random.default_rng(1)
         self.requests: list[Checked] = []

@@ -13,7 +13,7 @@ from ring_parts import LAYOUT, Arrays, EchoNetwork, Evaluator, SteppedLoop, echo
 from azselfplay.batching.producer import AWAY, REDIAL
 from azselfplay.search.evaluator import Evaluations, LeafBatch
 from client.remote_evaluator import LeafRefused
-from client.sources import RingEvaluator
+from client.sources import RingSource
 
 
 class Killed(Exception):
@@ -75,11 +75,11 @@ class RingMachine(RuleBasedStateMachine):
         self.rng = np.random.default_rng(1)
         self.requests: list[Checked] = []
         self.kills = 0
-        self.worker: RingEvaluator = self.loop.run_until_complete(self._make())
+        self.worker: RingSource = self.loop.run_until_complete(self._make())
         self.loop.turns()
 
-    async def _make(self) -> RingEvaluator:
-        worker = RingEvaluator(self.paths, LAYOUT, "a worker", lambda _: None)
+    async def _make(self) -> RingSource:
+        worker = RingSource(self.paths, LAYOUT, "a worker", lambda: None)
         worker.ring.start()
         return worker
 

@@ -28,7 +28,7 @@ def test_rejoining_sends_everything_unanswered_again_in_order() -> None:
     table.take(0.0)
     table.answer(1, 0, 3)
     table.answer(2, 0, 1)
-    table.lost()
+    table.credits = 0
     table.joined(6)
     assert table.take(1.0) == [(2, 3, "b"), (3, 3, "c")]
     assert table.in_flight == 6
@@ -79,13 +79,13 @@ def test_a_grant_holds_for_what_is_sent_from_now_on() -> None:
     for name in "abc":
         table.open(name, 4)
     assert [payload for _, _, payload in table.take(0.0)] == ["a", "b"]
-    table.granted(4)
+    table.credits = 4
     table.answer(1, 0, 4)
     assert table.take(0.0) == []
     table.answer(2, 0, 4)
     assert [payload for _, _, payload in table.take(0.0)] == ["c"]
     table.open("d", 4)
-    table.granted(8)
+    table.credits = 8
     assert [payload for _, _, payload in table.take(0.0)] == ["d"]
 
 
@@ -128,11 +128,11 @@ class Conversation(RuleBasedStateMachine):
     @rule(credits=st.integers(1, 12))
     def grant(self, credits: int) -> None:  # noqa: A002
         if self.table.credits:
-            self.table.granted(credits)
+            self.table.credits = credits
 
     @rule()
     def lose(self) -> None:
-        self.table.lost()
+        self.table.credits = 0
         assert (self.table.take(self.now), self.table.room) == ([], 0)
 
     @rule(seconds=st.sampled_from([0.1, 11.0, 200.0]))

@@ -307,10 +307,6 @@ def virtual(world: World) -> Iterator[None]:
     loop, rng = world.loop, world.rng
     clock = SimpleNamespace(monotonic=loop.time, time=lambda: 1.7e9 + loop.time())
     seeded = SimpleNamespace(Random=lambda: random.Random(rng.random()), SystemRandom=lambda: rng)
-    timed = {
-        name: partial(getattr(server.front, name), clock=loop.time)
-        for name in ("Port", "LeafService", "BulkService", "EvaluatorPool")
-    }
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     front = {
@@ -319,7 +315,6 @@ def virtual(world: World) -> Iterator[None]:
         "raise_file_limit": lambda _: 4096,
         "give_back": lambda: None,
         "Door": lambda endpoints, *_, **__: VirtualDoor(world.net, endpoints),
-        **timed,
     }
     connection = {
         "time": clock,
@@ -332,7 +327,10 @@ def virtual(world: World) -> Iterator[None]:
         with (
             mock.patch.multiple(azselfplay.link.connection, **connection),
             mock.patch.multiple(server.front, **front),
-            mock.patch.object(server.leaves, "RingClient", partial(SimulatedRing, world.net)),
+            mock.patch.multiple(server.leaves, time=clock, RingClient=partial(SimulatedRing, world.net)),
+            mock.patch.object(server.bulk, "time", clock),
+            mock.patch.object(server.evaluator_pool, "time", clock),
+            mock.patch.object(server.port, "time", clock),
             mock.patch.object(trainer.weights, "time", clock),
             mock.patch.object(crash_points, "watcher", _watch),
         ):

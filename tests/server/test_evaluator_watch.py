@@ -1,10 +1,10 @@
-"""The watch over evaluators: silence in each phase, lost messages, and a front that stood still itself."""
+"""The watch over evaluators: silence in each phase, and a front that stood still itself."""
 
 import pytest
 
 from server.evaluator_watch import LOADING, UP, EvaluatorWatch, Watched, WatchTimes
 
-TIMES = WatchTimes(start=300.0, load=600.0, reload=120.0, silence=60.0, ask_again=10.0, held_up=10.0)
+TIMES = WatchTimes(start=300.0, load=600.0, reload=120.0, silence=60.0, held_up=10.0)
 
 
 @pytest.fixture
@@ -49,22 +49,10 @@ def test_any_message_shows_that_a_working_one_is_there(watch: EvaluatorWatch) ->
         assert ticks(watch, now + 1, now + 59) == []
 
 
-def test_one_that_is_idle_though_it_should_load_is_told_again(watch: EvaluatorWatch) -> None:
-    """It is not told at once: its PING and the message may have crossed."""
-    watch.ready(3, 0.0)
-    assert not watch.idle(3, 1.0)
-    watch.told_to_load(3, 2.0)
-    assert not watch.idle(3, 11.0)
-    assert watch.idle(3, 12.0)
-    watch.told_to_load(3, 12.0)
-    assert not watch.idle(3, 21.0)
-
-
 def test_a_process_that_is_gone_is_not_watched(watch: EvaluatorWatch) -> None:
     watch.started(0, 0.0)
     watch.ended(0)
     watch.heard(0, 1.0)
-    assert not watch.idle(0, 1.0)
     assert ticks(watch, 0, 1000) == []
 
 

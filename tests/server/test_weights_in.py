@@ -38,7 +38,7 @@ class Server:
         self._came = asyncio.Event()
         self.store = WeightsStore(folder, "chess")
         self.figures = Figures(0.0)
-        self.weights = WeightsIn("chess", self.store, self.figures, lambda: 0.0, self.send)
+        self.weights = WeightsIn("chess", self.store, self.figures, self.send)
         pool: Any = SimpleNamespace(newest=OLDER, objection=self._objection, load=self._load)
         port: Any = SimpleNamespace(refuse=self._refuse, charge=self._charge)
         self.weights.pool, self.weights.port = pool, port
