@@ -21,7 +21,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from azselfplay.host.crash_points import reach
 from client.spool import CODES, KEPT, Spool, SpooledGame, Terms, code_of
@@ -54,22 +54,6 @@ class _Write:
     uid: bytes
     data: bytes
     done: asyncio.Future[None]
-
-
-@dataclass
-class _Done:
-    """The result of the thread's work."""
-
-    written: bool = True
-    """Whether the writes succeeded."""
-    games: list[SpooledGame] = field(default_factory=list)
-    """Games to send."""
-    gone: list[bytes] = field(default_factory=list)
-    """Uids of games that are missing or damaged."""
-    back: dict[bytes, int] = field(default_factory=dict)
-    """Uids and sizes of kept games that are offered again."""
-    failed: list[Instruction] = field(default_factory=list)
-    """Deletions and moves that the disk did not carry out."""
 
 
 class Uploader:
@@ -145,7 +129,7 @@ class Uploader:
     def acknowledged(self, ack: GameAck) -> None:
         reach("uploader.acknowledged")
         instructions = self._uploads.acknowledged(ack, self._loop.time())
-        self.stored += sum(isinstance(instruction, Delete) for instruction in instructions)
+        self.stored += ack in instructions and ack.status in ("stored", "duplicate")
         self._enqueue(instructions)
 
     @property
@@ -186,44 +170,50 @@ class Uploader:
                     await asyncio.to_thread(self.spool.count_kept)
 
     async def _work(self) -> None:
-        now = self._loop.time()
-        self._instructions += self._uploads.tick(now)
-        writes: list[_Write] = []
-        if now >= self._write_at:
-            # Start a new list: games that finish while the thread works must not be added to the one it has.
-            writes, self._writes = self._writes, []
+        """Do what is due. The event loop runs while a thread works: what comes up then is done together next
+        time."""
+        self._instructions += self._uploads.tick(self._loop.time())
+        if self._writes and self._loop.time() >= self._write_at:
+            await self._write()
         instructions, self._instructions = self._instructions, []
-        if now >= self._again_at:
+        if self._loop.time() >= self._again_at:
             instructions, self._failed = self._failed + instructions, []
-        terms, self._look_at_kept = self._terms if self._look_at_kept else None, False
-        if not writes and not instructions and terms is None:
-            return
-        # The event loop runs meanwhile; work that comes up is done together next time.
-        done = await asyncio.to_thread(self._carry_out, writes, instructions, terms)
-        now = self._loop.time()
-        if writes and done.written:
-            self._write_at = 0.0
-            for write in writes:
-                self._enqueue(self._uploads.add(write.uid, len(write.data), now))
-                if not write.done.done():  # the waiting game may have been given up
-                    write.done.set_result(None)
-        elif writes:
+        if instructions:
+            games, gone, failed = await asyncio.to_thread(self._carry_out, instructions)
+            now = self._loop.time()
+            if failed:
+                self._failed += failed
+                self._again_at = now + WRITE_AGAIN
+            unsent: list[bytes] = []
+            for game in games:
+                if not self._send(PutGame(game.uid, game.sha256), game.data):
+                    unsent.append(game.uid)
+                reach("uploader.sent")
+            self._uploads.unsent(unsent, now)
+            for uid in gone:
+                self._enqueue(self._uploads.gone(uid, now))
+        if self._look_at_kept:
+            self._look_at_kept = False
+            back = await asyncio.to_thread(self.spool.take_back, self._terms)
+            for uid, size in back.items():
+                self._enqueue(self._uploads.add(uid, size, self._loop.time()))
+
+    async def _write(self) -> None:
+        # Start a new list: games that finish while the thread works must not be added to the one it has.
+        writes, self._writes = self._writes, []
+        try:
+            await asyncio.to_thread(self.spool.write, [(write.uid, write.data) for write in writes])
+        except OSError as error:
+            log.error("cannot write %d games (%s); trying again in %g s", len(writes), error, WRITE_AGAIN)
             # Put them in front, so that games are written in the order in which they finished.
             self._writes = writes + self._writes
-            self._write_at = now + WRITE_AGAIN
-        if done.failed:
-            self._failed += done.failed
-            self._again_at = now + WRITE_AGAIN
-        unsent: list[bytes] = []
-        for game in done.games:
-            if not self._send(PutGame(game.uid, game.sha256), game.data):
-                unsent.append(game.uid)
-            reach("uploader.sent")
-        self._uploads.unsent(unsent, now)
-        for uid in done.gone:
-            self._enqueue(self._uploads.gone(uid, now))
-        for uid, size in done.back.items():
-            self._enqueue(self._uploads.add(uid, size, now))
+            self._write_at = self._loop.time() + WRITE_AGAIN
+            return
+        self._write_at = 0.0
+        for write in writes:
+            self._enqueue(self._uploads.add(write.uid, len(write.data), self._loop.time()))
+            if not write.done.done():  # the waiting game may have been given up
+                write.done.set_result(None)
 
     def _enqueue(self, instructions: list[Instruction]) -> None:
         """Note what to do, and wake `run` to do it and to look at the time."""
@@ -268,41 +258,34 @@ class Uploader:
             if not self.spool.games:
                 self.empty.set()
 
-    # ---- In the thread --------------------------------------------------------------------------
-
-    def _carry_out(self, writes: list[_Write], instructions: list[Instruction], terms: Terms | None) -> _Done:
-        """Do blocking work. `terms`: check the kept games under these terms; None: do not check them now."""
-        done = _Done()
-        try:
-            if writes:
-                self.spool.write([(write.uid, write.data) for write in writes])
-        except OSError as error:
-            done.written = False
-            log.error("cannot write %d games (%s); trying again in %g s", len(writes), error, WRITE_AGAIN)
+    def _carry_out(
+        self, instructions: list[Instruction]
+    ) -> tuple[list[SpooledGame], list[bytes], list[Instruction]]:
+        """Do blocking work in a thread. Returns the games to send, the uids of those that are missing or
+        damaged, and the deletions and moves that the disk did not carry out."""
+        games, gone, failed = list[SpooledGame](), list[bytes](), list[Instruction]()
         for instruction in instructions:
             try:
                 match instruction:
                     case Put(uid):
                         game = self.spool.read(uid)
                         if game is None:
-                            done.gone.append(uid)
+                            gone.append(uid)
                         else:
-                            done.games.append(game)
-                    case Delete(uid):
+                            games.append(game)
+                    case GameAck(uid, "stored" | "duplicate"):
                         self.spool.delete(uid)
-                    case SetAside(uid, "rejected", reason) if code_of(reason) in CODES:
+                    case GameAck(uid, "rejected", reason) if code_of(reason) in CODES:
                         self.spool.keep(uid, reason, self._terms)
-                    case SetAside(uid, status, reason):
+                    case GameAck(uid, status, reason):
                         self.spool.set_aside(uid, f"{status}: {reason}")
             except OSError as error:
                 log.error("game %s stays in the spool: %s", instruction.uid.hex(), error)
                 # A game that cannot be read now is offered again after the usual timeout, as if its
                 # acknowledgement had been lost.
                 if not isinstance(instruction, Put):
-                    done.failed.append(instruction)
-        if terms is not None:
-            done.back = self.spool.take_back(terms)
-        return done
+                    failed.append(instruction)
+        return games, gone, failed
 
 
 @dataclass(frozen=True)
@@ -312,24 +295,8 @@ class Put:
     uid: bytes
 
 
-@dataclass(frozen=True)
-class Delete:
-    """Remove this game from the spool: the trainer has stored it."""
-
-    uid: bytes
-
-
-@dataclass(frozen=True)
-class SetAside:
-    """Move this game out of the spool, with the reason: to `kept/` if it may fit later, else to
-    `rejected/`."""
-
-    uid: bytes
-    status: str
-    reason: str
-
-
-Instruction = Put | Delete | SetAside
+Instruction = Put | GameAck
+"""A GAME_ACK is a final answer: the game leaves the spool, or moves to `kept/` or `rejected/`."""
 
 
 class Uploads:
@@ -434,12 +401,7 @@ class Uploads:
         self._forget(ack.uid)
         # Grow by one per accepted game: the server may be full of games of others.
         self._room = min(MOST_IN_FLIGHT, self._room + 1)
-        final: Instruction = (
-            Delete(ack.uid)
-            if ack.status in ("stored", "duplicate")
-            else SetAside(ack.uid, ack.status, ack.reason)
-        )
-        return [final, *self._offer(now)]
+        return [ack, *self._offer(now)]
 
     def tick(self, now: float) -> list[Instruction]:
         """Handle timeouts and the end of a pause. To be called at `next_wake`."""

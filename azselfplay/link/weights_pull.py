@@ -70,14 +70,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Ask:
-    """Send GET_CHUNK."""
-
-    sha256: bytes
-    offset: int
-
-
-@dataclass(frozen=True)
 class Complete:
     """These bytes have the announced hash: try to use them, then report `settled`."""
 
@@ -112,7 +104,7 @@ class NotFetched:
     reason: str
 
 
-Instruction = Ask | Complete | Damaged | Fetch | NotFetched
+Instruction = GetChunk | Complete | Damaged | Fetch | NotFetched
 
 
 def answer(
@@ -342,7 +334,7 @@ class WeightsPull:
             offset = self._to_ask.popleft()
             self._asked[offset] = now + self._patience
             if not self._is_fetching:
-                asks.append(Ask(info.sha256, offset))
+                asks.append(GetChunk(info.sha256, offset))
         return asks
 
     def _ask_again(self, offsets: list[int]) -> None:
@@ -514,8 +506,8 @@ class WeightsDownloader:
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
-                case Ask(sha256, offset):
-                    self._send(GetChunk(sha256, offset))
+                case GetChunk():
+                    self._send(instruction)
                 case Fetch():
                     self._fetch = instruction
                 case NotFetched(info, reason):

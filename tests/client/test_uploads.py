@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from scaled_examples import scaled
 
-from client.uploader import MOST_IN_FLIGHT, MOST_WAITING, Delete, Put, SetAside, Uploads
+from client.uploader import MOST_IN_FLIGHT, MOST_WAITING, Put, Uploads
 from protocol.credits import LEAST_GAME_BYTES, SESSION_BYTES
 from protocol.messages import GameAck
 
@@ -38,14 +38,14 @@ def test_a_trainer_is_behind_when_many_games_wait_for_it() -> None:
 
 @pytest.mark.parametrize("status", ["stored", "duplicate"])
 def test_a_stored_game_is_deleted(status: str) -> None:
-    assert joined_with(1).acknowledged(GameAck(uid(0), status), 1.0) == [Delete(uid(0))]
+    assert joined_with(1).acknowledged(GameAck(uid(0), status), 1.0) == [GameAck(uid(0), status)]
 
 
 @pytest.mark.parametrize("status", ["rejected", "conflict"])
 def test_a_refused_game_is_set_aside_with_its_reason(status: str) -> None:
     uploads = joined_with(1)
     instructions = uploads.acknowledged(GameAck(uid(0), status, "illegal_action: ply 3"), 1.0)
-    assert instructions == [SetAside(uid(0), status, "illegal_action: ply 3")]
+    assert instructions == [GameAck(uid(0), status, "illegal_action: ply 3")]
     assert uploads.tick(1e6) == []
 
 
@@ -57,7 +57,7 @@ def test_a_game_that_was_lost_or_damaged_on_its_way_is_offered_again(damaged: bo
         assert uploads.acknowledged(GameAck(uid(0), "rejected", "bad_hash: other bytes"), 1.0) == []
     assert (uploads.next_wake(), uploads.tick(29.9)) == (30.0, [])
     assert uploads.tick(30.0) == [Put(uid(0))]
-    assert uploads.acknowledged(GameAck(uid(0), "stored"), 31.0) == [Delete(uid(0))]
+    assert uploads.acknowledged(GameAck(uid(0), "stored"), 31.0) == [GameAck(uid(0), "stored")]
 
 
 def test_an_unacknowledged_game_is_offered_again_after_the_timeout() -> None:
@@ -88,7 +88,7 @@ def test_the_window_is_full_by_bytes_but_one_game_always_fits() -> None:
     uploads = joined_with(0)
     assert uploads.add(uid(0), SESSION_BYTES + 1, 0.0) == [Put(uid(0))]
     assert uploads.add(uid(1), 1000, 0.0) == []
-    stored = [Delete(uid(0)), Put(uid(1))]
+    stored = [GameAck(uid(0), "stored"), Put(uid(1))]
     assert uploads.acknowledged(GameAck(uid(0), "stored"), 1.0) == stored
     assert uploads.add(uid(2), SESSION_BYTES - LEAST_GAME_BYTES, 1.0) == [Put(uid(2))]
     assert uploads.add(uid(3), 1, 1.0) == []
@@ -128,9 +128,10 @@ def test_without_a_trainer_one_game_at_a_time_asks_whether_there_is_one_now() ->
     assert uploads.tick(6.0) == [Put(uid(4))]
     assert uploads.acknowledged(GameAck(uid(4), "retry", "no_trainer", 5.0), 6.1) == []
     assert uploads.tick(11.1) == [Put(uid(5))]
-    assert uploads.acknowledged(GameAck(uid(5), "stored"), 11.2) == [Delete(uid(5)), Put(uid(0)), Put(uid(1))]
+    stored = GameAck(uid(5), "stored")
+    assert uploads.acknowledged(stored, 11.2) == [stored, Put(uid(0)), Put(uid(1))]
     assert uploads.acknowledged(GameAck(uid(0), "rejected", "why"), 11.3) == [
-        SetAside(uid(0), "rejected", "why"),
+        GameAck(uid(0), "rejected", "why"),
         Put(uid(2)),
         Put(uid(3)),
     ]
@@ -151,7 +152,8 @@ def test_a_server_that_takes_some_of_the_games_is_sent_about_as_many_at_a_time()
     uploads = joined_with(6, window=4 * LEAST_GAME_BYTES)
     uploads.acknowledged(GameAck(uid(1), "retry", "trainer_busy", 1.0), 1.0)
     assert uploads.tick(2.0) == []
-    assert uploads.acknowledged(GameAck(uid(0), "stored"), 2.5) == [Delete(uid(0)), Put(uid(4)), Put(uid(5))]
+    stored = GameAck(uid(0), "stored")
+    assert uploads.acknowledged(stored, 2.5) == [stored, Put(uid(4)), Put(uid(5))]
 
 
 class LossyServer(RuleBasedStateMachine):
@@ -165,7 +167,7 @@ class LossyServer(RuleBasedStateMachine):
         self.stored: set[bytes] = set()
         self.added = 0
 
-    def obey(self, instructions: list[Put | Delete | SetAside], lost: bool = False) -> None:
+    def obey(self, instructions: list[Put | GameAck], lost: bool = False) -> None:
         for instruction in instructions:
             assert instruction.uid in self.spool
             if isinstance(instruction, Put):

@@ -18,7 +18,6 @@ from azselfplay.link.weights_pull import (
     PAUSE,
     TIMEOUT,
     TRIES,
-    Ask,
     Complete,
     Damaged,
     Fetch,
@@ -48,7 +47,9 @@ def pull() -> WeightsPull:
     return pull
 
 
-def feed(pull: WeightsPull, asks: list[Ask | Complete], data: bytes = DATA, now: float = 1.0) -> Complete:
+def feed(
+    pull: WeightsPull, asks: list[GetChunk | Complete], data: bytes = DATA, now: float = 1.0
+) -> Complete:
     """Answer every request until the file is whole."""
     waiting = list(asks)
     while waiting:
@@ -61,9 +62,9 @@ def feed(pull: WeightsPull, asks: list[Ask | Complete], data: bytes = DATA, now:
 
 def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole(pull: WeightsPull) -> None:
     asks = pull.offered(info(), 0.0)
-    assert asks == [Ask(SHA, index * CHUNK) for index in range(8)]
-    assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == [Ask(SHA, 8 * CHUNK)]
-    complete = feed(pull, [*asks[1:], Ask(SHA, 8 * CHUNK)])
+    assert asks == [GetChunk(SHA, index * CHUNK) for index in range(8)]
+    assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == [GetChunk(SHA, 8 * CHUNK)]
+    complete = feed(pull, [*asks[1:], GetChunk(SHA, 8 * CHUNK)])
     assert complete.data == DATA
     assert pull.settled(True, 2.0) == []
     assert pull.in_use == info()
@@ -92,7 +93,7 @@ def test_newer_weights_are_pulled_after_those_on_their_way(pull: WeightsPull, re
     if reconnects:
         assert pull.joined(newer, 1.0) == asks
     assert feed(pull, asks) == Complete(info(1), DATA)
-    assert pull.settled(True, 2.0) == [Ask(newer.sha256, 0)]
+    assert pull.settled(True, 2.0) == [GetChunk(newer.sha256, 0)]
 
 
 def test_weights_of_a_restored_backup_replace_newer_ones_that_are_on_their_way(pull: WeightsPull) -> None:
@@ -100,7 +101,7 @@ def test_weights_of_a_restored_backup_replace_newer_ones_that_are_on_their_way(p
     pull.offered(info(5), 0.0)
     pull.offered(info(6, b"m" * 100), 0.0)
     restored = info(4, b"n" * 100)
-    assert pull.joined(restored, 1.0) == [Ask(restored.sha256, 0)]
+    assert pull.joined(restored, 1.0) == [GetChunk(restored.sha256, 0)]
     assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == []
 
 
@@ -117,7 +118,7 @@ def test_damaged_bytes_are_thrown_away_and_fetched_again(pull: WeightsPull) -> N
     assert pauses == [3.0, 6.0, 12.0, 24.0, 48.0, 0.0]
     assert (asks, pull.next_wake()) == ([], None)
     assert pull.offered(info(1, data), now) == []
-    assert pull.offered(info(2, data), now) == [Ask(hashlib.sha256(data).digest(), 0)]
+    assert pull.offered(info(2, data), now) == [GetChunk(hashlib.sha256(data).digest(), 0)]
 
 
 @pytest.mark.parametrize("announced", ["while they came", "in the pause"])
@@ -136,7 +137,7 @@ def test_newer_weights_do_not_wait_out_the_growing_pauses_of_damaged_ones(pull, 
         asks = pull.tick(now + PAUSE)
     else:
         asks = pull.offered(newer, now)
-    assert asks == [Ask(newer.sha256, 0)]
+    assert asks == [GetChunk(newer.sha256, 0)]
     assert pull.chunk(newer.sha256, 0, b"!" * 50, now) == [Damaged(newer, 1, PAUSE)]
 
 
@@ -152,7 +153,7 @@ def test_weights_of_a_restored_backup_replace_newer_ones(pull: WeightsPull) -> N
     assert pull.in_use == old
     assert pull.offered(next_one, 12.0) != []
     same_number = info(41, DATA[7:])
-    assert pull.joined(same_number, 13.0) == [Ask(same_number.sha256, at * CHUNK) for at in range(8)]
+    assert pull.joined(same_number, 13.0) == [GetChunk(same_number.sha256, at * CHUNK) for at in range(8)]
 
 
 @pytest.mark.parametrize("size", [0, 3 * 1024**3])
@@ -184,10 +185,10 @@ def test_weights_that_are_offered_again_are_pulled_whatever_became_of_them_befor
     pull = WeightsPull()
     for usable in (True, False, True):
         asks = pull.wanted(info(1), 0.0)
-        assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == [Ask(SHA, 8 * CHUNK)]
+        assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == [GetChunk(SHA, 8 * CHUNK)]
         pull.lost()
-        assert pull.wanted(info(1), 1.0) == [*asks[1:], Ask(SHA, 8 * CHUNK)]
-        feed(pull, [*asks[1:], Ask(SHA, 8 * CHUNK)])
+        assert pull.wanted(info(1), 1.0) == [*asks[1:], GetChunk(SHA, 8 * CHUNK)]
+        feed(pull, [*asks[1:], GetChunk(SHA, 8 * CHUNK)])
         assert pull.wanted(info(1), 2.0) == []
         assert pull.settled(usable, 2.0) == []
 
@@ -237,7 +238,7 @@ def test_all_chunks_are_asked_for_when_a_web_server_falls_silent_and_newer_weigh
     late = 1.0 + TIMEOUT
     assert pull.tick(late) == [
         NotFetched(info(), "nothing came for 10 s"),
-        *(Ask(SHA, at * CHUNK) for at in range(8)),
+        *(GetChunk(SHA, at * CHUNK) for at in range(8)),
     ]
     assert pull.not_fetched(info(), "and now it is cut", late) == []
     newer = info(2, b"n" * 9)
@@ -291,7 +292,7 @@ def test_on_a_slow_line_every_chunk_travels_once(stall: float, windows: int, pul
     announcement is repeated. A stall costs only two windows of second copies."""
     now, travelled, data = stall, 0, DATA * 5
     line = pull.wanted(about := info(1, data), 0.0)
-    while isinstance(ask := line.pop(0), Ask):
+    while isinstance(ask := line.pop(0), GetChunk):
         now, travelled = now + 4.0, travelled + 1
         line += [*pull.tick(now), *pull.wanted(about, now)]
         line += pull.chunk(ask.sha256, ask.offset, piece(data, ask.offset), now)
@@ -306,7 +307,7 @@ def test_a_chunk_that_others_overtook_is_asked_for_again_in_time(pull, is_postpo
         pull.chunk_postponed(2 * CHUNK, due)
     for offset in (CHUNK, 3 * CHUNK):
         pull.chunk(SHA, offset, piece(DATA, offset), 2.0)
-    assert Ask(SHA, 2 * CHUNK if is_postponed else 0) in pull.tick(due)
+    assert GetChunk(SHA, 2 * CHUNK if is_postponed else 0) in pull.tick(due)
     assert pull._patience == TIMEOUT * (1 if is_postponed else 2), "only silence says that the line is slow"
 
 
@@ -325,7 +326,7 @@ def test_any_losses_end_in_the_same_bytes(chunks: int, losses: list[str], rng: r
             waiting = pull.tick(now)
             continue
         ask = waiting.pop(rng.randrange(len(waiting)))
-        assert isinstance(ask, Ask)
+        assert isinstance(ask, GetChunk)
         if losses and rng.random() < 0.3:
             if losses.pop() == "connection":
                 pull.lost()
