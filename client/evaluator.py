@@ -263,10 +263,7 @@ def main() -> int:
     options = parse()
     logs.set_up(f"evaluator-{options.index}", form=options.log_format)
 
-    async def life(stop: aio.Stop) -> None:
-        await ClientEvaluator(options, stop).run()
-
-    aio.run(life)
+    aio.run(lambda stop: ClientEvaluator(options, stop).run())
     return int(Exit.OK)
 
 

@@ -322,25 +322,15 @@ def fits(text: str, path: Path, terms: Terms) -> bool:
         return True  # a damaged game is set aside when it is read for sending
 
 
-class SpoolFolder:
-    """A claimed folder; the claim ends with `release` or with the process."""
-
-    def __init__(self, path: Path, lock: IO[str]) -> None:
-        self.path = path
-        self._lock = lock
-
-    def release(self) -> None:
-        self._lock.close()
-
-
 def run_folder(root: Path, game: str, run: str, identity: bytes) -> Path:
     """Return the folder of one run, named so that no run name can point outside `root`."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{game}-{run}")
     return root / f"{name}{MARK}{identity.hex()[:IDENTITY_DIGITS]}"
 
 
-def claim(folder: Path, index: int, of: int = 1) -> SpoolFolder:
-    """Create and lock the folder of worker `index` of `of` workers. Blocks while another worker starts.
+def claim(folder: Path, index: int, of: int = 1) -> tuple[Path, IO[str]]:
+    """Create and lock the folder of worker `index` of `of` workers. Returns the folder, and its lock, to be
+    closed; it ends with the process, too. Blocks while another worker starts.
 
     Raises Fatal(TRY_AGAIN) when another process, which may be about to end, owns the folder; Fatal(DISK) when
     the folder cannot be made.
@@ -376,7 +366,7 @@ def claim(folder: Path, index: int, of: int = 1) -> SpoolFolder:
                     ):
                         fcntl.flock(starting, fcntl.LOCK_EX | fcntl.LOCK_NB)
                         _take_over(other, path, set())
-            return SpoolFolder(path, lock)
+            return path, lock
     except OSError as error:
         raise Fatal(
             f"cannot use the spool folder {folder}: {error.strerror}; free some space or give another "

@@ -13,6 +13,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from azselfplay.search.warm import Compiled
 from client.metrics import SEARCH, TELL_SECONDS, figures_line
 from client.self_play import GamePool, Player
 from client.sources import OwnNetworkSource, RingSource, ServerSource, Source, own_first
-from client.spool import Spool, SpoolFolder, Terms, claim, run_folder
+from client.spool import Spool, Terms, claim, run_folder
 from client.uploader import Uploader
 from client.warm import Run, is_same_run, read_welcome, warm_with
 from net.sparse import code_name, player_for
@@ -114,6 +115,9 @@ class Worker:
         self._name = full_name(options)
         self._stop = stop
         self._context = new_context()
+        self._closing = ExitStack()
+        """What ends with `run`."""
+        self._closing.callback(self._context.destroy, 0)
         self._keys = dial_keys(options.server_key, options.key, "client")
         self._hello = Hello(PROTOCOL_VERSION, options.role, self._name, "azselfplay")
         self._bulk = Connection(
@@ -133,7 +137,6 @@ class Worker:
         """The reason why this process must end. It is set by a callback, which cannot raise."""
         self._tasks: list[asyncio.Task[None]] = []
         self._games: list[asyncio.Task[None]] = []
-        self._folder: SpoolFolder | None = None
         self._run: Run | None = None
         self._uploader: Uploader | None = None
         self._source: Source | None = None
@@ -152,7 +155,7 @@ class Worker:
         async def watch_end() -> None:
             raise await self._end
 
-        try:
+        with self._closing:
             async with asyncio.TaskGroup() as group:
                 for part in (self._bulk.run(), watch_end(), self._start(group)):
                     self._tasks.append(group.create_task(part))
@@ -160,12 +163,6 @@ class Worker:
                 await self._wind_up()
                 for task in self._tasks:
                     task.cancel()
-        finally:
-            if self._source is not None:
-                self._source.close()
-            if self._folder is not None:
-                self._folder.release()
-            self._context.destroy(0)
 
     # ---- Beginning ------------------------------------------------------------------------------
 
@@ -191,8 +188,9 @@ class Worker:
         # The folder is named after the run, so that games of one run are never sent to another.
         folder = run_folder(self._options.spool, run.game.name, run.name, run.identity)
         # In a thread, because this waits while another worker is starting.
-        self._folder = await asyncio.to_thread(claim, folder, self._options.index, self._options.of)
-        folder = self._folder.path
+        claimed = await asyncio.to_thread(claim, folder, self._options.index, self._options.of)
+        folder, lock = claimed
+        self._closing.enter_context(lock)
         uploader = self._uploader = Uploader(Spool(folder), self._bulk.send)
         options, player = self._options, player_for(run.game, run.settings.history, run.network)
         # azserver's own workers learn of the rings from their WELCOME.
@@ -208,6 +206,7 @@ class Worker:
             server = options.leaves, self._hello, settings
             source = ServerSource(self._context, *server, self._on_games, run.game.mask_bytes, run.identity)
         self._source = source
+        self._closing.callback(source.close)
         for part in (uploader.run(), *source.parts()):
             self._tasks.append(group.create_task(part))
         # The session began before uploader and source existed, so tell them now.
@@ -427,10 +426,7 @@ def main() -> int:
     options = parse()
     logs.set_up(process_name(options), form=options.log_format)
 
-    async def life(stop: aio.Stop) -> None:
-        await Worker(options, stop).run()
-
-    aio.run(life)
+    aio.run(lambda stop: Worker(options, stop).run())
     return int(Exit.OK)
 
 

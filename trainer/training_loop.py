@@ -219,7 +219,7 @@ class TrainingLoop:
         end = min(newest, self._filled + most) if most else newest
         old = reader.old_between(self._filled + 1, end)
         players = reader.players_between(self._filled + 1, end) if self.quarantine.players else {}
-        for seq, record in reader.records(self._game, self._filled + 1, end):
+        for seq, record in reader.records(self._game, range(self._filled + 1, end + 1)):
             # Stored, but not trained on: `store.sqlite.Entry.is_old`.
             if seq in old or (seq < self._first_in_window and not self._held_out.takes(record.uid)):
                 continue
@@ -456,7 +456,7 @@ class Imported:
         self.window = Window(self._game, positions, 1.0, 1.0)
         # A backup may lack imported games, whose numbers others then get.
         self.last_seq, new = min(self.last_seq, reader.span()[1]), 0
-        for seq, record in reader.whole(self._game, numbers):
+        for seq, record in reader.records(self._game, numbers):
             self.window.add(learnable(record, movers(record.start, record.actions), self._win_discount))
             new += record.plies if seq > self.last_seq else 0
         self.allowed += self._settings.per_position * new

@@ -92,15 +92,9 @@ class StoreReader:
         """Return the games in `wanted` with their records, all intact and of `game`."""
         return self._whole(game, self.rows(wanted))
 
-    def whole(self, game: Game, numbers: Sequence[int]) -> Iterator[tuple[int, GameRecord]]:
+    def records(self, game: Game, numbers: Sequence[int]) -> Iterator[tuple[int, GameRecord]]:
         """Yield `(number, record)` of the games `numbers`; all are intact and of `game`."""
         for stored, record in self._whole(game, self.numbered(numbers)):
-            yield stored.seq, record
-
-    def records(self, game: Game, first: int, last: int) -> Iterator[tuple[int, GameRecord]]:
-        """Yield `(number, record)` of the games `first .. last`, oldest first; all are intact and of
-        `game`."""
-        for stored, record in self._whole(game, self._in_order(first, last, with_data=True)):
             yield stored.seq, record
 
     def one(self, seq: int) -> Stored:
@@ -195,19 +189,11 @@ class StoreReader:
     def players_between(self, first: int, last: int) -> dict[int, str]:
         """Return the players of the games `first .. last`, by number; games without a known player are left
         out."""
-        return self._players_where("seq BETWEEN ? AND ?", first, last)
-
-    def players_of(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Return the players of the games `numbers`, as `players_between` does."""
-        found: dict[int, str] = {}
-        for begin in range(0, len(numbers), PAGE):
-            page = numbers[begin : begin + PAGE]
-            found |= self._players_where(f"seq IN ({','.join('?' * len(page))})", *page)
-        return found
-
-    def _players_where(self, where: str, *bounds: int) -> dict[int, str]:
-        sql = f"SELECT seq, CAST(name AS BLOB) FROM played_by JOIN players USING (player) WHERE {where}"
-        return {int(seq): readable(name) for seq, name in self.query(sql, *bounds)}
+        sql = (
+            "SELECT seq, CAST(name AS BLOB) FROM played_by JOIN players USING (player) "
+            "WHERE seq BETWEEN ? AND ?"
+        )
+        return {int(seq): readable(name) for seq, name in self.query(sql, first, last)}
 
     def games_of(self, player: str, last: int) -> list[int]:
         """Return the numbers of a player's games up to `last`, ascending."""

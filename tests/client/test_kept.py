@@ -149,12 +149,12 @@ async def test_a_session_under_other_terms_brings_them_to_the_server(tmp_path) -
 
 def test_the_first_worker_takes_over_kept_games_too(tmp_path: Path) -> None:
     filled(tmp_path / "worker-3", 1)
-    folder = claim(tmp_path, 0)
-    spool = Spool(folder.path)
-    assert (list(spool.open()), spool.kept) == ([], 1)
-    assert list(spool.take_back(HERE)) == []
-    assert list(spool.take_back(ELSEWHERE)) == [uid(1)]
-    folder.release()
+    folder, lock = claim(tmp_path, 0)
+    with lock:
+        spool = Spool(folder)
+        assert (list(spool.open()), spool.kept) == ([], 1)
+        assert list(spool.take_back(HERE)) == []
+        assert list(spool.take_back(ELSEWHERE)) == [uid(1)]
 
 
 def test_terms_are_run_and_settings_and_the_current_version() -> None:

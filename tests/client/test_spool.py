@@ -184,23 +184,20 @@ def test_rejected_games_are_kept_in_a_bounded_number(tmp_path: Path, monkeypatch
 
 def test_two_workers_cannot_own_one_folder(tmp_path: Path) -> None:
     """The second one is told what to do, and may try again; the lock ends with its owner."""
-    first = claim(tmp_path, 1)
-    with ends(Exit.TRY_AGAIN, "--spool"):
+    _, lock = claim(tmp_path, 1)
+    with lock, ends(Exit.TRY_AGAIN, "--spool"):
         claim(tmp_path, 1)
-    first.release()
-    claim(tmp_path, 1).release()
+    claim(tmp_path, 1)[1].close()
 
 
 def test_the_first_worker_takes_over_games_of_folders_without_an_owner(tmp_path: Path) -> None:
     """Starting fewer workers than last time leaves no game behind; folders in use are not touched."""
     for index in (1, 2):
         fill(opened(tmp_path / f"worker-{index}"), index)
-    alive = claim(tmp_path, 2)
-    first = claim(tmp_path, 0)
-    assert list(Spool(first.path).open()) == [uid(1)]
-    assert list(Spool(alive.path).open()) == [uid(2)]
-    first.release()
-    alive.release()
+    (alive, lock), (first, other) = claim(tmp_path, 2), claim(tmp_path, 0)
+    with lock, other:
+        assert list(Spool(first).open()) == [uid(1)]
+        assert list(Spool(alive).open()) == [uid(2)]
 
 
 def test_the_first_worker_leaves_the_games_of_workers_that_start_after_it(tmp_path: Path) -> None:
@@ -208,9 +205,9 @@ def test_the_first_worker_leaves_the_games_of_workers_that_start_after_it(tmp_pa
     for index in (1, 5):
         fill(opened(tmp_path / f"worker-{index}"), index)
     for index, games in ((0, [uid(5)]), (1, [uid(1)])):
-        claimed = claim(tmp_path, index, of=2)
-        assert list(Spool(claimed.path).open()) == games
-        claimed.release()
+        folder, lock = claim(tmp_path, index, of=2)
+        with lock:
+            assert list(Spool(folder).open()) == games
 
 
 def test_a_folder_that_cannot_be_made_ends_with_a_message(tmp_path: Path) -> None:
@@ -232,7 +229,7 @@ def test_games_of_a_run_follow_it_to_another_name(tmp_path: Path) -> None:
     stranger = run_folder(tmp_path, "chess", "monday", b"j" * 16)
     fill(opened(before / "worker-1"), 1)
     fill(opened(stranger / "worker-0"), 2)
-    claimed = claim(after, 0)
-    assert list(Spool(claimed.path).open()) == [uid(1)]
-    assert list(Spool(stranger / "worker-0").open()) == [uid(2)]
-    claimed.release()
+    folder, lock = claim(after, 0)
+    with lock:
+        assert list(Spool(folder).open()) == [uid(1)]
+        assert list(Spool(stranger / "worker-0").open()) == [uid(2)]

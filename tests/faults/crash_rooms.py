@@ -183,7 +183,7 @@ def takeover(folder: Path) -> None:
             (other / f"{uid(number).hex()}.game").write_bytes(to_bytes(record(number)))
         (other / "kept" / f"{uid(9).hex()}.game").write_bytes(to_bytes(record(9)))
         Notes(folder).add("begun", 1)
-    claim(root, 0).release()
+    claim(root, 0)[1].close()
 
 
 def check_takeover(folder: Path, *, at_end: bool) -> list[str]:

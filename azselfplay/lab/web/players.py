@@ -85,7 +85,7 @@ class Players:
         # Read only games that were not read before.
         self._games = {number: self._games[number] for number in wanted if number in self._games}
         fresh = [number for number in wanted if number not in self._games]
-        owners = reader.players_of(fresh)
+        owners = reader.players_between(fresh[0], fresh[-1]) if fresh else {}
         for row in reader.numbered(fresh):
             try:
                 record = from_bytes(row.unpacked())
