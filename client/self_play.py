@@ -163,51 +163,47 @@ async def play_game(
     different games. Raises the evaluator's errors, BadRecord for a game that a record cannot hold, and
     ValueError for a start position without legal actions.
     """
-    uid = uid or os.urandom(16)
-    with SearchTree(pool.forest, rng) as tree:
-        resigning = resigning or Resigning(tree.settings)
-        return await _play(tree, pool, player or Player(0), uid, resigning)
-
-
-async def _play(
-    tree: SearchTree, pool: SearchPool, player: Player, uid: bytes, resigning: Resigning
-) -> GameRecord:
     began = time.monotonic()
-    game, settings, rng = tree.game, tree.settings, tree.rng
-    # Randomness depends on this game's numbers alone, whatever was played in this slot before.
-    tree.reset_randomness()
-    text, is_sampled = start_of_game(game, settings, rng)
-    start = game.notation.state_from_text(text)
-    tree.reset(start)
-    columns = _Columns(is_played_on=resigning.is_played_on(rng))
-    # Plies that make games differ. They are neither searched nor trained on.
-    opening = [] if is_sampled else opening_plies(tree, start)
-    reason = tree.end_reason()
-    while reason is None and not tree.is_decided():
-        result = await search(tree, pool)
-        # Only now, because before its first answer the evaluator does not know the version.
+    with SearchTree(pool.forest, rng) as tree:
+        game, settings = tree.game, tree.settings
+        resigning = resigning or Resigning(settings)
+        # Randomness depends on this game's numbers alone, whatever was played in this slot before.
+        tree.reset_randomness()
+        text, is_sampled = start_of_game(game, settings, rng)
+        start = game.notation.state_from_text(text)
+        tree.reset(start)
+        columns = _Columns(is_played_on=resigning.is_played_on(rng))
+        # Plies that make games differ. They are neither searched nor trained on.
+        opening = [] if is_sampled else opening_plies(tree, start)
+        reason = tree.end_reason()
+        while reason is None and not tree.is_decided():
+            result = await search(tree, pool)
+            # Only now, because before its first answer the evaluator does not know the version.
+            if not columns.actions:
+                for unsearched in opening:
+                    columns.add_unsearched(unsearched, pool.evaluator.version)
+            action = choose_action(result, tree.ply, settings, rng)
+            columns.add(action, result, pool.evaluator.version)
+            gives_up = not columns.is_played_on and resigning.gives_up(result.value)
+            if gives_up:
+                # Note the mover before the move: a side may move twice in a row, so the next state does not
+                # tell.
+                columns.mover = int(game.rules.side_to_move(tree.state))
+            tree.advance(action)
+            reason = tree.end_reason()
+            if reason is None and gives_up:
+                reason = RESIGNATION
         if not columns.actions:
-            for unsearched in opening:
-                columns.add_unsearched(unsearched, pool.evaluator.version)
-        action = choose_action(result, tree.ply, settings, rng)
-        columns.add(action, result, pool.evaluator.version)
-        gives_up = not columns.is_played_on and resigning.gives_up(result.value)
-        if gives_up:
-            # Note the mover before the move: a side may move twice in a row, so the next state does not tell.
-            columns.mover = int(game.rules.side_to_move(tree.state))
-        tree.advance(action)
-        reason = tree.end_reason()
-        if reason is None and gives_up:
-            reason = RESIGNATION
-    if not columns.actions:
-        raise ValueError(f"the game is over at its start position ({reason or 'it is decided'}): {text!r}")
-    # What is left of a decided game teaches nothing: all its moves are equally good.
-    while reason is None:
-        action = int(rng.choice(tree.legal_actions()))
-        columns.add_unsearched(action, pool.evaluator.version)
-        tree.advance(action)
-        reason = tree.end_reason()
-    return _record(columns, tree, text, reason, uid, player, time.monotonic() - began)
+            over = reason or "it is decided"
+            raise ValueError(f"the game is over at its start position ({over}): {text!r}")
+        # What is left of a decided game teaches nothing: all its moves are equally good.
+        while reason is None:
+            action = int(rng.choice(tree.legal_actions()))
+            columns.add_unsearched(action, pool.evaluator.version)
+            tree.advance(action)
+            reason = tree.end_reason()
+        seconds = time.monotonic() - began
+        return _record(columns, tree, text, reason, uid or os.urandom(16), player or Player(0), seconds)
 
 
 @dataclass

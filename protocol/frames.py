@@ -59,7 +59,7 @@ def check_leaves(
     actions_limit: int,
     frames: Sequence[Buffer],
     *,
-    max_legal: int | None = None,
+    max_legal: int,
     scalars: int = 0,
     mask_bytes: int = 0,
 ) -> LeafFrames:
@@ -81,8 +81,8 @@ def check_leaves(
         text = f"word {word} of its features is {said}, expected a float32 in [0, 1], 0 above it"
         raise BadMessage(f"row {row}: {text}")
     counts = _view(frames[1], _U16, rows, "counts")
-    limit = actions_limit if max_legal is None else max_legal
-    return LeafFrames(features, counts, check_actions(counts, frames[2], actions_limit, limit, mask_bytes))
+    actions = check_actions(counts, frames[2], actions_limit, max_legal, mask_bytes)
+    return LeafFrames(features, counts, actions)
 
 
 def check_actions(

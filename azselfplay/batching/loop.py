@@ -169,7 +169,7 @@ class EvaluatorLoop:
         self._masks = LegalMasks(game.mask_bytes) if game.mask_bytes else None
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, control)
-        self._queue: LeafQueue[Filled] = LeafQueue()
+        self._queue = LeafQueue()
         self.rings = Rings(path, self._layout, self._selector, self._forget)
         self._submitted: deque[_Submitted] = deque()
         self._busy_rows = 0

@@ -107,10 +107,6 @@ class RingClient:
         """Whether an answer came over this connection."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self) -> None:
-        """Dial now, and again until an evaluator answers."""
-        self._dial()
-
     @property
     def room(self) -> int:
         """Return how many slots are free."""
@@ -142,7 +138,8 @@ class RingClient:
 
     # ---- Connection ---------------------------------------------------------------------------
 
-    def _dial(self) -> None:
+    def start(self) -> None:
+        """Dial now, and again until an evaluator answers."""
         self._timer = None
         # Use a substitute only after a long wait: its own workers already fill its batches.
         is_away_for_long = self._loop.time() - self._away_since >= AWAY
@@ -153,7 +150,7 @@ class RingClient:
                     log.warning("%s is away: using %s meanwhile", self._paths[0].name, path.name)
                 self._adopt(found)
                 return
-        self._timer = self._loop.call_later(REDIAL, self._dial)
+        self._timer = self._loop.call_later(REDIAL, self.start)
 
     def _connect(self, path: Path) -> socket.socket | None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -173,7 +170,7 @@ class RingClient:
         except OSError:  # the evaluator has ended already
             connection.close()
             self._memory = None
-            self._timer = self._loop.call_later(REDIAL, self._dial)
+            self._timer = self._loop.call_later(REDIAL, self.start)
             return
         finally:
             os.close(descriptor)
@@ -211,7 +208,7 @@ class RingClient:
             self._away_since = self._loop.time()
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(REDIAL, self._dial)
+        self._timer = self._loop.call_later(REDIAL, self.start)
         self._events.lost(returned)
 
     def _hang_up(self) -> list[Leaves]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from azselfplay.batching.ring import SLOT_ROWS
+from azselfplay.batching.rings import Filled, Ring
 
 MOST_GAMES = 2048
 """Most games of one process: with 800 simulations a move they take about 3.5 GB."""
@@ -116,24 +117,12 @@ class FairQueue(Generic[T]):
                 self._turns.remove(owner)
 
 
-class WaitingSlot(Item, Protocol):
-    """A slot that waits to be computed."""
-
-    @property
-    def ring(self) -> Hashable: ...
-    @property
-    def starts(self) -> int: ...
-
-
-S = TypeVar("S", bound=WaitingSlot)
-
-
-class LeafQueue(Generic[S]):
+class LeafQueue:
     """The slots that wait for one device, from any number of rings."""
 
     def __init__(self) -> None:
-        self._queue: FairQueue[S] = FairQueue()
-        self._suspects: deque[S] = deque()
+        self._queue: FairQueue[Filled] = FairQueue()
+        self._suspects: deque[Filled] = deque()
         self._tries_suspect = False
         """Whether the device computes a suspect, and nothing else."""
 
@@ -142,19 +131,19 @@ class LeafQueue(Generic[S]):
         """Rows that wait."""
         return self._queue.rows + sum(one.rows for one in self._suspects)
 
-    def put(self, leaves: S) -> None:
+    def put(self, leaves: Filled) -> None:
         """Add a slot. One that has been started before is a suspect."""
         if leaves.starts:
             self._suspects.append(leaves)
         else:
             self._queue.append(leaves)
 
-    def drop(self, ring: Hashable) -> None:
+    def drop(self, ring: Ring) -> None:
         """Drop what came from a ring that is gone."""
         self._queue.drop(lambda leaves: leaves.ring == ring)
         self._suspects = deque(leaves for leaves in self._suspects if leaves.ring != ring)
 
-    def next_batch(self, target_rows: int, busy_rows: int) -> list[S]:
+    def next_batch(self, target_rows: int, busy_rows: int) -> list[Filled]:
         """Return the slots to compute next: at most `target_rows` rows, unless the first slot alone has more.
         Returns none if the device should wait for more. `busy_rows`: rows that the device is computing."""
         if not busy_rows:

@@ -105,7 +105,7 @@ class FakeServer:
 
     def answer(self, peer: bytes, message: Evaluate, frames: list[memoryview]) -> None:
         """Answer the whole request in one message."""
-        leaves = check_leaves(message.rows, self.words, 10_000, frames)
+        leaves = check_leaves(message.rows, self.words, 10_000, frames, max_legal=10_000)
         wdl = np.zeros((message.rows, 3), np.float32)
         wdl[:, 0] = [echo_value(row) for row in leaves.features]
         wdl[:, 1] = 1 - wdl[:, 0]

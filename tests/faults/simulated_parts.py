@@ -108,7 +108,7 @@ class SimulatedEvaluator:
             self._say_ready()
 
     def _on_leaves(self, peer: bytes, frames: list[memoryview]) -> None:
-        leaves = check_leaves(len(frames[2]) // 2, WORDS, GAME.actions, frames[1:])
+        leaves = check_leaves(len(frames[2]) // 2, WORDS, GAME.actions, frames[1:], max_legal=GAME.max_legal)
         delay = self._world.rng.uniform(0.0, 0.02)
         asyncio.get_running_loop().call_later(delay, self.answer, (peer, bytes(frames[0])), leaves)
 

@@ -85,7 +85,7 @@ def with_scalar(word: int) -> list[bytes]:
 def test_scalars_between_0_and_1_come_through_unchanged(value: float) -> None:
     """The words before them may hold any bits."""
     word = int(np.float32(abs(value)).view(np.uint32))
-    leaves = check_leaves(2, WORDS, ACTIONS, with_scalar(word), scalars=2)
+    leaves = check_leaves(2, WORDS, ACTIONS, with_scalar(word), max_legal=ACTIONS, scalars=2)
     assert leaves.features[1].tolist() == [2**64 - 1, 0x3F800000, word]
 
 
@@ -108,8 +108,8 @@ def test_a_scalar_that_is_not_between_0_and_1_is_refused_with_its_row_and_value(
 ) -> None:
     """A network would turn such numbers into NaN."""
     with pytest.raises(BadMessage, match=f"row 1: word 2 of its features is {value}"):
-        check_leaves(2, WORDS, ACTIONS, with_scalar(word), scalars=2)
-    assert check_leaves(2, WORDS, ACTIONS, with_scalar(word)).features[1, 2] == word
+        check_leaves(2, WORDS, ACTIONS, with_scalar(word), max_legal=ACTIONS, scalars=2)
+    assert check_leaves(2, WORDS, ACTIONS, with_scalar(word), max_legal=ACTIONS).features[1, 2] == word
 
 
 ODD_NUMBERS = st.sampled_from([0.0, 0.25, 1.0, PROBABILITY_LIMIT, 1.5, -0.5, -0.0, np.nan, np.inf, -np.inf])
@@ -144,16 +144,19 @@ def test_the_wrong_rows_are_those_that_a_check_of_each_alone_refuses(
 @given(st.integers(0, 5), st.lists(st.binary(max_size=60), max_size=4))
 def test_arbitrary_frames_raise_nothing_but_bad_message(rows: int, frames: list[bytes]) -> None:
     with suppress(BadMessage):
-        assert check_leaves(rows, WORDS, ACTIONS, frames).features.shape == (rows, WORDS)
+        assert check_leaves(rows, WORDS, ACTIONS, frames, max_legal=ACTIONS).features.shape == (rows, WORDS)
     with suppress(BadMessage):
-        assert check_leaves(rows, WORDS, ACTIONS, frames, mask_bytes=2).actions.shape == (rows, 2)
+        assert check_leaves(rows, WORDS, ACTIONS, frames, max_legal=ACTIONS, mask_bytes=2).actions.shape == (
+            rows,
+            2,
+        )
     with suppress(BadMessage):
         assert check_evaluations(rows, 5, frames[:2]).wdl.shape == (rows, 3)
 
 
 def test_views_are_not_copies() -> None:
     frames = [bytearray(frame) for frame in leaf_frames([1], [3])]
-    leaves = check_leaves(1, WORDS, ACTIONS, frames)
+    leaves = check_leaves(1, WORDS, ACTIONS, frames, max_legal=ACTIONS)
     frames[0][0] = 77
     assert leaves.features[0, 0] == 77
 
@@ -161,7 +164,9 @@ def test_views_are_not_copies() -> None:
 def test_a_frame_that_is_not_aligned_is_copied() -> None:
     """Jitted code gets aligned arrays, whatever ZeroMQ returns."""
     features, counts, actions = leaf_frames([1], [3])
-    leaves = check_leaves(1, WORDS, ACTIONS, [memoryview(b"x" + features)[1:], counts, actions])
+    leaves = check_leaves(
+        1, WORDS, ACTIONS, [memoryview(b"x" + features)[1:], counts, actions], max_legal=ACTIONS
+    )
     assert leaves.features.flags.aligned
     assert leaves.features.tolist() == [[0, 1, 2]]
 
