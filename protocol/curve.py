@@ -15,7 +15,7 @@ https://rfc.zeromq.org/spec/26/ (CurveZMQ); the flags in MESSAGE are those of li
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 import numpy as np
@@ -31,9 +31,7 @@ from nacl.bindings import (
 from nacl.exceptions import CryptoError
 
 from protocol.keys import KEY_BYTES, KeyOwner, KeyPair, NotNow, OwnerOf
-from protocol.messages import MAX_HELLO
 from protocol.zmtp import (
-    MAX_COMMANDS,
     NULL,
     READY_PROPERTIES,
     Broken,
@@ -74,58 +72,29 @@ _PONG = b"\x04PONG"
 Random = Callable[[int], bytes]
 
 
-class CurveIncoming:
-    """Decodes what one peer sends. Attributes and methods as in `protocol.zmtp.Incoming`."""
+class CurveIncoming(Incoming):
+    """Decodes what one peer sends. Each frame carries a box with flags and body of one frame of a message."""
 
+    mechanism = CURVE
     opening = CURVE_GREETING
 
     def __init__(self, limits: Limits, handshake: Handshake) -> None:
-        self.joined = False
-        self._limits = limits
+        super().__init__(limits)
         self._handshake = handshake
-        self._outer = _Outer(limits, handshake)
-        self._frames: list[memoryview] = []
-        self._count = self._size = self._kept = 0
-        """Frames and bytes of the message so far, and how many of those bytes are kept."""
-        self._commands = 0
         self._pongs: list[bytes] = []
 
-    @property
-    def ready(self) -> bool:
-        return self._outer.ready
-
-    @property
-    def answers_pings(self) -> bool:
-        return self._outer.answers_pings
-
-    @property
-    def owner(self) -> KeyOwner | None:
-        """The owner of the key that the peer has proved to hold; None before the handshake is done."""
-        return self._handshake.owner
-
-    def is_revoked(self, owner_of: OwnerOf) -> bool:
-        """Return whether the key that the peer joined with is no longer allowed, or has another owner or role
-        now."""
+    def is_revoked(self) -> bool:
         try:
             # A key with another role or name counts as revoked, too: the session was welcomed under the old
             # one.
-            return self.owner is not None and owner_of(self._handshake.key) != self.owner
+            return self.owner is not None and self._handshake.owner_of(self._handshake.key) != self.owner
         except NotNow:
             return False
 
-    @property
-    def held(self) -> int:
-        return self._outer.held + self._kept
-
-    @property
-    def replies(self) -> bool:
-        """Whether there is something to send to the peer outside of messages."""
-        return bool(self._outer.replies or self._pongs)
-
     def take_replies(self) -> bytes:
-        """Return and clear the replies. They are boxed only now, because boxes must be sent in the order in
+        """Return and clear the replies. PONGs are boxed only now, because boxes must be sent in the order in
         which they were made."""
-        said = self._outer.take_replies() + b"".join(self._boxed(COMMAND, _PONG + one) for one in self._pongs)
+        said = super().take_replies() + b"".join(self._boxed(COMMAND, _PONG + one) for one in self._pongs)
         self._pongs.clear()
         return said
 
@@ -138,39 +107,6 @@ class CurveIncoming:
     def ping(self) -> bytes:
         return self._boxed(COMMAND, _PING + b"\0\0")
 
-    def feed(self, data: bytes) -> Iterator[list[memoryview]]:
-        """Yield the messages that `data` completes, each as its frames. Raises Broken.
-
-        For a peer without a session, a message is only its frame 0, cut off after `MAX_HELLO` + 1 bytes.
-        """
-        self._commands = 0
-        for (content,) in self._outer.feed(data):
-            flags, body = self._boxes.open(content)
-            if flags & COMMAND:
-                self._commands += 1
-                if self._commands > MAX_COMMANDS:
-                    raise Broken("a flood of commands")
-                # PING has two bytes of TTL, then a context of at most 16 bytes (ZMTP), which PONG returns.
-                if body[: len(_PING)] == _PING:
-                    self._pongs.append(bytes(body[len(_PING) + 2 :][:16]))
-                continue
-            limits = self._limits
-            if self._count >= limits.frames or self._size + len(body) > limits.message:
-                raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
-            self._size += len(body)
-            # Of a stranger's message, keep only as much as shows that it is too long. Copy that part, because
-            # a view would keep the whole frame in memory.
-            if not self.joined:
-                body = memoryview(bytes(body[: MAX_HELLO + 1]))
-            if self.joined or not self._count:
-                self._frames.append(body)
-                self._kept += len(body)
-            self._count += 1
-            if not flags & MORE:
-                message, self._frames = self._frames, []
-                self._count = self._size = self._kept = 0
-                yield message
-
     @property
     def _boxes(self) -> Boxes:
         boxes = self._handshake.boxes
@@ -181,18 +117,6 @@ class CurveIncoming:
         content = self._boxes.seal(flags, body)
         return frame_header(len(content), more=False) + content
 
-
-class _Outer(Incoming):
-    """Reads the greeting, the handshake, and the frames that carry boxes."""
-
-    mechanism = CURVE
-
-    def __init__(self, limits: Limits, handshake: Handshake) -> None:
-        size = limits.frame + BOX_OVERHEAD
-        # To this class each frame is a message; frames of a message are counted inside the boxes.
-        super().__init__(Limits(frame=size, message=size, frames=1))
-        self._handshake = handshake
-
     def _wrong_mechanism(self, theirs: bytes) -> Broken:
         if theirs == NULL:
             return Broken("it has no key; `azclient keygen` there and `azserver allow` here", error(NO_KEY))
@@ -202,10 +126,34 @@ class _Outer(Incoming):
         # After the handshake everything travels in boxes. A command outside of one is not authenticated.
         if self.ready:
             raise Broken("a command outside of a box")
-        self.replies.append(self._handshake.on_command(content))
+        self._replies.append(self._handshake.on_command(content))
         if self._handshake.boxes is not None:
+            self.owner = self._handshake.owner
             self._end_handshake()
-            self.joined = True  # keep whole frames: part of a box cannot be opened
+
+    def _kept(self, size: int) -> int:
+        return size  # part of a box cannot be opened
+
+    def _check_frame(self, size: int) -> None:
+        if size > (most := self._limits.frame + BOX_OVERHEAD):
+            raise Broken(f"a frame of {size} bytes, expected at most {most}")
+
+    def _take_frame(self, flags: int, body: memoryview, length: int) -> bool:
+        self.held -= length
+        flags, body = self._boxes.open(body)
+        if flags & COMMAND:
+            self._count_command()
+            # PING has two bytes of TTL, then a context of at most 16 bytes (ZMTP), which PONG returns.
+            if body[: len(_PING)] == _PING:
+                self._pongs.append(bytes(body[len(_PING) + 2 :][:16]))
+            return False
+        length = len(body)
+        super()._check_frame(length)
+        # Of a stranger's message, copy what is kept, because a view would keep the whole frame in memory.
+        if not self.joined:
+            body = memoryview(bytes(body[: super()._kept(length)]))
+        self.held += len(body)
+        return super()._take_frame(flags, body, length)
 
 
 class _Stage(Enum):
@@ -224,7 +172,7 @@ class Handshake:
         self.key = b""
         """The client's public key."""
         self._server = server
-        self._owner_of = owner_of
+        self.owner_of = owner_of
         self._random = random
         self._cookie_key = b""
         self._stage = _Stage.HELLO
@@ -282,7 +230,7 @@ class Handshake:
         said = _opened(vouch, b"VOUCH---" + tail, _shared(long_term, secret), "nobody vouches for its key")
         if said != client + self._server.public:
             raise Broken("its key vouches for another connection")
-        owner = self._owner_of(long_term)
+        owner = self.owner_of(long_term)
         if owner is None:
             raise Broken("its key is not allowed; `azserver allow` takes it", error(UNKNOWN_KEY))
         check_properties(plain[128:])

@@ -94,10 +94,9 @@ class Incoming:
         """True once the handshake is done."""
         self.answers_pings = False
         """True if the peer speaks ZMTP 3.1 or newer."""
-        self.replies: list[bytes] = []
-        """Bytes to send to the peer (PONG); `take_replies` returns them."""
         self.held = 0
         """Bytes kept of a message that is not complete."""
+        self._replies: list[bytes] = []
         self._limits = limits
         self._greeted = self._knows_ping = False
         self._rest = b""
@@ -115,10 +114,15 @@ class Incoming:
         self._body = memoryview(b"")
         self._filled = 0
 
+    def is_revoked(self) -> bool:
+        """Return whether the key that the peer joined with is no longer allowed, or has another owner or role
+        now."""
+        return False
+
     def take_replies(self) -> bytes:
-        """Return and clear what must be sent to the peer now, outside of messages."""
-        said = b"".join(self.replies)
-        self.replies.clear()
+        """Return and clear what must be sent to the peer now, outside of messages (PONG)."""
+        said = b"".join(self._replies)
+        self._replies.clear()
         return said
 
     def wire(self, frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
@@ -147,9 +151,10 @@ class Incoming:
         self._commands = at = 0
         while at < len(view):
             if self._left < 0:
-                if self.ready and self.joined and (stop := self._whole_frame(data, at)):
-                    more, at = data[at] & MORE, stop
-                    if not more:
+                if self.ready and (found := self._whole_frame(data, at)):
+                    flags, body, at = data[at], *found
+                    self.held += len(body)
+                    if self._take_frame(flags, body, len(body)):
                         yield self._end_message()
                     continue
                 # Bytes that must be there before the next body begins.
@@ -164,26 +169,29 @@ class Incoming:
             at += len(part)
             if self._left == 0:
                 self._left = -1
-                if self._end_frame():
+                body, self._body = self._body, memoryview(b"")
+                if self._flags & COMMAND:
+                    self.held -= len(body)
+                    self._on_command(bytes(body))
+                elif self._take_frame(self._flags, body, self._length):
                     yield self._end_message()
 
-    def _whole_frame(self, data: bytes, at: int) -> int:
-        """Take the frame of a message that begins at `at`, if it is complete. Returns where it ends, or 0."""
+    def _whole_frame(self, data: bytes, at: int) -> tuple[memoryview, int] | None:
+        """Return the body of the frame of a message that begins at `at`, and where it ends; None if it is not
+        complete, or is not kept whole."""
         flags, start = data[at], at + 2
         # The longest header has nine bytes; with fewer bytes, `feed` reads the header step by step.
         if flags & COMMAND or len(data) - at < 9:
-            return 0
+            return None
         size = data[at + 1]
         if flags & LONG:
             start, size = at + 9, int.from_bytes(data[at + 1 : at + 9], "big")
         if len(data) - start < size:
-            return 0
+            return None
         self._check_frame(size)
-        self._frames.append(memoryview(data[start : start + size]))
-        self._count += 1
-        self._size += size
-        self.held += size
-        return start + size
+        if self._kept(size) < size:
+            return None
+        return memoryview(data[start : start + size]), start + size
 
     def _end_message(self) -> list[memoryview]:
         message, self._frames = self._frames, []
@@ -208,9 +216,7 @@ class Incoming:
             # A command is one frame, and no known command is long.
             if self._flags & MORE or self._left > MAX_COMMAND:
                 raise Broken(f"a command of {self._left} bytes")
-            self._commands += 1
-            if self._commands > MAX_COMMANDS:
-                raise Broken("a flood of commands")
+            self._count_command()
             self._keep = self._left
         # A peer that skips the handshake has shown neither its socket type nor a key.
         elif not self.ready:
@@ -218,14 +224,23 @@ class Incoming:
         else:
             # Check the size before any of the frame is kept.
             self._check_frame(self._left)
-            self._keep = self._left
-            # Of a stranger's first frame, keep only as much as shows that it is too long for a HELLO.
-            if not self.joined:
-                self._keep = 0 if self._count else min(self._left, MAX_HELLO + 1)
+            self._keep = self._kept(self._left)
 
     def _wrong_mechanism(self, theirs: bytes) -> Broken:
         """Return the error for a peer that uses another security mechanism than `mechanism`."""
         return Broken(f"its mechanism is {theirs!r}, expected NULL: this server uses no keys")
+
+    def _count_command(self) -> None:
+        self._commands += 1
+        if self._commands > MAX_COMMANDS:
+            raise Broken("a flood of commands")
+
+    def _kept(self, size: int) -> int:
+        """Return how many bytes of the next frame, of `size` bytes, are kept. Of a stranger's first frame it
+        is only as much as shows that it is too long for a HELLO."""
+        if self.joined:
+            return size
+        return 0 if self._count else min(size, MAX_HELLO + 1)
 
     def _check_frame(self, size: int) -> None:
         limits = self._limits
@@ -247,18 +262,14 @@ class Incoming:
         self._filled += len(kept)
         self.held += len(kept)
 
-    def _end_frame(self) -> bool:
-        """End the current frame. Returns whether the message is complete."""
-        body, self._body = self._body, memoryview(b"")
-        if self._flags & COMMAND:
-            self.held -= len(body)
-            self._on_command(bytes(body))
-            return False
+    def _take_frame(self, flags: int, body: memoryview, length: int) -> bool:
+        """Add a frame of `length` bytes, of which `body` was kept. Returns whether the message is
+        complete."""
         if self.joined or not self._count:
             self._frames.append(body)
         self._count += 1
-        self._size += self._length
-        return not self._flags & MORE
+        self._size += length
+        return not flags & MORE
 
     def _on_command(self, content: bytes) -> None:
         name = content[1 : 1 + content[0]] if content else b""
@@ -269,7 +280,7 @@ class Incoming:
         elif name == b"ERROR":
             raise Broken(f"it reports an error: {body[1:100]!r}")
         elif name == b"PING":
-            self.replies.append(command(b"PONG", body[2:18]))
+            self._replies.append(command(b"PONG", body[2:18]))
 
     def _end_handshake(self) -> None:
         self.ready = True

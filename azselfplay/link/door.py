@@ -126,10 +126,7 @@ class Door:
 
     def revoke(self, tell: Callable[[bytes], None]) -> None:
         """Cut all connections whose key is no longer allowed; call `tell(peer)` before each."""
-        lock = self._lock
-        for peer in [
-            one.peer for one in self._connections.values() if lock and lock.is_revoked(one.incoming)
-        ]:
+        for peer in [one.peer for one in self._connections.values() if one.incoming.is_revoked()]:
             tell(peer)
             self._cut_soon(peer, "its key is not allowed any more")
 
@@ -284,8 +281,8 @@ class Door:
         # Reading was stopped while these messages waited; resume it.
         if not size:
             self._in_loop.add_reader(connection.fd, self._on_readable, connection)
-        if connection.incoming.replies:
-            self._send(connection, [connection.incoming.take_replies()])
+        if said := connection.incoming.take_replies():
+            self._send(connection, [said])
         # Most reads leave nothing, and need no accounting.
         if connection.is_held or connection.incoming.held or connection.unsent_size:
             self._account(connection, progress=handled > 0)
@@ -396,8 +393,3 @@ class DoorLock:
     def incoming(self, limits: Limits) -> CurveIncoming:
         """Return the decoder for a new connection."""
         return CurveIncoming(limits, Handshake(self.keys, self.owner_of, os.urandom))
-
-    def is_revoked(self, incoming: Incoming | CurveIncoming) -> bool:
-        """Return whether the key that the peer joined with is no longer allowed, or has another owner or
-        role."""
-        return isinstance(incoming, CurveIncoming) and incoming.is_revoked(self.owner_of)

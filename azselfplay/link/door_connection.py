@@ -17,7 +17,6 @@ from enum import Enum
 
 from azselfplay.host.ports import LOCAL
 from azselfplay.link.pacing import Pace, PaceLimits
-from protocol.curve import CurveIncoming
 from protocol.zmtp import Incoming, Limits
 
 PARTS_AT_ONCE = 64
@@ -79,7 +78,7 @@ class DoorConnection:
         sock: socket.socket,
         peer: bytes,
         address: str,
-        incoming: Incoming | CurveIncoming,
+        incoming: Incoming,
         limits: DoorLimits,
         now: float,
     ) -> None:
