@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import sync_folder
 from azselfplay.store.errors import reading
 from azselfplay.store.rows import COLUMNS, DATA, KEPT, Row, Stored, readable
-from azselfplay.store.sqlite import SET_DROPPED, Store, at_rest, beside, connect, insert_row
+from azselfplay.store.sqlite import Store, at_rest, beside, connect
 from protocol.records import BadRecord
 
 # ---- A copy while the trainer writes -------------------------------------------------------------
@@ -121,20 +121,35 @@ def salvage(source: Path, target: Path, game: Game, tell: Callable[[int, int, in
     with reading(source), contextlib.closing(connect(source, read_only=True)) as connection:
         connection.execute("PRAGMA writable_schema=ON")  # allows reading a truncated file
         list(connection.execute("SELECT 1 FROM games LIMIT 0"))  # reads the schema: is it a store?
-        with contextlib.closing(_New(target, game)) as new:
-            old, told = _Old(connection, game, source), time.monotonic()
-            try:
+        old, told, saved = _Old(connection, game, source), time.monotonic(), 0
+        # Until it is complete, it has another name, so that nobody mistakes it for a whole one.
+        partial = target.with_name(f"{target.name}.partial")
+        partial.unlink(missing_ok=True)
+        try:
+            with contextlib.closing(Store(partial, game.name)) as new:
                 for first in range(1, old.last + 1, AT_ONCE):
                     numbers = range(first, min(first + AT_ONCE, old.last + 1))
-                    new.add([row for number in numbers if (row := old.row(number)) is not None])
+                    # If an index is damaged, the old file may have a game twice.
+                    saved += new.restore([row for number in numbers if (row := old.row(number)) is not None])
                     if time.monotonic() - told >= TELL_SECONDS:
                         told = time.monotonic()
                         tell(numbers[-1], old.last, old.lost)
-                new.finish(old.quarantine())
-            except apsw.Error as error:  # from the new file: errors in the old one are only counted
-                text = f"{target} cannot be written: {error or 'the disk is full'}"
-                raise Fatal(text, Exit.DISK) from error
-            return Salvaged(new.saved, old.lost, tuple(sorted(old.unread)))
+            with contextlib.closing(connect(partial, read_only=False)) as finished:
+                # Otherwise the file would have -wal and -shm files beside it.
+                finished.execute("PRAGMA journal_mode=DELETE")
+                with finished:
+                    for one in old.quarantine():
+                        finished.execute("INSERT INTO quarantine VALUES (?, ?)", one)
+            partial.rename(target)
+            sync_folder(target.parent)
+        except (apsw.Error, Fatal) as error:  # from the new file: errors in the old one are only counted
+            why = error.__cause__ if isinstance(error, Fatal) else error
+            text = f"{target} cannot be written: {why or 'the disk is full'}"
+            raise Fatal(text, Exit.DISK) from error
+        finally:
+            for suffix in ("", "-wal", "-shm"):
+                beside(partial, suffix).unlink(missing_ok=True)
+        return Salvaged(saved, old.lost, tuple(sorted(old.unread)))
 
 
 class _Old:
@@ -187,45 +202,3 @@ class _Old:
             if table:
                 self.unread.add(table)
             return []
-
-
-class _New:
-    """The new file. Until `finish` it has another name, so that nobody mistakes an unfinished file for it."""
-
-    def __init__(self, target: Path, game: Game) -> None:
-        self.saved = 0
-        self._target, self._path = target, target.with_name(f"{target.name}.partial")
-        self._path.unlink(missing_ok=True)
-        try:
-            Store(self._path, game.name).close()
-            self._connection = connect(self._path, read_only=False)
-            # Otherwise the finished file would have -wal and -shm files beside it.
-            self._connection.execute("PRAGMA journal_mode=DELETE")
-        except BaseException:
-            self._path.unlink(missing_ok=True)
-            raise
-
-    def add(self, rows: Sequence[Row]) -> None:
-        """Write some games. Raises apsw.Error."""
-        execute = self._connection.execute
-        with self._connection:
-            for row in rows:
-                # If an index is damaged, the old file may have a game twice.
-                self.saved += insert_row(execute, row)
-                if not row.game.data:
-                    execute(SET_DROPPED, (str(row.game.seq),))
-
-    def finish(self, quarantine: Sequence[tuple[str, float]]) -> None:
-        """Complete the file and give it its name. Raises apsw.Error."""
-        with self._connection:
-            for one in quarantine:
-                self._connection.execute("INSERT INTO quarantine VALUES (?, ?)", one)
-        self._connection.close()
-        # The file is complete, and gets its name only now.
-        self._path.rename(self._target)
-        sync_folder(self._target.parent)
-
-    def close(self) -> None:
-        """Close the file. One that is not finished is removed."""
-        self._connection.close()
-        self._path.unlink(missing_ok=True)

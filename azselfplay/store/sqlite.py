@@ -15,7 +15,7 @@ import math
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
@@ -107,7 +107,8 @@ INSERT INTO rejects (uid, sha256, source, code, reason, received_at, data)
 VALUES (:uid, :sha256, :source, :code, :reason, :received_at, :data)
 """
 
-SET_DROPPED = "INSERT OR REPLACE INTO meta VALUES ('dropped', ?)"
+_RESTORE = "INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq"
+_SET_DROPPED = "INSERT OR REPLACE INTO meta VALUES ('dropped', ?)"
 
 _ROWS = (
     f"SELECT {COLUMNS}, {DATA}, CAST(name AS BLOB), "
@@ -251,21 +252,6 @@ def check_format(path: Path, meta: Mapping[str, str]) -> None:
             "only. Choose another --run, or go on with the version that wrote it.",
             Exit.BAD_DATA,
         )
-
-
-def insert_row(execute: Callable[..., Any], row: Row) -> int:
-    """Insert a game under its number, within a transaction. Returns 1; or 0, and changes nothing, if the game
-    is there already."""
-    columns = astuple(row.game)
-    if not list(
-        execute("INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq", columns)
-    ):
-        return 0
-    if row.is_old:
-        execute("INSERT INTO old_games VALUES (?)", (row.game.seq,))
-    if row.player:
-        players.note_player(execute, row.game.seq, row.player)
-    return 1
 
 
 class Store:
@@ -422,7 +408,7 @@ class Store:
             return self._dropped
         sql = "UPDATE games SET data = x'' WHERE seq > ? AND seq <= ? AND source != ?"
         self._connection.execute(sql, (self._dropped, last, IMPORTED))
-        self._connection.execute(SET_DROPPED, (str(last),))
+        self._connection.execute(_SET_DROPPED, (str(last),))
         return last
 
     def _insert(self, entry: Entry) -> str:
@@ -431,11 +417,7 @@ class Store:
         # Inserts nothing if the uid is there already.
         execute(_INSERT, {**vars(entry), "received_at": time.time(), "data": data})
         if self._connection.changes():
-            seq = self._connection.last_insert_rowid()
-            if entry.is_old:
-                execute("INSERT OR REPLACE INTO old_games VALUES (?)", (seq,))
-            if entry.player:
-                players.note_player(execute, seq, entry.player)
+            self._note(self._connection.last_insert_rowid(), entry)
             return STORED
         # The uid was there already: with the same game, or with another one.
         known = execute("SELECT sha256 FROM games WHERE uid = ?", (entry.uid,)).fetchone()[0]
@@ -444,6 +426,13 @@ class Store:
         reason = "another game is stored under this uid"
         self._insert_reject(Reject(entry.uid, entry.sha256, entry.source, CONFLICT, reason, entry.data))
         return CONFLICT
+
+    def _note(self, seq: int, game: Entry | Row) -> None:
+        """Add what the other tables say about a new game."""
+        if game.is_old:
+            self._connection.execute("INSERT OR REPLACE INTO old_games VALUES (?)", (seq,))
+        if game.player:
+            players.note_player(self._connection.execute, seq, game.player)
 
     def _insert_reject(self, reject: Reject) -> None:
         execute = self._connection.execute
@@ -476,27 +465,31 @@ class Store:
         with reading(self._path):
             return [bytes(uid) for (uid,) in self._connection.execute(sql, (first, last))]
 
-    def restore(self, rows: Sequence[Row]) -> None:
-        """Store games of an archive under their numbers, all or none. Raises as `rows_after` does."""
+    def restore(self, rows: Sequence[Row]) -> int:
+        """Store games of an archive, or of a damaged store, under their numbers, all or none; those that are
+        there already are left out. Returns how many are new. Raises as `rows_after` does."""
         # The records of some games may have been dropped before the archive was begun.
         last = max((row.game.seq for row in rows if not row.game.data), default=0)
+        new: list[Row] = []
         with reading(self._path), self._transaction():
             for row in rows:
-                insert_row(self._connection.execute, row)
+                if list(self._connection.execute(_RESTORE, astuple(row.game))):
+                    new.append(row)
+                    self._note(row.game.seq, row)
             if last > self._dropped:
-                self._connection.execute(SET_DROPPED, (str(last),))
+                self._connection.execute(_SET_DROPPED, (str(last),))
         self._dropped = max(self._dropped, last)
-        for row in rows:
+        for row in new:
             self.totals.count(row.game)
             self.newest = max(self.newest, row.game.seq)
             if row.game.source == IMPORTED:
                 self._last_imported = max(self._last_imported, row.game.seq)
         # At once, or a disk of the same size would not hold all the records of a long run.
-        if not rows:
-            return
-        with reading(self._path), self._transaction():
-            dropped = self._drop(self.newest, len(rows))
-        self._dropped = dropped
+        if new:
+            with reading(self._path), self._transaction():
+                dropped = self._drop(self.newest, len(new))
+            self._dropped = dropped
+        return len(new)
 
     def close(self) -> None:
         self._connection.close()

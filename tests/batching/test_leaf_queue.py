@@ -19,8 +19,8 @@ class Slot:
     starts: int = 0
 
 
-def filled(*slots: Slot) -> LeafQueue[Slot]:
-    queue: LeafQueue[Slot] = LeafQueue()
+def filled(*slots: Slot) -> LeafQueue:
+    queue: LeafQueue = LeafQueue()
     for slot in slots:
         queue.put(slot)
     return queue
