@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from azselfplay.link.weights_files import LARGEST
-from azselfplay.link.weights_pull import WeightsDownloader, WeightsPull
+from azselfplay.link.weights_pull import WeightsDownloader
 from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, SESSION_BYTES, counted_bytes
 from protocol.errors import Code
 from protocol.messages import (
@@ -134,7 +134,7 @@ class BulkService:
         """Serve chunks and pull new weights, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.chunks.run())
-            group.create_task(self.weights.run())
+            group.create_task(self.weights.downloader.run())
 
     # ---- the trainer's session --------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class BulkService:
                 return _ANOTHER_TRAINER
         self.trainer = session
         # The same trainer needs this, too: what was on its way when its connection was cut may be lost.
-        self.weights.trainer_left()
+        self.weights.downloader.lost()
         self._carry_out(self.relay.trainer_joined())
         if present is not None and present.peer != session.peer:
             self.port.end(present, _ANOTHER_TRAINER)
@@ -165,7 +165,8 @@ class BulkService:
         self.chunks.session_ended(session)
         if self.trainer is not None and self.trainer.number == session.number:
             self.trainer = None
-            self.weights.trainer_left()
+            # The chunks that came are kept: the next trainer may announce the same weights.
+            self.weights.downloader.lost()
             self._carry_out(self.relay.trainer_left())
 
     def tick(self, now: float) -> None:
@@ -188,7 +189,7 @@ class BulkService:
             peer, session.role, message.uid, message.sha256, now, size, session.owner
         )
         # A game that goes on to the trainer is work; one that is sent back or comes twice is charged.
-        if not any(isinstance(one, Relay) for one in instructions):
+        if not any(isinstance(one, RelayGame) for one in instructions):
             self.port.charge(peer)
         self._carry_out(instructions, frames[0])
 
@@ -209,12 +210,12 @@ class BulkService:
     def _carry_out(self, instructions: list[Instruction], record: memoryview | None = None) -> None:
         for instruction in instructions:
             match instruction:
-                case Relay(message):
+                case RelayGame(peer, uid):
                     assert self.trainer is not None
                     assert record is not None
-                    if not self.port.send(self.trainer.peer, message, record):
-                        self.port.charge(message.peer)
-                        self._carry_out(self.relay.undeliverable(message.peer, message.uid))
+                    if not self.port.send(self.trainer.peer, instruction, record):
+                        self.port.charge(peer)
+                        self._carry_out(self.relay.undeliverable(peer, uid))
                 case Acknowledge(peer, ack, wasted):
                     if wasted:  # checking it and keeping it cost the trainer as much as a good game
                         self.port.door.charge(peer, wasted)
@@ -236,13 +237,6 @@ _ANOTHER_TRAINER = Goodbye(
 
 
 @dataclass(frozen=True)
-class Relay:
-    """Send this to the trainer, with the record's bytes as they came."""
-
-    message: RelayGame
-
-
-@dataclass(frozen=True)
 class Acknowledge:
     """Send this to the peer on the bulk port, if it is still there."""
 
@@ -252,7 +246,8 @@ class Acknowledge:
     """Bytes of the game if the trainer checked it without storing it as a new one, else 0."""
 
 
-Instruction = Relay | Acknowledge
+Instruction = RelayGame | Acknowledge
+"""A RELAY_GAME goes to the trainer, with the record's bytes as they came."""
 
 
 @dataclass
@@ -321,7 +316,7 @@ class GameRelay:
             self.relayed += 1
             game = self._in_flight[peer, uid] = _InFlight(now, sha256, size, owner)
         game.since = now
-        return [Relay(RelayGame(peer, uid, sha256, SOURCES[role], owner))]
+        return [RelayGame(peer, uid, sha256, SOURCES[role], owner)]
 
     def undeliverable(self, peer: bytes, uid: bytes) -> list[Instruction]:
         """Handle a game that could not be sent, because the trainer is gone or its socket is full."""
@@ -448,11 +443,7 @@ class WeightsIn:
         self._store = store
         self._figures = figures
         self._send = send
-        self._downloader = WeightsDownloader(self._use, send, WeightsPull(), self._answer, advice="")
-
-    async def run(self) -> None:
-        """Pull until cancelled."""
-        await self._downloader.run()
+        self.downloader = WeightsDownloader(self._use, send, on_end=self._answer, advice="")
 
     @property
     def newest(self) -> WeightsInfo | None:
@@ -470,7 +461,7 @@ class WeightsIn:
             self.port.refuse(session.peer, Code.WEIGHTS_REFUSED, reason, info.version)
         # A higher version is always worth a try, whatever became of earlier ones.
         elif newest is None or info.version > newest.version:
-            self._downloader.wanted(info)
+            self.downloader.wanted(info)
         else:
             # The same weights announced again are no reason for a warning.
             if info.sha256 != newest.sha256:
@@ -479,18 +470,13 @@ class WeightsIn:
             self._send(newest)
 
     def on_chunk(self, session: Session, message: Chunk, frames: list[memoryview]) -> None:
-        if not self._downloader.on_chunk(message, frames):
+        if not self.downloader.on_chunk(message, frames):
             self.port.charge(session.peer)
 
     def on_refused(self, _: Session, message: Refused, _frames: list[memoryview]) -> None:
         """Stop the pull: the trainer no longer has these weights, and will announce others."""
         log.warning("the trainer refuses a piece of its weights: %s", message.reason)
-        self._downloader.lost()
-
-    def trainer_left(self) -> None:
-        """Request nothing until a trainer announces weights. Keep the chunks that came: the same pull may
-        continue."""
-        self._downloader.lost()
+        self.downloader.lost()
 
     async def _use(self, info: WeightsInfo, data: bytes | bytearray) -> str:
         """Store weights, check them and pass them on. A thread stores them: fsync of a large file would delay

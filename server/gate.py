@@ -4,7 +4,7 @@ The best player plays all games. Weights that the trainer publishes are candidat
 plays a match against the best. The newest candidate published during the match is the next. A candidate that
 wins enough becomes the best.
 
-published -> Play(best, candidate) -> told ... -> ended -> Promote, or Reject -> Play(best, next)
+published -> Play(best, candidate) -> told ... -> ended -> Judged -> Play(best, next)
 
 `Gate` decides, as a pure state machine: events in, instructions out. `Gatekeeper` carries them out: it
 runs the process that plays the match (`play.gate`), keeps the state in a file and notifies the
@@ -74,6 +74,10 @@ class GateReport(msgspec.Struct, frozen=True):
     def score(self) -> float:
         """Return the candidate's score, in [0, 1]; 0.5 before the first game."""
         return (self.wins + self.draws / 2) / self.played if self.played else 0.5
+
+    def __str__(self) -> str:
+        games = f"in {self.played} of {self.games} games"
+        return f"+{self.wins} ={self.draws} -{self.losses} {games} ({self.score:.1%})"
 
 
 def verdict(report: GateReport, share: float) -> bool | None:
@@ -248,21 +252,13 @@ class Gatekeeper:
                     self._store.tidy()
                 case Play():
                     self._jobs.put_nowait(instruction)
-                case Promote(info, report):
-                    log.info("gate: weights %d are the best now, %s", info.version, _told(report))
-                    self._load(info)
-                case Reject(info, None, reason):
+                case Judged(info, None, _, reason):
                     log.warning("gate: weights %d could not be tried: %s", info.version, reason)
-                case Reject(info, report):
-                    assert report is not None
-                    log.info("gate: weights %d are not better, %s", info.version, _told(report))
-
-
-def _told(report: GateReport) -> str:
-    return (
-        f"+{report.wins} ={report.draws} -{report.losses} in {report.played} of {report.games} games "
-        f"({report.score:.1%})"
-    )
+                case Judged(info, GateReport() as report, promoted):
+                    what = "the best now" if promoted else "not better"
+                    log.info("gate: weights %d are %s, %s", info.version, what, report)
+                    if promoted:
+                        self._load(info)
 
 
 def read_state(store: WeightsStore) -> GateState | None:
@@ -326,23 +322,17 @@ class Play:
 
 
 @dataclass(frozen=True)
-class Promote:
-    """Let these weights play all games from now on."""
-
-    info: WeightsInfo
-    report: GateReport
-
-
-@dataclass(frozen=True)
-class Reject:
-    """These weights were not better, or (see `reason`) could not be tried."""
+class Judged:
+    """If `promoted`, let these weights play all games from now on. If not, they were not better, or (see
+    `reason`) could not be tried."""
 
     info: WeightsInfo
     report: GateReport | None
+    promoted: bool = False
     reason: str = ""
 
 
-Instruction = Save | Play | Promote | Reject
+Instruction = Save | Play | Judged
 
 
 class Gate:
@@ -396,15 +386,15 @@ class Gate:
             self._failed += 1
             if self._failed < ATTEMPTS and self.state.waiting is None:
                 return self._play()
-            return self._next(Reject(played.candidate, None, reason or "it ended before it was decided"))
-        self._last = report
-        assert report is not None
-        if not better:
-            self._change(rejected=self.state.rejected + 1)
-            return self._next(Reject(played.candidate, report))
-        state = self.state
-        self._change(best=played.candidate, before=state.best.sha256, promoted=state.promoted + 1)
-        return self._next(Promote(played.candidate, report))
+            return self._next(
+                Judged(played.candidate, None, reason=reason or "it ended before it was decided")
+            )
+        self._last, state = report, self.state
+        if better:
+            self._change(best=played.candidate, before=state.best.sha256, promoted=state.promoted + 1)
+        else:
+            self._change(rejected=state.rejected + 1)
+        return self._next(Judged(played.candidate, report, better))
 
     def refused(self, info: WeightsInfo, current: WeightsInfo) -> list[Instruction]:
         """Handle weights `info` that no evaluator accepts; `current` continues to play."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from protocol.messages import WeightsInfo
-from server.gate import Gate, GateReport, GateState, Play, Promote, Reject, Save, belongs, verdict
+from server.gate import Gate, GateReport, GateState, Judged, Play, Save, belongs, verdict
 
 WON, LOST, OPEN = GateReport(3, 0, 1, 4), GateReport(1, 1, 2, 4), GateReport(1, 0, 1, 4)
 SHARE = 0.55
@@ -34,7 +34,7 @@ def test_a_winner_plays_from_now_on_and_the_newest_of_those_that_waited_meets_it
     gate.published(weights(3))
     gate.told(WON)
     saved, promoted, play = gate.ended()
-    assert promoted == Promote(weights(1), WON)
+    assert promoted == Judged(weights(1), WON, promoted=True)
     assert play == Play(weights(1), weights(3))
     assert saved == Save(gate.state)
     assert (gate.state.best, gate.state.before) == (weights(1), weights(0).sha256)
@@ -45,7 +45,7 @@ def test_a_loser_changes_nothing_for_the_games() -> None:
     gate = begun(1)
     gate.told(LOST)
     saved, rejected = gate.ended()
-    assert rejected == Reject(weights(1), LOST)
+    assert rejected == Judged(weights(1), LOST)
     assert saved == Save(gate.state)
     assert gate.state.best == weights(0)
     assert gate.figures() == {
@@ -59,13 +59,16 @@ def test_a_gate_that_breaks_off_is_played_again_and_given_up_after_the_third_tim
     for _ in range(2):
         gate.told(OPEN)
         assert gate.ended("killed") == [Play(weights(0), weights(1))]
-    assert gate.ended("killed")[1] == Reject(weights(1), None, "killed")
+    assert gate.ended("killed")[1] == Judged(weights(1), None, reason="killed")
     assert gate.state.candidate is None
 
 
 def test_a_gate_that_breaks_off_makes_room_for_newer_weights() -> None:
     gate = begun(1, 2)
-    assert gate.ended("killed")[1:] == [Reject(weights(1), None, "killed"), Play(weights(0), weights(2))]
+    assert gate.ended("killed")[1:] == [
+        Judged(weights(1), None, reason="killed"),
+        Play(weights(0), weights(2)),
+    ]
 
 
 def test_weights_that_evaluators_refuse_are_best_no_more_and_the_gate_is_played_again() -> None:
@@ -107,7 +110,7 @@ class GateMachine(RuleBasedStateMachine):
             match instruction:
                 case Save(state):
                     self.saved = state
-                case Promote(info, _):
+                case Judged(info, _, True):
                     assert self.saved is not None
                     assert self.saved.best == info  # on disk before anything plays with them
                     self.best = info

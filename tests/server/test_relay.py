@@ -9,7 +9,7 @@ from scaled_examples import scaled
 from protocol.credits import BYTES_OF_KEY, LEAST_GAME_BYTES, SESSION_BYTES
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
-from server.bulk import GIVE_UP, LONGEST_RETRY, RELAY_AGAIN, RETRY_BUSY, Acknowledge, GameRelay, Relay, Turns
+from server.bulk import GIVE_UP, LONGEST_RETRY, RELAY_AGAIN, RETRY_BUSY, Acknowledge, GameRelay, Turns
 
 A, B = b"peer-a", b"peer-b"
 UID, OTHER = b"u" * 16, b"v" * 16
@@ -33,8 +33,8 @@ def statuses(instructions: list) -> list[tuple[bytes, str]]:
 
 
 def test_a_game_goes_to_the_trainer_with_where_it_came_from_and_who_played_it(relay: GameRelay) -> None:
-    assert relay.put(A, "worker", UID, SHA, 0.0) == [Relay(RelayGame(A, UID, SHA, "workers"))]
-    assert relay.put(B, "client", OTHER, SHA, 0.0) == [Relay(RelayGame(B, OTHER, SHA, "clients"))]
+    assert relay.put(A, "worker", UID, SHA, 0.0) == [RelayGame(A, UID, SHA, "workers")]
+    assert relay.put(B, "client", OTHER, SHA, 0.0) == [RelayGame(B, OTHER, SHA, "clients")]
 
 
 def test_other_bytes_under_a_uid_that_the_trainer_has_wait_for_its_answer(relay: GameRelay) -> None:
@@ -44,7 +44,7 @@ def test_other_bytes_under_a_uid_that_the_trainer_has_wait_for_its_answer(relay:
         for now in (1.0, RELAY_AGAIN + 1.0):
             assert statuses(relay.put(A, "client", UID, sha256, now, size=size)) == [(A, "retry")]
     assert relay.put(A, "client", UID, SHA, RELAY_AGAIN + 1.0, size=1000) == [
-        Relay(RelayGame(A, UID, SHA, "clients"))
+        RelayGame(A, UID, SHA, "clients")
     ]
 
 
@@ -61,7 +61,7 @@ def test_a_key_with_ninety_nine_sessions_leaves_room_in_the_window_for_the_other
         answers = [
             relay.put(peer, "client", number(uid), SHA, 0.0, owner=owner)[0] for uid in range(OF_SESSION)
         ]
-        return sum(isinstance(answer, Relay) for answer in answers)
+        return sum(isinstance(answer, RelayGame) for answer in answers)
 
     assert sum(taken(b"crowd-%d" % session, "crowd") for session in range(99)) == OF_KEY
     assert (taken(A, "a"), taken(B, "b")) == (OF_SESSION, OF_SESSION)
@@ -73,7 +73,7 @@ def test_answers_after_a_second_and_a_half_allow_for_the_pace_of_alphazero(relay
         relay.put(number(game % 60), "client", number(game), SHA, 0.0, size=26_000)[0]
         for game in range(int(1.5 * 1360))
     ]
-    assert all(isinstance(answer, Relay) for answer in answers)
+    assert all(isinstance(answer, RelayGame) for answer in answers)
 
 
 def test_what_the_trainer_does_not_store_is_told_with_its_size_for_it_is_charged(relay: GameRelay) -> None:
@@ -102,7 +102,7 @@ def test_an_acknowledgement_that_nobody_waits_for_is_dropped(relay: GameRelay) -
 def test_a_resent_game_is_handed_on_again_only_when_the_first_may_be_lost(relay: GameRelay) -> None:
     relay.put(A, "worker", UID, SHA, 0.0)
     assert relay.put(A, "worker", UID, SHA, RELAY_AGAIN - 1) == []
-    assert isinstance(relay.put(A, "worker", UID, SHA, RELAY_AGAIN)[0], Relay)
+    assert isinstance(relay.put(A, "worker", UID, SHA, RELAY_AGAIN)[0], RelayGame)
     assert relay.relayed == 1
 
 
@@ -146,11 +146,11 @@ def test_a_session_holds_two_megabytes_or_one_game(relay: GameRelay) -> None:
     sizes = (SESSION_BYTES + 1, 1)  # two sessions: one large game, and none beside it
     answers = [relay.put(A, "client", number(uid), SHA, 0.0, size)[0] for uid, size in enumerate(sizes)]
     answers += [relay.put(B, "client", number(uid), SHA, 0.0, SESSION_BYTES // 2)[0] for uid in range(3)]
-    assert [isinstance(answer, Relay) for answer in answers] == [True, False, True, True, False]
+    assert [isinstance(answer, RelayGame) for answer in answers] == [True, False, True, True, False]
     reason = f"{Code.BUSY}: {SESSION_BYTES} bytes of this session's games are unanswered already"
     assert answers[-1] == Acknowledge(B, GameAck(number(2), "retry", reason, RETRY_BUSY))
     relay.trainer_acked([(A, GameAck(number(0), "stored"))])
-    assert isinstance(relay.put(A, "client", number(1), SHA, 0.0, 1)[0], Relay)
+    assert isinstance(relay.put(A, "client", number(1), SHA, 0.0, 1)[0], RelayGame)
 
 
 OWNERS = {b"p%d" % number: "key" if number < 9 else "" for number in range(11)}
@@ -182,8 +182,8 @@ class Crowd(RuleBasedStateMachine):
         uid, owner = number(self.games), OWNERS[peer]
         (answer,) = self.relay.put(peer, "client", uid, SHA, self.now, self.SIZE, owner)
         has_room = len(self.held) < self.OF_ALL and self.holds(peer) < self.OF_SESSION
-        assert isinstance(answer, Relay) == (has_room and (not owner or self.of_key(owner) < self.OF_KEY))
-        if isinstance(answer, Relay):
+        assert isinstance(answer, RelayGame) == (has_room and (not owner or self.of_key(owner) < self.OF_KEY))
+        if isinstance(answer, RelayGame):
             self.held.append((peer, uid))
 
     @precondition(lambda self: self.held)

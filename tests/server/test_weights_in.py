@@ -86,7 +86,7 @@ class Server:
 async def serving(folder: Path) -> AsyncIterator[Server]:
     server = Server(folder)
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(server.weights.run())
+        running = group.create_task(server.weights.downloader.run())
         yield server
         running.cancel()
 
@@ -147,7 +147,7 @@ async def test_weights_that_players_cannot_use_are_thrown_away_and_refused(serve
 async def test_a_trainer_that_has_the_weights_no_longer_is_not_asked_again(server: Server) -> None:
     server.announce()
     server.weights.on_refused(SESSION, Refused(Code.UNKNOWN_WEIGHTS, "gone"), [])
-    assert server.weights._downloader._pull.next_wake() is None
+    assert server.weights.downloader._pull.next_wake() is None
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("a fault")])
