@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from azselfplay.batching.loop import EvaluatorLoop, Network, Workers, open_device
+from azselfplay.batching.loop import EvaluatorLoop, Network, open_device
 from azselfplay.host import aio, logs
 from azselfplay.host.exits import Exit, Fatal, guarded, leave_at_once
 from azselfplay.link.connection import Connection, ConnectionSettings
@@ -189,8 +189,8 @@ class ClientEvaluator:
             # Open the device in a thread, so that the session stays alive: importing torch takes seconds.
             opened = await asyncio.to_thread(open_device, options.device, game, history, options.threads)
             network, exceptions = opened
-            workers = Workers(options.workers, options.games)
-            evaluator = EvaluatorLoop(options.ring, network, game, history, control, exceptions, workers)
+            players = options.workers, options.games
+            evaluator = EvaluatorLoop(options.ring, network, game, history, control, exceptions, *players)
             folder = run_folder(options.spool, game.name, run.name, run.identity) / "weights"
             self._downloader = WeightsDownloader(in_cache(folder, control.load), self._bulk.send)
             # The session began before there was a downloader.

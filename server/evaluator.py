@@ -14,7 +14,7 @@ from pathlib import Path
 
 import zmq
 
-from azselfplay.batching.loop import EvaluatorLoop, Network, Workers, open_device
+from azselfplay.batching.loop import EvaluatorLoop, Network, open_device
 from azselfplay.games import get_game
 from azselfplay.host import logs
 from azselfplay.host.exits import Exit, guarded
@@ -111,8 +111,8 @@ def main() -> int:
     socket = new_dealer(new_context(), options.endpoint, limit=FRAME_LIMIT)
     dial(socket, options.endpoint)
     control = FrontControl(socket, options.index)
-    workers = Workers(options.workers, options.games)
-    EvaluatorLoop(options.ring, network, game, options.history, control, exceptions, workers).run()
+    players = options.workers, options.games
+    EvaluatorLoop(options.ring, network, game, options.history, control, exceptions, *players).run()
     return int(Exit.OK)
 
 

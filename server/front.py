@@ -349,9 +349,8 @@ class Front:
 
     def _on_bulk_ping(self, session: Session, ping: Ping, _: list[memoryview]) -> None:
         if session.role in PLAYERS:
-            self.figures.evaluated_by_player(
-                session.number, session.joined_at, ping.evaluations, time.monotonic()
-            )
+            now, own = time.monotonic(), self.figures.own
+            self.figures.evals += own.told(session.number, session.joined_at, ping.evaluations, now)
 
     async def trainer_left(self) -> None:
         """Wait until there is no trainer and the weights that it published last are in use."""

@@ -234,10 +234,6 @@ class Figures:
         reported = self.waiting.values()
         return sum(waiting for waiting, _ in reported), sum(busy for _, busy in reported)
 
-    def evaluated_by_player(self, session: int, joined_at: float, total: int, now: float) -> None:
-        """Note how many evaluations a player has made in its own search since its session began."""
-        self.evals += self.own.told(session, joined_at, total, now)
-
     def as_dict(self, now: float) -> dict[str, object]:
         return {
             "uptime_s": round(now - self.started, 1),

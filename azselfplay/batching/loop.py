@@ -108,16 +108,6 @@ class Exceptions(NamedTuple):
     out_of_memory: type[Exception] = MemoryError
 
 
-@dataclass(frozen=True)
-class Workers:
-    """Who will use an evaluator."""
-
-    count: int = 1
-    """Workers that have this evaluator as their own."""
-    games: int = 0
-    """Games that each plays at once; 0: as many as fill the batches."""
-
-
 @dataclass(eq=False, slots=True)
 class _Submitted:
     leaves: list[Filled]
@@ -155,16 +145,18 @@ class EvaluatorLoop:
         history: int,
         control: Control,
         exceptions: Exceptions,
-        workers: Workers = Workers(),
+        workers: int = 1,
+        games: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Listen for producers at the Unix socket `path`."""
+        """Listen for producers at the Unix socket `path`. `workers`: how many have this evaluator as their
+        own. `games`: how many each plays at once; 0: as many as fill the batches."""
         self._network = network
         self._game = game
         self._layout = Layout.of(game, history, 1)
         self._control = control
         self._exceptions = exceptions
-        self._workers = workers
+        self._workers, self._games = workers, games
         self._clock = clock
         self._masks = LegalMasks(game.mask_bytes) if game.mask_bytes else None
         self._selector = selectors.DefaultSelector()
@@ -434,10 +426,10 @@ class EvaluatorLoop:
         now = self._clock()
         self._seen = {owner: at for owner, at in self._seen.items() if now - at < RECENT}
         # Workers that are still starting count too, although they have sent nothing yet.
-        owners = max(1, self._workers.count, len(self._seen))
+        owners = max(1, self._workers, len(self._seen))
         target = self._network.target_rows
         needed = (self._network.in_flight + 3) * target
-        games = self._workers.games or games_each(needed, owners)
+        games = self._games or games_each(needed, owners)
         rows = rows_a_slot(target, owners)
         # A small change is not worth beginning or ending games for.
         if is_worth_telling(games, self._wish.games) or is_worth_telling(rows, self._wish.rows):
