@@ -6,6 +6,7 @@ Nothing here loads a GPU library, because `--help` must be quick.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 from dataclasses import dataclass
@@ -130,6 +131,20 @@ def make_plan(
     if config.device == "auto" and gpus and not has_torch:
         text += " (torch is not installed, so the GPUs here are not used)"
     return Plan(prepare, evaluators, workers, text, in_search)
+
+
+def add_joining(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a child that joins the server, as `make_plan` gives them."""
+    add = parser.add_argument
+    add("--bulk", required=True, help="endpoint for games and weights, such as tcp://host:5601")
+    add("--spool", required=True, type=Path, help="folder of this host for finished games and weights")
+    add("--server", default="", help="HOST:PORT as people know the server, for messages")
+    add("--index", type=int, default=0, help="number of this process among its kind on its host")
+    add("--games", type=int, default=0, help="games in flight of a worker; 0: as many as fill the batches")
+    add("--name", default="", help="name shown to people; empty: the host's")
+    add("--server-key", default="", help="the server's public key, if it asks for keys")
+    add("--key", type=Path, help="file of this machine's key")
+    add("--log-format", choices=("text", "json"), default="text")
 
 
 def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]:

@@ -29,6 +29,7 @@ from azselfplay.link.keys import dial_keys
 from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.link.weights_files import in_cache
 from azselfplay.link.weights_pull import WeightsDownloader
+from client.config import add_joining
 from client.spool import run_folder
 from client.warm import Run, is_same_run, read_welcome
 from protocol.messages import (
@@ -241,20 +242,12 @@ async def watch(control: PulledWeights) -> None:
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m client.evaluator", description=__doc__)
+    add_joining(parser)
     add = parser.add_argument
-    add("--bulk", required=True, help="endpoint for games and weights, such as tcp://host:5601")
-    add("--server", default="", help="HOST:PORT as people know the server, for messages")
-    add("--spool", required=True, type=Path, help="folder in which weights are kept")
     add("--ring", required=True, type=Path, help="Unix socket at which workers dial")
-    add("--index", type=int, default=0, help="number of this evaluator on its host")
     add("--device", required=True, help="cpu or cuda:N")
     add("--threads", type=int, default=0, help="CPU threads; 0: one per core")
     add("--workers", type=int, default=1, help="workers that will use this evaluator")
-    add("--games", type=int, default=0, help="games of each; 0: as many as fill the batches")
-    add("--name", default="", help="name shown to people; empty: the host's")
-    add("--server-key", default="", help="the server's public key, if it asks for keys")
-    add("--key", type=Path, help="file of this machine's key")
-    add("--log-format", choices=("text", "json"), default="text")
     return parser.parse_args(argv)
 
 

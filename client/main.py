@@ -27,12 +27,12 @@ from azselfplay.host import aio, config, logs
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal, guarded, is_installed
 from azselfplay.host.folders import check_folders, own_folder
 from azselfplay.host.hardware import Gpus, may_have_gpus
-from azselfplay.host.metrics import Monitor
+from azselfplay.host.metrics import Monitor, Watched
 from azselfplay.host.ports import parse_address
 from azselfplay.host.processes import BACKOFF_LONGEST, Children, Stopped, describe_exit, output_of, to_stderr
 from azselfplay.link.keys import as_text, default_folder, dial_keys, new_pair, write_pair
 from client.config import ClientConfig, Plan, count_gpus, default_spool, devices_for, make_plan
-from client.metrics import SEARCH, FigureLines, Figures, WorkersFigures, watched
+from client.metrics import METRICS, SEARCH, FigureLines, Figures, WorkersFigures
 
 EXAMPLES = (
     "azclient --server gpu-box                          # this machine's GPUs if any, else the server's",
@@ -145,11 +145,11 @@ class Supervisor:
         """Run until a signal or another run. If the preparing child fails, raises Fatal with the child's
         message and exit status."""
 
-        def processes() -> tuple[int, int]:
-            names = [name for name in self._children.pids() if name.startswith(WORKER)]
-            return len(names), self._children.restarts(WORKER)
+        def figures() -> Figures:
+            running = sum(name.startswith(WORKER) for name in self._children.pids())
+            return self._figures.as_dict(running, self._children.restarts(WORKER))
 
-        monitor.watched = watched(self._figures, processes, spool)
+        monitor.watched = Watched(METRICS, figures, self._figures.not_ready, spool)
         self._stop.waits_for = "the workers, which give up unfinished games"
         if self._drain:
             self._stop.waits_for = f"the workers, which finish their games, {self._drain:.0f} s at most"

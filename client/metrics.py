@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from azselfplay.host.metrics import Metric, Watched
+from azselfplay.host.metrics import Metric
 
 TELL_SECONDS = 5.0
 """Seconds between two lines of figures from a worker."""
@@ -96,12 +95,6 @@ class WorkersFigures:
             for name in PER_WORKER
         }
         return {"workers": running, "expected": self.expected, "restarts": restarts, **by_worker}
-
-
-def watched(workers: WorkersFigures, processes: Callable[[], tuple[int, int]], spool: Path) -> Watched:
-    """Return what Prometheus is shown. `processes()` returns how many workers run, and how many restarts
-    there were."""
-    return Watched(METRICS, lambda: workers.as_dict(*processes()), workers.not_ready, spool)
 
 
 def figures_line(figures: Figures) -> str:

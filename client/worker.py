@@ -28,6 +28,7 @@ from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.forest import Forest, cached_in
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.warm import Compiled
+from client.config import add_joining
 from client.metrics import SEARCH, TELL_SECONDS, figures_line
 from client.self_play import GamePool, Player
 from client.sources import OwnNetworkSource, RingSource, ServerSource, Source, own_first
@@ -59,30 +60,17 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         allow_abbrev=False,
         description="One self-play worker process. azserver and azclient start these; see azclient --help.",
     )
+    add_joining(parser)
     add = parser.add_argument
-    add("--bulk", required=True, help="endpoint for games and weights, such as tcp://host:5601")
-    add("--spool", required=True, type=Path, help="folder for finished games, shared by this host's workers")
     add("--leaves", default="", help="endpoint for leaves, where no evaluator of this machine is used")
-    add("--server", default="", help="HOST:PORT as people know the server, for messages")
     add("--role", choices=("worker", "client"), default="client")
-    add("--index", type=int, default=0, help="number of this worker on its host")
     add("--of", type=int, default=1, help="how many workers start on its host, with this spool")
     what = "Unix sockets of this machine's evaluators, the worker's own first; azserver's workers are told"
     add("--rings", nargs="+", type=Path, default=(), help=what)
-    add("--games", type=int, default=0, help="games in flight; 0: as many as the evaluator asks for")
     add("--cache-mib", type=float, default=32.0, help="MiB of cached evaluations; 0: none")
-    add("--name", default="", help="name shown to people; empty: the host's")
     add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
-    add(
-        "--drain",
-        type=float,
-        default=0.0,
-        help="seconds that a stop allows for finishing the games in progress",
-    )
+    add("--drain", type=float, default=0.0, help="seconds that a stop may take to finish its games")
     add("--warm-only", action="store_true", help="join, compile the server's game, leave")
-    add("--server-key", default="", help="the server's public key, if it asks for keys")
-    add("--key", type=Path, help="file of this machine's key")
-    add("--log-format", choices=("text", "json"), default="text")
     add("--figures", action="store_true", help="write a line of figures every few seconds, for azclient")
     options = parser.parse_args(argv)
     # Only azserver's own workers learn of their rings from the WELCOME.

@@ -114,9 +114,7 @@ class Credits:
         """Count `leaves` as in flight. Returns False, and counts nothing, when that exceeds the session's
         credit."""
         account = self._accounts.get(session)
-        if account is None:
-            return False
-        if leaves < 0 or account.in_flight + leaves > account.ceiling:
+        if account is None or account.in_flight + leaves > account.ceiling:
             return False
         account.in_flight += leaves
         return True

@@ -34,7 +34,6 @@ from azselfplay.link.keys import (
     new_pair,
     read_server_pair,
     server_command,
-    server_keygen,
     write_pair,
     write_private,
 )
@@ -180,8 +179,8 @@ def read_allowed(path: Path) -> Keys:
             raise ValueError(f"it is longer than {MOST_BYTES} bytes")
         table = toml_in(text_in(data))
     except FileNotFoundError:
-        make = server_keygen(path.parent)
-        raise Fatal(f"there is no list of keys {path}: {make} makes one", Exit.CONFIG) from None
+        make = server_command(path.parent, "keygen")
+        raise Fatal(f"there is no list of keys {path}: `{make}` makes one", Exit.CONFIG) from None
     except (OSError, ValueError) as error:
         raise Fatal(f"the list of keys {path} cannot be read: {error}", Exit.CONFIG) from None
     keys: Keys = {}

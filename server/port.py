@@ -149,12 +149,10 @@ class Port:
 
     def revoke(self) -> None:
         """Act on a change of the allowed keys: end the sessions whose key is no longer allowed."""
-
-        def tell(peer: bytes) -> None:
+        for peer in self.door.revoked():
             if (session := self.sessions.get(peer)) is not None:
                 self.end(session, _REVOKED)
-
-        self.door.revoke(tell)
+            self.door.cut_off(peer, "its key is not allowed any more")
 
     # ---- inside -----------------------------------------------------------------------------
 

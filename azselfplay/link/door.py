@@ -124,11 +124,9 @@ class Door:
         connection = self._connections.get(peer)
         return None if connection is None else connection.incoming.owner
 
-    def revoke(self, tell: Callable[[bytes], None]) -> None:
-        """Cut all connections whose key is no longer allowed; call `tell(peer)` before each."""
-        for peer in [one.peer for one in self._connections.values() if one.incoming.is_revoked()]:
-            tell(peer)
-            self._cut_soon(peer, "its key is not allowed any more")
+    def revoked(self) -> list[bytes]:
+        """Return the peers whose key is no longer allowed."""
+        return [one.peer for one in self._connections.values() if one.incoming.is_revoked()]
 
     def charge(self, peer: bytes, size: int = 0) -> None:
         """Charge a peer for a message of `size` bytes that brings no work. A peer that sends many of them is
@@ -141,7 +139,7 @@ class Door:
             return
         wait = connection.talk.take(self._clock(), price(size))
         if wait > LONGEST_PAUSE:
-            self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
+            self.cut_off(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
         elif wait >= LEAST_PAUSE:
             # Its next messages wait in the kernel, so TCP makes the peer wait too.
             connection.pause = wait
@@ -213,7 +211,7 @@ class Door:
             if leaving is None:
                 sock.close()
                 return False
-            self._cut_soon(leaving, f"there are {limits.connections} connections")
+            self.cut_off(leaving, f"there are {limits.connections} connections")
         peer = next(self._numbers).to_bytes(8, "big")
         incoming = (lock.incoming if lock else Incoming)(limits.incoming)
         connection = self._connections[peer] = DoorConnection(sock, peer, address, incoming, limits, now)
@@ -259,14 +257,15 @@ class Door:
             if error.answer:
                 self.refused += 1
                 self._send(connection, [error.answer])
-            self._cut(connection, str(error), "refused" if error.answer else "broken")
+            self.cut_off(connection.peer, str(error), "refused" if error.answer else "broken")
             return
         except NotNow:
-            self._cut(connection, "nobody new is let in while the allowed keys cannot be read", "not now")
+            why = "nobody new is let in while the allowed keys cannot be read"
+            self.cut_off(connection.peer, why, "not now")
             return
         except Exception as error:  # ends this connection only, not the process
             self.faults.note("reading a connection", error, self._clock())
-            self._cut(connection, "a fault of ours", "fault")
+            self.cut_off(connection.peer, "a fault of ours")
             return
         if not handled and size and (size < SMALL_READ or not connection.incoming.joined):
             self.charge(connection.peer, size)
@@ -297,7 +296,7 @@ class Door:
     def _tick(self) -> None:
         now = self._clock()
         for peer in self._held.expire(now):
-            self._cut_soon(peer, f"no progress for {self._limits.patience:.0f} s")
+            self.cut_off(peer, f"no progress for {self._limits.patience:.0f} s")
         for peer, since in list(self._strangers.items()):
             # The oldest come first.
             if now - since < self._limits.stranger_patience:
@@ -307,7 +306,7 @@ class Door:
         patience = self._limits.ping_patience
         for connection in self._connections.values():
             if not connection.incoming.ready and now - connection.began >= self._limits.handshake_patience:
-                self._cut_soon(connection.peer, "it has not finished its handshake in time")
+                self.cut_off(connection.peer, "it has not finished its handshake in time")
             match connection.silence(now, self._limits.ping_after, patience):
                 case Silence.PING:
                     self._send(connection, [connection.incoming.ping()])
@@ -320,7 +319,7 @@ class Door:
         size = connection.incoming.held + connection.unsent_size
         connection.is_held = size > 0
         for peer in self._held.update(connection.peer, size, self._clock(), progress=progress):
-            self._cut_soon(peer, f"all peers hold {self._limits.held} bytes, and this one the longest")
+            self.cut_off(peer, f"all peers hold {self._limits.held} bytes, and this one the longest")
 
     def _add_stranger(self, peer: bytes) -> None:
         """Note that a connection has no session. If there are too many of them, the oldest is cut: an honest
@@ -328,26 +327,17 @@ class Door:
         self._strangers.pop(peer, None)
         self._strangers[peer] = self._clock()
         if len(self._strangers) > self._limits.strangers:
-            self._cut_soon(
-                next(iter(self._strangers)), f"{self._limits.strangers} connections have no session"
-            )
+            self.cut_off(next(iter(self._strangers)), f"{self._limits.strangers} connections have no session")
 
-    def _cut_soon(self, peer: bytes, reason: str) -> None:
+    def cut_off(self, peer: bytes, reason: str, kind: str = "") -> None:
+        """Drop a connection because of what it did. `kind`: one of a few fixed texts, by default the reason;
+        each kind is logged at most once in half a minute."""
         connection = self._connections[peer]
         if not connection.broken:
-            self._say_cut(connection, reason, reason)
+            self.cut += 1
+            text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
+            self._warn.warning(kind or reason, text, self._clock())
             self._drop_soon(connection, reason)
-
-    def _cut(self, connection: DoorConnection, reason: str, kind: str) -> None:
-        self._say_cut(connection, reason, kind)
-        self._drop(connection, reason)
-
-    def _say_cut(self, connection: DoorConnection, reason: str, kind: str) -> None:
-        """Log a cut connection. `kind`: one of a few fixed texts; each kind is logged at most once in half a
-        minute."""
-        self.cut += 1
-        text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
-        self._warn.warning(kind, text, self._clock())
 
     def _drop_soon(self, connection: DoorConnection, reason: str) -> None:
         """Drop the connection in the next turn of the loop, because the caller may be using it."""

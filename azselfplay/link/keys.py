@@ -133,14 +133,9 @@ def server_command(folder: Path, *words: str) -> str:
     return shlex.join(["azserver", command, *where, *others])
 
 
-def server_keygen(folder: Path) -> str:
-    """Return the command that makes the keys of a server in `folder`."""
-    return f"`{server_command(folder, 'keygen')}`"
-
-
 def read_server_pair(folder: Path) -> KeyPair:
     """Return the pair of the server whose keys are in `folder`. Raises Fatal(CONFIG) as `read_pair` does."""
-    return read_pair(folder / SERVER_FILE, server_keygen(folder))
+    return read_pair(folder / SERVER_FILE, f"`{server_command(folder, 'keygen')}`")
 
 
 def dial_keys(server_key: str, file: Path | None, role: str) -> DialKeys | None:
