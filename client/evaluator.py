@@ -32,14 +32,7 @@ from azselfplay.link.weights_pull import WeightsDownloader
 from client.config import add_joining
 from client.spool import run_folder
 from client.warm import Run, is_same_run, read_welcome
-from protocol.messages import (
-    PROTOCOL_VERSION,
-    EvaluatorReport,
-    Hello,
-    LoadWeights,
-    WeightsInfo,
-    Welcome,
-)
+from protocol.messages import PROTOCOL_VERSION, EvaluatorReport, Hello, LoadWeights, WeightsInfo, Welcome
 
 log = logging.getLogger("evaluator")
 

@@ -22,28 +22,11 @@ from azselfplay.link.sockets import Context
 from azselfplay.link.weights_files import in_cache
 from azselfplay.link.weights_pull import WeightsDownloader
 from azselfplay.search.compiled import OwnNetwork
-from azselfplay.search.evaluator import (
-    Evaluations,
-    Evaluator,
-    LeafBatch,
-    Reply,
-    WaitingLeaves,
-    deliver,
-    fail,
-)
+from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, Reply, WaitingLeaves, deliver, fail
 from client.remote_evaluator import LeafRefused, RemoteEvaluator
 from net.sparse import SparsePlayer
 from net.weights import BadWeights
-from protocol.messages import (
-    BadMessage,
-    Evaluated,
-    Grant,
-    Hello,
-    Message,
-    Refused,
-    WeightsInfo,
-    Welcome,
-)
+from protocol.messages import BadMessage, Evaluated, Grant, Hello, Message, Refused, WeightsInfo, Welcome
 
 GAMES_IN_SEARCH = 64
 """Games in flight with a network in the search: no search waits for a batch, so more games gain nothing."""

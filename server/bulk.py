@@ -282,14 +282,7 @@ class GameRelay:
         return len(self._in_flight)
 
     def put(
-        self,
-        peer: bytes,
-        role: str,
-        uid: bytes,
-        sha256: bytes,
-        now: float,
-        size: int = 0,
-        owner: str = "",
+        self, peer: bytes, role: str, uid: bytes, sha256: bytes, now: float, size: int = 0, owner: str = ""
     ) -> list[Instruction]:
         """Handle a game of `size` bytes from `peer`. The trainer is told the `owner`, the name of the
         session's key; "" where no keys are used."""
@@ -430,11 +423,7 @@ class WeightsIn:
     pool: EvaluatorPool
 
     def __init__(
-        self,
-        game: str,
-        store: WeightsStore,
-        figures: Figures,
-        send: Callable[[Message], bool],
+        self, game: str, store: WeightsStore, figures: Figures, send: Callable[[Message], bool]
     ) -> None:
         """`send` sends to the trainer; it returns False if there is none, or if the trainer does not read."""
         self.gate: Gatekeeper | None = None

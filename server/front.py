@@ -163,9 +163,7 @@ class Front:
             version=self._version,
         )
         events = PoolEvents(
-            up=self._on_evaluator_up,
-            taken=self._on_weights_taken,
-            refused=self._on_weights_refused,
+            up=self._on_evaluator_up, taken=self._on_weights_taken, refused=self._on_weights_refused
         )
         evaluators = Door([settings.evaluators], settings.evaluator_limits)
         pool = evaluators, self.store, self.figures, events, settings.watch

@@ -94,13 +94,7 @@ class LeafService:
     port: Port
     pool: EvaluatorPool
 
-    def __init__(
-        self,
-        game: Game,
-        history: int,
-        shares: Shares,
-        figures: Figures,
-    ) -> None:
+    def __init__(self, game: Game, history: int, shares: Shares, figures: Figures) -> None:
         self.queue: FairQueue[Leaves] = FairQueue()
         """What waits for a free slot."""
         self.shares = shares

@@ -194,12 +194,7 @@ class Port:
             self._ended(session, why or "it hung up", "hung_up")
 
     def _misfit(
-        self,
-        peer: bytes,
-        session: Session | None,
-        reason: str,
-        request: int,
-        code: Code = Code.BAD_MESSAGE,
+        self, peer: bytes, session: Session | None, reason: str, request: int, code: Code = Code.BAD_MESSAGE
     ) -> None:
         """Count an invalid message, and tell its sender."""
         self._malformed(peer, reason)

@@ -20,16 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.batching.ring import (
-    LOOK_AT_HEAD,
-    MOST_BYTES,
-    Header,
-    Layout,
-    RingMemory,
-    Wish,
-    create,
-    hello,
-)
+from azselfplay.batching.ring import LOOK_AT_HEAD, MOST_BYTES, Header, Layout, RingMemory, Wish, create, hello
 from azselfplay.search.evaluator import Evaluations
 
 REDIAL = 0.25

@@ -182,11 +182,7 @@ class Rings:
     """All rings of one evaluator, behind one Unix socket."""
 
     def __init__(
-        self,
-        path: Path,
-        layout: Layout,
-        selector: selectors.BaseSelector,
-        on_close: Callable[[Ring], None],
+        self, path: Path, layout: Layout, selector: selectors.BaseSelector, on_close: Callable[[Ring], None]
     ) -> None:
         """Listen at `path`. The folder around it must be closed to other users. `on_close(ring)` must forget
         the ring's slots. Raises Fatal as `listen` does."""

@@ -28,15 +28,7 @@ from zmq.utils.monitor import parse_monitor_message
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import unknown_name
 from azselfplay.link.keys import as_text
-from azselfplay.link.sockets import (
-    LEAVES_LIMIT,
-    Channel,
-    Context,
-    Frame,
-    dial,
-    hang_up,
-    new_dealer,
-)
+from azselfplay.link.sockets import LEAVES_LIMIT, Channel, Context, Frame, dial, hang_up, new_dealer
 from protocol.errors import Code
 from protocol.keys import DialKeys
 from protocol.messages import BadMessage, Goodbye, Hello, Message, Ping, Welcome, decode, encode

@@ -71,12 +71,7 @@ def new_context() -> Context:
 
 
 def new_dealer(
-    context: Context,
-    endpoint: str,
-    *,
-    limit: int = LEAVES_LIMIT,
-    hwm: int = 64,
-    keys: DialKeys | None = None,
+    context: Context, endpoint: str, *, limit: int = LEAVES_LIMIT, hwm: int = 64, keys: DialKeys | None = None
 ) -> Socket:
     """Return a DEALER for `endpoint` that has not dialled yet. It dials again when a connection is lost.
 
@@ -148,11 +143,7 @@ class Channel:
     after the next read has been scheduled.
     """
 
-    def __init__(
-        self,
-        socket: Socket,
-        on_message: Callable[[list[memoryview]], None],
-    ) -> None:
+    def __init__(self, socket: Socket, on_message: Callable[[list[memoryview]], None]) -> None:
         self.socket = socket
         self._on_message = on_message
         self._loop: asyncio.AbstractEventLoop | None = None

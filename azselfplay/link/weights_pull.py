@@ -36,17 +36,7 @@ from azselfplay.host.logs import Repeated
 from azselfplay.link.weights_files import LARGEST, Use
 from azselfplay.link.weights_web import read_file
 from protocol.errors import Code
-from protocol.messages import (
-    CHUNK,
-    Chunk,
-    GetChunk,
-    GetWeights,
-    Message,
-    Pong,
-    Refused,
-    WeightsInfo,
-    Welcome,
-)
+from protocol.messages import CHUNK, Chunk, GetChunk, GetWeights, Message, Pong, Refused, WeightsInfo, Welcome
 
 WINDOW = 8
 """Chunks requested and not yet received: 4 MB in flight keep a fast line busy."""
