@@ -153,7 +153,11 @@ class Supervisor:
         self._stop.waits_for = "the workers, which give up unfinished games"
         if self._drain:
             self._stop.waits_for = f"the workers, which finish their games, {self._drain:.0f} s at most"
-        sink = FigureLines(all_but_errors, self._on_preparing)
+
+        def on_preparing(figures: Figures) -> None:
+            self._search = figures[SEARCH]
+
+        sink = FigureLines(all_but_errors, on_preparing)
         # The preparing child is not restarted when it fails: its message and exit status become ours.
         self._children.add(PREPARE, self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=sink)
 
@@ -172,9 +176,6 @@ class Supervisor:
             ending.cancel()
         if self._failed is not None:
             raise self._failed
-
-    def _on_preparing(self, figures: Figures) -> None:
-        self._search = figures[SEARCH]
 
     def _on_prepared(self, code: int) -> None:
         # If the child ends because of the stop, its exit code means nothing.

@@ -180,7 +180,7 @@ class _Request(Generic[T]):
     rows: int
     unanswered: int
     """Bit i is set while row i is unanswered."""
-    patience: float
+    patience: float = PATIENCE
     deadline: float = 0.0
     """When to send the request again; meaningless while it waits in the send queue."""
     sent: bool = False
@@ -194,11 +194,10 @@ class RequestTable(Generic[T]):
     any time: leaves in flight stay in flight.
     """
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self) -> None:
         self.credits = 0
         self.in_flight = 0
         """Rows of requests sent in this session and not completely answered (all their rows count)."""
-        self._patience = patience
         self._requests: dict[int, _Request[T]] = {}
         self._to_send: deque[int] = deque()
         self._next = 1
@@ -224,7 +223,7 @@ class RequestTable(Generic[T]):
         request = self._next
         self._next += 1
         # One bit for each row, all of them set.
-        self._requests[request] = _Request(payload, rows, (1 << rows) - 1, self._patience)
+        self._requests[request] = _Request(payload, rows, (1 << rows) - 1)
         self._to_send.append(request)
         return request
 

@@ -42,6 +42,12 @@ class Source:
     """The network that the forest evaluates itself; None: leaves are submitted to `evaluator`."""
     description: str
 
+    def __init__(self, on_games: Callable[[], None]) -> None:
+        """`on_games()` is called whenever server or evaluator ask for another number of games."""
+        self._on_games = on_games
+        self._wanted = 0
+        self._joined = asyncio.Event()
+
     @property
     def leaves(self) -> int:
         """Leaves that were answered since the start, not counting those that the forest evaluated itself."""
@@ -52,8 +58,8 @@ class Source:
         raise NotImplementedError
 
     async def ready(self) -> None:
-        """Return once leaves may be submitted."""
-        raise NotImplementedError
+        """Return once leaves may be submitted, and it is known how many games to play."""
+        await self._joined.wait()
 
     def games(self, wanted: int) -> int:
         """Return how many games to have in flight; `wanted` is the server's number in its last WELCOME."""
@@ -70,6 +76,13 @@ class Source:
 
     def close(self) -> None:
         """Stop what was started."""
+
+    def _want(self, games: int) -> None:
+        """Note that `games` games are asked for."""
+        if games != self._wanted:
+            self._wanted = games
+            self._on_games()
+        self._joined.set()
 
 
 class ServerSource(Source):
@@ -88,12 +101,9 @@ class ServerSource(Source):
         mask_bytes: int,
         run: bytes,
     ) -> None:
-        """`on_games()` is called whenever the server asks for another number of games. `mask_bytes`:
-        `Game.mask_bytes`; `run`: the identity of the run that is played."""
+        """`mask_bytes`: `Game.mask_bytes`; `run`: the identity of the run that is played."""
+        super().__init__(on_games)
         self._run = run
-        self._on_games = on_games
-        self._wanted = 0
-        self._joined = asyncio.Event()
         self._connection = Connection(
             context,
             endpoint,
@@ -115,10 +125,6 @@ class ServerSource(Source):
     def parts(self) -> list[Coroutine[Any, Any, None]]:
         return [self._connection.run()]
 
-    async def ready(self) -> None:
-        """Return once the first session has begun; its WELCOME says how many games the server wants."""
-        await self._joined.wait()
-
     def games(self, wanted: int) -> int:
         return max(1, self._wanted or wanted)
 
@@ -131,17 +137,11 @@ class ServerSource(Source):
         self.evaluator.joined(welcome)
         # The server's number of games may have changed while there was no session.
         self._want(welcome.games_in_flight)
-        self._joined.set()
 
     def _is_this_run(self, welcome: Welcome | None) -> bool:
         """Return whether credits are taken. Another run has another network; the bulk connection soon ends
         this worker."""
         return welcome is not None and welcome.run_id == self._run
-
-    def _want(self, games: int) -> None:
-        if games != self._wanted:
-            self._wanted = games
-            self._on_games()
 
     def _on_leaves_message(self, message: Message, frames: Sequence[memoryview]) -> None:
         if isinstance(message, Evaluated):
@@ -175,13 +175,10 @@ class RingSource(Source):
     def __init__(
         self, paths: Sequence[Path], layout: Layout, name: str, on_games: Callable[[], None]
     ) -> None:
-        """`paths`: the evaluators' sockets, our own evaluator first. `on_games()` is called when the
-        evaluator asks for another number of games."""
+        """`paths`: the evaluators' sockets, our own evaluator first."""
+        super().__init__(on_games)
         self.evaluator = self
         self.version = 0
-        self._on_games = on_games
-        self._wanted = 0
-        self._joined = asyncio.Event()
         self._waiting = WaitingLeaves()
         """Leaves not yet in a slot; bounded by the number of searches."""
         self._again: deque[Leaves] = deque()
@@ -193,10 +190,6 @@ class RingSource(Source):
     def parts(self) -> list[Coroutine[Any, Any, None]]:
         self.ring.start()
         return []
-
-    async def ready(self) -> None:
-        """Return once the evaluator has weights, and has said how many games it wants."""
-        await self._joined.wait()
 
     def games(self, wanted: int) -> int:
         """Return the server's number, if it was told one."""
@@ -243,11 +236,9 @@ class RingSource(Source):
             deliver(parts, batch.counts, first, some)
 
     def _on_wish(self, wish: Wish) -> None:
-        if wish.games and wish.games != self._wanted:
-            self._wanted = wish.games
-            self._on_games()
-            # An evaluator without weights asks for no games yet, so it is ready only now.
-            self._joined.set()
+        # An evaluator without weights asks for no games yet.
+        if wish.games:
+            self._want(wish.games)
         self._flush()
 
     def _on_lost(self, returned: list[Leaves]) -> None:

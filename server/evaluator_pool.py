@@ -70,27 +70,21 @@ class Device:
     """Hash of the weights it has loaded; empty before the first."""
 
 
-@dataclass(frozen=True)
-class PoolEvents:
-    """Callbacks by which the pool notifies the front."""
-
-    up: Callable[[], None]
-    """An evaluator has loaded its first weights."""
-    taken: Callable[[WeightsInfo], None]
-    """The first evaluator has loaded the newest weights."""
-    refused: Callable[[WeightsInfo, str], None]
-    """An evaluator has refused the newest weights."""
-
-
 class EvaluatorPool:
-    """All evaluators of this server, by index."""
+    """All evaluators of this server, by index. The next three are set by the front."""
+
+    on_up: Callable[[], None]
+    """An evaluator has loaded its first weights."""
+    on_taken: Callable[[WeightsInfo], None]
+    """The first evaluator has loaded the newest weights."""
+    on_weights_refused: Callable[[WeightsInfo, str], None]
+    """An evaluator has refused the newest weights."""
 
     def __init__(
         self,
         door: Door,
         store: WeightsStore,
         figures: Figures,
-        events: PoolEvents,
         watch: WatchTimes | None = None,
     ) -> None:
         self.door = door
@@ -98,7 +92,6 @@ class EvaluatorPool:
         """Weights that evaluators should use: the current ones, or newer ones that none has loaded yet."""
         self._store = store
         self._figures = figures
-        self._events = events
         self._devices: dict[int, Device] = {}
         self._indices: dict[bytes, int] = {}
         """Index of each evaluator by its peer."""
@@ -264,12 +257,12 @@ class EvaluatorPool:
             self._networks[index] = newest.architecture
         # This is the first evaluator that has the newest weights: from now on players are told of them.
         if newest is not None and newest.sha256 == loaded.sha256 and newest != self._store.current:
-            self._events.taken(newest)
+            self.on_taken(newest)
         # Log only the first weights of a process, not each change.
         if first:
             ready = device.ready
             log.info("evaluator %d is ready: %s, batches of %d", index, ready.device, ready.target_rows)
-            self._events.up()
+            self.on_up()
 
     def _on_refused(self, index: int, refused: WeightsRefused) -> None:
         """Handle a refusal: the evaluator keeps its old network. A process without any gets the current
@@ -286,7 +279,7 @@ class EvaluatorPool:
         """Go back to the current weights, unless those are the refused ones."""
         self._figures.weights_refused += 1
         current = self.newest = self._store.current
-        self._events.refused(newest, reason)
+        self.on_weights_refused(newest, reason)
         if newest == current:
             return
         for device in self._devices.values():
@@ -340,7 +333,7 @@ class NoEvaluators(EvaluatorPool):
     def load(self, info: WeightsInfo) -> None:
         """Use weights that have been checked."""
         self.newest, self.is_checked = info, True
-        self._events.taken(info)
+        self.on_taken(info)
 
 
 def objection_to(path: Path, info: WeightsInfo, game: Game, history: int, network: str) -> str:

@@ -21,7 +21,7 @@ from azselfplay.host.config import software
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import give_back
 from azselfplay.host.logs import Repeated
-from azselfplay.link.door import Door, DoorLock
+from azselfplay.link.door import Door
 from azselfplay.link.door_connection import DoorLimits
 from net.architectures.registry import is_sparse
 from protocol.credits import LEAST_GRANT, Credits
@@ -29,7 +29,7 @@ from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, WeightsInfo, Welcome
 from protocol.sessions import MAX_SESSIONS, Session, SessionTable
 from server.bulk import BulkService
-from server.evaluator_pool import LIMITS, EvaluatorPool, NoEvaluators, PoolEvents
+from server.evaluator_pool import LIMITS, EvaluatorPool, NoEvaluators
 from server.evaluator_watch import LOADING, WatchTimes
 from server.keys import Allowed
 from server.leaves import EVALUATE_YOURSELF, MAX_QUEUED_ROWS, LeafService, message_limits
@@ -139,7 +139,7 @@ class Front:
         # The two ports divide the files that this user may open, so that neither can starve the other.
         share = (files - SPARE_DESCRIPTORS) // 2
         allowed = settings.allowed
-        lock = None if allowed is None else DoorLock(allowed.pair, allowed.owner_of)
+        lock = None if allowed is None else (allowed.pair, allowed.owner_of)
         limits = replace(settings.limits, connections=min(settings.limits.connections, share))
         of_leaves = message_limits(settings.game, settings.history)
         # Reserve some connections for peers without a session (see STRANGERS_PART).
@@ -162,16 +162,15 @@ class Front:
             on_end=self._on_bulk_session_ended,
             version=self._version,
         )
-        events = PoolEvents(
-            up=self._on_evaluator_up, taken=self._on_weights_taken, refused=self._on_weights_refused
-        )
         evaluators = Door([settings.evaluators], settings.evaluator_limits)
-        pool = evaluators, self.store, self.figures, events, settings.watch
+        pool = evaluators, self.store, self.figures, settings.watch
         if settings.players_evaluate:
             players = self.pool = NoEvaluators(*pool)
             players.expect(settings.game, settings.history, settings.network)
         else:
             self.pool = EvaluatorPool(*pool)
+        self.pool.on_up, self.pool.on_taken = self._on_evaluator_up, self._on_weights_taken
+        self.pool.on_weights_refused = self._on_weights_refused
         self.leaf.pool = self.bulk.weights.pool = self.pool
         self.bulk.chunks.port = self.bulk.weights.port = self.bulk.port
 

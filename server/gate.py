@@ -138,16 +138,13 @@ class Gatekeeper:
         command: Command,
         load: Callable[[WeightsInfo], None],
         log_file: Path,
-        silence: float = SILENCE_SECONDS,
     ) -> None:
-        """`silence`: seconds without a report after which a match's process counts as hanging."""
         assert store.current is not None
         self._gate = Gate(store.current, share, read_state(store))
         self._store = store
         self._command = command
         self._load = load
         self._log = LogFile(log_file)
-        self._silence = silence
         # This event is never set: cancelling the task is enough to stop a match that is starting.
         self._never = asyncio.Event()
         self._jobs: asyncio.Queue[Play] = asyncio.Queue(maxsize=2)
@@ -221,7 +218,7 @@ class Gatekeeper:
     async def _listen(self, process: ChildProcess) -> str:
         """Read the reports until the match ends, or none has come for too long. Returns why it broke off, or
         ''."""
-        silence, loop = self._silence, asyncio.get_running_loop()
+        silence, loop = SILENCE_SECONDS, asyncio.get_running_loop()
         try:
             async with asyncio.timeout(silence) as patience:
                 async for line in process.stdout:

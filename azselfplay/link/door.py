@@ -5,7 +5,7 @@ unfinished message, what is queued for a peer that does not read, connections wi
 of what is held. The door numbers its peers, and ignores the routing ids that they choose for themselves.
 Everything happens in the event loop, with plain sockets; no task, no polling, no thread.
 
-With a `DoorLock`, peers from the network must prove an allowed key (CURVE); this user's own processes need
+With a `Lock`, peers from the network must prove an allowed key (CURVE); this user's own processes need
 none.
 """
 
@@ -20,7 +20,6 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from azselfplay.host.aio import Faults
 from azselfplay.host.logs import Repeated
@@ -29,7 +28,7 @@ from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings
 from azselfplay.link.pacing import LEAST_PAUSE, LONGEST_PAUSE, SMALL_READ, Paces, price
 from protocol.curve import CurveIncoming, Handshake
 from protocol.keys import KeyOwner, KeyPair, NotNow, OwnerOf
-from protocol.zmtp import Broken, Incoming, Limits
+from protocol.zmtp import Broken, Incoming
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +40,8 @@ TICK_SECONDS = 1.0
 
 OnMessage = Callable[[bytes, list[memoryview]], None]
 OnGone = Callable[[bytes, str], None]
+Lock = tuple[KeyPair, OwnerOf]
+"""The key pair of a server, and who may join with which key: for all its doors."""
 
 
 class Door:
@@ -51,7 +52,7 @@ class Door:
         endpoints: Sequence[str],
         limits: DoorLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
-        lock: DoorLock | None = None,
+        lock: Lock | None = None,
     ) -> None:
         """Listen at once (`tcp://` and `ipc://`). Raises Fatal as `listen` does if an endpoint is
         unavailable.
@@ -194,9 +195,8 @@ class Door:
 
     def _take_in(self, sock: socket.socket, address: str) -> bool:
         """Accept a connection, and greet it. Returns False if it is turned away."""
-        now, limits, lock = self._clock(), self._limits, None
+        now, limits = self._clock(), self._limits
         if address != LOCAL:
-            lock = self._lock
             # An address pays for its dials before a handshake costs us anything.
             if self._of_address[address] >= limits.connections_of_address or self._dials.wait(address, now):
                 sock.close()
@@ -213,7 +213,9 @@ class Door:
                 return False
             self.cut_off(leaving, f"there are {limits.connections} connections")
         peer = next(self._numbers).to_bytes(8, "big")
-        incoming = (lock.incoming if lock else Incoming)(limits.incoming)
+        incoming = Incoming(limits.incoming)
+        if address != LOCAL and self._lock is not None:
+            incoming = CurveIncoming(limits.incoming, Handshake(*self._lock, os.urandom))
         connection = self._connections[peer] = DoorConnection(sock, peer, address, incoming, limits, now)
         self._of_address[address] += 1
         self._add_stranger(peer)
@@ -370,16 +372,3 @@ class Door:
     def _in_loop(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None, "start comes first"
         return self._loop
-
-
-@dataclass(frozen=True)
-class DoorLock:
-    """The lock of one server, for all its doors."""
-
-    keys: KeyPair
-    """The server's key pair."""
-    owner_of: OwnerOf = field(repr=False)
-
-    def incoming(self, limits: Limits) -> CurveIncoming:
-        """Return the decoder for a new connection."""
-        return CurveIncoming(limits, Handshake(self.keys, self.owner_of, os.urandom))

@@ -35,7 +35,7 @@ def test_rejoining_sends_everything_unanswered_again_in_order() -> None:
 
 
 def test_an_unanswered_request_is_sent_again_after_doubling_times() -> None:
-    table: RequestTable[str] = RequestTable(10.0)
+    table: RequestTable[str] = RequestTable()
     table.joined(10)
     table.open("a", 1)
     table.take(0.0)

@@ -14,7 +14,7 @@ from nacl.public import PrivateKey
 from router_socket import dealer
 from zmq.utils.monitor import parse_monitor_message
 
-from azselfplay.link.door import Door, DoorLock
+from azselfplay.link.door import Door
 from azselfplay.link.door_connection import DoorLimits
 from azselfplay.link.sockets import Channel, new_context
 from protocol.keys import DialKeys, KeyOwner, KeyPair, NotNow
@@ -55,7 +55,7 @@ class Locked:
 
     def __post_init__(self) -> None:
         self.context = new_context()
-        self.lock = DoorLock(SERVER, self.owner_of)
+        self.lock = SERVER, self.owner_of
         self.door = Door([self.endpoint], DoorLimits(), self.clock, self.lock)
         self.door.start(self.on_message, lambda _peer, why: self.gone.append(why))
 

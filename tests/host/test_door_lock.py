@@ -10,7 +10,7 @@ import zmq
 from locked_door import CLIENT, LAB, PATIENCE, SERVER, STRANGER, Dialled, locked_door, until
 from raw_zmtp import RawPeer
 
-from azselfplay.link.door import Door, DoorLock
+from azselfplay.link.door import Door
 from protocol.curve import CURVE_GREETING
 
 
@@ -147,7 +147,7 @@ async def test_what_a_revoked_key_has_sent_already_is_not_handled() -> None:
 
 
 async def test_a_door_with_keys_lets_this_users_own_processes_in_without(tmp_path) -> None:
-    lock = DoorLock(SERVER, lambda _: None)
+    lock = SERVER, lambda _: None
     door = Door([f"ipc://{tmp_path}/s"], None, time.monotonic, lock)
     heard = asyncio.Event()
     door.start(lambda peer, _: (heard.set(), door.send(peer, [b"yes"]))[0], lambda *_: None)

@@ -51,12 +51,12 @@ async def figures_when(trainer: Peer, wanted: Callable[[dict], bool]) -> dict:
 
 @asynccontextmanager
 async def beside_gate(
-    folder: Path, command: Callable[[Play], Sequence[str]], share: float = 0.55, **limits: float
+    folder: Path, command: Callable[[Play], Sequence[str]], share: float = 0.55
 ) -> AsyncIterator[tuple[Bench, EchoEvaluator, Peer]]:
     """Give a bench whose front has a gate, an evaluator and a trainer."""
     async with running_front(folder) as bench:
         front = bench.front
-        gate = Gatekeeper(bench.store, share, command, front.pool.load, folder / "gate.log", **limits)
+        gate = Gatekeeper(bench.store, share, command, front.pool.load, folder / "gate.log")
         front.bulk.weights.gate, front.pool.newest = gate, gate.best
         evaluator, trainer = await bench.evaluator(), Peer(bench, "bulk")
         await trainer.join("trainer")
@@ -115,12 +115,15 @@ async def test_a_gate_that_hangs_is_ended_and_played_again(tmp_path: Path, monke
     """A real process that stops itself sends no report, and another talks nonsense; the next one decides, and
     its error output is kept."""
     monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(gatekeeper, "SILENCE_SECONDS", 3.0)
     hangs = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     talks = f"import sys; print({WON!r}); print('a complaint', file=sys.stderr)"
     scripts = chain([hangs, "print('nonsense')"], repeat(talks))
-    async with beside_gate(
-        tmp_path, lambda _play: [sys.executable, "-S", "-c", next(scripts)], silence=3.0
-    ) as (_, _, trainer):
+    async with beside_gate(tmp_path, lambda _play: [sys.executable, "-S", "-c", next(scripts)]) as (
+        _,
+        _,
+        trainer,
+    ):
         await publish(trainer, b"candidate", 1)
         await figures_when(trainer, lambda gate: gate["promoted"] == 1)
         assert next(scripts) == talks
