@@ -226,7 +226,10 @@ class Worker:
             room=uploader.room,
             finishing=self._stop.finishing,
         )
-        self._stop.waits_for = waits_for(options.drain)
+        self._stop.waits_for = "games already sent to be acknowledged; unfinished games are given up"
+        if options.drain:
+            what = "its games in progress, and those not handed in yet"
+            self._stop.waits_for = f"{what}, {options.drain:.0f} s at most"
         log.info(
             "playing %d games of %s at a time, evaluated by %s", games, run.game.name, source.description
         )
@@ -386,13 +389,6 @@ class Worker:
             if lost := self._uploader.unwritten:
                 log.error("%d finished games are lost: the disk does not take them", lost)
             log.info("%d games stay in the spool and will be sent next time", self._uploader.spool.games)
-
-
-def waits_for(seconds: float) -> str:
-    """Return what a stop of a worker waits for, for people. `seconds`: the setting --drain."""
-    if seconds:
-        return f"its games in progress, and those not handed in yet, {seconds:.0f} s at most"
-    return "games already sent to be acknowledged; unfinished games are given up"
 
 
 async def drained(games: Sequence[asyncio.Task[None]], uploader: Uploader, seconds: float) -> bool:

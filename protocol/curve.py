@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from enum import Enum
 
 import numpy as np
 from nacl._sodium import ffi, lib  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -156,12 +155,6 @@ class CurveIncoming(Incoming):
         return super()._take_frame(flags, body, length)
 
 
-class _Stage(Enum):
-    HELLO = "HELLO"
-    INITIATE = "INITIATE"
-    DONE = "a MESSAGE"
-
-
 class Handshake:
     """The handshake of one connection, from the greeting to READY, which sets `boxes` and `owner`."""
 
@@ -175,16 +168,16 @@ class Handshake:
         self.owner_of = owner_of
         self._random = random
         self._cookie_key = b""
-        self._stage = _Stage.HELLO
+        self._expected = b"HELLO"
+        """Name of the next command."""
 
     def on_command(self, content: bytes) -> bytes:
         """Return the command that answers this one, as a frame. Raises Broken, sometimes with an ERROR to
         send."""
-        for stage, act in ((_Stage.HELLO, self._on_hello), (_Stage.INITIATE, self._on_initiate)):
-            name = stage.value.encode()
-            if self._stage is stage and content.startswith(bytes((len(name),)) + name):
-                return act(content)
-        raise Broken(f"it sent {content[1:9]!r}, expected {self._stage.value}")
+        name = self._expected
+        if not content.startswith(bytes((len(name),)) + name):
+            raise Broken(f"it sent {content[1:9]!r}, expected {name.decode()}")
+        return self._on_hello(content) if name == b"HELLO" else self._on_initiate(content)
 
     def _on_hello(self, hello: bytes) -> bytes:
         if len(hello) != HELLO_SIZE or hello[6:80] != _HELLO_BEGIN:
@@ -205,7 +198,7 @@ class Handshake:
         cookie = tail + crypto_secretbox_easy(client + secret, b"COOKIE--" + tail, self._cookie_key)
         tail = self._random(LONG_NONCE)
         box = crypto_box_easy_afternm(crypto_scalarmult_base(secret) + cookie, b"WELCOME-" + tail, key)
-        self._stage = _Stage.INITIATE
+        self._expected = b"INITIATE"
         return command(b"WELCOME", tail + box)
 
     def _on_initiate(self, initiate: bytes) -> bytes:
@@ -238,7 +231,7 @@ class Handshake:
         self.boxes = Boxes(key, b"CurveZMQMESSAGES", b"CurveZMQMESSAGEC")
         # Nonces grow throughout a connection, so the first MESSAGE must have a larger one than INITIATE.
         self.boxes.heard = int.from_bytes(nonce, "big")
-        self._stage = _Stage.DONE
+        self._expected = b"MESSAGE"
         first = struct.pack(">Q", 1)  # `Boxes` counts on from here
         ready = crypto_box_easy_afternm(READY_PROPERTIES, b"CurveZMQREADY---" + first, key)
         return command(b"READY", first + ready)

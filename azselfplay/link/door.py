@@ -65,8 +65,8 @@ class Door:
         self._listener = Listener(endpoints, clock)
         self._numbers = itertools.count(1)
         self._connections: dict[bytes, DoorConnection] = {}
-        self._strangers: dict[bytes, float] = {}
-        """Since when connections have had no session, oldest first."""
+        self._strangers = Holdings(self._limits.strangers, self._limits.stranger_patience)
+        """Connections without a session, each counted as one."""
         self._held = Holdings(self._limits.held, self._limits.patience)
         self._of_address: Counter[str] = Counter()
         """Connections by address, without zeros."""
@@ -106,7 +106,7 @@ class Door:
         """Note that the peer has a session: whole messages are kept for it."""
         if (connection := self._connections.get(peer)) is not None:
             connection.incoming.joined = True
-            self._strangers.pop(peer, None)
+            self._strangers.forget(peer)
 
     def dismiss(self, peer: bytes) -> None:
         """Note that the peer's session has ended."""
@@ -207,7 +207,7 @@ class Door:
             self._dials.take(address, now)
         # The stranger that has waited longest makes room; a peer with a session stays.
         if len(self._connections) >= limits.connections:
-            leaving = next(iter(self._strangers), None)
+            leaving = self._strangers.oldest
             if leaving is None:
                 sock.close()
                 return False
@@ -299,10 +299,7 @@ class Door:
         now = self._clock()
         for peer in self._held.expire(now):
             self.cut_off(peer, f"no progress for {self._limits.patience:.0f} s")
-        for peer, since in list(self._strangers.items()):
-            # The oldest come first.
-            if now - since < self._limits.stranger_patience:
-                break
+        for peer in self._strangers.expire(now):
             self._drop_soon(self._connections[peer], "")
         self._dials.tidy(now)
         patience = self._limits.ping_patience
@@ -326,10 +323,8 @@ class Door:
     def _add_stranger(self, peer: bytes) -> None:
         """Note that a connection has no session. If there are too many of them, the oldest is cut: an honest
         peer joins long before one address can have dialled that often."""
-        self._strangers.pop(peer, None)
-        self._strangers[peer] = self._clock()
-        if len(self._strangers) > self._limits.strangers:
-            self.cut_off(next(iter(self._strangers)), f"{self._limits.strangers} connections have no session")
+        for oldest in self._strangers.update(peer, 1, self._clock(), progress=True):
+            self.cut_off(oldest, f"{self._limits.strangers} connections have no session")
 
     def cut_off(self, peer: bytes, reason: str, kind: str = "") -> None:
         """Drop a connection because of what it did. `kind`: one of a few fixed texts, by default the reason;
@@ -346,7 +341,7 @@ class Door:
         if not connection.broken:
             connection.broken = True
             self._held.forget(connection.peer)
-            self._strangers.pop(connection.peer, None)
+            self._strangers.forget(connection.peer)
             self._in_loop.call_soon(self._drop, connection, reason)
 
     def _drop(self, connection: DoorConnection, reason: str) -> None:
@@ -358,7 +353,7 @@ class Door:
         connection.broken = True
         del self._connections[connection.peer]
         self._held.forget(connection.peer)
-        self._strangers.pop(connection.peer, None)
+        self._strangers.forget(connection.peer)
         self._of_address[connection.address] -= 1
         if not self._of_address[connection.address]:
             del self._of_address[connection.address]

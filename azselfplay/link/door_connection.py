@@ -179,6 +179,11 @@ class Holdings:
         self._patience = patience
         self._by_peer: OrderedDict[bytes, _Holding] = OrderedDict()
 
+    @property
+    def oldest(self) -> bytes | None:
+        """Return the peer without progress for the longest time; None if there is none."""
+        return next(iter(self._by_peer), None)
+
     def update(self, peer: bytes, size: int, now: float, *, progress: bool) -> list[bytes]:
         """Note that `size` bytes are held for `peer` now. Returns the peers that must go, perhaps including
         this one."""
