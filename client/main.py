@@ -203,7 +203,7 @@ class Supervisor:
             self._children.add(
                 f"{WORKER}{index}",
                 argv,
-                on_exit=partial(self._on_worker_end, index),
+                on_exit=partial(self._figures.ended, index),
                 sink=FigureLines(to_stderr, partial(self._on_figures, index)),
             )
 
@@ -213,9 +213,6 @@ class Supervisor:
         elif figures[SEARCH] != self._search and not self._end.finishing.is_set():
             log.info("the server's run has another game or network: everything here starts again for it")
             self._end.request()
-
-    def _on_worker_end(self, index: int, _code: int) -> None:
-        self._figures.ended(index)
 
 
 def all_but_errors(line: bytes) -> None:

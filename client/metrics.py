@@ -60,7 +60,7 @@ class WorkersFigures:
     def said(self, worker: int, figures: Figures) -> None:
         self._said[worker] = figures, self._clock()
 
-    def ended(self, worker: int) -> None:
+    def ended(self, worker: int, _code: int = 0) -> None:
         """Note that the worker's process is gone."""
         if worker in self._said:
             # Keep what the worker had counted, because Prometheus counters must not go back.

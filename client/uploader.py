@@ -174,7 +174,21 @@ class Uploader:
         time."""
         self._instructions += self._uploads.tick(self._loop.time())
         if self._writes and self._loop.time() >= self._write_at:
-            await self._write()
+            # Start a new list: games that finish while the thread works must not be added to the one it has.
+            writes, self._writes = self._writes, []
+            try:
+                await asyncio.to_thread(self.spool.write, [(write.uid, write.data) for write in writes])
+            except OSError as error:
+                log.error("cannot write %d games (%s); trying again in %g s", len(writes), error, WRITE_AGAIN)
+                # Put them in front, so that games are written in the order in which they finished.
+                self._writes = writes + self._writes
+                self._write_at = self._loop.time() + WRITE_AGAIN
+            else:
+                self._write_at = 0.0
+                for write in writes:
+                    self._enqueue(self._uploads.add(write.uid, len(write.data), self._loop.time()))
+                    if not write.done.done():  # the waiting game may have been given up
+                        write.done.set_result(None)
         instructions, self._instructions = self._instructions, []
         if self._loop.time() >= self._again_at:
             instructions, self._failed = self._failed + instructions, []
@@ -197,23 +211,6 @@ class Uploader:
             back = await asyncio.to_thread(self.spool.take_back, self._terms)
             for uid, size in back.items():
                 self._enqueue(self._uploads.add(uid, size, self._loop.time()))
-
-    async def _write(self) -> None:
-        # Start a new list: games that finish while the thread works must not be added to the one it has.
-        writes, self._writes = self._writes, []
-        try:
-            await asyncio.to_thread(self.spool.write, [(write.uid, write.data) for write in writes])
-        except OSError as error:
-            log.error("cannot write %d games (%s); trying again in %g s", len(writes), error, WRITE_AGAIN)
-            # Put them in front, so that games are written in the order in which they finished.
-            self._writes = writes + self._writes
-            self._write_at = self._loop.time() + WRITE_AGAIN
-            return
-        self._write_at = 0.0
-        for write in writes:
-            self._enqueue(self._uploads.add(write.uid, len(write.data), self._loop.time()))
-            if not write.done.done():  # the waiting game may have been given up
-                write.done.set_result(None)
 
     def _enqueue(self, instructions: list[Instruction]) -> None:
         """Note what to do, and wake `run` to do it and to look at the time."""

@@ -277,22 +277,18 @@ class Connection:
             if self._unsent_hello is not None and self._send(self._unsent_hello):
                 self._unsent_hello = None
         elif kind == zmq.EVENT_DISCONNECTED:
-            self._on_ended()
+            # A connection that never had a session has nothing to lose.
+            if self.is_up:
+                log.warning("the connection to %s has ended; dialling again", self._server)
+            # The session may continue: the peer goes on with it on the next connection, and the server says
+            # if it has ended.
+            self._has_ended, self._is_connected = True, False
+            hang_up(self._socket, self.endpoint)
+            self._redial.ended(time.monotonic(), random.uniform(1.0, 2.0))
+            self._changed.set()
         elif reason := refusal(kind, int(event["value"]), self._keys, self._role):
             self._refused = Fatal(f"{self._name} does not let this process in: {reason}", Exit.REFUSED)
             self._changed.set()
-
-    def _on_ended(self) -> None:
-        """Handle the end of the connection. The session may continue: the peer goes on with it on the next
-        connection, and the server says if it has ended."""
-        # A connection that never had a session has nothing to lose.
-        if self.is_up:
-            log.warning("the connection to %s has ended; dialling again", self._server)
-        self._has_ended = True
-        self._is_connected = False
-        hang_up(self._socket, self.endpoint)
-        self._redial.ended(time.monotonic(), random.uniform(1.0, 2.0))
-        self._changed.set()
 
     def _watch_absence(self, now: float) -> None:
         """Log now and then that the server does not answer; give up after `max_wait`."""

@@ -85,8 +85,13 @@ class StoreReader:
         return int(low), int(high)
 
     def rows(self, wanted: Range, *, with_data: bool = True) -> Iterator[Stored]:
-        """Return the games in `wanted`, oldest first, and none newer than those stored now."""
-        return self._in_order(*self.bounds(wanted), with_data=with_data)
+        """Yield the games in `wanted`, oldest first, and none newer than those stored now. No transaction is
+        open between two pages, however long the caller takes over them."""
+        first, last = self.bounds(wanted)
+        where = "seq BETWEEN ? AND ? ORDER BY seq LIMIT ?"
+        while rows := list(self._rows(where, first, last, PAGE, with_data=with_data)):
+            yield from rows
+            first = rows[-1].seq + 1
 
     def sound(self, game: Game, wanted: Range) -> Iterator[tuple[Stored, GameRecord]]:
         """Return the games in `wanted` with their records, all intact and of `game`."""
@@ -223,14 +228,6 @@ class StoreReader:
             before = self.query(sql, last, wanted.newest)
             first = max(first, int(before[0][0]) + 1 if before else 0)
         return first, last
-
-    def _in_order(self, first: int, last: int, *, with_data: bool) -> Iterator[Stored]:
-        """Yield rows in order. No transaction is open between two pages, however long the caller takes over
-        them."""
-        where = "seq BETWEEN ? AND ? ORDER BY seq LIMIT ?"
-        while rows := list(self._rows(where, first, last, PAGE, with_data=with_data)):
-            yield from rows
-            first = rows[-1].seq + 1
 
     def _rows(self, where: str, *bounds: int | bytes, with_data: bool = True) -> Iterator[Stored]:
         columns = f"{COLUMNS}, {DATA}" if with_data else COLUMNS
