@@ -53,8 +53,8 @@ that are never touched cost nothing."""
 OWNERS = (1 << 62) - 1
 """Mask for the bits of an owner's number."""
 MAX_QUEUED_ROWS = 1 << 21
-"""Most rows that may wait: a safeguard against more sessions than memory can hold (chess: about 1 kB a
-row)."""
+"""Most leaves that all players together may have in flight, so that memory can hold them (chess: about 1 kB
+each)."""
 
 
 def message_limits(game: Game, history: int) -> Limits:
@@ -166,10 +166,6 @@ class LeafService:
                 session.peer, Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
             )
             return
-        if self.queue.rows + rows > MAX_QUEUED_ROWS:
-            reason = f"{self.queue.rows} leaves are queued already"
-            self._refuse(number, message.request, rows, Code.BUSY, reason, retry_after=1.0)
-            return
         entry = _Request(number, message.request, rows)
         self._requests.setdefault(number, {})[message.request] = entry
         # Pieces are as large as the slots that evaluators ask for. Any evaluator may get a piece, so the
@@ -223,7 +219,9 @@ class LeafService:
         self._forget(entry)
         # Its other pieces would only be refused as well.
         self.queue.drop(lambda other: other.payload.of is entry, [leaves.owner])
-        self._refuse(entry.session, entry.number, entry.unanswered, Code.POISON, reason)
+        self.credits.release(entry.session, entry.unanswered)
+        self._repeated.warning(Code.POISON, f"refused request {entry.number}: {reason}", time.monotonic())
+        self.port.refuse(self._sessions[entry.session].peer, Code.POISON, reason, entry.number)
 
     def _answer(self, entry: _Request, first: int, evaluations: Evaluations) -> None:
         """Send the answers to some rows of a request. The arrays are copied, because their slot is used
@@ -248,14 +246,6 @@ class LeafService:
         mine.pop(entry.number, None)
         if not mine:
             self._requests.pop(entry.session, None)
-
-    def _refuse(
-        self, number: int, request: int, rows: int, code: Code, reason: str, retry_after: float = 0.0
-    ) -> None:
-        """Refuse `rows` rows of a request, whose credits are free again."""
-        self.credits.release(number, rows)
-        self._repeated.warning(code, f"refused request {request}: {reason}", time.monotonic())
-        self.port.refuse(self._sessions[number].peer, code, reason, request, retry_after)
 
     # ---- Shares -----------------------------------------------------------------------------
 
