@@ -75,7 +75,7 @@ class Spool:
     because a finished game is never thrown away. Every method may raise OSError.
     """
 
-    def __init__(self, folder: Path, max_games: int = MAX_GAMES, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._sizes: dict[str, int] = {}
         """Bytes of each game that waits, by the stem of its file's name."""
@@ -87,8 +87,6 @@ class Spool:
         """Number of games in `kept`; `kept_bytes` holds their bytes."""
         self.kept_bytes = 0
         self._warn = Repeated(log)
-        self._max_games = max_games
-        self._max_bytes = max_bytes
 
     @property
     def games(self) -> int:
@@ -97,7 +95,7 @@ class Spool:
     @property
     def full(self) -> bool:
         games, size = self.games + self.kept, self.bytes + self.kept_bytes
-        return games >= self._max_games or size >= self._max_bytes
+        return games >= MAX_GAMES or size >= MAX_BYTES
 
     def open(self) -> dict[bytes, int]:
         """Return the uids of the games that an earlier process left, oldest first, and their sizes in bytes.

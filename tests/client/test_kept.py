@@ -22,11 +22,9 @@ def kept(folder: Path) -> list[str]:
     return sorted(path.stem for path in (folder / "kept").glob("*.game"))
 
 
-def filled(
-    folder: Path, *numbers: int, reason: str = "wrong_settings: 9", version: int = 0, **bounds: int
-) -> Spool:
+def filled(folder: Path, *numbers: int, reason: str = "wrong_settings: 9", version: int = 0) -> Spool:
     """Return a spool whose games were all refused under the terms HERE."""
-    spool = Spool(folder, **bounds)
+    spool = Spool(folder)
     spool.open()
     for number in numbers:
         game = dataclasses.replace(record(number), versions=np.array([version], np.uint32))
@@ -59,9 +57,10 @@ def test_a_file_whose_name_is_no_uid_stays_among_the_kept_games(tmp_path: Path) 
     assert kept(tmp_path) == ["mine"]
 
 
-def test_kept_games_count_and_fill_the_spool(tmp_path: Path) -> None:
+def test_kept_games_count_and_fill_the_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds after a restart, too. A worker whose games nobody takes stops and deletes none."""
-    spool = filled(tmp_path, 1, 2, max_games=3)
+    monkeypatch.setattr("client.spool.MAX_GAMES", 3)
+    spool = filled(tmp_path, 1, 2)
     assert (spool.games, spool.kept, spool.kept_bytes, spool.full) == (
         0,
         2,
@@ -70,7 +69,7 @@ def test_kept_games_count_and_fill_the_spool(tmp_path: Path) -> None:
     )
     spool.write([(uid(3), to_bytes(record(3)))])
     assert spool.full
-    again = Spool(tmp_path, max_games=3)
+    again = Spool(tmp_path)
     assert list(again.open()) == [uid(3)]
     assert (again.kept, again.kept_bytes, again.full) == (2, spool.kept_bytes, True)
 
@@ -80,7 +79,8 @@ async def test_a_worker_plays_again_once_the_kept_games_that_fill_its_spool_are_
 ) -> None:
     """The next refused game makes the folder again."""
     monkeypatch.setattr("client.uploader.WRITE_AGAIN", 0.01)
-    async with running_uploader(filled(tmp_path, 1, max_games=2)) as (uploader, server):
+    monkeypatch.setattr("client.spool.MAX_GAMES", 2)
+    async with running_uploader(filled(tmp_path, 1)) as (uploader, server):
         await uploader.keep(record(2))
         assert not uploader.room.is_set()
         (tmp_path / "kept").rename(tmp_path / "moved away")

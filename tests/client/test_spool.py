@@ -14,8 +14,8 @@ from client.spool import Spool, Terms, claim, run_folder
 from protocol.records import to_bytes
 
 
-def opened(folder: Path, **bounds: int) -> Spool:
-    spool = Spool(folder, **bounds)
+def opened(folder: Path) -> Spool:
+    spool = Spool(folder)
     assert list(spool.open()) == []
     return spool
 
@@ -128,17 +128,17 @@ def test_a_file_that_cannot_be_read_now_is_not_damaged(tmp_path, monkeypatch) ->
     assert (spool.games, spool.rejected) == (1, 0)
 
 
-def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
-    spool = fill(opened(tmp_path, max_games=2), 1, 2)
+def test_deleting_and_setting_aside_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("client.spool.MAX_GAMES", 2)
+    spool = fill(opened(tmp_path), 1, 2)
     assert spool.full
     spool.delete(uid(1))
     assert not spool.full
     spool.set_aside(uid(2), "rejected: illegal_action")
     assert (spool.games, spool.bytes) == (0, 0)
     assert (tmp_path / "rejected" / f"{uid(2).hex()}.game").read_bytes() == to_bytes(record(2))
-    small = Spool(tmp_path, max_bytes=10)
-    fill(small, 3)
-    assert small.full
+    monkeypatch.setattr("client.spool.MAX_BYTES", 10)
+    assert fill(Spool(tmp_path), 3).full
 
 
 @pytest.mark.parametrize(

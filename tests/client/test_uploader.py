@@ -137,9 +137,10 @@ async def test_a_disk_that_fails_twice_keeps_no_game(tmp_path, monkeypatch, meth
     assert failures == []
 
 
-async def test_a_full_spool_holds_new_games_back_until_there_is_room(tmp_path: Path) -> None:
+async def test_a_full_spool_holds_new_games_back_until_there_is_room(tmp_path, monkeypatch) -> None:
     """Games that finish meanwhile are still accepted."""
-    async with running_uploader(Spool(tmp_path, max_games=2)) as (uploader, server):
+    monkeypatch.setattr("client.spool.MAX_GAMES", 2)
+    async with running_uploader(Spool(tmp_path)) as (uploader, server):
         for number in (1, 2, 3):
             await uploader.keep(record(number))
         uploader.joined()
