@@ -148,15 +148,12 @@ class Uploader:
             self._enqueue(self._uploads.add(uid, size, self._loop.time()))
         if self.spool.games:
             log.info("%d games from an earlier start wait in %s", self.spool.games, self.spool.folder)
-        kept_at = None
         while True:
             self._show_room()
             again_at = self._again_at if self._failed else None
             # Somebody may move the kept games away, to make room.
-            if not (self.spool.full and self.spool.kept):
-                kept_at = None
-            elif kept_at is None:
-                kept_at = self._loop.time() + WRITE_AGAIN
+            is_full_of_kept = self.spool.full and self.spool.kept > 0
+            kept_at = self._loop.time() + WRITE_AGAIN if is_full_of_kept else None
             dues = [self._uploads.next_wake(), self._write_at if self._writes else None, again_at, kept_at]
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min((due for due in dues if due is not None), default=None)):
@@ -165,7 +162,6 @@ class Uploader:
             self._wake.clear()
             await self._work()
             if kept_at is not None and self._loop.time() >= kept_at:
-                kept_at = None
                 with suppress(OSError):
                     await asyncio.to_thread(self.spool.count_kept)
 
