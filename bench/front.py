@@ -28,7 +28,7 @@ import numpy.typing as npt
 import uvloop
 import zmq
 
-from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Network
+from azselfplay.batching.loop import EvaluatorLoop, Network
 from azselfplay.batching.ring import Layout
 from azselfplay.games import get_game
 from azselfplay.host.hardware import seconds_of
@@ -124,8 +124,8 @@ def evaluate(folder: Path, index: int, *, beside_front: bool) -> None:
         socket = zmq.Context().socket(zmq.DEALER)
         socket.connect(f"ipc://{folder}/evaluators")
         control = FrontControl(socket, index)
-    path, failures = folder / f"ring-{index}", Exceptions(OSError)
-    EvaluatorLoop(path, TimedNetwork(), GAME, GAME.history, control, failures, PLAYERS // EVALUATORS).run()
+    path, workers = folder / f"ring-{index}", PLAYERS // EVALUATORS
+    EvaluatorLoop(path, TimedNetwork(), GAME, GAME.history, control, workers=workers).run()
 
 
 class Asker:

@@ -24,7 +24,6 @@ from urllib.request import urlopen
 
 import client.evaluator
 import client.main
-from azselfplay.batching.loop import Exceptions
 from azselfplay.host.ports import claimed_base_port
 from azselfplay.host.processes import python_module
 from bench.made_up import MadeUpNetwork
@@ -54,7 +53,7 @@ def box(argv: list[str]) -> int:
 def evaluator(argv: list[str]) -> int:
     """Run a client's evaluator with a network that only takes its time."""
     sys.argv[1:] = argv
-    made_up = MadeUpNetwork(BATCH_SECONDS), Exceptions(OSError)
+    made_up = MadeUpNetwork(BATCH_SECONDS), MemoryError
     with patch("client.evaluator.open_device", lambda *_: made_up):
         return client.evaluator.main()
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from azselfplay.games.packed import LegalMasks
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import DEVICE_FILES, may_have_gpus
+from net.weights import BadWeights
 from protocol.frames import EvaluationFrames, are_probabilities, check_actions, wrong_rows
 from protocol.messages import BadMessage, EvaluatorReport, LoadWeights
 
@@ -101,13 +102,6 @@ class Control(Protocol):
         ...
 
 
-class Exceptions(NamedTuple):
-    """What a network raises: for an unusable weights file, and if its device has no memory for a batch."""
-
-    bad_weights: type[Exception]
-    out_of_memory: type[Exception] = MemoryError
-
-
 @dataclass(eq=False, slots=True)
 class _Submitted:
     leaves: list[Filled]
@@ -144,18 +138,19 @@ class EvaluatorLoop:
         game: Game,
         history: int,
         control: Control,
-        exceptions: Exceptions,
+        out_of_memory: type[Exception] = MemoryError,
         workers: int = 1,
         games: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Listen for producers at the Unix socket `path`. `workers`: how many have this evaluator as their
-        own. `games`: how many each plays at once; 0: as many as fill the batches."""
+        own. `games`: how many each plays at once; 0: as many as fill the batches. `out_of_memory`: what the
+        network raises if its device has no memory for a batch."""
         self._network = network
         self._game = game
         self._layout = Layout.of(game, history, 1)
         self._control = control
-        self._exceptions = exceptions
+        self._out_of_memory = out_of_memory
         self._workers, self._games = workers, games
         self._clock = clock
         self._masks = LegalMasks(game.mask_bytes) if game.mask_bytes else None
@@ -181,7 +176,7 @@ class EvaluatorLoop:
         try:
             while True:
                 self.step()
-        except self._exceptions.out_of_memory as error:
+        except self._out_of_memory as error:
             raise Fatal(
                 f"{self._network.device_name} has no memory left for a batch of one row, or for new weights: "
                 "end other programs on the device",
@@ -267,7 +262,7 @@ class EvaluatorLoop:
             described, before = self._described(), self._network.max_rows
             try:
                 self._network.load(weights.path, weights.sha256)
-            except self._exceptions.bad_weights as error:
+            except BadWeights as error:
                 log.warning("weights %d are refused: %s", weights.version, error)
                 self._control.refused(weights, str(error))
                 continue
@@ -311,7 +306,7 @@ class EvaluatorLoop:
         self._counts.waited.append(sum((now - one.arrived) * one.rows for one in leaves) / rows)
         actions = [len(legal) for _, _, legal in good]
         submitted = _Submitted(leaves, actions, positions, None, time.perf_counter())
-        with suppress(self._exceptions.out_of_memory):
+        with suppress(self._out_of_memory):
             if rows > self._network.max_rows:  # a slot is larger than the device has memory for
                 self._answer(submitted, *self._network.run(*positions))
                 return
@@ -345,7 +340,7 @@ class EvaluatorLoop:
 
     def _answer_oldest(self) -> None:
         answer = None
-        with suppress(self._exceptions.out_of_memory):
+        with suppress(self._out_of_memory):
             answer = self._network.collect(self._submitted[0].ticket)
         if answer is None:
             self._halve()
@@ -363,7 +358,7 @@ class EvaluatorLoop:
             try:
                 answers = [self._network.run(*one.positions) for one in self._submitted]
                 break
-            except self._exceptions.out_of_memory:
+            except self._out_of_memory:
                 log.debug("%d rows are still too many", self._network.max_rows)
         self._say_smaller(before)
         for one, answer in zip(list(self._submitted), answers, strict=True):
@@ -438,16 +433,15 @@ class EvaluatorLoop:
             ring.tell(self._wish)
 
 
-def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Network, Exceptions]:
-    """Return a network without weights on a device (`cpu` or `cuda:N`), and its exceptions. `threads`: for a
-    CPU; 0: one per core.
+def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Network, type[Exception]]:
+    """Return a network without weights on a device (`cpu` or `cuda:N`), and what it raises if the device has
+    no memory for a batch. `threads`: for a CPU; 0: one per core.
 
     Raises Fatal(CONFIG) if the device cannot be used, Fatal(TRY_AGAIN) if that may change."""
     import torch
 
     from net.gpu import check_still_there
     from net.inference import Inference
-    from net.weights import BadWeights
 
     try:
         if device != "cpu":
@@ -458,4 +452,4 @@ def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Ne
         may_come_back = isinstance(error, RuntimeError) and device != "cpu"
         code = Exit.TRY_AGAIN if may_come_back and may_have_gpus(DEVICE_FILES) else Exit.CONFIG
         raise Fatal(f"device {device} cannot be used: {error}", code) from error
-    return network, Exceptions(BadWeights, torch.cuda.OutOfMemoryError)
+    return network, torch.cuda.OutOfMemoryError

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from azselfplay.batching.loop import EvaluatorLoop, Exceptions
+from azselfplay.batching.loop import EvaluatorLoop
 from azselfplay.batching.ring import LOOK_AT_HEAD, Header, Layout, create, hello
 from azselfplay.games import get_game
+from net.weights import BadWeights
 from protocol.messages import EvaluatorReport, LoadWeights
 
 GAME = get_game("tic_tac_toe")
@@ -51,10 +52,6 @@ class SteppedLoop(asyncio.SelectorEventLoop):
             self.run_until_complete(asyncio.sleep(0))
 
 
-class BadFile(Exception):
-    pass
-
-
 class NoRoom(Exception):
     pass
 
@@ -75,7 +72,7 @@ class EchoNetwork:
     def load(self, path: str, sha256: bytes) -> None:
         assert sha256 == b"s" * 32
         if path == "bad":
-            raise BadFile("not finite")
+            raise BadWeights("not finite")
         self.events.append(f"load {path}")
 
     def room_for(self, rows: int) -> np.ndarray:
@@ -148,10 +145,7 @@ class Evaluator:
         self.now = 0.0
         if loads:
             self.control.orders.append(LoadWeights(1, b"s" * 32, "file"))
-        exceptions = Exceptions(BadFile, NoRoom)
-        self.loop = EvaluatorLoop(
-            path, self.network, GAME, 1, self.control, exceptions, clock=lambda: self.now
-        )
+        self.loop = EvaluatorLoop(path, self.network, GAME, 1, self.control, NoRoom, clock=lambda: self.now)
         self.step()
 
     def step(self, times: int = 1) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from in_process import ends
-from ring_parts import GAME, LAYOUT, WORDS, BadFile, EchoNetwork, Evaluator, NoRoom, Producer, random_leaves
+from ring_parts import GAME, LAYOUT, WORDS, EchoNetwork, Evaluator, NoRoom, Producer, random_leaves
 
-from azselfplay.batching.loop import HEARTBEAT, EvaluatorLoop, Exceptions
+from azselfplay.batching.loop import HEARTBEAT, EvaluatorLoop
 from azselfplay.batching.ring import REFUSED, Layout, Wish, create, hello
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
@@ -439,9 +439,8 @@ def test_producers_are_told_how_much_fills_the_batches_and_again_when_more_of_th
 
 
 def test_the_expected_workers_count_before_they_have_come(path: Path) -> None:
-    exceptions = Exceptions(BadFile, NoRoom)
     evaluator = Evaluator(path.with_name("other"), loads=False)
-    loop = EvaluatorLoop(path, EchoNetwork(256), GAME, 1, evaluator.control, exceptions, 8, clock=lambda: 0.0)
+    loop = EvaluatorLoop(path, EchoNetwork(256), GAME, 1, evaluator.control, NoRoom, 8, clock=lambda: 0.0)
     evaluator.control.orders.append(WEIGHTS)
     producer = Producer(path)
     for _ in range(3):

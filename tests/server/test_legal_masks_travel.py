@@ -14,7 +14,7 @@ from client_server import echo_priors
 from front_bench import PATIENCE, Bench, inside, running_front
 from ring_parts import EchoNetwork
 
-from azselfplay.batching.loop import EvaluatorLoop, Exceptions
+from azselfplay.batching.loop import EvaluatorLoop
 from azselfplay.games import get_game
 from azselfplay.games.packed import LegalMasks
 from azselfplay.link.connection import Connection
@@ -64,7 +64,7 @@ async def go_front(tmp_path: Path) -> AsyncIterator[Bench]:
         socket = context.socket(zmq.DEALER)
         socket.connect(bench.endpoints["evaluators"])
         ring, control = bench.front.settings.rings[0], FrontControl(socket, 0)
-        loop = EvaluatorLoop(ring, GoNetwork(8, 64), GO, 1, control, Exceptions(OSError))
+        loop = EvaluatorLoop(ring, GoNetwork(8, 64), GO, 1, control)
         thread = threading.Thread(target=_run, args=(loop,))
         thread.start()
         try:
