@@ -137,14 +137,15 @@ class CurveIncoming(Incoming):
         if size > (most := self._limits.frame + BOX_OVERHEAD):
             raise Broken(f"a frame of {size} bytes, expected at most {most}")
 
-    def _take_frame(self, flags: int, body: memoryview, length: int) -> bool:
+    def _take_frame(self, flags: int, length: int) -> bool:
         self.held -= length
-        flags, body = self._boxes.open(body)
+        flags, body = self._boxes.open(self._body)
         if flags & COMMAND:
             self._count_command()
             # PING has two bytes of TTL, then a context of at most 16 bytes (ZMTP), which PONG returns.
             if body[: len(_PING)] == _PING:
                 self._pongs.append(bytes(body[len(_PING) + 2 :][:16]))
+            self._body = memoryview(b"")  # it may be large
             return False
         length = len(body)
         super()._check_frame(length)
@@ -152,7 +153,8 @@ class CurveIncoming(Incoming):
         if not self.joined:
             body = memoryview(bytes(body[: super()._kept(length)]))
         self.held += len(body)
-        return super()._take_frame(flags, body, length)
+        self._body = body
+        return super()._take_frame(flags, length)
 
 
 class Handshake:

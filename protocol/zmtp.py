@@ -35,6 +35,7 @@ MAX_COMMAND = 1024
 """Most bytes in a command; READY has about 50."""
 MAX_COMMANDS = 64
 """Most commands in one read; a PING comes every few seconds."""
+_NOTHING = memoryview(b"")
 FRIENDS = (b"DEALER", b"REQ", b"ROUTER")
 """Socket types that may dial a ROUTER."""
 
@@ -111,7 +112,7 @@ class Incoming:
         """Bytes still to come of the current frame; -1 between two frames."""
         self._length = self._keep = 0
         """Length of the current frame, and how many of its first bytes are kept."""
-        self._body = memoryview(b"")
+        self._body = _NOTHING
         self._filled = 0
 
     def is_revoked(self) -> bool:
@@ -151,10 +152,9 @@ class Incoming:
         self._commands = at = 0
         while at < len(view):
             if self._left < 0:
-                if self.ready and (found := self._whole_frame(data, at)):
-                    flags, body, at = data[at], *found
-                    self.held += len(body)
-                    if self._take_frame(flags, body, len(body)):
+                if self.ready and (stop := self._whole_frame(data, at)):
+                    flags, at = data[at], stop
+                    if self._take_frame(flags, len(self._body)):
                         yield self._end_message()
                     continue
                 # Bytes that must be there before the next body begins.
@@ -169,32 +169,33 @@ class Incoming:
             at += len(part)
             if self._left == 0:
                 self._left = -1
-                body, self._body = self._body, memoryview(b"")
                 if self._flags & COMMAND:
-                    self.held -= len(body)
-                    self._on_command(bytes(body))
-                elif self._take_frame(self._flags, body, self._length):
+                    self.held -= len(self._body)
+                    self._on_command(bytes(self._body))
+                elif self._take_frame(self._flags, self._length):
                     yield self._end_message()
 
-    def _whole_frame(self, data: bytes, at: int) -> tuple[memoryview, int] | None:
-        """Return the body of the frame of a message that begins at `at`, and where it ends; None if it is not
+    def _whole_frame(self, data: bytes, at: int) -> int:
+        """Keep the body of the frame of a message that begins at `at`. Returns where it ends; 0 if it is not
         complete, or is not kept whole."""
         flags, start = data[at], at + 2
         # The longest header has nine bytes; with fewer bytes, `feed` reads the header step by step.
         if flags & COMMAND or len(data) - at < 9:
-            return None
+            return 0
         size = data[at + 1]
         if flags & LONG:
             start, size = at + 9, int.from_bytes(data[at + 1 : at + 9], "big")
         if len(data) - start < size:
-            return None
+            return 0
         self._check_frame(size)
-        if self._kept(size) < size:
-            return None
-        return memoryview(data[start : start + size]), start + size
+        if not self.joined and self._kept(size) < size:
+            return 0
+        self._body = memoryview(data[start : start + size])
+        self.held += size
+        return start + size
 
     def _end_message(self) -> list[memoryview]:
-        message, self._frames = self._frames, []
+        message, self._frames, self._body = self._frames, [], _NOTHING
         self._count = self._size = self.held = 0
         return message
 
@@ -262,11 +263,11 @@ class Incoming:
         self._filled += len(kept)
         self.held += len(kept)
 
-    def _take_frame(self, flags: int, body: memoryview, length: int) -> bool:
-        """Add a frame of `length` bytes, of which `body` was kept. Returns whether the message is
+    def _take_frame(self, flags: int, length: int) -> bool:
+        """Add a frame of `length` bytes, of which `_body` was kept. Returns whether the message is
         complete."""
         if self.joined or not self._count:
-            self._frames.append(body)
+            self._frames.append(self._body)
         self._count += 1
         self._size += length
         return not flags & MORE
