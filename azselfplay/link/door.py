@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from azselfplay.host.aio import Faults
 from azselfplay.host.logs import Repeated
 from azselfplay.host.ports import LOCAL, Listener
-from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence
+from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings
 from azselfplay.link.pacing import LEAST_PAUSE, LONGEST_PAUSE, SMALL_READ, Paces, price
 from protocol.curve import CurveIncoming, Handshake
 from protocol.keys import KeyOwner, KeyPair, NotNow, OwnerOf
@@ -306,11 +306,10 @@ class Door:
         for connection in self._connections.values():
             if not connection.incoming.ready and now - connection.began >= self._limits.handshake_patience:
                 self.cut_off(connection.peer, "it has not finished its handshake in time")
-            match connection.silence(now, self._limits.ping_after, patience):
-                case Silence.PING:
-                    self._send(connection, [connection.incoming.ping()])
-                case Silence.DEAD:
-                    self._drop_soon(connection, f"nothing heard for {patience:g} s after a PING")
+            if connection.is_dead(now, patience):
+                self._drop_soon(connection, f"nothing heard for {patience:g} s after a PING")
+            elif connection.ping_is_due(now, self._limits.ping_after):
+                self._send(connection, [connection.incoming.ping()])
         self._timer = self._in_loop.call_later(TICK_SECONDS, self._tick)
 
     def _account(self, connection: DoorConnection, *, progress: bool) -> None:

@@ -13,7 +13,6 @@ import socket
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 from azselfplay.host.ports import LOCAL
 from azselfplay.link.pacing import Pace, PaceLimits
@@ -60,14 +59,6 @@ class DoorLimits:
     """Seconds of silence after which a peer gets a PING, because a host that vanished sends nothing."""
     ping_patience: float = 15.0
     """Seconds that the peer has to answer a PING."""
-
-
-class Silence(Enum):
-    """What to do about a peer's silence."""
-
-    SHORT = "short"
-    PING = "ping"
-    DEAD = "dead"
 
 
 class DoorConnection:
@@ -147,19 +138,17 @@ class DoorConnection:
             left -= len(self.unsent.popleft())
         return taken
 
-    def silence(self, now: float, ping_after: float, patience: float) -> Silence:
-        """Return what to do about a peer that was silent. PING is due again after each answer.
-
-        `ping_after`: seconds of silence until a PING. `patience`: seconds to wait for its answer.
-        """
+    def ping_is_due(self, now: float, ping_after: float) -> bool:
+        """Return whether to send a PING now: after `ping_after` seconds of silence, once in each silence."""
         # ZMTP 3.0 knows no PING, so such a peer's silence says nothing.
-        if not self.incoming.answers_pings or now - self.heard < ping_after:
-            return Silence.SHORT
-        # It has said something since the last PING, so this silence is a new one.
-        if self.pinged <= self.heard:
-            self.pinged = now
-            return Silence.PING
-        return Silence.DEAD if now - self.pinged >= patience else Silence.SHORT
+        if not self.incoming.answers_pings or now - self.heard < ping_after or self.pinged > self.heard:
+            return False
+        self.pinged = now
+        return True
+
+    def is_dead(self, now: float, patience: float) -> bool:
+        """Return whether the peer has left a PING unanswered for `patience` seconds."""
+        return self.pinged > self.heard and now - self.pinged >= patience
 
 
 @dataclass

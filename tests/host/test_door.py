@@ -15,7 +15,7 @@ from raw_zmtp import Cut, RawPeer, unfinished_multipart
 from router_socket import dealer
 
 from azselfplay.link.door import Door
-from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence
+from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings
 from azselfplay.link.sockets import Channel, new_context
 from protocol.zmtp import GREETING, Incoming, Limits
 
@@ -183,12 +183,11 @@ def test_a_peer_that_answers_no_ping_is_dead() -> None:
     ours, theirs = socket.socketpair()
     connection = DoorConnection(ours, b"peer", "here", Incoming(Limits()), DoorLimits(), 100.0)
     list(connection.incoming.feed(GREETING + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03REQ"))
-    assert connection.silence(104.0, 5.0, 15.0) is Silence.SHORT
-    assert connection.silence(105.0, 5.0, 15.0) is Silence.PING
-    assert connection.silence(119.0, 5.0, 15.0) is Silence.SHORT
-    assert connection.silence(120.0, 5.0, 15.0) is Silence.DEAD
+    assert [connection.ping_is_due(now, 5.0) for now in (104.0, 105.0, 106.0)] == [False, True, False]
+    assert [connection.is_dead(now, 15.0) for now in (119.0, 120.0)] == [False, True]
     connection.heard = 120.0
-    assert connection.silence(125.0, 5.0, 15.0) is Silence.PING
+    assert not connection.is_dead(140.0, 15.0)
+    assert connection.ping_is_due(125.0, 5.0)
     ours.close()
     theirs.close()
 
