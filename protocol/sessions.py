@@ -41,34 +41,15 @@ SHORTEST_HEARTBEAT = 0.1
 
 
 @dataclass(frozen=True)
-class Send:
-    """Send this message to the server."""
-
-    message: Message
-
-
-@dataclass(frozen=True)
-class Joined:
-    """The session has begun: (re)send whatever is unanswered."""
-
-    welcome: Welcome
-
-
-@dataclass(frozen=True)
 class Lost:
     """The session has ended; the state machine tries to rejoin by itself."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class Refused:
-    """The server will not accept this client, now or later: stop, and show the user the server's reason."""
-
-    goodbye: Goodbye
-
-
-Instruction = Send | Joined | Lost | Refused
+Instruction = Hello | Ping | Bye | Welcome | Goodbye | Lost
+"""HELLO, PING, BYE: send it to the server. WELCOME: the session has begun, (re)send whatever is unanswered.
+GOODBYE: the server will not accept this client, now or later: stop, and show the user its reason."""
 
 
 class ClientSession:
@@ -99,11 +80,11 @@ class ClientSession:
             self.welcome = message
             self._wait = HELLO_FIRST
             self._ping_at = now + _heartbeat(message)
-            return [*lost, Joined(message)]
+            return [*lost, message]
         if isinstance(message, Goodbye):
             if message.retry_after <= 0 and message.code != Code.HELLO_REQUIRED:
                 self._is_over, self.welcome = True, None
-                return [Refused(message)]
+                return [message]
             # While joining, a HELLO is already on its way or scheduled: a HELLO for each GOODBYE would flood
             # the server.
             instructions = self._lose(message.reason, now) if known is not None else []
@@ -124,11 +105,11 @@ class ClientSession:
             return []
         if self.welcome is None:
             self._schedule_hello(now)
-            return [Send(self._hello)]
+            return [self._hello]
         if now >= self._lost_at(self.welcome):
             return self._lose(f"nothing heard from the server for {now - self._heard_at:.1f} s", now)
         self._ping_at = now + _heartbeat(self.welcome)
-        return [Send(Ping())]
+        return [Ping()]
 
     def due(self) -> float:
         """Return when `tick` is needed if nothing else happens."""
@@ -140,7 +121,7 @@ class ClientSession:
         """Leave on purpose: send BYE if there is a session to end."""
         joined = self.welcome is not None
         self._is_over, self.welcome = True, None
-        return [Send(Bye())] if joined else []
+        return [Bye()] if joined else []
 
     def _lost_at(self, welcome: Welcome) -> float:
         return self._heard_at + max(welcome.lease, 2 * SHORTEST_HEARTBEAT)

@@ -31,8 +31,8 @@ from azselfplay.link.keys import as_text
 from azselfplay.link.sockets import LEAVES_LIMIT, Channel, Context, Frame, dial, hang_up, new_dealer
 from protocol.errors import Code
 from protocol.keys import DialKeys
-from protocol.messages import BadMessage, Goodbye, Hello, Message, Ping, Welcome, decode, encode
-from protocol.sessions import ClientSession, Instruction, Joined, Lost, Refused, Send
+from protocol.messages import BadMessage, Bye, Goodbye, Hello, Message, Ping, Welcome, decode, encode
+from protocol.sessions import ClientSession, Instruction, Lost
 
 log = logging.getLogger(__name__)
 
@@ -213,26 +213,26 @@ class Connection:
         for instruction in instructions:
             match instruction:
                 # The session knows when to send a PING, but not the number that it carries.
-                case Send(Ping()):
+                case Ping():
                     self._send(Ping(self.evaluations()))
-                case Send(message):
-                    sent = self._send(message)
+                case Hello() | Bye():
+                    sent = self._send(instruction)
                     # `_on_event` sends a HELLO that came before the connection was there.
-                    self._unsent_hello = message if isinstance(message, Hello) and not sent else None
-                case Joined(welcome):
+                    self._unsent_hello = instruction if isinstance(instruction, Hello) and not sent else None
+                case Welcome():
                     self._redial.joined()
                     self._not_now = ""
-                    log.info("joined %s: run %s, game %s", self._server, welcome.run, welcome.game)
-                    self._on_joined(welcome)
+                    log.info("joined %s: run %s, game %s", self._server, instruction.run, instruction.game)
+                    self._on_joined(instruction)
                 case Lost(reason):
                     log.warning("lost the session with %s: %s; joining again", self._server, reason)
                     self._alone_since = time.monotonic()
                     self._next_notice = self._alone_since + WAIT_NOTICE
                     self._on_lost(reason)
-                case Refused(goodbye):
+                case Goodbye(code, reason):
                     versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
-                    code = Exit.PROTOCOL if goodbye.code in versions else Exit.REFUSED
-                    self._refused = Fatal(f"{self._name} refuses this session: {goodbye.reason}", code)
+                    exit_code = Exit.PROTOCOL if code in versions else Exit.REFUSED
+                    self._refused = Fatal(f"{self._name} refuses this session: {reason}", exit_code)
             self._changed.set()
 
     def _send(self, message: Message, *frames: Frame) -> bool:

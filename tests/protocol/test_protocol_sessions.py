@@ -10,10 +10,7 @@ from protocol.sessions import (
     HELLO_FIRST,
     HELLO_LONGEST,
     ClientSession,
-    Joined,
     Lost,
-    Refused,
-    Send,
     Session,
     SessionTable,
 )
@@ -63,12 +60,12 @@ def table(limit: int = 100) -> SessionTable:
 
 def test_hello_is_said_again_until_there_is_an_answer() -> None:
     session, waits, now = client(), [], 0.0
-    assert session.tick(now) == [Send(HELLO)]
+    assert session.tick(now) == [HELLO]
     assert session.tick(now) == []
     for _ in range(60):
         due = session.due()
         assert session.tick(due - 1e-6) == []
-        assert session.tick(due) == [Send(HELLO)]
+        assert session.tick(due) == [HELLO]
         waits.append(due - now)
         now = due
     assert min(waits) >= HELLO_FIRST
@@ -86,7 +83,7 @@ def test_a_welcome_to_another_session_is_a_new_beginning(session: ClientSession)
     """Unanswered requests must be sent again, so the owner is told."""
     lost, joined = session.on_message(welcome(session=2), 1.0)
     assert isinstance(lost, Lost)
-    assert joined == Joined(welcome(session=2))
+    assert joined == welcome(session=2)
 
 
 def test_a_peer_pings_once_a_heartbeat_whatever_it_hears(session: ClientSession) -> None:
@@ -94,7 +91,7 @@ def test_a_peer_pings_once_a_heartbeat_whatever_it_hears(session: ClientSession)
     pings = []
     for second in range(1, 201):
         for instruction in session.tick(float(second)):
-            assert instruction == Send(Ping())
+            assert instruction == Ping()
             pings.append(second)
         session.on_message(Pong(session=welcome().session), float(second))
     assert pings == list(range(5, 201, 5))
@@ -106,9 +103,8 @@ def test_a_pong_of_another_session_makes_the_client_join_anew(session: ClientSes
     (lost,) = session.on_message(Pong(session=2), 1.0)
     assert isinstance(lost, Lost)
     (hello,) = session.tick(session.due())
-    assert isinstance(hello, Send)
-    assert isinstance(hello.message, Hello)
-    assert hello.message.join == 1, "so that the server ends the session that the client does not know"
+    assert isinstance(hello, Hello)
+    assert hello.join == 1, "so that the server ends the session that the client does not know"
 
 
 def test_a_silent_server_is_pinged_once_a_heartbeat_until_it_is_given_up(session: ClientSession) -> None:
@@ -116,13 +112,13 @@ def test_a_silent_server_is_pinged_once_a_heartbeat_until_it_is_given_up(session
     instructions = []
     for second in range(1, 61):
         instructions += session.tick(float(second))
-    assert instructions[:-1] == [Send(Ping())] * 11
+    assert instructions[:-1] == [Ping()] * 11
     assert isinstance(instructions[-1], Lost)
 
 
 def test_any_message_renews_the_lease(session: ClientSession) -> None:
     session.on_message(welcome(), 50.0)
-    assert session.tick(109.0) == [Send(Ping())]
+    assert session.tick(109.0) == [Ping()]
     (lost,) = session.tick(110.0)
     assert isinstance(lost, Lost)
     assert "60.0 s" in lost.reason
@@ -146,13 +142,13 @@ def test_a_stopping_server_ends_the_session_but_not_the_client(session: ClientSe
 def test_a_final_goodbye_is_final() -> None:
     session, goodbye = client(), Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
     session.tick(0.0)
-    assert session.on_message(goodbye, 1.0) == [Refused(goodbye)]
+    assert session.on_message(goodbye, 1.0) == [goodbye]
     assert session.on_message(welcome(), 2.0) == []
     assert session.tick(1e6) == []
 
 
 def test_leaving_says_bye_only_to_a_server_that_knows_us(session: ClientSession) -> None:
-    assert session.leave() == [Send(Bye())]
+    assert session.leave() == [Bye()]
     assert session.leave() == []
     assert session.tick(1e6) == []
     assert client().leave() == []

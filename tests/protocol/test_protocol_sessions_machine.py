@@ -12,9 +12,7 @@ from protocol.messages import PROTOCOL_VERSION, Hello, Ping, Pong, Welcome
 from protocol.sessions import (
     ClientSession,
     Instruction,
-    Joined,
     Lost,
-    Send,
     Session,
     SessionTable,
     hello_first,
@@ -59,10 +57,10 @@ class Sessions(RuleBasedStateMachine):
 
     def carry_out(self, peer: int, instructions: list[Instruction]) -> None:
         for instruction in instructions:
-            if isinstance(instruction, Send):
-                self.to_server[peer].append(instruction.message)
+            if isinstance(instruction, Hello | Ping):
+                self.to_server[peer].append(instruction)
             else:
-                assert isinstance(instruction, Joined | Lost)
+                assert isinstance(instruction, Welcome | Lost)
                 assert self.joined[peer] is isinstance(instruction, Lost)
                 self.joined[peer] = not self.joined[peer]
 
