@@ -8,7 +8,7 @@ published -> Play(best, candidate) -> told ... -> ended -> Judged -> Play(best, 
 
 `Gate` decides, as a pure state machine: events in, instructions out. `Gatekeeper` carries them out: it
 runs the process that plays the match (`play.gate`), keeps the state in a file and notifies the
-evaluators. Everything that must survive a crash is in `GateState`, which `Save` writes before anything
+evaluators. Everything that must survive a crash is in `GateState`, which is saved before anything
 acts on it.
 
 `verdict` decides whether a candidate is better. AlphaGo Zero, Methods, "Evaluator": a match has 400 games,
@@ -238,7 +238,7 @@ class Gatekeeper:
     def _follow(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
-                case Save(state):
+                case GateState() as state:
                     path = self._store.about.with_name(FILE)
                     try:
                         write_atomically(path, msgspec.json.encode(state))
@@ -304,13 +304,6 @@ def belongs(state: GateState, current: WeightsInfo) -> bool:
 
 
 @dataclass(frozen=True)
-class Save:
-    """Save this state durably."""
-
-    state: GateState
-
-
-@dataclass(frozen=True)
 class Play:
     """Let these two play, then call `ended`. No other match is running."""
 
@@ -329,7 +322,8 @@ class Judged:
     reason: str = ""
 
 
-Instruction = Save | Play | Judged
+Instruction = GateState | Play | Judged
+"""A state is to be saved durably."""
 
 
 class Gate:
@@ -350,7 +344,7 @@ class Gate:
         state = self.state
         if state.waiting is not None:
             self._change(candidate=state.waiting, waiting=None, passed_over=state.passed_over + 1)
-        return [Save(self.state), *self._play()]
+        return [self.state, *self._play()]
 
     def published(self, info: WeightsInfo) -> list[Instruction]:
         """Handle new weights of the trainer that are stored."""
@@ -359,13 +353,13 @@ class Gate:
         # A trainer that was restarted may publish the same weights again.
         known = (one.sha256 for one in (state.best, state.candidate, state.waiting) if one is not None)
         if info.sha256 in known:
-            return [Save(self.state)]
+            return [self.state]
         # No match is running, so this candidate need not wait.
         if state.candidate is None:
             self._change(candidate=info)
-            return [Save(self.state), *self._play()]
+            return [self.state, *self._play()]
         self._change(waiting=info, passed_over=state.passed_over + (state.waiting is not None))
-        return [Save(self.state)]
+        return [self.state]
 
     def told(self, report: GateReport) -> None:
         """Note the result of more games of the current match."""
@@ -399,7 +393,7 @@ class Gate:
         if info != self.state.best or info == current:
             return []
         self._change(best=current, before=current.sha256)
-        return [Save(self.state)]
+        return [self.state]
 
     def figures(self) -> dict[str, Any]:
         """Return figures for STATUS; docs/protocol.md explains each."""
@@ -420,7 +414,7 @@ class Gate:
         self._change(candidate=self.state.waiting, waiting=None)
         # Attempts count for each candidate.
         self._failed = 0
-        return [Save(self.state), done, *self._play()]
+        return [self.state, done, *self._play()]
 
     def _play(self) -> list[Instruction]:
         self._report = self._playing = None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from protocol.messages import WeightsInfo
-from server.gate import Gate, GateReport, GateState, Judged, Play, Save, belongs, verdict
+from server.gate import Gate, GateReport, GateState, Judged, Play, belongs, verdict
 
 WON, LOST, OPEN = GateReport(3, 0, 1, 4), GateReport(1, 1, 2, 4), GateReport(1, 0, 1, 4)
 SHARE = 0.55
@@ -29,14 +29,14 @@ def begun(*versions: int) -> Gate:
 
 def test_a_winner_plays_from_now_on_and_the_newest_of_those_that_waited_meets_it() -> None:
     gate = begun()
-    assert gate.published(weights(1)) == [Save(gate.state), Play(weights(0), weights(1))]
-    assert gate.published(weights(2)) == [Save(gate.state)]
+    assert gate.published(weights(1)) == [gate.state, Play(weights(0), weights(1))]
+    assert gate.published(weights(2)) == [gate.state]
     gate.published(weights(3))
     gate.told(WON)
     saved, promoted, play = gate.ended()
     assert promoted == Judged(weights(1), WON, promoted=True)
     assert play == Play(weights(1), weights(3))
-    assert saved == Save(gate.state)
+    assert saved == gate.state
     assert (gate.state.best, gate.state.before) == (weights(1), weights(0).sha256)
     assert (gate.state.promoted, gate.state.rejected, gate.state.passed_over) == (1, 0, 1)
 
@@ -46,7 +46,7 @@ def test_a_loser_changes_nothing_for_the_games() -> None:
     gate.told(LOST)
     saved, rejected = gate.ended()
     assert rejected == Judged(weights(1), LOST)
-    assert saved == Save(gate.state)
+    assert saved == gate.state
     assert gate.state.best == weights(0)
     assert gate.figures() == {
         "best": 0, "candidate": None, "waiting": None, "games": 0, "score": None, "last_score": 0.375,
@@ -75,7 +75,7 @@ def test_weights_that_evaluators_refuse_are_best_no_more_and_the_gate_is_played_
     gate = begun(1, 2)
     gate.told(WON)
     gate.ended()
-    assert gate.refused(weights(1), weights(0)) == [Save(gate.state)]
+    assert gate.refused(weights(1), weights(0)) == [gate.state]
     gate.told(WON)
     assert gate.ended() == [Play(weights(0), weights(2))]
 
@@ -83,7 +83,7 @@ def test_weights_that_evaluators_refuse_are_best_no_more_and_the_gate_is_played_
 def test_the_same_bytes_again_are_no_candidate() -> None:
     gate = begun(1)
     again = WeightsInfo(5, 500, weights(1).sha256, 10, "tic_tac_toe")
-    assert gate.published(again) == [Save(gate.state)]
+    assert gate.published(again) == [gate.state]
     assert (gate.state.newest, gate.state.candidate) == (again, weights(1))
 
 
@@ -108,8 +108,8 @@ class GateMachine(RuleBasedStateMachine):
     def follow(self, instructions: list) -> None:
         for instruction in instructions:
             match instruction:
-                case Save(state):
-                    self.saved = state
+                case GateState():
+                    self.saved = instruction
                 case Judged(info, _, True):
                     assert self.saved is not None
                     assert self.saved.best == info  # on disk before anything plays with them
