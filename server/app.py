@@ -229,8 +229,8 @@ class App:
         gate = Gatekeeper(front.store, share, command, front.pool.load, log_file)
         # After a crash `current.json` may still name the previous best, if no evaluator had loaded the new
         # one.
-        front.bulk.weights.gate, front.pool.newest = gate, gate.best
-        log.info("alphago_zero: weights %d play until newer ones win the gate", gate.best.version)
+        front.bulk.weights.gate, front.pool.newest = gate, gate.state.best
+        log.info("alphago_zero: weights %d play until newer ones win the gate", gate.state.best.version)
         return gate
 
     # ---- child processes -------------------------------------------------------------------

@@ -437,7 +437,7 @@ class WeightsIn:
     @property
     def newest(self) -> WeightsInfo | None:
         """Return the weights that were published last."""
-        return self.pool.newest if self.gate is None else self.gate.newest
+        return self.pool.newest if self.gate is None else self.gate.state.newest
 
     def on_info(self, session: Session, info: WeightsInfo, _: list[memoryview]) -> None:
         newest, reason = self.newest, ""

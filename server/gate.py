@@ -152,13 +152,8 @@ class Gatekeeper:
         self._follow(self._gate.start())
 
     @property
-    def best(self) -> WeightsInfo:
-        return self._gate.state.best
-
-    @property
-    def newest(self) -> WeightsInfo:
-        """The weights published last."""
-        return self._gate.state.newest
+    def state(self) -> GateState:
+        return self._gate.state
 
     def figures(self) -> dict[str, Any]:
         return self._gate.figures()

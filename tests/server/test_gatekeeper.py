@@ -57,7 +57,7 @@ async def beside_gate(
     async with running_front(folder) as bench:
         front = bench.front
         gate = Gatekeeper(bench.store, share, command, front.pool.load, folder / "gate.log")
-        front.bulk.weights.gate, front.pool.newest = gate, gate.best
+        front.bulk.weights.gate, front.pool.newest = gate, gate.state.best
         evaluator, trainer = await bench.evaluator(), Peer(bench, "bulk")
         await trainer.join("trainer")
         keeping = asyncio.create_task(gate.run())
@@ -159,7 +159,7 @@ def test_a_promotion_that_no_evaluator_had_taken_yet_is_taken_up_after_a_restart
     assert read_state(store) == state
     store.path(waiting).unlink()
     assert read_state(store) == msgspec.structs.replace(state, waiting=None)
-    assert Gatekeeper(store, 0.55, says(WON), ignore, tmp_path / "log").best == best
+    assert Gatekeeper(store, 0.55, says(WON), ignore, tmp_path / "log").state.best == best
     store.adopt(store.add(b"others", 9, 0, "tiny"))
     assert read_state(store) is None
 
@@ -196,7 +196,7 @@ async def test_weights_published_before_the_gate_runs_play_one_match(tmp_path: P
     keeper.published(WeightsInfo(2, 0, bytes([2] * 32), 1, GAME.name))
     await loaded.get()
     assert running.cancel()
-    assert [keeper.best.version, *matches] == [2, 1, 2]
+    assert [keeper.state.best.version, *matches] == [2, 1, 2]
 
 
 def test_files_that_the_gate_needs_outlive_newer_ones(tmp_path: Path) -> None:
@@ -218,11 +218,11 @@ async def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None
         config = ServerConfig(game=GAME.name, gate=gate)
         keeper = App(config)._gate(bench.front, RunFolder(tmp_path, "run"), "cuda:1")
         assert bench.front.bulk.weights.gate is keeper
-        words = list(keeper._command(Play(keeper.best, keeper.newest)))
+        words = list(keeper._command(Play(keeper.state.best, keeper.state.newest)))
         told = dict(zip(words[3::2], words[4::2], strict=True))
         assert (told["--games"], told["--share"], told["--device"]) == ("10", "0.6", "cuda:1")
         assert read_struct(told["--self-play"], SelfPlaySettings).search.simulations == 7
-        assert told["--best"] == str(bench.store.path(keeper.best))
+        assert told["--best"] == str(bench.store.path(keeper.state.best))
 
 
 def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
