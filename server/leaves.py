@@ -139,7 +139,7 @@ class LeafService:
         if isinstance(self.pool, NoEvaluators):
             self.port.refuse(session.peer, Code.NO_EVALUATOR, NO_EVALUATOR, message.request)
             return
-        if message.request in self._requests.get(number, {}):
+        if message.request in self._requests[number]:
             # The request was sent again while it is being evaluated; the first one will be answered.
             self.port.charge(session.peer)
             return
@@ -167,7 +167,7 @@ class LeafService:
             )
             return
         entry = _Request(number, message.request, rows)
-        self._requests.setdefault(number, {})[message.request] = entry
+        self._requests[number][message.request] = entry
         # Pieces are as large as the slots that evaluators ask for. Any evaluator may get a piece, so the
         # smallest wish counts.
         most = min((ring.wish.rows for ring in self.rings if ring.wish.rows), default=SLOT_ROWS)
@@ -242,10 +242,7 @@ class LeafService:
 
     def _forget(self, entry: _Request) -> None:
         entry.is_dropped = True
-        mine = self._requests.get(entry.session, {})
-        mine.pop(entry.number, None)
-        if not mine:
-            self._requests.pop(entry.session, None)
+        self._requests[entry.session].pop(entry.number, None)
 
     # ---- Shares -----------------------------------------------------------------------------
 
@@ -255,6 +252,7 @@ class LeafService:
         share = self.shares.join(session.number, self._needed_leaves, owner)
         if share is not None:
             self._sessions[session.number] = session
+            self._requests.setdefault(session.number, {})
         return share
 
     def tick(self, now: float) -> None:

@@ -7,7 +7,7 @@ sockets.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
@@ -34,6 +34,19 @@ class Share:
     games: int
 
 
+@dataclass
+class _Player:
+    told: Share
+    owner: Hashable
+    """The player gets a part of its owner's share."""
+    used: float = 0.0
+    """Leaves answered lately; those of earlier revisions weigh less."""
+    idle: int = 0
+    """Revisions since its last leaf."""
+    is_untold: bool = False
+    """Whether it must be told its share even if that has not changed."""
+
+
 class Shares:
     """All players of the leaves port, by number of their session."""
 
@@ -43,19 +56,11 @@ class Shares:
         self.credits = credits
         self._local_workers = local_workers
         self._fixed_games = fixed_games
-        self._told: dict[int, Share] = {}
-        self._owner: dict[int, Hashable] = {}
-        """The owner of each player; the player gets a part of its owner's share."""
-        self._used: dict[int, float] = {}
-        """Leaves answered lately; those of earlier revisions weigh less."""
-        self._idle: Counter[int] = Counter()
-        """Revisions since a player's last leaf."""
-        self._untold: set[int] = set()
-        """Players that must be told their share even if it has not changed."""
+        self._players: dict[int, _Player] = {}
         self._next = 0.0
 
     def __len__(self) -> int:
-        return len(self._told)
+        return len(self._players)
 
     def games(self, needed: int, players: float) -> int:
         """Return how many games each of `players` players should play beside azserver's own workers, if the
@@ -71,32 +76,28 @@ class Shares:
         Players with the same `owner` (a key) divide one share; None: the player is its own owner. HELLO may
         come twice; the answer is the same.
         """
-        if session in self._told:
-            return self._told[session]
+        if session in self._players:
+            return self._players[session].told
         owner = session if owner is None else owner
         # Count all owners as if they played; the revisions find out which ones do not.
-        owners = {*self._owner.values(), owner}
-        mine = 1 + sum(other == owner for other in self._owner.values())
+        others = [player.owner for player in self._players.values()]
+        owners, mine = {*others, owner}, 1 + others.count(owner)
         games = self.games(needed, len(owners) * mine)
         granted = self.credits.grant(session, games + SPARE_CREDITS)
         if not granted:
             return None
-        self._owner[session] = owner
-        share = self._told[session] = Share(granted, min(games, granted))
+        share = Share(granted, min(games, granted))
+        self._players[session] = _Player(share, owner)
         return share
 
     def leave(self, session: int) -> None:
         self.credits.forget(session)
-        self._told.pop(session, None)
-        self._owner.pop(session, None)
-        self._used.pop(session, None)
-        self._idle.pop(session, None)
-        self._untold.discard(session)
+        self._players.pop(session, None)
 
     def answered(self, session: int, leaves: int) -> None:
         """Note that `leaves` leaves of a player were evaluated, so it is playing."""
-        if session in self._told:
-            self._used[session] = self._used.get(session, 0.0) + leaves
+        if session in self._players:
+            self._players[session].used += leaves
 
     def revise(self, needed: int, now: float) -> list[tuple[int, Share]]:
         """Return which players to tell which share; empty until the next revision is due. Call `untold` for a
@@ -107,49 +108,46 @@ class Shares:
         if now < self._next:
             return []
         self._next = now + REVISE_SECONDS
-        used: dict[Hashable, float] = {}
-        for session, leaves in self._used.items():
-            owner = self._owner[session]
-            used[owner] = used.get(owner, 0.0) + leaves
+        used: defaultdict[Hashable, float] = defaultdict(float)
+        for player in self._players.values():
+            used[player.owner] += player.used
+            player.idle = 0 if player.used else player.idle + 1
+            # Halved and not forgotten: a player that waits for one slow batch is not idle yet.
+            player.used = player.used / 2 if player.used > 1 else 0.0
         players = effective_number(list(used.values()))
-        for session in self._told:
-            self._idle[session] = 0 if session in self._used else self._idle[session] + 1
-        # Halved and not forgotten: a player that waits for one slow batch is not idle yet.
-        self._used = {session: leaves / 2 for session, leaves in self._used.items() if leaves > 1}
         if not players:
             return []
         # By owner, divided among the owner's players that are playing: more processes bring no more games.
-        playing = Counter(self._owner[session] for session in self._told if not self._idle[session])
+        playing = Counter(player.owner for player in self._players.values() if not player.idle)
         of_owner = {owner: self.games(needed, players * count) for owner, count in playing.items()}
         # For a player whose owner has nobody playing at the moment.
         alone = self.games(needed, players)
-        games = {session: of_owner.get(self._owner[session], alone) for session in self._told}
+        games = {session: of_owner.get(one.owner, alone) for session, one in self._players.items()}
         self.credits.revise(self._wanted(games), now)
         news = []
-        for session, told in self._told.items():
-            limit = self.credits.limit(session)
+        for session, player in self._players.items():
+            limit, told = self.credits.limit(session), player.told
             # Never more games than leaves in flight, because each game waits for at least one leaf.
             own_games = min(games[session], limit, GROWTH * told.games)
             # A cut is told at once; otherwise the player would be refused for using credits that it believes
             # it has.
             is_less = limit < told.credits
             if is_less or is_worth_telling(limit, told.credits) or is_worth_telling(own_games, told.games):
-                self._untold.add(session)
-            if session in self._untold:
-                news.append((session, Share(limit, own_games)))
-        self._told.update(news)
-        # The caller reports who could not be reached.
-        self._untold.clear()
+                player.is_untold = True
+            if player.is_untold:
+                player.told = Share(limit, own_games)
+                news.append((session, player.told))
+            player.is_untold = False  # the caller reports who could not be reached
         return news
 
     def _wanted(self, games: Mapping[int, int]) -> dict[int, int]:
         """Return new credits by session, where they differ enough: its share, but no more than it had if it
         is idle."""
-        playing = sum(not idle for idle in self._idle.values())
+        playing = sum(not player.idle for player in self._players.values())
         most = self.credits.fair(max(1, playing))
         wanted = {}
-        for session, idle in self._idle.items():
-            share = min(games[session] + SPARE_CREDITS, most)
+        for session, player in self._players.items():
+            idle, share = player.idle, min(games[session] + SPARE_CREDITS, most)
             limit = self.credits.limit(session)
             own = share if not idle else min(share, limit)
             own = self.credits.minimum if idle >= IDLE_REVISIONS else own
@@ -159,7 +157,7 @@ class Shares:
 
     def untold(self, session: int) -> None:
         """Note that this player could not be told its share: it is told at the next revision."""
-        self._untold.add(session)
+        self._players[session].is_untold = True
 
 
 def effective_number(used: list[float]) -> float:
