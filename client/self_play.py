@@ -101,12 +101,11 @@ class GamePool:
         self._slots = 0
         """Running coroutines; more than `games` until enough of them have finished their game."""
 
-    def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
-        """Begin `games` coroutines in `group`. `resize` keeps the returned list up to date."""
+    def start(self, group: asyncio.TaskGroup, games: int) -> None:
+        """Begin `games` coroutines in `group`."""
         self._group, self._numbers = group, itertools.count()
-        self._tasks: list[asyncio.Task[None]] = []
+        self.tasks: list[asyncio.Task[None]] = []
         self.resize(games)
-        return self._tasks
 
     def resize(self, games: int) -> None:
         """Play another number of games at a time. Games in progress are finished even if there are more than
@@ -114,11 +113,10 @@ class GamePool:
         if self._finishing.is_set():
             return
         self.games = games
-        # Change the list in place, because the caller holds it.
-        self._tasks[:] = [task for task in self._tasks if not task.done()]
+        self.tasks = [task for task in self.tasks if not task.done()]
         while self._slots < games:
             self._slots += 1
-            self._tasks.append(self._group.create_task(self._play_in_slot(), name="game"))
+            self.tasks.append(self._group.create_task(self._play_in_slot(), name="game"))
 
     async def _play_in_slot(self) -> None:
         """Play game after game, until there are more slots than games or no game may begin."""

@@ -124,7 +124,6 @@ class Worker:
         self._end: asyncio.Future[Fatal] = loop.create_future()
         """The reason why this process must end. It is set by a callback, which cannot raise."""
         self._tasks: list[asyncio.Task[None]] = []
-        self._games: list[asyncio.Task[None]] = []
         self._run: Run | None = None
         self._uploader: Uploader | None = None
         self._source: Source | None = None
@@ -233,7 +232,7 @@ class Worker:
         log.info(
             "playing %d games of %s at a time, evaluated by %s", games, run.game.name, source.description
         )
-        self._games = self._pool.start(group, games)
+        self._pool.start(group, games)
         self._tasks.append(group.create_task(self._report(self._pool, source, uploader)))
         if options.figures:
             self._tasks.append(group.create_task(self._tell_figures(self._pool, source, uploader)))
@@ -372,14 +371,14 @@ class Worker:
         games and hand them in first."""
         if self._pool is None or self._uploader is None:
             return
-        if self._options.drain and await drained(self._games, self._uploader, self._options.drain):
+        if self._options.drain and await drained(self._pool.tasks, self._uploader, self._options.drain):
             log.info("drained: %d games finished, all of them handed in", self._pool.finished)
             return
         log.info(
             "%d games finished, %d unfinished games given up", self._pool.finished, self._pool.in_progress
         )
         # Give the games up first: the wait below is only for games that were sent already.
-        for task in self._games:
+        for task in self._pool.tasks:
             task.cancel()
         self._uploader.write_now()
         try:

@@ -251,16 +251,16 @@ async def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> Non
     what = searches(UniformEvaluator()), Player(1)
     pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
     async with asyncio.timeout(240), asyncio.TaskGroup() as group:
-        tasks = pool.start(group, 2)
+        pool.start(group, 2)
         pool.resize(5)
         for _ in range(5):
             await finished.acquire()
-        most = len(tasks)
+        most = len(pool.tasks)
         pool.resize(1)
         let_on.set()
         await finished.acquire()
         pool.resize(1)
-        least = len(tasks)
+        least = len(pool.tasks)
         finishing.set()
     assert (most, least) == (5, 1)
 
