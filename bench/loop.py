@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from azselfplay.host.hardware import seconds_of, usable_cores
-from azselfplay.host.ports import find_base_port
+from azselfplay.host.ports import claimed_base_port
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
 from bench.turns import Spread, ratio
@@ -220,8 +220,11 @@ def processor_seconds(root: int) -> dict[str, float]:
 @contextmanager
 def running_server(*flags: str) -> Iterator[Watcher]:
     """Run azserver with these flags during the block. If the block raises, azserver's log goes to stderr."""
-    port = find_base_port()
-    with tempfile.TemporaryDirectory() as runs, Path(runs, "log").open("wb") as log:
+    with (
+        claimed_base_port() as port,
+        tempfile.TemporaryDirectory() as runs,
+        Path(runs, "log").open("wb") as log,
+    ):
         command = [sys.executable, "-m", "server.main", *flags]
         command += ["--port", str(port), "--runs", runs, "--run", "bench"]
         server = subprocess.Popen(command, stderr=log, stdout=log)

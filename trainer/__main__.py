@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from azselfplay.host import config as settings
 from azselfplay.host.exits import (
     Exit,
-    Fatal,
+    as_fatal,
     check_that_nothing_hides_our_packages,
     guarded,
     leave_at_once,
@@ -34,11 +34,9 @@ EXAMPLES = (
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> TrainerConfig:
     """Return the settings of this process, checked, so that a wrong setting ends it before any work begins.
     `argv` and `environment` are as for `config.load`."""
-    try:
+    with as_fatal(ImportError, Exit.CONFIG):
         # `python -m` looks for modules in the current folder first.
         check_that_nothing_hides_our_packages()
-    except ImportError as error:
-        raise Fatal(str(error), Exit.CONFIG) from None
     from trainer.config import TrainerConfig
 
     return settings.load(

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from azselfplay.games.spec import Game
 from azselfplay.host.crash_points import reach
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, as_fatal
 from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.link.finding import weights_named
 from azselfplay.link.weights_files import read_weights
@@ -287,29 +287,23 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
                 f"for {config.net}; leave out --net to train the network of the file",
                 Exit.CONFIG,
             )
-    try:
+    with as_fatal(ValueError, Exit.CONFIG):
         if network is not None:
             return with_heads(network, game, history, heads)
         return build(architecture_of(config.net or preset).with_heads(heads), game, history)
-    except ValueError as error:
-        raise Fatal(str(error), Exit.CONFIG) from None
 
 
 def architecture_of(name: str) -> Architecture:
     """Return the architecture that `--net`, or else the server, names. Raises Fatal(CONFIG)."""
-    try:
+    with as_fatal(ValueError, Exit.CONFIG, after="; give another --net"):
         return named(name)
-    except ValueError as error:
-        raise Fatal(f"{error}; give another --net", Exit.CONFIG) from None
 
 
 @contextlib.contextmanager
 def _given(config: TrainerConfig) -> Iterator[bytes]:
     """Yield the weights file that `--weights` names. Raises Fatal(BAD_DATA) if it, or its use, fails."""
-    try:
+    with as_fatal(BadWeights, Exit.BAD_DATA, "--weights: "):
         yield read_weights(weights_named(config.weights, Path(config.runs)))
-    except BadWeights as error:
-        raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
 
 
 def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsInfo | None) -> None:

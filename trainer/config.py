@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, as_fatal
 from azselfplay.host.hardware import usable_cores
 from azselfplay.host.ports import Address, parse_address
 from azselfplay.link.keys import dial_keys
@@ -226,16 +226,12 @@ class TrainerConfig:
 
     def check(self) -> TrainerConfig:
         """Return the same settings. Raises Fatal(CONFIG) naming settings that do not go together."""
-        try:
+        with as_fatal(ValueError, Exit.CONFIG, "--net: "):
             # Empty means the server's, which is known only later.
             check_name(self.net or "tiny")
-        except ValueError as error:
-            raise Fatal(f"--net: {error}", Exit.CONFIG) from None
-        try:
+        with as_fatal(ValueError, Exit.CONFIG, "--loss.heads: "):
             # Read for its error: it is a text with a form of its own.
             _ = self.loss.head_weights
-        except ValueError as error:
-            raise Fatal(f"--loss.heads: {error}", Exit.CONFIG) from None
         is_folder = bool(self.archive) and "://" not in self.archive
         if is_folder and Path(self.archive).resolve().is_relative_to(Path(self.runs).resolve()):
             text = "would be lost with them: name a folder on another disk or machine"

@@ -13,7 +13,7 @@ import numpy as np
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from azselfplay.host.config import received, to_toml
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, as_fatal
 from azselfplay.host.runs import RunFolder, RunLock, write_atomically
 from azselfplay.store.archive import Archive, open_archive
 from azselfplay.store.players import set_quarantine
@@ -32,6 +32,8 @@ from trainer.training_loop import TrainingLoop
 from trainer.verify import Expected
 
 log = logging.getLogger(__name__)
+
+SAME_VERSION = "run the same version of server and trainer"
 
 
 @dataclass
@@ -54,14 +56,9 @@ class Run:
 def settings_of(welcome: Welcome) -> SelfPlaySettings:
     """Return the settings by which games of this run are played. Raises Fatal(PROTOCOL) if they are not
     understood."""
-    try:
+    what = "the server's self-play settings are not understood ("
+    with as_fatal(ValueError, Exit.PROTOCOL, what, f"); {SAME_VERSION}"):
         return received(SelfPlaySettings, welcome.self_play)
-    except ValueError as error:
-        raise Fatal(
-            f"the server's self-play settings are not understood ({error}); "
-            "run the same version of server and trainer",
-            Exit.PROTOCOL,
-        ) from error
 
 
 def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None, weights: str = "") -> Run:
@@ -75,10 +72,8 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
     folder = RunFolder(config.runs, config.run or welcome.run)
     with folder.removed_if_refused(with_games=True), contextlib.ExitStack() as undo:
         settings = settings_of(welcome)
-        try:
+        with as_fatal(ValueError, Exit.PROTOCOL, after=f"; {SAME_VERSION}"):
             game = get_game(welcome.game)
-        except ValueError as error:
-            raise Fatal(f"{error}; run the same version of server and trainer", Exit.PROTOCOL) from error
         history = settings.history or game.history
         _check_settings(config, game, settings)
         # Before anything is written: a refused run leaves no folder behind.
@@ -181,10 +176,8 @@ def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySetting
 
 def one_ply(game: Game, settings: SelfPlaySettings) -> GameRecord:
     """Return the first legal move of the run's start position, as a (mostly unfinished) game."""
-    try:
+    with as_fatal(ValueError, Exit.CONFIG, "the run's start position cannot be read: "):
         start = game.notation.state_from_text(settings.start.position)
-    except ValueError as error:
-        raise Fatal(f"the run's start position cannot be read: {error}", Exit.CONFIG) from error
     legal = np.zeros(game.max_legal, dtype=np.uint16)
     game.rules.legal_actions(start[None], 1, legal)
     one = np.ones(1, dtype=np.uint16)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from azselfplay.games.spec import Game
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, as_fatal
 from net.architectures.network import Network, wdl_of
 from net.architectures.sparse import SparseNetwork
 from net.cpu.engine import faster_dtype
@@ -464,10 +464,8 @@ def choose_device(name: str) -> torch.device:
     if int(name.partition(":")[2] or 0) >= len(gpus.names):
         what = f"--device {name}: torch finds {len(gpus.names)} GPUs on this machine"
         raise Fatal(f"{what}; give cpu or auto", Exit.CONFIG)
-    try:
+    with as_fatal(ValueError, Exit.CONFIG, f"--device {name}: "):
         check_has_code(name)
-    except ValueError as error:
-        raise Fatal(f"--device {name}: {error}", Exit.CONFIG) from error
     return torch.device(name)
 
 

@@ -12,7 +12,7 @@ import logging
 import resource
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -107,7 +107,7 @@ def raise_file_limit(least: int = LEAST_FILES) -> int:
     return files
 
 
-async def unless_stopped(work: Coroutine[Any, Any, T], stop: Stop) -> T | None:
+async def unless_stopped(work: Awaitable[T], stop: Stop) -> T | None:
     """Return the result of `work`. If a clean end is asked for first, cancel `work` and return None."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.finishing.wait())
     try:
@@ -131,14 +131,9 @@ async def first_of(*events: asyncio.Event) -> None:
 
 def first_cause(error: BaseException) -> BaseException:
     """Return the Fatal inside a (nested) exception group, else its first exception that is not a group."""
-    leaves = list(_leaves(error))
-    return next((leaf for leaf in leaves if isinstance(leaf, Fatal)), leaves[0])
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
-    return [error]
+    while isinstance(error, BaseExceptionGroup):
+        error = (error.subgroup(Fatal) or error).exceptions[0]
+    return error
 
 
 async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:

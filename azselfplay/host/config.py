@@ -24,7 +24,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import msgspec
 
 from azselfplay.games.names import with_board
-from azselfplay.host.exits import BESIDE, Exit, Fatal
+from azselfplay.host.exits import BESIDE, Exit, Fatal, as_fatal
 from azselfplay.host.flags import parse_flags, what_was_meant
 from azselfplay.host.reading import read_toml
 from protocol.settings import changed, check_settings, converted, settings_in
@@ -92,10 +92,8 @@ def load(
     # From here on the name of the game includes the size of its board.
     settings: Any = config
     if getattr(settings, "board", ""):
-        try:
+        with as_fatal(ValueError, Exit.CONFIG, "--board: "):
             whole = with_board(settings.game, settings.board)
-        except ValueError as error:
-            raise Fatal(f"--board: {error}", Exit.CONFIG) from None
         config = cast(T, dataclasses.replace(settings, game=whole, board=""))
     if printing:
         print(to_toml(config), end="")
@@ -177,10 +175,8 @@ def _from_environment(config_class: type, environment: Mapping[str, str], comman
 
 
 def _converted(value: Any, kind: Any, where: str, *, strict: bool = True) -> Any:
-    try:
+    with as_fatal(ValueError, Exit.CONFIG, f"{where} "):
         return converted(value, kind, strict=strict)
-    except ValueError as error:
-        raise Fatal(f"{where} {error}", Exit.CONFIG) from None
 
 
 def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> NoReturn:

@@ -13,7 +13,7 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
@@ -83,6 +83,17 @@ class Fatal(Exception):
     def __init__(self, message: str, code: Exit = Exit.INTERNAL) -> None:
         super().__init__(message)
         self.code = code
+
+
+@contextlib.contextmanager
+def as_fatal(
+    kind: type[Exception] | tuple[type[Exception], ...], code: Exit, before: str = "", after: str = ""
+) -> Iterator[None]:
+    """Turn an error of this kind into Fatal: `before`, what the error says, `after`."""
+    try:
+        yield
+    except kind as error:
+        raise Fatal(f"{before}{getattr(error, 'strerror', None) or error}{after}", code) from error
 
 
 def leave_at_once(code: int) -> NoReturn:

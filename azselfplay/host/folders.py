@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from azselfplay.games.home import home
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, as_fatal
 from azselfplay.host.reading import open_regular, read_text
 from azselfplay.host.runs import PARTIAL, sync_folder
 
@@ -148,14 +148,11 @@ def read_sums(folder: Path) -> dict[str, str]:
     """Return the recorded SHA-256 in hex by path. Raises Fatal(BAD_DATA) unless `folder` holds exactly the
     files on record."""
     sums: dict[str, str] = {}
-    try:
+    what, so = f"{folder / SUMS} cannot be read (", "): this is not a complete backup"
+    with as_fatal((OSError, ValueError), Exit.BAD_DATA, what, so):
         for line in read_text(folder / SUMS).splitlines():
             digest, _, path = line.partition("  ")
             sums[path] = digest
-    except (OSError, ValueError) as error:
-        raise Fatal(
-            f"{folder / SUMS} cannot be read ({error}): this is not a complete backup", Exit.BAD_DATA
-        ) from None
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()} - {SUMS, OURS}
     if there != set(sums):
         missing, more = sorted(set(sums) - there), sorted(there - set(sums))

@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from azselfplay.host.aio import Faults
@@ -200,9 +199,7 @@ class Monitor:
         self._next_beat(loop)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._beat is not None:
             self._beat.cancel()
         if self._starting is not None and not self._starting.cancel():

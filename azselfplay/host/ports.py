@@ -64,26 +64,17 @@ def unknown_name(host: str, error: OSError | UnicodeError) -> str:
     return f"{UNKNOWN_NAME}{host!r} is not known ({getattr(error, 'strerror', error)})"
 
 
-def find_base_port(first: int = DEFAULT_PORT) -> int:
-    """Return the first base port from `first` on, in steps of ten, where two consecutive ports are free.
+@contextmanager
+def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
+    """Yield the first base port from `first` on, in steps of ten, where two consecutive ports are free. No
+    other process on this machine gets the same one until the block ends: seconds pass between finding a port
+    and binding it, and another azrun may look for a port in that time.
 
     Raises Fatal(TRY_AGAIN) if there is none.
     """
     for base in range(first, min(first + 10 * TRIES, LAST_BASE + 1), 10):
-        if all(_is_free(base + offset) for offset in range(PORTS)):
-            return base
-    raise Fatal(f"no two free ports in a row from {first} on: give --port", Exit.TRY_AGAIN)
-
-
-@contextmanager
-def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
-    """Like `find_base_port`, but no other process on this machine gets the same port until the block ends.
-
-    Seconds pass between finding a port and binding it, and another azrun may look for a port in that time.
-    """
-    base = first
-    while True:
-        base = find_base_port(base)
+        if not all(_is_free(base + offset) for offset in range(PORTS)):
+            continue
         # The socket is abstract: its name is visible to all users of the machine (within its network
         # namespace, like a port), it leaves no file that its first user would own, and it disappears with its
         # process.
@@ -93,11 +84,10 @@ def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
-                # Another process has claimed this base port.
-                base += 10
-                continue
+                continue  # another process has claimed this base port
             yield base
             return
+    raise Fatal(f"no two free ports in a row from {first} on: give --port", Exit.TRY_AGAIN)
 
 
 def _is_free(port: int) -> bool:

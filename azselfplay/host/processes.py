@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from azselfplay.host.aio import Stop
+from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.host.config import without_settings
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
 from azselfplay.host.hardware import Gpus
@@ -246,22 +246,12 @@ async def output_of(module: str, *arguments: str, stop: Stop) -> str:
     )
     if process is None:
         raise Stopped
-
-    async def talked() -> tuple[bytes, bytes, int]:
+    async with contextlib.aclosing(process):
         # Read both pipes to the end before waiting: a full pipe would stop the child.
-        output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
-        return output, errors, await process.wait()
-
-    async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
-        talk = group.create_task(talked())
-        stopped = group.create_task(stop.finishing.wait())
-        await asyncio.wait({talk, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if stop.finishing.is_set():
-            talk.cancel()
-    if stop.finishing.is_set():
-        raise Stopped
-    output, errors, code = talk.result()
+        said = await unless_stopped(asyncio.gather(process.stdout.read(), process.stderr.read()), stop)
+        if said is None or stop.finishing.is_set():
+            raise Stopped
+        code, (output, errors) = await process.wait(), said
     if code:
         lines = (errors or output).decode(errors="replace").strip().splitlines() or ["it said nothing"]
         # Our own exit statuses say what to do; a signal or a crash is an internal fault.

@@ -32,11 +32,10 @@ from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from azselfplay.host.crash_points import reach
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, as_fatal
 from azselfplay.host.reading import json_in, open_regular, read_bytes, read_json, read_toml
 
 OLD_PART = 600.0
@@ -95,7 +94,7 @@ class RunFolder:
         new folder, or a restored one without identity, gets a random one. Raises Fatal(BAD_DATA) if the
         folder belongs to another run, Fatal(DISK) if it cannot be written.
         """
-        try:
+        with as_fatal(OSError, Exit.DISK, f"cannot write to the run folder {self.path}: "):
             for folder in FOLDERS:
                 (self.path / folder).mkdir(parents=True, exist_ok=True)
             # Remove files that killed processes have left. A younger partial file may still be in use, and a
@@ -128,8 +127,6 @@ class RunFolder:
                     f"{self.about}",
                     Exit.BAD_DATA,
                 )
-        except OSError as error:
-            raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
 
     @property
     def run_id(self) -> bytes:
@@ -329,10 +326,8 @@ def check_result(path: Path, flag: str) -> None:
 
 def write_result(path: Path, data: bytes | bytearray) -> None:
     """Write a file that a command was asked for, as `write_atomically` does. Raises Fatal(DISK)."""
-    try:
+    with as_fatal(OSError, Exit.DISK, f"cannot write {path}: "):
         write_atomically(path, data)
-    except OSError as error:
-        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -428,9 +423,7 @@ class RunLock:
     def __enter__(self) -> RunLock:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from azselfplay.host import config
-from azselfplay.host.exits import Exit, Fatal, guarded, require
+from azselfplay.host.exits import Exit, Fatal, as_fatal, guarded, require
 from azselfplay.host.folders import check_folders
 from azselfplay.host.ports import Address, check_base_port
 from azselfplay.host.runs import RunLock, is_locked, write_atomically
@@ -56,13 +56,10 @@ def _main() -> int:
     cluster = plan.read(settings.file)
     if settings.command == "render":
         for path, text in render.rendered(cluster, settings.for_).items():
-            written = settings.out / path
-            try:
+            written, to_do = settings.out / path, "; give another folder with --out"
+            with as_fatal(OSError, Exit.DISK, f"cannot write {written}: ", to_do):
                 written.parent.mkdir(parents=True, exist_ok=True)
                 written.write_text(text)
-            except OSError as error:
-                text = f"cannot write {written}: {error.strerror}; give another folder with --out"
-                raise Fatal(text, Exit.DISK) from error
             print(written)
         return int(Exit.OK)
     if settings.command == "plan":

@@ -19,7 +19,7 @@ from azselfplay.games import GAME_NAMES, get_game
 from azselfplay.games.names import DEFAULT_GAME, near
 from azselfplay.host import config
 from azselfplay.host.config import flattened, nested, to_toml
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, as_fatal
 from azselfplay.host.hardware import may_have_gpus, usable_cores
 from azselfplay.host.ports import ANYWHERE, check_base_port
 from azselfplay.host.processes import gpus_of_torch, python_module
@@ -157,15 +157,11 @@ def check(settings: RunConfig) -> None:
     """Raise Fatal for wrong settings, before anything is started."""
     from azselfplay.store.reader import game_of  # imports numpy
 
-    try:
+    with as_fatal(ValueError, Exit.CONFIG, "--net: "):
         check_name(settings.net or NET)
-    except ValueError as error:
-        raise Fatal(f"--net: {error}", Exit.CONFIG) from None
-    try:
+    with as_fatal(ValueError, Exit.CONFIG, "--game: "):
         if settings.game not in GAME_NAMES:  # only other games need to be imported here
             get_game(settings.game)
-    except ValueError as error:
-        raise Fatal(f"--game: {error}", Exit.CONFIG) from None
     folder = RunFolder(settings.runs, run_name(settings))
     made = folder.about.exists() or folder.games.exists()
     if made and (game := game_of(folder)) != settings.game:
@@ -457,11 +453,9 @@ def check_parts(commands: Commands) -> tuple[ServerConfig, float]:
     flags = {name: argv[len(python_module("")) :] for name, argv in commands.items()}
     served = server(flags["server"], {})  # parts get no settings from the environment
     trained = trainer(flags["trainer"], {})
-    try:
+    with as_fatal(ValueError, Exit.CONFIG, "trainer: --loss.heads: "):
         # The trainer itself learns the network only later, from the server.
         architecture_of(served.net).with_heads(trained.loss.head_weights)
-    except ValueError as error:
-        raise Fatal(f"trainer: --loss.heads: {error}", Exit.CONFIG) from None
     clients = [client(words, {}) for name, words in flags.items() if name.startswith("client")]
     return served, max((one.drain for one in clients), default=0.0)
 

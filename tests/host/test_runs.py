@@ -11,7 +11,7 @@ import pytest
 from in_process import ends
 
 from azselfplay.host.exits import Exit, Fatal, guarded
-from azselfplay.host.ports import claimed_base_port, find_base_port
+from azselfplay.host.ports import claimed_base_port
 from azselfplay.host.runs import FOLDERS, RunFolder, write_atomically
 from azselfplay.link.weights_files import read_weights
 
@@ -86,12 +86,14 @@ def test_a_path_without_a_name_is_refused_as_a_folder() -> None:
 
 
 def test_a_base_port_has_two_free_ports() -> None:
-    base = find_base_port(20_000)
+    with claimed_base_port(20_000) as base:
+        pass
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the search for a port
         other.bind(("127.0.0.1", base + 1))
         other.listen()
-        assert find_base_port(base) > base
+        with claimed_base_port(base) as another:
+            assert another > base
 
 
 def test_two_who_look_for_a_port_at_once_are_given_different_ones() -> None:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from azselfplay.games.names import near_or_all
 from azselfplay.host.config import flattened
-from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
+from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal, as_fatal
 from azselfplay.host.ports import LOOPBACK, Address
 from azselfplay.host.processes import python_module
 from azselfplay.host.reading import read_toml
@@ -145,14 +145,12 @@ class Part:
 
 def read(path: Path) -> Cluster:
     """Return the cluster in a file. Raises Fatal(USAGE) for whatever is wrong with it."""
-    try:
+    with (
+        as_fatal(OSError, Exit.USAGE, f"cannot read {path}: "),
+        as_fatal(ValueError, Exit.USAGE, f"{path} is not TOML: "),
+        as_fatal(Fatal, Exit.USAGE, f"{path}: "),
+    ):
         return cluster_in(read_toml(path))
-    except OSError as error:
-        raise _wrong(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise _wrong(f"{path} is not TOML: {error}") from error
-    except Fatal as error:
-        raise _wrong(f"{path}: {error}") from None
 
 
 def cluster_in(tables: Mapping[str, Any]) -> Cluster:
@@ -194,10 +192,8 @@ def cluster_in(tables: Mapping[str, Any]) -> Cluster:
                 text = near_or_all(name, known)
                 raise _wrong(f"{where}.settings: {name!r} is not a setting of the {where}; {text}")
             # Check here, because the program's own message would speak of a flag.
-            try:
+            with as_fatal(ValueError, Exit.USAGE, f"{where}.settings.{name} "):
                 converted(value, known[name])
-            except ValueError as error:
-                raise _wrong(f"{where}.settings.{name} {error}") from None
     return cluster
 
 
@@ -206,10 +202,8 @@ def _table(kind: type[T], given: Any, where: str) -> T:
     _check_keys(kind, given, where)
     hints, values = get_type_hints(kind, include_extras=True), {}
     for name, value in given.items():
-        try:
+        with as_fatal(ValueError, Exit.USAGE, f"{where}.{name} "):
             values[name] = converted(value, hints[name])
-        except ValueError as error:
-            raise _wrong(f"{where}.{name} {error}") from None
     return kind(**values)
 
 
@@ -336,10 +330,8 @@ def _basis(run: RunTable) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
         if not run.game:
             raise _wrong("[run] needs a game or a recipe")
         return run.game, run.net, {}, {}
-    try:
+    with as_fatal(Fatal, Exit.USAGE):
         recipe = recipes.load(run.recipe)
-    except Fatal as error:
-        raise _wrong(str(error)) from None
     if run.game and recipe.game not in recipes.games_of(run.game):
         raise _wrong(f"run.recipe {run.recipe!r} is for {recipe.game}, not for {run.game}")
     server, trainer = recipe.parts

@@ -11,7 +11,7 @@ import msgspec
 
 from azselfplay.games import get_game
 from azselfplay.games.names import GAME_NAMES, is_game, listed, near, nearest, parts_of
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, as_fatal
 from azselfplay.host.reading import read_toml
 from net.architectures.registry import check_plays, is_sparse
 
@@ -142,10 +142,8 @@ def load(name: str) -> Recipe:
         settings = read_toml(path)
     except FileNotFoundError as error:
         if is_game(name):
-            try:
+            with as_fatal(ValueError, Exit.CONFIG):
                 get_game(name)  # a game may not have the board size in the name
-            except ValueError as wrong:
-                raise Fatal(str(wrong), Exit.CONFIG) from wrong
             return Recipe(name, f"{name} in {MINUTES:.0f} minutes", name, MINUTES)
         meant = near(name, [*names(), *GAME_NAMES])
         raise Fatal(
@@ -168,13 +166,11 @@ def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
             raise Fatal(
                 f"recipe {name}: {key!r} is not a setting; did you mean {nearest(key, known)!r}?", Exit.CONFIG
             )
-    try:
+    with as_fatal(ValueError, Exit.CONFIG, f"recipe {name}: "):  # msgspec.ValidationError is one
         recipe = msgspec.convert({**settings, "name": name}, Recipe)
         # A sparse network needs features that not every game has.
         if is_sparse(recipe.net):
             check_plays(recipe.net, get_game(recipe.game))
-    except ValueError as error:  # msgspec.ValidationError is one
-        raise Fatal(f"recipe {name}: {error}", Exit.CONFIG) from error
     return recipe
 
 

@@ -28,7 +28,7 @@ import torch
 
 from azselfplay.games.spec import Game
 from azselfplay.host.config import to_toml
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, as_fatal
 from azselfplay.host.hardware import seconds_of_trees, usable_cores
 from azselfplay.host.processes import ending_with_parent, python_module
 from azselfplay.host.runs import RunFolder, is_locked, newest_row, write_atomically
@@ -203,18 +203,14 @@ def read_trained(folder: RunFolder) -> Trained:
             "folder holds it",
             Exit.BAD_DATA,
         )
-    try:
+    what, to_do = f"{folder.path} holds no finished run (", "); train it first, without --judge-only"
+    with as_fatal((OSError, ValueError, KeyError, TypeError), Exit.BAD_DATA, what, to_do):
         about = json.loads(_about(folder).read_bytes())
         snapshots = [Snapshot(**one) for one in about.pop("snapshots")]
         provenance = {
             name: about.pop(name) for name in ("recipe", "machine", "asked_minutes") if name in about
         }
         return Trained(folder, snapshots, **about, provenance=provenance)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Fatal(
-            f"{folder.path} holds no finished run ({error}); train it first, without --judge-only",
-            Exit.BAD_DATA,
-        ) from error
 
 
 def _about(folder: RunFolder) -> Path:

@@ -13,7 +13,7 @@ from azselfplay.games import get_game
 from azselfplay.games.game_history import replay
 from azselfplay.games.knowledge import Row, knowledge_of
 from azselfplay.games.spec import Game
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal, as_fatal
 from azselfplay.lab.experiments.measures import Judgement, Measure, share
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Snapshot, Trained
@@ -142,10 +142,8 @@ def openings_of(recipe: Recipe, game: Game, pairs: int, seed: int) -> list[Openi
     between seeds (in a small game some are the same). Raises Fatal(CONFIG) for invalid moves."""
     if not recipe.opening:
         return random_openings(game, pairs, opening_plies(game), seed=seed)
-    try:
+    with as_fatal(ValueError, Exit.CONFIG, f"recipe {recipe.name}: opening: "):
         actions = tuple(replay(game, "", recipe.opening.split()).actions)
-    except ValueError as error:
-        raise Fatal(f"recipe {recipe.name}: opening: {error}", Exit.CONFIG) from error
     return [Opening(recipe.opening, "", actions)] * pairs
 
 
