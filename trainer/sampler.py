@@ -149,13 +149,7 @@ class Sampler:
         self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
     ) -> Samples:
         """Return samples of the positions `numbers [n]`, each through the symmetry `symmetries [n]` (0:
-        identity).
-
-        Raises IndexError for a position that is not in the window, and for a symmetry that does not exist.
-        """
-        if len(symmetries) != len(numbers):
-            raise IndexError(f"{len(symmetries)} symmetries for {len(numbers)} positions")
-        self._check(window, numbers, symmetries)
+        identity). The positions must be in the window: jitted code does not check where a number leads."""
         count, most = len(numbers), self._game.max_legal
         room = self._room(window, count)
         parts = max(1, min(len(self._scratch), count // LEAST_PART))
@@ -168,7 +162,7 @@ class Sampler:
             own |= {name: getattr(room, name)[begin * most : end * most] for name in OF_ENTRIES}
             some, through = numbers[begin:end], symmetries[begin:end]
             settings = self.maps, self._history, self._scratch[part]
-            entries = self._write(window.rings, window.starts, some, through, *settings, Samples(**own))
+            entries = self._write(window.rings, some, through, *settings, Samples(**own))
             own["rows"][:entries] += begin
             return slice(begin * most, begin * most + entries)
 
@@ -210,11 +204,10 @@ class Sampler:
     def make_wins(self, window: Window, draws: Draws, thread: int = 0) -> Samples:
         """Return samples of positions that are one move beside the drawn ones, and in which the side to move
         wins at once (`sampler_kernel.write_wins`): at most one for each of `draws.symmetries [n]`. `thread`:
-        whose scratch space is used. Raises as `make`."""
-        self._check(window, draws.numbers, draws.symmetries)
+        whose scratch space is used. The positions must be in the window."""
         samples = self._room(window, len(draws.symmetries))
         rows, entries = self._write_wins(
-            window.rings, window.starts, draws, self.maps, self._history, self._scratch[thread], samples
+            window.rings, draws, self.maps, self._history, self._scratch[thread], samples
         )
         return first_of(samples, rows, entries)
 
@@ -224,19 +217,6 @@ class Sampler:
             shape = window.longest + 3, self._game.state_words
             self._scratch = [one._replace(positions=np.zeros(shape, np.uint64)) for one in self._scratch]
         return room_for(count, len(self._scratch[0].packed), self._game.max_legal)
-
-    def _check(
-        self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
-    ) -> None:
-        bounds = (
-            ("position", numbers, window.first_position, window.next_position),
-            ("symmetry", symmetries, 0, len(self.maps.cells)),
-        )
-        for name, chosen, first, end in bounds:
-            if len(chosen) and not (first <= chosen.min() and chosen.max() < end):
-                raise IndexError(
-                    f"{name} {chosen.min()} to {chosen.max()}: there are only {first} to {end - 1}"
-                )
 
 
 def target_positions(

@@ -177,7 +177,6 @@ class Draws(NamedTuple):
 @kernel
 def write_samples(
     rings: Rings,
-    starts: Positions,
     numbers: npt.NDArray[np.int64],
     symmetries: npt.NDArray[np.int64],
     maps: SymmetryMaps,
@@ -195,7 +194,7 @@ def write_samples(
     for row in range(len(numbers)):
         index = numbers[row] % len(rings.action)
         slot = signed(rings.game[index])
-        ply = replay_game(rings, starts, numbers[row], positions)
+        ply = replay_game(rings, numbers[row], positions)
         symmetry = symmetries[row]
         write_features(scratch, maps, history, ply + 1, symmetry, samples.packed_features[row])
         outcome = signed(rings.game_outcome[slot])
@@ -231,7 +230,6 @@ def write_samples(
 @kernel
 def write_wins(
     rings: Rings,
-    starts: Positions,
     draws: Draws,
     maps: SymmetryMaps,
     history: int,
@@ -250,7 +248,7 @@ def write_wins(
         if row == len(samples.classes):
             break
         if drawn == 0 or draws.numbers[drawn] != draws.numbers[drawn - 1]:
-            n = replay_game(rings, starts, draws.numbers[drawn], scratch.positions) + 1
+            n = replay_game(rings, draws.numbers[drawn], scratch.positions) + 1
             count = signed(legal_actions(scratch.positions, n, scratch.legal))
             first = drawn
         # With fewer legal moves than draws, moves come round again. A win would count several times.
@@ -296,29 +294,21 @@ def find_wins(scratch: Scratch, n: int, action: int) -> tuple[int, int]:
 
 
 @kernel
-def replay_game(rings: Rings, starts: Positions, number: int, positions: Positions) -> int:
+def replay_game(rings: Rings, number: int, positions: Positions) -> int:
     """Fill `positions` with a game's positions, up to the position `number` of the window. Returns its
     ply."""
     slot = signed(rings.game[number % len(rings.action)])
-    ply = number - rings.game_first[slot]
-    start = rings.game_start[slot]
+    first, start = rings.game_first[slot], rings.game_start[slot]
     # Word by word: assigning arrays may fail, and compiling the error message of that takes 2 seconds.
-    for word in range(starts.shape[1]):
-        positions[0, word] = starts[start, word]
-    replay_to(rings, rings.game_first[slot], ply, positions)
-    return signed(ply)
-
-
-@kernel
-def replay_to(rings: Rings, first: int, ply: int, positions: Positions) -> None:
-    """Fill `positions[1 .. ply]` from `positions[0]` with the actions numbered `first .. first + ply - 1`."""
-    capacity = len(rings.action)
-    index = first % capacity
+    for word in range(len(start)):
+        positions[0, word] = start[word]
+    ply, index = number - first, first % len(rings.action)
     for i in range(ply):
         play(positions[i], signed(rings.action[index]), positions[i + 1])
         index += 1
-        if index == capacity:
+        if index == len(rings.action):
             index = 0
+    return signed(ply)
 
 
 @kernel

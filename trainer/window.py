@@ -1,9 +1,9 @@
 """The replay window: the newest positions, in flat ring buffers.
 
-A position costs 22 bytes, and 4 for each visited action that there is room for (by default the game's mean
-number of legal actions): in chess 162 bytes, 3.2 GB for twenty million. Whole games are dropped, oldest
-first. Features are not stored: `trainer.sampler` replays a game up to the position it needs, from its row in
-the table of starts.
+A position costs 17 bytes, and 4 for each visited action that there is room for (by default the game's mean
+number of legal actions); a game costs 22 bytes and its start position. In chess this is 158 bytes a position,
+3.2 GB for twenty million. Whole games are dropped, oldest first. Features are not stored: `trainer.sampler`
+replays a game up to the position it needs.
 
 The trick: positions, visits and games are numbered consecutively, and number `n` is stored at `n % capacity`
 of its ring. So adding and dropping games moves no data, and a jitted reader needs no Python objects.
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game, Notation
+from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game
 from azselfplay.games.stubs import Movers
 from protocol.records import POLICY_TARGET, GameRecord, check_bounds
 
@@ -60,8 +60,8 @@ class Rings(NamedTuple):
     """[games] +1, 0 or -1 for the first player."""
     game_end: npt.NDArray[np.uint8]
     """[games] BY_RULES, BY_CAP or BY_PLAYER."""
-    game_start: npt.NDArray[np.int32]
-    """[games] row of its start position in the table of starts."""
+    game_start: npt.NDArray[np.uint64]
+    """[games, state_words] its start position."""
 
 
 class FinalBoards(NamedTuple):
@@ -111,10 +111,9 @@ class Window:
             game_plies=np.zeros(games, np.int32),
             game_outcome=np.zeros(games, np.int8),
             game_end=np.zeros(games, np.uint8),
-            game_start=np.zeros(games, np.int32),
+            game_start=np.zeros((games, game.state_words), np.uint64),
         )
         self._game = game
-        self._starts = StartTable(game.notation, game.state_words)
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
         """[positions] `running_surprise` of the position's game; or empty."""
         self._movers = Movers(game) if with_owners and game.owners else None
@@ -134,11 +133,6 @@ class Window:
         self._next_visit = 0
         self.longest = 0
         """Plies of the longest game ever added, for which replays need room."""
-
-    @property
-    def starts(self) -> npt.NDArray[np.uint64]:
-        """Return [rows, state_words] start positions; `Rings.game_start` names each game's row."""
-        return self._starts.states
 
     @property
     def capacity(self) -> int:
@@ -211,7 +205,6 @@ class Window:
             ):
                 break
             # Only the counts change: the game's entries stay in the rings until newer ones overwrite them.
-            self._starts.drop(int(self.rings.game_start[oldest]))
             outcome, gone = int(self.rings.game_outcome[oldest]), int(self.rings.game_plies[oldest])
             self._outcome_positions[outcome + 1] -= gone
             # The game's record is no longer there, so count its targets in the ring.
@@ -242,7 +235,7 @@ class Window:
         rings.game_plies[slot] = plies
         rings.game_outcome[slot] = record.outcome
         rings.game_end[slot] = end
-        rings.game_start[slot] = self._starts.add(record.start)
+        rings.game_start[slot] = self._game.notation.state_from_text(record.start)
         self._outcome_positions[record.outcome + 1] += plies
         self.targets += record.targets
         self._next_game += 1
@@ -258,53 +251,6 @@ def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.gene
     ring[at : at + head] = values[:head]
     # The values that did not fit before the end, if any.
     ring[: len(values) - head] = values[head:]
-
-
-class StartTable:
-    """Rows of start states, by their text. A row is reused once every game that began from it is gone.
-
-    Each game may have its own start (`start.generator`), so the table grows to the size that the window
-    needs, and no further.
-    """
-
-    def __init__(self, notation: Notation, state_words: int) -> None:
-        self._notation = notation
-        self._rows: dict[str, int] = {}
-        self._texts: list[str] = []
-        self._uses: list[int] = []
-        """By row: number of games that begin from it."""
-        self._free: list[int] = []
-        self.states: npt.NDArray[np.uint64] = np.zeros((4, state_words), np.uint64)
-        """[rows, state_words]; replaced by a larger array when it grows."""
-
-    def add(self, text: str) -> int:
-        """Return the row of a game's start position. Raises ValueError if it cannot be read."""
-        row = self._rows.get(text)
-        if row is None:
-            state = self._notation.state_from_text(text)
-            if self._free:
-                row = self._free.pop()
-            else:
-                row = len(self._texts)
-                self._texts.append("")
-                self._uses.append(0)
-                # Doubled, so that on average each row is copied about once.
-                if row == len(self.states):
-                    self.states = np.concatenate([self.states, np.zeros_like(self.states)])
-            self._rows[text] = row
-            self._texts[row] = text
-            self.states[row] = state
-        # Counts one use for each game, so that a row stays as long as one of its games.
-        self._uses[row] += 1
-        return row
-
-    def drop(self, row: int) -> None:
-        """Note that a game that began from this row has left the window."""
-        self._uses[row] -= 1
-        if self._uses[row] == 0:
-            # The state stays in the table until another start takes the row.
-            del self._rows[self._texts[row]]
-            self._free.append(row)
 
 
 def surprises(record: GameRecord) -> npt.NDArray[np.float64]:
