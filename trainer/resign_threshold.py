@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,34 +54,6 @@ def resign_threshold(
     return threshold
 
 
-class Trial(NamedTuple):
-    """One played-on game: the effect that each threshold would have had."""
-
-    resigned: Bools
-    """[thresholds] whether a side would have resigned."""
-    mistaken: Bools
-    """[thresholds] whether that side did not lose."""
-
-
-class Tried:
-    """Sums over the newest `games` trials."""
-
-    def __init__(self, games: int) -> None:
-        self._games = games
-        self.trials: deque[Trial] = deque()
-        self.resigned = np.zeros(STEPS + 1, np.int64)
-        self.mistaken = np.zeros(STEPS + 1, np.int64)
-
-    def add(self, trial: Trial) -> None:
-        self.trials.append(trial)
-        self.resigned += trial.resigned
-        self.mistaken += trial.mistaken
-        if len(self.trials) > self._games:
-            old = self.trials.popleft()
-            self.resigned -= old.resigned
-            self.mistaken -= old.mistaken
-
-
 class ResignThreshold:
     """Tries thresholds on the newest played-on games, and finds the highest safe one.
 
@@ -96,7 +67,10 @@ class ResignThreshold:
         self._highest = highest
         self._movers = movers
         self._thresholds = np.linspace(highest, -1.0, STEPS + 1)
-        self._all, self._latest = Tried(games), Tried(LATEST)
+        self._trials: deque[Bools] = deque(maxlen=games)
+        """`trial_of` each game."""
+        self._resigned = self._mistaken = np.zeros(STEPS + 1, np.int64)
+        """[thresholds] sums over the trials."""
         self._chosen: int | None = 0 if mistakes == 0 and highest < 0 else None
 
     @property
@@ -113,16 +87,17 @@ class ResignThreshold:
         # The flag is set at all plies or at none.
         if self.is_on and record.flags[0] & PLAYED_ON:
             trial = trial_of(record, self._movers(record.start, record.actions), self._thresholds)
-            self._all.add(trial)
-            self._latest.add(trial)
+            self._trials.append(trial)
+            trials = np.array(self._trials)
+            self._resigned, self._mistaken = trials.sum(axis=0)
             if self._mistakes > 0:
                 # Choose the highest safe threshold: its share of mistakes is below the limit even with one
                 # more mistake plus two standard errors. So with a limit of 5 % the first threshold comes
                 # after 20 games in which resigning would have been right.
-                tried, latest = self._all, self._latest
-                feared = tried.mistaken + 2 * np.sqrt(tried.mistaken) + 1
-                is_safe = feared < self._mistakes * (tried.resigned + 1)
-                is_safe &= latest.mistaken <= self._mistakes * latest.resigned
+                resigned, mistaken = trials[-LATEST:].sum(axis=0)
+                feared = self._mistaken + 2 * np.sqrt(self._mistaken) + 1
+                is_safe = feared < self._mistakes * (self._resigned + 1)
+                is_safe &= mistaken <= self._mistakes * resigned
                 safe = np.flatnonzero(is_safe)
                 self._chosen = int(safe[0]) if len(safe) else None
 
@@ -130,18 +105,19 @@ class ResignThreshold:
         """Return the trainer's figures about resignation; empty when nobody resigns."""
         if not self.is_on:
             return {}
-        resigned = 0 if self._chosen is None else int(self._all.resigned[self._chosen])
-        mistaken = 0 if self._chosen is None else int(self._all.mistaken[self._chosen])
+        resigned = 0 if self._chosen is None else int(self._resigned[self._chosen])
+        mistaken = 0 if self._chosen is None else int(self._mistaken[self._chosen])
         return {
             "threshold": round(self.threshold, 4),
-            "played_on": len(self._all.trials),
+            "played_on": len(self._trials),
             "would_resign": resigned,
             "mistakes": round(mistaken / resigned, 4) if resigned else None,
         }
 
 
-def trial_of(record: GameRecord, movers: Signs, thresholds: npt.NDArray[np.float64]) -> Trial:
-    """Return the effect of each threshold (in falling order) on a game that was played on.
+def trial_of(record: GameRecord, movers: Signs, thresholds: npt.NDArray[np.float64]) -> Bools:
+    """Return [2, thresholds]: whether at each threshold (in falling order) a side would have resigned in a
+    game that was played on, and whether that side did not lose.
 
     movers: int8[plies] +1 where the first player moves, else -1.
 
@@ -156,4 +132,4 @@ def trial_of(record: GameRecord, movers: Signs, thresholds: npt.NDArray[np.float
     first = np.searchsorted(-lowest, -thresholds)
     resigned = first < len(lowest)
     resigning = movers[np.minimum(first, record.plies - 1)]
-    return Trial(resigned, resigned & (resigning * record.outcome >= 0))
+    return np.array([resigned, resigned & (resigning * record.outcome >= 0)])

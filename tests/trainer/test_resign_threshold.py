@@ -52,8 +52,8 @@ def test_a_trial_agrees_with_its_twin(
     """For every threshold and any order of movers, it says who resigned first and how that side ended."""
     game = record(values, outcome, searched=searched[: len(values)])
     thresholds = np.array([-0.4, -0.9, -0.93, -0.95, -1.0], np.float32).astype(np.float64)
-    trial = trial_of(game, np.array(movers[: len(values)], np.int8), thresholds)
-    found = list(zip(trial.resigned.tolist(), trial.mistaken.tolist(), strict=True))
+    resigned, mistaken = trial_of(game, np.array(movers[: len(values)], np.int8), thresholds).tolist()
+    found = list(zip(resigned, mistaken, strict=True))
     assert found == [naive_trial(game, movers, threshold) for threshold in thresholds]
 
 
