@@ -43,6 +43,11 @@ COMMANDS = {
     "check-game": ("azselfplay.play.check_game", "check a game of your own, before it is trained"),
 }
 """Name: (module, or module:function, what it is for). The function (`main`) reads sys.argv."""
+SETTINGS = {
+    name: (where.partition(":")[0], f"{name.title().replace('-', '')}Config")
+    for name, (where, _) in COMMANDS.items()
+}
+"""Name: (module, dataclass) of its settings."""
 
 EXAMPLES = (
     "azplay uci chess-tiny --nodes 800",
@@ -69,12 +74,8 @@ def _main() -> int:
         return int(Exit.OK)
     if command == "--tyro-print-completion":  # docs/install.md
         from azselfplay.host.flags import print_completion
-        from azselfplay.lab.generated_pages import COMMANDS as SETTINGS
 
-        found = {name: SETTINGS.get(f"azplay {name}") for name in COMMANDS}
-        classes = {
-            name: getattr(importlib.import_module(one[0]), one[1]) for name, one in found.items() if one
-        }
+        classes = {name: getattr(importlib.import_module(one[0]), one[1]) for name, one in SETTINGS.items()}
         print_completion(classes, sys.argv[1:])
     if command not in COMMANDS:
         meant = near(command, COMMANDS)

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 from tyro.conf import Positional
 
 from azselfplay.host.flags import field_docstrings
+from azselfplay.lab.azplay import SETTINGS
 from protocol.settings import allowed, bare
 
 DOCS = Path("docs")
@@ -37,26 +38,8 @@ COMMANDS = {
     "azclient doctor": ("client.doctor", "DoctorConfig"),
     "python -m trainer": ("trainer.config", "TrainerConfig"),
     "azcluster": ("azselfplay.lab.azcluster", "ClusterConfig"),
-    "azplay web": ("azselfplay.lab.web.command", "WebConfig"),
-    "azplay status": ("azselfplay.lab.report.status_command", "StatusConfig"),
-    "azplay play": ("azselfplay.play.terminal", "PlayConfig"),
-    "azplay match": ("azselfplay.play.match", "MatchConfig"),
-    "azplay ladder": ("azselfplay.play.ladder", "LadderConfig"),
-    "azplay scaling": ("azselfplay.play.ladder", "ScalingConfig"),
-    "azplay truth": ("azselfplay.play.truth", "TruthConfig"),
-    "azplay analyse": ("azselfplay.play.analyse", "AnalyseConfig"),
-    "azplay annotate": ("azselfplay.play.annotate", "AnnotateConfig"),
-    "azplay uci": ("azselfplay.play.uci", "UciConfig"),
-    "azplay gtp": ("azselfplay.play.gtp", "GtpConfig"),
-    "azplay usi": ("azselfplay.play.uci", "UsiConfig"),
-    "azplay check-game": ("azselfplay.play.check_game", "CheckGameConfig"),
-    "azplay export": ("azselfplay.play.export", "ExportConfig"),
-    "azplay games": ("azselfplay.lab.report.games_command", "GamesConfig"),
+    **{f"azplay {name}": settings for name, settings in SETTINGS.items()},
     "azplay games RUN import": ("azselfplay.lab.report.games_command", "ImportConfig"),
-    "azplay backup": ("azselfplay.lab.backup_command", "BackupConfig"),
-    "azplay restore": ("azselfplay.lab.backup_command", "RestoreConfig"),
-    "azplay players": ("azselfplay.lab.report.players_command", "PlayersConfig"),
-    "azplay report": ("azselfplay.lab.report.command", "ReportConfig"),
 }
 """Command: (module, dataclass) of its settings."""
 
