@@ -47,42 +47,11 @@ class Batch:
         return int(self.counts.shape[0])
 
 
-def check_batch(batch: Batch, game: Game, feature_words: int) -> None:
-    """Raise ValueError if the arrays of `batch` do not fit each other or the game."""
-    if batch.counts.ndim != 1 or batch.actions.ndim != 1:
-        raise ValueError("counts and actions must have one dimension")
-    if batch.features.shape != (batch.rows, feature_words) or batch.features.dtype != np.uint64:
-        raise ValueError(
-            f"features must be uint64[{batch.rows}, {feature_words}], not {batch.features.shape}"
-        )
-    if batch.counts.dtype != np.uint16 or batch.actions.dtype != np.uint16:
-        raise ValueError("counts and actions must be uint16")
-    if int(batch.counts.sum()) != batch.actions.shape[0]:
-        raise ValueError(
-            f"counts sum to {int(batch.counts.sum())} but there are {batch.actions.shape[0]} actions"
-        )
-    # Kernels do not check: they write as many priors as `counts` says, and read logits where actions point.
-    if batch.rows and int(batch.counts.max()) > game.max_legal:
-        raise ValueError(
-            f"{int(batch.counts.max())} legal actions in one row, at most {game.max_legal} exist"
-        )
-    if batch.actions.shape[0] and int(batch.actions.max()) >= game.actions:
-        raise ValueError(f"action {int(batch.actions.max())} is out of range, there are {game.actions}")
-
-
 def buckets_up_to(buckets: Sequence[int], max_rows: int) -> tuple[int, ...]:
     """Return the buckets below `max_rows`, and `max_rows` itself as the last one; all buckets for 0."""
     if max_rows == 0:
         return tuple(buckets)
     return (*(bucket for bucket in buckets if bucket < max_rows), max_rows)
-
-
-def bucket_for(rows: int, buckets: Sequence[int]) -> int:
-    """Return the smallest bucket that holds `rows`. Raises ValueError if there is none."""
-    for bucket in buckets:
-        if rows <= bucket:
-            return bucket
-    raise ValueError(f"{rows} rows are more than the largest batch, {buckets[-1]}")
 
 
 # ---- The size worth collecting ---------------------------------------------------------------------

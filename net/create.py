@@ -13,7 +13,7 @@ import torch
 
 from azselfplay.games import get_game
 from azselfplay.games.names import listed
-from azselfplay.host.exits import Exit, as_fatal, guarded
+from azselfplay.host.exits import Exit, Fatal, guarded
 from net.architectures.network import build
 from net.architectures.registry import check_plays, named, preset_names
 from net.weights import MOST_HISTORY, WeightsMeta, save
@@ -49,8 +49,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="random seed of the weights")
     parser.add_argument("--out", type=Path, required=True, help="file to write (safetensors)")
     options = parser.parse_args(argv)
-    with as_fatal(ValueError, Exit.CONFIG):
+    try:
         digest = create(options.game, options.history, options.preset, options.seed, options.out)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
     print(f"{options.out} sha256 {digest}")
     return 0
 

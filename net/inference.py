@@ -4,11 +4,10 @@ On a GPU, batches of planes are padded to a few fixed sizes (buckets). `submit` 
 waits for it; with two in flight on a GPU, the copies of one overlap with the computing of the other. On a CPU
 an `Inference` has threads of its own. Use an `Inference` from one thread at a time.
 
-An `Engine` computes a batch; `make_engine` chooses one for a network and a device. Networks of planes have
-one for CPUs (`net.cpu.engine`) and one for CUDA (`net.torch_engine`). Both engines of sparse networks are in
-this file, because they are short. On a CPU, the kernels of `net.sparse_kernel` do everything; elsewhere they
-only describe the positions, and the torch module computes. Play on a CPU needs neither: there a sparse
-network is part of the search (`net.sparse`).
+An `Engine` computes a batch; `make_engine` chooses one for a network and a device. There is one for CPUs
+(`net.cpu.engine`), one for networks of planes on CUDA (`net.torch_engine`), and one for sparse networks on
+CUDA, in this file: the kernels of `net.sparse_kernel` describe the positions, and the torch module computes.
+Play on a CPU needs none: there a sparse network is part of the search (`net.sparse`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import contextlib
 import logging
 import re
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,13 +37,11 @@ from net.batches import (
     CUDA_TARGET,
     Batch,
     buckets_up_to,
-    check_batch,
     choose_target,
     made_up_batch,
 )
 from net.cpu.engine import CpuEngine, faster_dtype
 from net.gpu import OnCuda, check_has_code, chosen_kernels, inference_dtype, wider_dtype
-from net.sparse import as_vector, kernels_for
 from net.torch_engine import ModuleForward, TorchEngine
 from net.weights import WeightsMeta, load
 from protocol.frames import EvaluationFrames, are_probabilities
@@ -216,11 +212,11 @@ class Inference:
         """Start a batch of at most `max_rows` positions.
 
         `features uint64[n, words]`, `counts uint16[n]` legal actions of each, `actions uint16[sum(counts)]`.
-        The arrays must not change until `collect`. Raises ValueError when they do not fit, and RuntimeError
-        without weights or with `in_flight` batches not collected.
+        The arrays are not checked here: the kernels write as many priors as `counts` says, and read logits
+        where actions point. They must not change until `collect`. Raises ValueError for too many positions,
+        and RuntimeError without weights or with `in_flight` batches not collected.
         """
         batch = Batch(features, counts, actions)
-        check_batch(batch, self.game, self.game.feature_words(self.history))
         if batch.rows > self.max_rows:
             raise ValueError(f"{batch.rows} rows are more than the largest batch, {self.max_rows}")
         if self._engine is None:
@@ -358,13 +354,10 @@ def make_engine(
     on_cuda: OnCuda,
 ) -> Engine:
     """Return the engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU."""
-    if isinstance(network, SparseNetwork):
-        # On other devices the torch module computes; the CPU only describes the features.
-        if torch.device(device).type == "cpu":
-            return SparseEngine(network, game, history, threads=threads)
-        return SparseTorchEngine(network, device)
     if torch.device(device).type == "cpu":
         return CpuEngine(network, game, history, faster_dtype(), threads=threads)
+    if isinstance(network, SparseNetwork):
+        return SparseTorchEngine(network, device)
     # Batches have a few fixed sizes, so it pays to try out cuDNN's algorithms once for each.
     torch.backends.cudnn.benchmark = True
     dtype = on_cuda.dtype or inference_dtype(torch.cuda.get_device_capability(device))
@@ -375,51 +368,6 @@ def make_engine(
 # ---- Sparse networks -------------------------------------------------------------------------------
 
 Answers = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
-
-LEAST_ROWS = 64
-"""Fewest rows for which it pays to wake a thread."""
-
-
-class SparseEngine:
-    """See `Engine`; on the CPU."""
-
-    may_overflow = False
-
-    def __init__(self, network: SparseNetwork, game: Game, history: int, *, threads: int) -> None:
-        self.name = f"{threads} x sparse float32"
-        self._game, self._history, self._threads = game, history, threads
-        self._kernels = kernels_for(game.name, network.architecture.widths)
-        self._pool = ThreadPoolExecutor(threads, "net")
-        self._in_flight: dict[int, tuple[Answers, list[Future[None]]]] = {}
-        self.set_weights(network)
-
-    def set_weights(self, network: SparseNetwork) -> None:
-        tensors = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
-        self._weights = as_vector(tensors, self._game, network.architecture)
-
-    def start(self, batch: Batch, slot: int) -> None:
-        answers = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
-        ends = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
-        # One part for each thread, unless the parts are too small to wake a thread for.
-        step = max(LEAST_ROWS, -(-batch.rows // self._threads))
-
-        def compute(begin: int, end: int) -> None:
-            rows, legal = slice(begin, end), slice(int(ends[begin]), int(ends[end]))
-            inputs = batch.features[rows], self._history, batch.counts[rows], batch.actions[legal]
-            self._kernels.evaluate_all(self._weights, *inputs, answers[0][legal], answers[1][rows])
-
-        parts = [(begin, min(begin + step, batch.rows)) for begin in range(0, batch.rows, step)]
-        running = [self._pool.submit(compute, *part) for part in parts]
-        self._in_flight[slot] = answers, running
-
-    def finish(self, slot: int) -> Answers:
-        answers, running = self._in_flight.pop(slot)
-        for part in running:
-            part.result()
-        return answers
-
-    def close(self) -> None:
-        self._pool.shutdown()
 
 
 class SparseTorchEngine:

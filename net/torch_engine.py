@@ -27,7 +27,7 @@ from torch import Tensor
 from azselfplay.games.jit import CACHE, jit
 from azselfplay.games.spec import Game
 from net.architectures.network import Network, placed, wdl_of, with_cudnn
-from net.batches import CUDA_BUCKETS, Batch, bucket_for
+from net.batches import CUDA_BUCKETS, Batch
 from net.planes import Planes, PlaneShape
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class TorchEngine:
         if batch.features.ctypes.data != room.ctypes.data:
             room[:] = batch.features
         spread(batch.actions, batch.counts, NO_ACTION, host.legal.numpy())
-        self._slots[slot].start(bucket_for(max(1, batch.rows), self._buckets))
+        self._slots[slot].start(next(bucket for bucket in self._buckets if batch.rows <= bucket))
         self._batches[slot] = batch
 
     def room(self, slot: int, rows: int) -> npt.NDArray[np.uint64]:

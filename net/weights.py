@@ -7,10 +7,11 @@ write a network import torch.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,11 +95,8 @@ def load(
 
     `sha256` as for `read_tensors`.
     """
-    data = _contents(path, sha256)
-    try:
+    with _contents(path, sha256) as data:
         return from_bytes(data, game=game, history=history)
-    except BadWeights as error:
-        raise BadWeights(f"{path}: {error}") from None
 
 
 def read_tensors(
@@ -109,14 +107,13 @@ def read_tensors(
     `sha256`: the announced hash, 32 bytes, or None if unknown. It is checked against the bytes that are used,
     because since they were stored the disk may have changed them to other plausible numbers.
     """
-    data = _contents(path, sha256)
-    try:
+    with _contents(path, sha256) as data:
         return _tensors_of(data, game, history)
-    except BadWeights as error:
-        raise BadWeights(f"{path}: {error}") from None
 
 
-def _contents(path: Path | str, sha256: bytes | None) -> bytes:
+@contextlib.contextmanager
+def _contents(path: Path | str, sha256: bytes | None) -> Iterator[bytes]:
+    """Yield the bytes of a file. An error about them that the block raises names the file."""
     try:
         if Path(path).exists() and not Path(path).is_file():  # a pipe or a device, which may have no end
             raise BadWeights(f"{path} is not a file")
@@ -126,7 +123,10 @@ def _contents(path: Path | str, sha256: bytes | None) -> bytes:
     # Check the same bytes that are used afterwards: the file may change between two reads.
     if sha256 is not None and (found := hashlib.sha256(data).digest()) != sha256:
         raise BadWeights(f"{path} is damaged: its sha256 is {found.hex()}, expected {sha256.hex()}")
-    return data
+    try:
+        yield data
+    except BadWeights as error:
+        raise BadWeights(f"{path}: {error}") from None
 
 
 def _tensors_of(data: bytes, game: Game, history: int) -> tuple[dict[str, npt.NDArray[Any]], WeightsMeta]:
@@ -178,7 +178,15 @@ def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, Weigh
 def read_meta(data: bytes) -> WeightsMeta:
     """Return the metadata in a weights file's contents. Raises BadWeights when there are none that we
     understand."""
-    found = _header(data).get("__metadata__")
+    # A safetensors file begins with 8 bytes of length and a JSON header.
+    length, header = int.from_bytes(data[:8], "little"), None
+    # A damaged length must not make us read a header of any size.
+    if length <= min(_HEADER_LIMIT, len(data) - 8):
+        with contextlib.suppress(ValueError, RecursionError):
+            header = json.loads(data[8 : 8 + length])
+    if not isinstance(header, dict):
+        raise BadWeights("not a safetensors file, or cut off; fetch it again")
+    found = header.get("__metadata__")
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise BadWeights(f"its metadata do not say format {FORMAT}: not a weights file of this program")
     try:
@@ -198,24 +206,6 @@ def read_meta(data: bytes) -> WeightsMeta:
             f"metadata malformed: game {str(game)[:50]!r}, history {history}, step {step}, version {version}"
         )
     return WeightsMeta(game, history, architecture, step, version)
-
-
-def _header(data: bytes) -> dict[str, object]:
-    """Return the JSON header of a safetensors file: 8 bytes of length, then the text."""
-    not_ours = "not a safetensors file, or cut off; fetch it again"
-    if len(data) < 8:
-        raise BadWeights(not_ours)
-    (length,) = struct.unpack_from("<Q", data)
-    # A damaged length must not make us read a header of any size.
-    if length > min(_HEADER_LIMIT, len(data) - 8):
-        raise BadWeights(not_ours)
-    try:
-        header = json.loads(data[8 : 8 + length])
-    except (ValueError, RecursionError) as error:
-        raise BadWeights(not_ours) from error
-    if not isinstance(header, dict):
-        raise BadWeights(not_ours)
-    return header
 
 
 def check_tensors(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,20 +65,10 @@ class ConvShape:
     boards: int
 
 
-class Conv(Protocol):
-    """A convolution of tensors `[n, channels, rows, cols]`, channels-last in memory."""
-
-    def __call__(self, x: Tensor, /) -> Tensor: ...
-
-    def relu(self, x: Tensor, /) -> Tensor: ...
-
-    def add_relu_into(self, total: Tensor, x: Tensor, /) -> Tensor:
-        """Write `relu(total + convolution(x))` to `total`."""
-        ...
-
-
-def prepared(layer: Affine, shape: ConvShape) -> Conv:
-    """Return the convolution `layer`, with folded normalisation, ready for boards of that shape."""
+def prepared(layer: Affine, shape: ConvShape) -> WinogradConv | PackedConv:
+    """Return the convolution `layer`, with folded normalisation, ready for boards of that shape. It takes
+    tensors `[n, channels, rows, cols]`, channels-last in memory; `add_relu_into(total, x)` writes `relu(total
+    + convolution(x))` to `total`."""
     return WinogradConv(layer, shape) if by_winograd(shape) else PackedConv(layer, shape)
 
 

@@ -20,8 +20,8 @@ The path of a batch:
  3. The number format is float32 or bfloat16 (`faster_dtype`): the processor's features decide.
 
 A network of another family (`transformer`) runs as its torch module (`net.torch_engine.ModuleForward`); so
-does a tower if this torch lacks the operations of oneDNN that we call. Sparse networks have an engine of
-their own (`net.inference.SparseEngine`).
+does a tower if this torch lacks the operations of oneDNN that we call. A sparse network is one call of its
+own kernel (`net.sparse_kernel`) for each chunk, always in float32.
 
 A guarantee: the same batch has the same answers with the same number of threads. Nothing is chosen by
 measuring, because a measurement may go either way on a busy machine, and the same network must answer the
@@ -44,7 +44,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from queue import SimpleQueue
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,9 +55,10 @@ from azselfplay.games.jit import bind
 from azselfplay.games.spec import Game
 from net.architectures.network import BoardNetwork, ConvNorm, FlatPolicyHead, Network
 from net.architectures.residual import ResidualBlock, ResidualNetwork, SqueezeExcitation
+from net.architectures.sparse import SparseNetwork
 from net.batches import Batch
 from net.cpu import kernels as cpu_kernels
-from net.cpu.convolutions import Affine, Conv, ConvShape, packed_available, prepared
+from net.cpu.convolutions import Affine, ConvShape, PackedConv, WinogradConv, packed_available, prepared
 from net.cpu.kernels import (
     LANES,
     FirstLayer,
@@ -70,9 +71,12 @@ from net.cpu.kernels import (
     store_bf16,
 )
 from net.planes import PlaneShape, features_tensor
+from net.sparse import as_vector, kernels_for
 from net.torch_engine import NO_ACTION, ModuleForward
 
 F32 = npt.NDArray[np.float32]
+Forward = Callable[[Batch, int, F32, F32], None]
+"""A network on one core, called as `CpuForward` is."""
 STEP = 4
 """Chunks are run as 1, 2 or a multiple of STEP rows, because oneDNN prepares code for each number of rows."""
 LARGEST_CHUNK = 64
@@ -90,13 +94,13 @@ class CpuEngine:
     def __init__(
         self, network: Network, game: Game, history: int, dtype: torch.dtype, *, threads: int
     ) -> None:
-        self.name = f"{threads} x oneDNN {str(dtype).removeprefix('torch.')}"
+        self.name, self._chunk = f"{threads} x sparse float32", LARGEST_CHUNK
         self._game, self._history, self._dtype, self._threads = game, history, dtype, threads
-        assert isinstance(network, BoardNetwork)
-        row_bytes = game.cells * network.architecture.channels * dtype.itemsize
-        self._own_kernels = packed_available(dtype)
-        # A multiple of STEP, so that all chunks but a batch's last one need no padding.
-        self._chunk = max(STEP, min(LARGEST_CHUNK, CACHE_BYTES // row_bytes // STEP * STEP))
+        if isinstance(network, BoardNetwork):
+            self.name = f"{threads} x oneDNN {str(dtype).removeprefix('torch.')}"
+            row_bytes = game.cells * network.architecture.channels * dtype.itemsize
+            # A multiple of STEP, so that all chunks but a batch's last one need no padding.
+            self._chunk = max(STEP, min(LARGEST_CHUNK, CACHE_BYTES // row_bytes // STEP * STEP))
 
         def prepare() -> None:  # both settings hold only for the thread that makes them
             torch.set_num_threads(1)
@@ -111,9 +115,14 @@ class CpuEngine:
         def lay_out() -> Callable[[], Forward]:
             """Return a function that makes a forward for each thread."""
             shape, chunk = (self._game, self._history), self._chunk
-            if self._own_kernels and isinstance(network, ResidualNetwork):
-                weights = CpuWeights(network, *shape, self._dtype, chunk)
-                return lambda: CpuForward(weights, chunk)
+            if isinstance(network, SparseNetwork):
+                tensors = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
+                weights = as_vector(tensors, self._game, network.architecture)
+                kernels = kernels_for(self._game.name, network.architecture.widths)
+                return lambda: partial(run_sparse, kernels, weights, self._history)
+            if packed_available(self._dtype) and isinstance(network, ResidualNetwork):
+                laid_out = CpuWeights(network, *shape, self._dtype, chunk)
+                return lambda: CpuForward(laid_out, chunk)
             module = ModuleForward(network, *shape, "cpu", self._dtype)
             return lambda: partial(run_module, module)
 
@@ -145,21 +154,14 @@ class CpuEngine:
         futures = [self._pool.submit(drain) for _ in range(self._threads)]
         self._in_flight[slot] = priors, wdl, futures
 
-    def finish(self, slot: int) -> tuple[npt.NDArray[np.float16], F32]:
+    def finish(self, slot: int) -> tuple[F32, F32]:
         priors, wdl, futures = self._in_flight.pop(slot)
         for future in futures:
             future.result()  # raises what its thread raised
-        return priors.astype(np.float16), wdl
+        return priors, wdl
 
     def close(self) -> None:
         self._pool.shutdown()
-
-
-class Forward(Protocol):
-    """A network on one core."""
-
-    def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32, /) -> None:
-        """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
 
 
 def cut(rows: int, most: int, threads: int) -> list[tuple[int, int]]:
@@ -272,6 +274,13 @@ def run_module(module: ModuleForward, batch: Batch, bucket: int, priors: F32, wd
     wdl[:] = outcomes.numpy()[: batch.rows]
 
 
+def run_sparse(
+    kernels: Any, weights: F32, history: int, batch: Batch, _bucket: int, priors: F32, wdl: F32
+) -> None:
+    """See `Forward`; through the kernels of a sparse network."""
+    kernels.evaluate_all(weights, batch.features, history, batch.counts, batch.actions, priors, wdl)
+
+
 # ---- Weights ---------------------------------------------------------------------------------------
 
 
@@ -308,7 +317,7 @@ class CpuWeights:
         self.channels = channels = _up(network.architecture.channels)
         conv_shape = ConvShape(dtype, channels, game.rows, game.cols, rows)
 
-        def conv(layer: ConvNorm) -> Conv:
+        def conv(layer: ConvNorm) -> WinogradConv | PackedConv:
             return prepared(_widen(Affine.of(layer.conv), channels, channels), conv_shape)
 
         start = _widen(Affine.of(network.start.conv), channels, self.shape.planes)

@@ -170,17 +170,13 @@ def squeeze_excite_add(
     hidden = np.empty(squeeze.shape[1], np.float32)
     gates = np.empty(2 * channels, np.float32)
     for row in range(y.shape[0]):
-        mean[:] = ZERO_F32
-        for cell in range(cells):
-            for c in range(channels):
-                mean[c] += load(y[row, cell, c])
+        average(y, row, mean)
         # The inner loops run over outputs, which are neighbours in memory: so Numba finds vector
         # instructions, and no sum across a vector is needed.
         copy(squeeze_bias, hidden)
         for c in range(channels):
-            share = mean[c] / np.float32(cells)
             for h in range(hidden.shape[0]):
-                hidden[h] += share * squeeze[c, h]
+                hidden[h] += mean[c] * squeeze[c, h]
         copy(excite_bias, gates)
         for h in range(hidden.shape[0]):
             if hidden[h] > ZERO_F32:  # ReLU: about half of them need no work

