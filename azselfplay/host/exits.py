@@ -141,9 +141,6 @@ def guarded(main: Callable[[], int]) -> int:
         # What is still in the buffer would otherwise be written after this function could report an error.
         sys.stdout.flush()
         return code
-    except Fatal as fatal:
-        _say(f"{command}: error: {fatal}")
-        return int(fatal.code)
     except KeyboardInterrupt:
         _say(f"{command}: interrupted")
         return int(Exit.INTERRUPTED)
@@ -151,70 +148,56 @@ def guarded(main: Callable[[], int]) -> int:
         # The reader of our output has closed the pipe (`--help | head`); nothing more may be written to it.
         drop_output()
         return int(Exit.OK)
-    except ModuleNotFoundError as error:
-        # If the missing module is our own or belongs to an installed package, this is a bug.
-        package = (error.name or "").partition(".")[0]
-        extra = extra_of(package)
-        if extra is None or is_installed(package):
-            return _fault(command)
-        _say(f"{command}: error: {how_to_install(command, [package], extra)}")
-        return int(Exit.CONFIG)
-    except OSError as error:
+    except Exception as error:
         try:
             sys.stdout.flush()
         except OSError:
             drop_output()
-        text = _of_the_disk(error)
-        if not text:
-            return _fault(command)
+        text, code = _told(command, error)
         _say(f"{command}: error: {text}")
-        return int(Exit.DISK)
-    except UnicodeEncodeError as error:
-        if not error.reason.startswith("surrogates"):
-            return _fault(command)
-        # Surrogates are Python's placeholders for bytes of a path that the file system's encoding cannot
-        # decode.
-        what = (
-            "a path or a name has bytes that are not UTF-8 text; rename it (with LC_ALL=C: set PYTHONUTF8=1)"
-        )
-        _say(f"{command}: error: {what}: {error.object[max(0, error.start - 40) : error.end + 20]!a}")
-        return int(Exit.CONFIG)
-    except UnknownGame as error:  # from a file: code that reads settings names the setting itself
-        _say(f"{command}: error: {error}")
-        return int(Exit.BAD_DATA)
-    except NoHome as error:
-        _say(f"{command}: error: {error}")
-        return int(Exit.CONFIG)
-    except Exception:
-        return _fault(command)
+        return int(code)
 
 
-def _of_the_disk(error: OSError) -> str:
-    """Return the message for a full, broken or read-only disk or missing permissions; "" for any other error,
-    which is a bug."""
-    what = error.filename or "a file"
-    if error.errno in DISK_FULL:
-        return f"{what} cannot be written: {error.strerror}; free some space"
-    if error.errno in DISK_BROKEN:
-        return f"{what} cannot be read or written: {error.strerror}; look at the disk or the network drive"
-    if error.errno == errno.EROFS:
-        todo = "name a folder that can be written, or mount one there"
-        return f"{what} cannot be written: {error.strerror}; {todo}"
-    if error.errno == errno.EACCES and error.filename:
-        return f"{what}: {error.strerror}; run as a user who may use it, or name another file or folder"
-    return ""
-
-
-def _fault(command: str) -> int:
-    """Report a bug, or that too many files are open. Call this only while an exception is being handled."""
-    error = sys.exc_info()[1]
+def _told(command: str, error: Exception) -> tuple[str, Exit]:
+    """Return what to say about an error that ends the process, and the exit code. Prints the traceback of a
+    bug; call this only while the error is being handled."""
+    what = getattr(error, "filename", None) or "a file"
+    match error:
+        case Fatal():
+            return str(error), error.code
+        case UnknownGame():  # from a file: code that reads settings names the setting itself
+            return str(error), Exit.BAD_DATA
+        case NoHome():
+            return str(error), Exit.CONFIG
+        case ModuleNotFoundError():
+            # If the missing module is our own or belongs to an installed package, this is a bug.
+            package = (error.name or "").partition(".")[0]
+            extra = extra_of(package)
+            if extra is not None and not is_installed(package):
+                return how_to_install(command, [package], extra), Exit.CONFIG
+        case UnicodeEncodeError() if error.reason.startswith("surrogates"):
+            # Surrogates are Python's placeholders for bytes of a path that the file system's encoding cannot
+            # decode.
+            place = error.object[max(0, error.start - 40) : error.end + 20]
+            to_do = "rename it (with LC_ALL=C: set PYTHONUTF8=1)"
+            return f"a path or a name has bytes that are not UTF-8 text; {to_do}: {place!a}", Exit.CONFIG
+        case OSError() if error.errno in DISK_FULL:
+            return f"{what} cannot be written: {error.strerror}; free some space", Exit.DISK
+        case OSError() if error.errno in DISK_BROKEN:
+            to_do = "look at the disk or the network drive"
+            return f"{what} cannot be read or written: {error.strerror}; {to_do}", Exit.DISK
+        case OSError() if error.errno == errno.EROFS:
+            to_do = "name a folder that can be written, or mount one there"
+            return f"{what} cannot be written: {error.strerror}; {to_do}", Exit.DISK
+        case OSError() if error.errno == errno.EACCES and error.filename:
+            to_do = "run as a user who may use it, or name another file or folder"
+            return f"{what}: {error.strerror}; {to_do}", Exit.DISK
     if getattr(error, "errno", None) in OUT_OF_FILES:  # an OSError, or ZeroMQ's own
-        _say(f"{command}: error: {error}; raise the limit on open files (ulimit -n), or run fewer programs")
-        return int(Exit.TRY_AGAIN)
+        text = f"{error}; raise the limit on open files (ulimit -n), or run fewer programs"
+        return text, Exit.TRY_AGAIN
     with contextlib.suppress(OSError, ValueError):
         traceback.print_exc()
-    _say(f"{command}: error: this is a bug in azselfplay; please report it with the traceback above")
-    return int(Exit.INTERNAL)
+    return "this is a bug in azselfplay; please report it with the traceback above", Exit.INTERNAL
 
 
 def _open_closed_streams() -> None:
