@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from azselfplay.host.logs import Repeated, Sparing
+from azselfplay.host.logs import Repeated
 from azselfplay.link.door import Door
 from protocol.errors import Code
 from protocol.keys import role_refusal
@@ -95,7 +95,6 @@ class Port:
         self._on_end = on_end
         self._version = version
         self._warn = Repeated(log)
-        self._say = Sparing(log)
         self._in_hand, self._unpaid = b"", 0
         """Sender of the message being handled, and its bytes that are not charged yet."""
 
@@ -277,7 +276,7 @@ class Port:
         self.door.admit(peer)
         self.send(peer, answer)
         if known is None or known.number != answer.session:
-            self._say.info(now, "%s has joined the %s port", who_of(hello, self._owner(peer)), self._name)
+            log.info("%s has joined the %s port", who_of(hello, self._owner(peer)), self._name)
 
     def _owner(self, peer: bytes) -> str:
         owner = self.door.owner(peer)
@@ -302,7 +301,7 @@ class Port:
         `server.metrics.ENDS`."""
         now = time.monotonic()
         self._figures.disconnects[end] += 1
-        self._say.info(now, "%s has left the %s port%s", session.who, self._name, reason and f": {reason}")
+        log.info("%s has left the %s port%s", session.who, self._name, reason and f": {reason}")
         # On the same connection a new session may have begun already.
         if self.sessions.get(session.peer) is None:
             # The connection stays open without a session: the peer may say HELLO again.

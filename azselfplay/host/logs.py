@@ -1,7 +1,7 @@
 """Logs: one line per event, to stderr and to a file in the run folder, as plain text or as one JSON object.
 
 Repeated messages from peers or faults must not fill a log. `RepeatFilter` limits the lines from each place in
-the code; `Repeated` and `Sparing` decide before a line is formatted. `LogFile` bounds the size of the files.
+the code; `Repeated` decides before a line is formatted. `LogFile` bounds the size of the files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVERY = 30.0
 KINDS = 1000
 """Most kinds of lines that are remembered; about 200 places in the code write to the log."""
 COUNTED = "counted"
-"""Attribute of a record that `Repeated` or `Sparing` has already counted."""
+"""Attribute of a record that `Repeated` has already counted."""
 Form = Literal["text", "json"]
 """Format of the lines (`--log-format`)."""
 MAX_BYTES = 10_000_000
@@ -172,21 +172,6 @@ def on_one_line(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
     )
-
-
-class Sparing:
-    """Logs what peers can trigger, up to `LINES` times in `WINDOW`, like `RepeatFilter`. It decides before a
-    record is made, so a line that is not written costs almost nothing."""
-
-    def __init__(self, log: logging.Logger) -> None:
-        self._log = log
-        self._allowance = Allowance()
-
-    def info(self, now: float, text: str, *values: object) -> None:
-        """Log `text`, which identifies the kind of line, with its values inserted (`%s`)."""
-        unsaid = self._allowance.admit(text, now)
-        if unsaid is not None:
-            self._log.info(text, *values, extra={COUNTED: True, "unsaid": unsaid})
 
 
 class Repeated:

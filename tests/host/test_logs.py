@@ -17,7 +17,6 @@ from azselfplay.host.logs import (
     Allowance,
     LogFile,
     Repeated,
-    Sparing,
     as_line,
     event_in,
     set_up,
@@ -59,18 +58,6 @@ def root(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(root, "level", root.level)
     return root
-
-
-def test_lines_that_peers_trigger_are_counted_before_they_are_made(root, tmp_path: Path) -> None:
-    set_up("azserver", tmp_path / "azserver.log", quiet=True)
-    says = Sparing(logging.getLogger("server.port"))
-    for number in range(10_000):
-        says.info(5.0, "%s has joined", number)
-        says.info(5.0, "%s has left", number)
-    says.info(5.0 + WINDOW, "%s has joined", "somebody")
-    lines = (tmp_path / "azserver.log").read_text().splitlines()
-    assert len(lines) == 2 * LINES + 1
-    assert lines[-1].endswith(f"somebody has joined (and {10_000 - LINES} more like it before)")
 
 
 def test_a_name_neither_forges_a_line_nor_steers_the_terminal(root, tmp_path: Path) -> None:
