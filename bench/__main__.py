@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
-import sys
 
 BENCHMARKS = {
     "search": "leaves/s of one core with a network that costs nothing, beside python-chess",
@@ -19,23 +19,18 @@ BENCHMARKS = {
 }
 
 
-def usage() -> str:
-    lines = ["usage: python -m bench NAME [NAME ...]   (or: all)", ""]
-    return "\n".join(lines + [f"  {name:12} {what}" for name, what in BENCHMARKS.items()])
-
-
-def main(names: list[str]) -> int:
-    unknown = [name for name in names if name not in (*BENCHMARKS, "all")]
-    if not names or unknown or "--help" in names:
-        problem = f"unknown benchmark: {', '.join(unknown)}\n\n" if unknown and "--help" not in names else ""
-        print(problem + usage(), file=sys.stderr if problem else sys.stdout)
-        return 0 if "--help" in names else 2
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", epilog="\n".join(f"{name:12} {what}" for name, what in BENCHMARKS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("names", metavar="NAME", nargs="+", choices=[*BENCHMARKS, "all"], help="or all")
+    names = parser.parse_args().names
     for name in BENCHMARKS if "all" in names else names:
         print(f"== {name}: {BENCHMARKS[name]}", flush=True)
         figures = importlib.import_module(f"bench.{name}").run()
         print(json.dumps(figures), flush=True)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

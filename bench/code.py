@@ -89,19 +89,11 @@ def read(path: Path) -> Module:
             module.imports.add(base)
             module.imports.update(f"{base}.{alias.name}" for alias in node.names)
     coded: set[int] = set()
-    idle = {
-        tokenize.COMMENT,
-        tokenize.NL,
-        tokenize.NEWLINE,
-        tokenize.INDENT,
-        tokenize.DEDENT,
-        tokenize.ENDMARKER,
-    }
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in idle:
-            coded.update(range(token.start[0], token.end[0] + 1))
-        elif token.type == tokenize.COMMENT:
+        if token.type == tokenize.COMMENT:
             module.comments += 1
+        elif token.string.strip():  # not a line's end, nor its indentation
+            coded.update(range(token.start[0], token.end[0] + 1))
     module.code = len(coded - said)
     return module
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import uvloop
 import zmq
 
-from azselfplay.batching.loop import EvaluatorLoop, Network
+from azselfplay.batching.loop import EvaluatorLoop
 from azselfplay.batching.ring import Layout
 from azselfplay.games import get_game
 from azselfplay.host.hardware import seconds_of
@@ -44,11 +44,9 @@ from client.worker import SLOTS
 from protocol.messages import (
     PROTOCOL_VERSION,
     Evaluated,
-    EvaluatorReport,
     GameAck,
     Grant,
     Hello,
-    LoadWeights,
     Message,
     PutGame,
     RelayAck,
@@ -96,35 +94,12 @@ class TimedNetwork(MadeUpNetwork):
         return self._priors[:actions], self._wdl[:rows]
 
 
-class Alone:
-    """The control of an evaluator without a front: the evaluator has weights at once."""
-
-    def __init__(self) -> None:
-        self._begins = True
-        self._pipe = os.pipe()
-
-    def fileno(self) -> int:
-        return self._pipe[0]
-
-    def receive(self) -> LoadWeights | None:
-        begins, self._begins = self._begins, False
-        return LoadWeights(1, bytes(32), "") if begins else None
-
-    def ready(self, network: Network) -> None: ...
-    def loaded(self, weights: LoadWeights) -> None: ...
-    def refused(self, weights: LoadWeights, reason: str) -> None: ...
-    def report(self, report: EvaluatorReport) -> None: ...
-    def alive(self) -> None: ...
-
-
-def evaluate(folder: Path, index: int, *, beside_front: bool) -> None:
+def evaluate(folder: Path, index: int) -> None:
     """Run as evaluator `index`, for ever."""
-    control: Alone | FrontControl = Alone()
-    if beside_front:
-        socket = zmq.Context().socket(zmq.DEALER)
-        socket.connect(f"ipc://{folder}/evaluators")
-        control = FrontControl(socket, index)
-    path, workers = folder / f"ring-{index}", PLAYERS // EVALUATORS
+    socket = zmq.Context().socket(zmq.DEALER)
+    socket.connect(f"ipc://{folder}/evaluators")
+    control, workers = FrontControl(socket, index), PLAYERS // EVALUATORS
+    path = folder / f"ring-{index}"
     EvaluatorLoop(path, TimedNetwork(), GAME, GAME.history, control, workers=workers).run()
 
 
@@ -278,8 +253,7 @@ async def serve(folder: Path) -> None:
 
 
 ROLES: dict[str, Callable[[Path, int], None]] = {
-    "evaluator": lambda folder, index: evaluate(folder, index, beside_front=False),
-    "front's evaluator": lambda folder, index: evaluate(folder, index, beside_front=True),
+    "evaluator": evaluate,
     "workers": lambda folder, index: uvloop.run(play_beside(folder, index)),
     "players": lambda folder, _: uvloop.run(be_players(Searcher, folder)),
     "senders": lambda folder, _: uvloop.run(be_players(Sender, folder)),
@@ -343,9 +317,9 @@ def watch(folder: Path, players: str, others: list[str], seconds: float) -> dict
 def run() -> dict[str, float]:
     seconds = float(os.environ.get("AZ_BENCH_SECONDS", "20"))
     cases = {
-        "local": ("workers", ["evaluator"]),
-        "remote": ("players", ["front", "front's evaluator"]),
-        "games": ("senders", ["front", "trainer", "front's evaluator"]),
+        "local": ("workers", ["front", "evaluator"]),
+        "remote": ("players", ["front", "evaluator"]),
+        "games": ("senders", ["front", "trainer", "evaluator"]),
     }
     figures: dict[str, float] = {}
     batch = f"batches of {TARGET} in {1000 * BATCH_SECONDS:.0f} ms"

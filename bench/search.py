@@ -91,29 +91,21 @@ def plain_planes(board: chess.Board) -> np.ndarray[Any, Any]:
     return words
 
 
-def plain_value_at_end(board: chess.Board, moves: list[chess.Move]) -> float | None:
-    """Return the value for the side to move, whose legal `moves` are given; None while the game continues."""
+def plain_leaf(node: PlainNode, board: chess.Board) -> float:
+    """Expand with equal priors, like the fast search. Returns the value for the side to move."""
+    moves = list(board.legal_moves)
     if board.is_repetition(2) or board.halfmove_clock >= 100 or board.is_insufficient_material():
         return 0.0
     if not moves:
         return -1.0 if board.is_check() else 0.0
-    return None
-
-
-def plain_leaf(node: PlainNode, board: chess.Board) -> float:
-    """Expand with equal priors, like the fast search. Returns the value for the side to move."""
-    moves = list(board.legal_moves)
-    value = plain_value_at_end(board, moves)
-    if value is not None:
-        return value
     plain_planes(board)
     node.children = {move: PlainNode(1 / len(moves)) for move in moves}
     return 0.0
 
 
-def plain_descent(root: PlainNode, board: chess.Board) -> list[PlainNode]:
-    """Return the nodes from `root` to a leaf; their moves are played on `board`."""
-    node, path = root, [root]
+def plain_simulation(root: PlainNode, board: chess.Board) -> None:
+    """Walk from `root` to a leaf, and back its value up."""
+    board, node, path = board.copy(stack=True), root, [root]
     while node.children:
         parent = node
         c_puct = (math.log((1 + parent.visits + 19652) / 19652) + 1.25) * math.sqrt(max(1, parent.visits))
@@ -126,21 +118,11 @@ def plain_descent(root: PlainNode, board: chess.Board) -> list[PlainNode]:
         )
         board.push(move)
         path.append(node)
-    return path
-
-
-def plain_backup(path: list[PlainNode], value: float) -> None:
-    """Add `value`, which is for the side to move at the end of `path`."""
+    value = plain_leaf(node, board)
     for node in reversed(path):
         node.visits += 1
         node.value_sum += value
         value = -value
-
-
-def plain_simulation(root: PlainNode, board: chess.Board) -> None:
-    board = board.copy(stack=True)
-    path = plain_descent(root, board)
-    plain_backup(path, plain_leaf(path[-1], board))
 
 
 def plain_path() -> float:
