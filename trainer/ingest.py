@@ -83,18 +83,13 @@ class _Relayed(msgspec.Struct, tag_field="type", tag=RelayGame.__struct_config__
 _relayed = msgspec.msgpack.Decoder(_Relayed)
 
 
-@dataclass
-class _InFlight:
-    sha256: bytes
-    peers: list[bytes]
-
-
 class IngestTable:
     """The games in flight, by uid."""
 
     def __init__(self, limit: int = IN_FLIGHT_LIMIT) -> None:
         self._limit = limit
-        self._in_flight: dict[bytes, _InFlight] = {}
+        self._in_flight: dict[bytes, tuple[bytes, list[bytes]]] = {}
+        """By uid: the hash of the game, and the peers that wait for the answer."""
 
     def on_game(self, message: RelayGame, data: bytes, *, has_room: bool = True) -> Job | RelayAck | None:
         """Handle a game that arrived. Returns a job, an answer to send, or None if the game is already being
@@ -102,18 +97,18 @@ class IngestTable:
 
         `has_room`: whether training can accept further games at the moment.
         """
-        known = self._in_flight.get(message.uid)
-        if known is not None and known.sha256 == message.sha256:
+        known, peers = self._in_flight.get(message.uid, (b"", []))
+        if known == message.sha256:
             # The game was sent again, perhaps over another session: both senders get the answer.
-            if message.peer not in known.peers:
-                known.peers.append(message.peer)
+            if message.peer not in peers:
+                peers.append(message.peer)
             return None
-        if known is not None:
+        if known:
             # Not a conflict yet: the game being checked may be refused.
             return self._not_now(message, Code.BUSY, "another game with this uid is being checked")
         if not has_room or len(self._in_flight) >= self._limit:
             return self._not_now(message, Code.TRAINER_BUSY, "more games than can be taken in at once")
-        self._in_flight[message.uid] = _InFlight(message.sha256, [message.peer])
+        self._in_flight[message.uid] = message.sha256, [message.peer]
         return Job(message.uid, message.sha256, message.source, data, message.key)
 
     def on_done(self, results: Sequence[Done], resign_value: float | UnsetType = UNSET) -> list[RelayAck]:
@@ -124,7 +119,7 @@ class IngestTable:
         for done in results:
             retry_after = DISK_RETRY_AFTER if done.status == RETRY else 0.0
             ack = GameAck(done.uid, done.status, done.reason[:2000], retry_after, resign_value)
-            for peer in self._in_flight.pop(done.uid).peers:
+            for peer in self._in_flight.pop(done.uid)[1]:
                 # Make as few messages as the limit in bytes allows.
                 size = len(peer) + len(encode(ack)) + ACK_OVERHEAD
                 if size > room:

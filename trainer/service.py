@@ -14,12 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 from msgspec import UNSET
 
 from azselfplay.diagnostics.alerts import Watch
-from azselfplay.host.aio import Stop
+from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
@@ -124,20 +124,17 @@ class Service:
         with Monitor(self._config.metrics_listen, self._config.metrics_port) as monitor:
             async with asyncio.TaskGroup() as group:
                 connection = group.create_task(self._connection.run())
-                stopping = group.create_task(stop.finishing.wait())
                 # The server may come much later, and a stop must not wait for it.
-                either: list[asyncio.Future[Any]] = [self._joined, stopping]
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-                if not stop.finishing.is_set():
+                welcome = await unless_stopped(asyncio.shield(self._joined), stop)
+                if welcome is not None and not stop.finishing.is_set():
                     over = Stop()
                     group.create_task(self._ranks.run(over))
-                    run = await self._open(self._joined.result(), stop)
+                    run = await self._open(welcome, stop)
                     if run is not None:
                         monitor.watched = watched(self._figures, run, lambda: self._connection.is_up)
                         await self._work(group, run, stop)
                     over.request()
                 connection.cancel()
-                stopping.cancel()
         self._commits.shutdown()
         self._training_thread.shutdown()
         self._upload_thread.shutdown()
@@ -152,7 +149,7 @@ class Service:
         ):
             return await self.in_training_thread(open_run, self._config, welcome, self._ranks, "")
         with own_folder() as own:
-            file = await self._server_weights.file(welcome, own, stop.finishing)
+            file = await self._server_weights.file(welcome, own, stop)
             if file is None:
                 return None
             return await self.in_training_thread(open_run, self._config, welcome, self._ranks, str(file))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
+from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
 from azselfplay.link.connection import Connection
@@ -271,7 +272,7 @@ class ServerWeights:
             return True
         return False
 
-    async def file(self, welcome: Welcome, folder: Path, stop: asyncio.Event) -> Path | None:
+    async def file(self, welcome: Welcome, folder: Path, stop: Stop) -> Path | None:
         """Return the file of the weights, in `folder`; None when the stop comes first.
 
         Raises Fatal(TRY_AGAIN) if the server has none yet, Fatal(BAD_DATA) if their bytes are repeatedly
@@ -292,9 +293,7 @@ class ServerWeights:
         self._downloader.joined(welcome)
         async with asyncio.TaskGroup() as group:
             pulling = group.create_task(self._downloader.run())
-            ends = [group.create_task(end) for end in (self._downloader.first(), stop.wait())]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for task in (pulling, *ends):
-                task.cancel()
+            await unless_stopped(self._downloader.first(), stop)
+            pulling.cancel()
         self._downloader = None
         return whole[-1] if whole else None

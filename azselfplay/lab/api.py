@@ -156,10 +156,8 @@ class Run:
 
         `text` is a position (FEN, SFEN, or as docs/games.md says), moves from the start separated by spaces,
         or a game as PGN or SGF. Raises Error naming what cannot be read, or the move that is not legal."""
-        try:
+        with _our_errors():
             return Position(self, read_position(self._rules, text, moves))
-        except ValueError as error:
-            raise Error(str(error)) from None
 
     # ---- Many positions at once ---------------------------------------------------------------
 
@@ -271,10 +269,8 @@ class Position:
         """Return the position after `move`. Raises Error if it is not legal."""
         if self.finished:
             raise Error(f"the game is over ({self.finished})")
-        try:
+        with _our_errors():
             return Position(self.run, after_moves(self.run._rules, self.start, (*self.moves, move)))
-        except ValueError as error:
-            raise Error(str(error)) from None
 
     def evaluate(self) -> Evaluation:
         """Return win, draw, loss and policy by the network alone. Raises Error after the end of the game."""

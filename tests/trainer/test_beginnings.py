@@ -268,7 +268,7 @@ async def test_weights_that_the_server_keeps_no_longer_end_the_trainer(tmp_path:
     """Otherwise it would ask for them without end; answers that nobody waits for are ignored."""
     info = WeightsInfo(1, 10, bytes(32), 4, GAME.name)
     told = msgspec.structs.replace(welcome(), weights=info)
-    weights, stop = ServerWeights(lambda *_: True), asyncio.Event()
+    weights, stop = ServerWeights(lambda *_: True), Stop()
     assert not weights.on_message(Chunk(bytes(32), 0), [memoryview(b"1234")])
     async with asyncio.timeout(TIMEOUT), asyncio.TaskGroup() as group:
         fetching = group.create_task(weights.file(told, tmp_path, stop))
@@ -276,7 +276,7 @@ async def test_weights_that_the_server_keeps_no_longer_end_the_trainer(tmp_path:
         with pytest.raises(Fatal, match="no longer kept") as caught:
             weights.on_message(Refused("unknown_weights", "no longer kept"), [])
         assert caught.value.code == Exit.TRY_AGAIN
-        stop.set()
+        stop.request()
         assert await fetching is None
 
 

@@ -39,15 +39,14 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     moves, and the last network with earlier ones."""
     game, found = get_game(recipe.game), Judgement()
     if knows_positions(game):
-        add_errors(found, game, trained, recipe, tell, is_solved=True)
+        add_errors(found, game, trained, recipe, tell)
     else:
         matches.add_scores(found, game, trained, recipe)
     matches.add_matches(found, game, trained, recipe, tell)
     if not knows_positions(game):
-        add_errors(found, game, trained, recipe, tell, is_solved=False)
-        add_self_play(
-            found, game, trained.folder, has_others=bool(recipe.server.get("self_play", {}).get("start"))
-        )
+        add_errors(found, game, trained, recipe, tell)
+        has_others = bool(recipe.server.get("self_play", {}).get("start"))
+        add_self_play(found, game, trained.folder, has_others=has_others)
     return found
 
 
@@ -79,17 +78,12 @@ def knows_positions(game: Game) -> bool:
 
 
 def add_errors(
-    found: Judgement,
-    game: Game,
-    trained: Trained,
-    recipe: Recipe,
-    tell: Callable[[str], None],
-    *,
-    is_solved: bool,
+    found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
     """Add the errors of all snapshots to the curve, and the errors of the untrained network, the last network
     and random moves on the positions for final judgements, if the game has separate ones. If the game is not
     solved, add only the errors of the raw policy in the positions that trainers watch, if there are any."""
+    is_solved = knows_positions(game)
     if is_solved:
         what, rows, final = "known positions", rows_for(game), final_rows(game)
     else:
