@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -37,6 +36,7 @@ from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.evaluator import Evaluations, LeafBatch
 from bench.inference import chess_like_batch
 from bench.made_up import MadeUpNetwork, front_in
+from bench.programs import Processes
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
 from client.sources import RingSource
 from client.uploader import MOST_IN_FLIGHT
@@ -262,55 +262,35 @@ ROLES: dict[str, Callable[[Path, int], None]] = {
 }
 
 
-class Processes:
-    """The processes of one case, by role. Players write their counts into files."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
-        self._by_role: dict[str, list[subprocess.Popen[bytes]]] = {}
-
-    def start(self, role: str, count: int) -> None:
-        for index in range(count):
-            command = [sys.executable, "-m", "bench.front", role, str(self._folder), str(index)]
-            with (self._folder / f"{role} {index}").open("wb") as file:
-                process = subprocess.Popen(command, stdout=file)
-            # The stack calls these in reverse order: kill, then wait.
-            self._stack.callback(process.wait)
-            self._stack.callback(process.kill)
-            self._by_role.setdefault(role, []).append(process)
-
-    def seconds(self, role: str) -> float:
-        """Return the processor time of all processes of a role."""
-        return sum(seconds_of(process.pid) for process in self._by_role[role])
-
-    def rows(self, role: str) -> int:
-        """Return the rows that all players of a role have got so far. Raises RuntimeError if any process has
-        ended, because the others may wait for it for ever."""
-        for name, processes in self._by_role.items():
-            if any(process.poll() is not None for process in processes):
-                raise RuntimeError(f"a process has ended: {name}")
-        texts = [path.read_text().split() for path in self._folder.glob(f"{role} *")]
-        return sum(int(counts[-1]) for counts in texts if counts)
-
-
 def watch(folder: Path, players: str, others: list[str], seconds: float) -> dict[str, float]:
     """Return the microseconds of processor time per leaf (or game), by role, and the leaves (or games) per
     second."""
+    counts = {role: 1 if role in ("front", "trainer") else EVALUATORS for role in others}
+    counts[players] = PLAYERS // PLAYERS_A_PROCESS
+    names = {role: [f"{role} {index}" for index in range(count)] for role, count in counts.items()}
     with ExitStack() as stack:
         processes = Processes(folder, stack)
-        for role in others:
-            processes.start(role, 1 if role in ("front", "trainer") else EVALUATORS)
-        processes.start(players, PLAYERS // PLAYERS_A_PROCESS)
+        for role, of_role in names.items():
+            for index, name in enumerate(of_role):
+                command = [sys.executable, "-m", "bench.front", role, str(folder), str(index)]
+                processes.start(name, command, stderr=None)
+
+        def rows() -> int:
+            """Return the rows that all players have got so far."""
+            texts = [processes.log(name).split() for name in names[players]]
+            return sum(int(counts[-1]) for counts in texts if counts)
+
+        def spent() -> dict[str, float]:
+            """Return the processor time of all processes, by role."""
+            return {role: sum(seconds_of(processes.process(n).pid) for n in of) for role, of in names.items()}
+
         # Until the first answer they compile and connect, which is not to be measured.
-        while processes.rows(players) == 0:
-            time.sleep(1.0)
+        processes.wait_for(rows)
         time.sleep(SETTLING_SECONDS)
-        roles = [players, *others]
-        rows, before = processes.rows(players), {role: processes.seconds(role) for role in roles}
-        began = time.monotonic()
+        before, spent_before, began = rows(), spent(), time.monotonic()
         time.sleep(seconds)
-        more = processes.rows(players) - rows
-        found = {role: 1e6 * (processes.seconds(role) - before[role]) / more for role in roles}
+        more, spent_then = rows() - before, spent()
+        found = {role: 1e6 * (spent_then[role] - spent_before[role]) / more for role in names}
         return {**found, "leaves_per_s": more / (time.monotonic() - began)}
 
 

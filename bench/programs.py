@@ -22,13 +22,55 @@ PATIENCE = 300.0
 RUN = "hub"
 
 
-class Programs:
-    """The processes of a benchmark, with their logs and keys, in `folder`; they end with `stack`."""
+class Processes:
+    """The processes of a benchmark, with their logs in `folder`; they end with `stack`."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder, self._stack = folder, stack
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, argv: Sequence[str], *words: str, **how: Any) -> subprocess.Popen[bytes]:
+        """Start a process whose output goes to its log; `how`: as for Popen."""
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen([*argv, *words], **{"stdout": log, "stderr": log, **how})
+        # The stack calls these in reverse order: kill, then wait.
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        self._processes[name] = process
+        return process
+
+    def wait_for(self, look: Callable[[], Any]) -> Any:
+        """Wait until `look` returns a true value, and return it. Raises RuntimeError if a process ends
+        before, or if this takes too long."""
+        until = time.monotonic() + PATIENCE
+        while not (found := look()):
+            for name, process in self._processes.items():
+                if process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError(f"waited in vain, and {name} says: {self.log(name)[-2000:]}")
+            time.sleep(0.5)
+        return found
+
+    def process(self, name: str) -> subprocess.Popen[bytes]:
+        """Return a process that runs."""
+        return self._processes[name]
+
+    def kill(self, name: str) -> None:
+        """Kill a process and wait for its end."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+
+class Programs(Processes):
+    """Our programs, with their keys."""
 
     def __init__(self, folder: Path, port: int, stack: ExitStack, listen: str = "127.0.0.1") -> None:
-        self.folder, self._port, self._stack, self._listen = folder, port, stack, listen
+        super().__init__(folder, stack)
+        self._port, self._listen = port, listen
         self.keys = folder / "keys"
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.server_key = ""
         """The server's public key as text; known once the hub was started."""
 
@@ -64,39 +106,6 @@ class Programs:
         """Return the flags with which `name` joins."""
         key = str(self.folder / f"{name}.key")
         return "--server", f"{self._listen}:{self._port}", "--server-key", self.server_key, "--key", key
-
-    def start(self, name: str, argv: Sequence[str], *words: str) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen([*argv, *words], stdout=log, stderr=log)
-        # The stack calls these in reverse order: kill, then wait.
-        self._stack.callback(process.wait)
-        self._stack.callback(process.kill)
-        self._processes[name] = process
-        return process
-
-    def wait_for(self, look: Callable[[], Any]) -> Any:
-        """Wait until `look` returns a true value, and return it. Raises RuntimeError if a process ends
-        before, or if this takes too long."""
-        until = time.monotonic() + PATIENCE
-        while not (found := look()):
-            for name, process in self._processes.items():
-                if process.poll() is not None or time.monotonic() > until:
-                    raise RuntimeError(f"waited in vain, and {name} says: {self.log(name)[-2000:]}")
-            time.sleep(0.5)
-        return found
-
-    def process(self, name: str) -> subprocess.Popen[bytes]:
-        """Return a process that runs."""
-        return self._processes[name]
-
-    def kill(self, name: str) -> None:
-        """Kill a process and wait for its end."""
-        process = self._processes.pop(name)
-        process.kill()
-        process.wait()
-
-    def log(self, name: str) -> str:
-        return (self.folder / f"{name}.log").read_text()
 
     def stored(self) -> int:
         """Return the number of games in the store; -1 if a game is there twice."""

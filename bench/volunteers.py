@@ -208,18 +208,15 @@ def ip(commands: list[str], *, check: bool) -> None:
 class Players:
     """The processes of all players."""
 
-    def __init__(self, folder: Path, names: list[str], stack: ExitStack) -> None:
-        self._files = [folder / f"players-{number}" for number in range(len(names))]
-        self.processes = []
-        for number, name in enumerate(names):
-            command = ["ip", "netns", "exec", name, sys.executable, "-m", "bench.volunteers"]
-            with self._files[number].open("wb") as file:
-                process = subprocess.Popen(
-                    [*command, "players", str(folder), str(number)], stdin=subprocess.PIPE, stdout=file
-                )
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            self.processes.append(process)
+    def __init__(self, programs: Programs, names: list[str]) -> None:
+        self._programs, self._names = programs, names
+        command = [sys.executable, "-m", "bench.volunteers", "players", str(programs.folder)]
+        self.processes = [
+            programs.start(
+                name, ["ip", "netns", "exec", name, *command, str(number)], stdin=subprocess.PIPE, stderr=None
+            )
+            for number, name in enumerate(names)
+        ]
 
     def say(self, text: str) -> None:
         for process in self.processes:
@@ -230,7 +227,7 @@ class Players:
     def counts(self) -> tuple[int, int, int]:
         """How often players have joined (-1: not all processes are ready), and the games that were stored and
         sent back."""
-        lines = [path.read_bytes().split(b"\n")[:-1] for path in self._files]
+        lines = [self._programs.log(name).split("\n")[:-1] for name in self._names]
         if not all(lines):
             return -1, 0, 0
         joins, stored, sent_back = np.sum([json.loads(one[-1]) for one in lines], axis=0)
@@ -312,7 +309,7 @@ def run() -> dict[str, Any]:
         (folder / "archive").mkdir()
         command = [sys.executable, "-m", "bench.volunteers", "trainer"]
         programs.start_trainer(command, "--archive", str(folder / "archive"))
-        players = Players(folder, names, stack)
+        players = Players(programs, names)
         programs.wait_for(lambda: players.counts()[0] >= 0 and "0 games read back" in programs.log("trainer"))
         figures = join(programs, players)
         for name in PACES:

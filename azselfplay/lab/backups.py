@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable
@@ -53,7 +52,7 @@ from azselfplay.host.folders import (
     write_sums,
 )
 from azselfplay.host.reading import read_json, read_struct
-from azselfplay.host.runs import RunFolder, modified
+from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.settings import NOTES
 from azselfplay.lab.report.stored_games import verified
 from azselfplay.link.finding import find_run
@@ -77,8 +76,6 @@ worker) exactly while the folders are listed, but not three times in a row."""
 ATTEMPTS = 10
 """Attempts to copy a part that changes meanwhile: weights and checkpoints change at most every few
 seconds."""
-
-_CURVES = "figures.jsonl"
 
 NAMED = 20
 """Most bad games that are named one by one."""
@@ -285,18 +282,12 @@ class _Copy:
         )
 
     def curves(self) -> None:
-        """Copy files for people. The last line of a file that is being written may be incomplete."""
-        for path in (*sorted(self._run.path.glob("*.json")), self._run.path / NOTES):
+        """Copy files for people. The last line of a file that is being written may be incomplete, as after a
+        kill."""
+        curves = self._run.figures_log, self._run.path / NOTES
+        for path in (*sorted(self._run.path.glob("*.json")), *curves):
             if path != self._run.about:
                 self._take(path)
-        written = modified(self._run.figures_log)
-        lines = _content(self._run.path / _CURVES)
-        if lines:
-            # The trainer may be in the middle of a line.
-            whole = lines[: lines.rfind(b"\n") + 1]
-            self.sums[_CURVES] = write_file(self._folder / _CURVES, whole)
-            # `has_final_figures` compares the time with that of figures.json.
-            os.utime(self._folder / _CURVES, (written, written))
 
 
 def _count(games: StoreReader) -> int:
