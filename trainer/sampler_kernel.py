@@ -229,12 +229,7 @@ def write_samples(
 
 @kernel
 def write_wins(
-    rings: Rings,
-    draws: Draws,
-    maps: SymmetryMaps,
-    history: int,
-    scratch: Scratch,
-    samples: Samples,
+    rings: Rings, draws: Draws, maps: SymmetryMaps, history: int, scratch: Scratch, samples: Samples
 ) -> tuple[int, int]:
     """Write samples of positions one move beside the drawn ones, until `samples` is full or no draw is left.
 

@@ -338,11 +338,7 @@ class Service:
                 self._figures.paces = None
                 # The few games that come meanwhile do not count.
                 run.resignation = await self.in_training_thread(
-                    resign_threshold,
-                    settings_of(self._joined.result()),
-                    run.game,
-                    run.reader,
-                    self._last_seq,
+                    resign_threshold, settings_of(self._joined.result()), run.game, run.reader, self._last_seq
                 )
                 self._figures.resignation = run.resignation.as_dict()
             # While the window is filled again, the figures say so.

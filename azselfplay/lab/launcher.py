@@ -77,11 +77,7 @@ class Launcher:
     """The parts (server, trainer, and any clients), the watcher and the view, for the duration of one run."""
 
     def __init__(
-        self,
-        settings: RunConfig,
-        port: int,
-        commands: Commands,
-        graces: Mapping[str, float] = {},
+        self, settings: RunConfig, port: int, commands: Commands, graces: Mapping[str, float] = {}
     ) -> None:
         """`commands`: the processes. `graces`: seconds for a clean end, by part."""
         self.settings = settings

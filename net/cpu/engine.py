@@ -59,17 +59,7 @@ from net.architectures.sparse import SparseNetwork
 from net.batches import Batch
 from net.cpu import kernels as cpu_kernels
 from net.cpu.convolutions import Affine, ConvShape, PackedConv, WinogradConv, packed_available, prepared
-from net.cpu.kernels import (
-    LANES,
-    FirstLayer,
-    Layer,
-    as_numpy,
-    load,
-    load_bf16,
-    same_f32,
-    store,
-    store_bf16,
-)
+from net.cpu.kernels import LANES, FirstLayer, Layer, as_numpy, load, load_bf16, same_f32, store, store_bf16
 from net.planes import PlaneShape, features_tensor
 from net.sparse import as_vector, kernels_for
 from net.torch_engine import NO_ACTION, ModuleForward

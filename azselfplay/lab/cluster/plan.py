@@ -393,12 +393,7 @@ def targets(run: str, parts: Sequence[Part]) -> list[dict[str, Any]]:
     return [
         {
             "targets": [Address(host, part.metrics_port).server],
-            "labels": {
-                "job": jobs.get(part.name, "azclient"),
-                "run": run,
-                "part": part.name,
-                "place": place,
-            },
+            "labels": {"job": jobs.get(part.name, "azclient"), "run": run, "part": part.name, "place": place},
         }
         for part in parts
         for host, place in dict(zip(part.hosts, part.places, strict=True)).items()
